@@ -3,10 +3,10 @@
 A header or script that is sent for no other purpose is decisive. Wording counts only on a page with
 little other text, and only as two findings together: an article about a challenge quotes its words.
 
-Such an answer is no evidence about the page behind it, whatever its status: guards send 200, 202, 403,
+Such an answer is not evidence about the page behind it, whatever its status: guards send 200, 202, 403,
 405, 429 and 503. The traits come from the vendors' documentation and headers. Pure.
 
-A banner on a readable page is no wall, nor is a login box in a page's header: a wall has little other
+A banner on a readable page is not a wall, nor is a login box in a page's header: a wall has little other
 text. A login page requested under its own address is a page.
 """
 
@@ -28,8 +28,8 @@ from classify.evidence import host_in
 
 # Statuses that guards answer with.
 _STATUSES = frozenset((200, 202, 400, 401, 403, 405, 406, 429, 468, 493, 503, 999))
-# Of each guard: a header, its value, what it tells of a page (empty: nothing), and the statuses with
-# which it alone is proof for the link checker.
+# Of each guard: a header, its value, the finding for a page (empty: none), and the statuses with which it alone is
+# proof for the link checker.
 _HEADERS = (
     ("cloudflare", "cf-mitigated", "challenge", "Cloudflare reports that it sent a challenge", _STATUSES),
     ("aws-waf", "x-amzn-waf-action", "challenge|captcha", "AWS WAF reports that it sent a challenge", _STATUSES),
@@ -66,7 +66,7 @@ def judge_challenge(page: PageEvidence) -> ClassFindings:
     case = ClassFindings()
     for _, name, pattern, sentence, _ in _HEADERS:
         value = page.headers.get(name, "") if sentence else ""
-        # An echo of the firewall on a page that it let through is no challenge.
+        # The firewall's header on a page that it let through is not a challenge.
         if value and re2.search(pattern, value.lower()):
             case.add(0.97 if page.is_thin else 0.3, f"{sentence} (header {name}).")
     place = _PLACES.search(f"//{page.final.netloc}{page.final.path}?{page.final.query}")
@@ -141,7 +141,7 @@ _TITLE = re.compile(expression("challenge", "source_titles").encode(), re.IGNORE
 _BODY: tuple[tuple[str, tuple[bytes, ...]], ...] = tuple(
     (name, tuple(mark.encode() for mark in marks)) for name, marks in entries("challenge", "source_marks").items()
 )
-# Marks that only a guard's own page has, so that they hold for an answer 200, too.
+# Marks that only a guard's own page has, so they are valid for a 200 answer, too.
 _SURE = frozenset((
     "cloudflare", "perimeterx", "datadome", "incapsula", "sucuri", "aws-waf", "akamai", "kasada",
     "anubis",
@@ -235,7 +235,7 @@ def _question(page: PageEvidence, case: ClassFindings) -> None:
     words = page.words
     if page.volume > 3_000 or page.seen.links > 40 or not _CONSENT_WORDS.search(words):
         return
-    # One word about cookies stands on many a page; the question has all three.
+    # Many pages have one word about cookies; the consent question has all three.
     question = _ASKING_WORDS.search(words)
     if not question:
         return

@@ -69,7 +69,7 @@ def classify(page: PageEvidence) -> PageClassification:
                 sentences = tuple(each[:_SENTENCE_CHARS] for each in case.evidence[:_SENTENCES])
                 best = PageClassification(kind, round(case.score, 2), sentences)
             if kind is PageClass.CHALLENGE and best.kind is kind:
-                return best  # whatever else a challenge looks like
+                return best  # whatever else the challenge page contains
     if best.kind is not PageClass.UNJUDGED:
         return best
     if is_error:

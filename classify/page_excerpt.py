@@ -66,7 +66,7 @@ def parse_page_excerpt(body: bytes, content_type: str = "", limit: int = LOOKED_
     named = _CHARSET.search(content_type.encode("latin-1", "replace")) or _CHARSET.search(body[:2048])
     try:
         source = body.decode(named[1].decode() if named else "utf-8", "replace")
-    except (LookupError, ValueError):  # unknown, or one that is no charset ("base64")
+    except (LookupError, ValueError):  # unknown, or not a charset ("base64")
         source = body.decode("utf-8", "replace")
     seen = _visible(source)
     title, heading = _TITLE.search(source[:_HEAD]), _HEADING.search(seen[:_HEAD])

@@ -1,6 +1,6 @@
 """Redirect targets: root page, error page, login, consent or parking service.
 
-A redirect is no failure: sites move, http becomes https. But a site that no longer has a page often
+A redirect is not a failure: sites move, http becomes https. But a site that no longer has a page often
 redirects to its root page, to an error page with status 200, to a login, or, after a change of
 ownership, to a domain seller (links.md 2.4, 2.5).
 """
@@ -18,7 +18,7 @@ from core.errors import BadUrlError
 from core.hosts import registrable
 from core.urls import fetch_key, host_of
 
-MAX_URL = 8_192  # of a Location; longer ones are cut off by servers, too
+MAX_URL = 8_192  # of a Location; servers truncate longer ones, too
 
 
 class RedirectEnding(StrEnum):
@@ -41,7 +41,7 @@ _LOGIN_SEGMENT = re.compile(expression("redirect", "login_segment"), re.IGNORECA
 _CONSENT_SEGMENT = re.compile(expression("redirect", "consent_segment"), re.IGNORECASE)
 _LOGIN_HOSTS = re.compile(expression("redirect", "login_hosts"), re.IGNORECASE)
 _CONSENT_HOSTS = re.compile(expression("redirect", "consent_hosts"), re.IGNORECASE)
-# GoDaddy sells other things, too.
+# GoDaddy also sells other products.
 _PARKERS = PARKERS - {"godaddy.com"}
 _SHORTENERS = frozenset(entries("redirect", "shorteners"))
 

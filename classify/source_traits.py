@@ -33,7 +33,7 @@ def read_traits(html: str) -> PageTraits:
         reader.feed(html)
         reader.close()
     except AssertionError:
-        pass  # the parser's way to say that a declaration is malformed; what came before counts
+        pass  # raised by the parser for a malformed declaration; the part before it counts
     return reader.traits()
 
 

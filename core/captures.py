@@ -59,7 +59,7 @@ IMPORT_PREFIX = "imported-"  # of files that came from elsewhere: ``imported-IMP
 
 
 def imported_page_id(filename: str, name: str) -> str | None:
-    """Return the id of a page in an imported file, None for one of ours; no file can name a page of another import.
+    """Return the id of a page in an imported file, None for one of Weboid's own; no file can name a page of another import.
 
     >>> imported_page_id("imported-0f3c-91ab-crawl.warc.gz", "page-1")
     '0eb236e50de35c59c03b6362-0f3c'
@@ -80,7 +80,7 @@ LOGIN_NAME_LIMIT_CHARS = 64
 
 
 def check_login_name(name: str) -> str:
-    """Return the login name if it is valid. Raises InputError if it is no valid name."""
+    """Return the login name if it is valid. Raises InputError if the name is not valid."""
     return check_name(name, of="a login", limit=LOGIN_NAME_LIMIT_CHARS)
 
 

@@ -34,7 +34,7 @@ class SystemClock:
 
 
 def clock_offset() -> timedelta:
-    """Return the clock's offset set in the environment. Raises InputError if it is no duration."""
+    """Return the clock's offset set in the environment. Raises InputError if it is not a duration."""
     return _parsed(os.environ.get(CLOCK_OFFSET, ""))
 
 

@@ -114,6 +114,6 @@ def _hexadecimal(spelled: str, algorithm: str) -> str:
         return spelled
     if not _BASE32.fullmatch(unpadded):
         raise InputError(f"{spelled!r} is not base32.")
-    # Five bits a character; what is left over at the end is padding. Several times faster than base64.b32decode.
+    # Five bits a character; the remainder is padding. Several times faster than base64.b32decode.
     number = int(unpadded.translate(BASE32_TO_DIGITS), 32) >> (5 * base32 - 4 * hexadecimal)
     return f"{number:0{hexadecimal}x}"

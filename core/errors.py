@@ -36,7 +36,7 @@ class ConfigError(InputError):
 
 
 class BadUrlError(InputError):
-    """Text that is no URL that can be fetched."""
+    """Text that is not a URL that can be fetched."""
 
     def __init__(self, message: str, *, reason: str) -> None:
         super().__init__(message)

@@ -18,7 +18,7 @@ _FORM = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})")
 
 
 def split_host_port(text: str) -> tuple[str, int]:
-    """Split host and port (0: any free one); IPv6 stands in brackets. Raises ConfigError.
+    """Split host and port (0: any free one); IPv6 is in brackets. Raises ConfigError.
 
     >>> split_host_port("proxy-1:8000"), split_host_port("[::1]:0")
     (('proxy-1', 8000), ('::1', 0))
@@ -89,7 +89,7 @@ class HostPatterns(Generic[T]):
     """
 
     def __init__(self, patterns: Mapping[str, T]) -> None:
-        """Parse the patterns. Raises ConfigError if one of them is no pattern."""
+        """Parse the patterns. Raises ConfigError if one of them is not a pattern."""
         self._exact: dict[str, T] = {}
         self._domains: dict[str, T] = {}
         self._every: list[T] = []

@@ -7,7 +7,7 @@ import re
 import tomllib
 from pathlib import Path
 
-# What sniffing names when it knows no more (`core.mime_sniffer`).
+# Results of sniffing without a specific type (`core.mime_sniffer`).
 TEXT = "text/plain"
 BINARY = "application/octet-stream"
 ZIP = "application/zip"
@@ -33,7 +33,7 @@ _ZIP_LIKE = re.compile(
 _OLE_LIKE = re.compile(
     r"application/(?:vnd\.(?:ms|microsoft|msword|msexcel|visio).*|x?-?ms.*|x-msi|x-hwp.*)|text/ms-?word"
 )
-# What may be declared of something that looks like the key.
+# Types that may be declared for content that is sniffed as the key.
 _MADE_OF = {
     ZIP: _ZIP_LIKE,
     OLE: _OLE_LIKE,

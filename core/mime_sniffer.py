@@ -96,10 +96,10 @@ _BY_FIRST: dict[int, tuple[tuple[bytes, str], ...]] = {
     first: tuple(sorted((m for m in _MAGIC if m[0][0] == first), key=lambda m: -len(m[0])))
     for first in {magic[0] for magic, _ in _MAGIC}
 }
-# Two letters may begin a text: what follows must say that it is none.
+# Two letters may begin a text: the following bytes must rule that out.
 _RIFF = {b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo", b"WEBP": "image/webp"}
 _FORM = {b"AIFF": "audio/aiff", b"AIFC": "audio/aiff"}
-# ISO/IEC 14496-12, 4.3: the major brand; what is not named here is a film.
+# ISO/IEC 14496-12, 4.3: the major brand; all others are video.
 _BRANDS = {
     b"avif": "image/avif",
     b"avis": "image/avif",
@@ -169,7 +169,7 @@ _NEEDS_NAMESPACE = {b"feed": b"http://www.w3.org/2005/Atom", b"html": b"http://w
 _RDF_FEED = b"http://purl.org/rss/1.0/"
 _JSON = re.compile(rb'[\t\n\r ]*\{[\t\n\r ]*"[^"\\\x00-\x1f]{0,200}"[\t\n\r ]*:')
 _JSON_FEED = re.compile(rb'"version"[\t\n\r ]*:[\t\n\r ]*"https?:(?://|\\/\\/)jsonfeed\.org(?:/|\\/)version')
-# MIME Sniffing 3: the binary data bytes, none of which a text has.
+# MIME Sniffing 3: the binary data bytes, which do not occur in text.
 _BINARY_BYTES = bytes((*range(0x09), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20)))
 _UTF_8_MARK = b"\xef\xbb\xbf"
 _UTF_16_MARKS = (b"\xfe\xff", b"\xff\xfe")
@@ -275,7 +275,7 @@ def _inside_zip(head: bytes) -> str:
     if names and names[0] == b"mimetype":
         stored = _ZIP_TYPE.match(head, entries[0][0] + len(b"mimetype"))
         if stored is not None:
-            # Stored, not packed, so the next entry's signature follows it at once.
+            # Stored uncompressed, so the next entry's signature follows directly.
             return stored.group().decode("ascii")
     for folder, mime in _ZIP_FOLDERS:
         if any(name.startswith(folder) for name in names):
@@ -287,7 +287,7 @@ def _written(head: bytes) -> str:
     """Detect HTML, XML vocabularies, or JSON; empty for none."""
     text = head.lstrip(_BLANKS)
     if text[:1] == b"<":
-        # The type of what begins with "<"; empty when that is all that it has of markup.
+        # The type of content that begins with "<"; empty when it has no other markup.
         is_xml = text.startswith(b"<?xml") and text[5:6] in _BLANKS
         at = 0 if not is_xml else _after(text, 0, b"?>")
         commented = False

@@ -17,20 +17,20 @@ REFUSAL_STATUSES = (429, 503)  # RFC 6585, 4; RFC 9110, 15.6.4
 class PageClass(StrEnum):
     """Class of a captured page."""
 
-    UNJUDGED = ""  # no page came, or another version captured it
+    UNJUDGED = ""  # there was no page, or another version captured it
     OK = "ok"
-    NEAR_EMPTY = "near-empty"  # nothing to read and nothing to look at
+    NEAR_EMPTY = "near-empty"  # neither text nor visible content
     CONSENT_WALL = "consent-wall"  # a question about cookies in the place of the page
     LOGIN_WALL = "login-wall"  # shown to subscribers or members only
-    SOFT_404 = "soft-404"  # says that there is no such page, with a status that says there is
+    SOFT_404 = "soft-404"  # an error page with a success status
     HTTP_ERROR = "http-error"  # a status of 400 or more
     PARKED = "parked"  # the domain's seller, its registrar or an empty server speaks
     CHALLENGE = "challenge"  # a check for robots, or a firewall's refusal
 
 
-# A class that is not judged counts as good: a capture is not held back for what was not examined.
+# A class that was not determined counts as good: an unexamined capture is not withheld.
 GOOD = frozenset({PageClass.UNJUDGED, PageClass.OK})
-# Of these is no copy offered, unless it is asked for on purpose.
+# No copy of these is offered, unless it is requested explicitly.
 WITHHELD = frozenset({PageClass.CHALLENGE})
 # Captures of these show something else than the page: no archived copy of it (`is_usable`).
 UNUSABLE = frozenset({PageClass.SOFT_404, PageClass.HTTP_ERROR, PageClass.PARKED, PageClass.CHALLENGE})
@@ -69,7 +69,7 @@ def class_rank(page_class: str, status: int | None = None) -> int:
 def is_usable(page_class: str, status: int | None, *, is_shown: bool) -> bool:
     """Return True when a capture is an archived copy of its page, which a reader or a wiki may be sent to.
 
-    A class that this version does not know is no copy; without status the visit failed. `is_shown`: replay shows it.
+    A class that this version does not know is not a copy; without status the visit failed. `is_shown`: replay shows it.
 
     >>> is_usable("ok", 200, is_shown=True), is_usable("", 404, is_shown=True)
     (True, False)
@@ -110,5 +110,5 @@ def withheld_sql() -> str:
 
 
 def parse_page_class(text: str) -> PageClass:
-    """Return the class of that name; UNJUDGED when this version knows none."""
+    """Return the class of that name; UNJUDGED when this version does not know it."""
     return PageClass(text) if text in _RANKS else PageClass.UNJUDGED

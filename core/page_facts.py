@@ -19,7 +19,7 @@ NODE_LIMIT = 2_000
 DEPTH_LIMIT = 8
 _TABLES = tomllib.loads(Path(__file__).with_name("page_facts.toml").read_text("utf-8"))
 _RANK = {name: rank for rank, name in enumerate(_TABLES["works"])}
-# Where the node of the page itself may stand; comments and related articles do not.
+# Keys below which the page's own node may be; comments and related articles are not there.
 _INWARD = ("@graph", "mainEntity", "mainEntityOfPage", "@included")
 
 
@@ -31,7 +31,7 @@ def main_work(scripts: list[str]) -> tuple[Mapping[str, Any], Mapping[str, Mappi
     known: dict[str, Mapping[str, Any]] = {}
     for node in nodes:
         name = node.get("@id")
-        # A mere reference has nothing else to say.
+        # A mere reference has no other keys.
         if isinstance(name, str) and len(node) > 1:
             known.setdefault(name, node)
     ranked = [(_RANK[kind], at) for at, node in enumerate(nodes) for kind in json_ld_types(node) if kind in _RANK]
@@ -146,7 +146,7 @@ def _normal(name: str, value: str, base: str) -> str:
         match = _DOI.search(words)
         return match[0].rstrip(".,;)") if match else ""
     if name == "author":
-        # A profile's address is no name.
+        # A profile's address is not a name.
         return "" if words.startswith(("http://", "https://", "@")) else words.removeprefix("By ")
     return words
 

@@ -20,7 +20,7 @@ class VisitOutcome(StrEnum):
     """Outcome of a visit."""
 
     COMPLETE = "complete"
-    PARTIAL = "partial"  # the deadline came, or something is missing; what was gathered is kept
+    PARTIAL = "partial"  # the deadline passed, or something is missing; the collected data is stored
     FAILED = "failed"
     SKIPPED = "skipped"
 
@@ -146,7 +146,7 @@ class PlayerMedia:
 
 @dataclass(frozen=True, slots=True)
 class PageImport:
-    """Origin of a page that was imported. Its manifest is ours; what it states of the page, the file states."""
+    """Origin of an imported page. Weboid wrote its manifest from the statements of the imported file."""
 
     source: str  # name of the file, or its address; of an entry of a WACZ ``FILE!ENTRY``
     sha256: str  # of the file, in hexadecimal
@@ -188,7 +188,7 @@ class PageInfo:
     behaviours: tuple[PageBehaviour, ...] = ()
     # Statements of the page about itself, for citations; see `core.page_facts`.
     facts: tuple[PageFact, ...] = ()
-    # The same and those of its head, each with its place; the first so many.
+    # The same and those of its head, each with its position; the first ones only.
     links: tuple[PageLink, ...] = ()
     pictures: tuple[PagePicture, ...] = ()  # the stored pictures, with their sizes
     # URL of the page's icon, which is recorded like any resource; empty when it has none.
@@ -202,7 +202,7 @@ class PageInfo:
     login: str = ""  # the name of the login that the page was visited with; empty without
     # The final document's sniffed media type where it differs from its header; else the header's.
     true_type: str = ""
-    # The short format name for citations of a type that is no page; empty for pages.
+    # The short format name, for citations, of a type that is not a page; empty for pages.
     format: str = ""
     size: int = 0  # bytes of its payload as received, content coding included
     filename: str = ""  # the file name of a download (RFC 6266); empty otherwise

@@ -1,7 +1,7 @@
 """Result of a playback check, as stored in the registry and in WARC records.
 
-It is a row of the registry (`qa.check_store`), for display, and a ``urn:pageinfo:`` record with a page id of its own,
-since it is no page, from which the captures index takes `choice_penalty`. In addition to our figures the record has
+It is a row of the registry (`qa.check_store`), for display, and a ``urn:pageinfo:`` record with its own page id, since
+it is not a page, from which the captures index takes `choice_penalty`. In addition to our figures the record has
 browsertrix's `comparison`, for tools that read its QA archives.
 """
 
@@ -35,12 +35,12 @@ class PlaybackFault(StrEnum):
     NOT_SHOWN = "not-shown"  # playback answers with an error, or never
     BLANK = "blank"  # nothing is drawn where something was
     LOST = "lost"  # parts that were drawn are not
-    LAYOUT = "layout"  # what was drawn stands elsewhere: a style sheet is missing
-    OTHER = "other"  # something else is drawn in the place of much
-    COVERED = "covered"  # something lies over much of the page
+    LAYOUT = "layout"  # content is elsewhere on the page: a style sheet is missing
+    OTHER = "other"  # much of the content is replaced by other content
+    COVERED = "covered"  # an overlay covers much of the page
     TEXT = "text"  # the words are others
-    RESOURCES = "resources"  # parts that came at capture do not come at playback
-    DAMAGED = "damaged"  # the archive does not hold what was captured
+    RESOURCES = "resources"  # parts that loaded at capture do not load at playback
+    DAMAGED = "damaged"  # the archive lacks captured data
     UNFINISHED = "unfinished"  # the capture itself shows a page that was not drawn, or was loading
 
 
@@ -123,7 +123,7 @@ def check_record(check: PlaybackCheck, page_id: str) -> bytes:
 
 
 def parse_check(data: bytes) -> PlaybackCheck | None:
-    """Parse a check of `check_record`, or raise InputError; None when the record is no check."""
+    """Parse a check of `check_record`, or raise InputError; None when the record is not a check."""
     try:
         document = json.loads(data)
         own = document["checked"]

@@ -37,7 +37,7 @@ class PatternList:
         return bool(self._texts)
 
     def first_in(self, url: str) -> str | None:
-        """Return the first pattern that is found in the URL; None when none is."""
+        """Return the first pattern that matches the URL, else None."""
         number = next(self._expressions.search(url), None)
         return None if number is None else self._texts[number]
 
@@ -75,7 +75,7 @@ def re2_error_text(error: Exception) -> str:
 
 REGEX_LIMIT_CHARS = 2_000
 REGEX_LIMIT_BYTES = 8 << 20  # of a compiled expression; RE2 refuses what would need more
-SET_PATTERNS = 2_000  # expressions that are searched for at once …
+SET_PATTERNS = 2_000  # expressions searched at once …
 SET_CHARS = 64_000  # … and their characters: the automaton stays small enough to be fast
 SET_LIMIT_BYTES = 32 << 20
 
@@ -86,7 +86,7 @@ def check_regex(expression: str, *, before: str = "", after: str = "") -> str:
         raise _bad(expression, f"an expression has 1 to {REGEX_LIMIT_CHARS} characters")
     whole = f"{before}{expression}{after}"
     try:
-        for each in (expression, whole):  # by itself first: its brackets must not pair with ours
+        for each in (expression, whole):  # by itself first: its brackets must not pair with the added ones
             re2.compile(each, re2_options(REGEX_LIMIT_BYTES))
     except re2.error as error:
         raise _bad(

@@ -120,7 +120,7 @@ def _utc(when: datetime) -> datetime:
     return when if when.tzinfo is UTC else when.astimezone(UTC)
 
 
-LONGEST_DURATION = timedelta(days=36_525)  # what a calendar can hold when it is added to any moment of ours
+LONGEST_DURATION = timedelta(days=36_525)  # maximum that can be added to any valid time
 _UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "min": 60, "s": 1, "": 1}
 _DURATION = re.compile(r"(?:\d{1,9}(?:w|d|h|min|m|s))+|\d{1,9}", re.ASCII)
 _PART = re.compile(r"(\d+)([a-z]*)", re.ASCII)

@@ -21,7 +21,7 @@ _PARTS = re.compile(
 _WWW = re.compile(rb"www\d*\.")
 # A host that begins with 0 is a number only if it is octal throughout.
 _NUMERIC = re.compile(rb"[1-9]\d*(?:\.\d+){0,3}|0[0-7]*(?:\.[0-7]+){0,3}")
-# Everything becomes an escape but what is printable, and of that "#" and "%" do too.
+# Everything is escaped except printable characters; of these "#" and "%" are escaped, too.
 _ESCAPED = re.compile(rb'[^!"$&-~]')
 # Most URLs have nothing to fold but letter case and a final slash.
 _PLAIN = re.compile(

@@ -36,7 +36,7 @@ _PLAIN = re.compile(
     r"((?:/(?!\.)[A-Za-z0-9._~-]*)*)"
 )
 _OTHER_SCHEME = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-# A comma stands in no host, so before the path it tells a SURT.
+# Hosts contain no comma, so one before the path indicates a SURT.
 _SURT = re.compile(r"(?:(https?)://)?\(?([^()/,:*]+(?:,[^()/,:*]+)*),?(?::(\d{1,5}))?(\)?)(/.*)?", re.IGNORECASE)
 
 
@@ -94,7 +94,7 @@ class PatternTarget:
 
 
 def pattern_target(url: str) -> PatternTarget:
-    """Prepare the URL for lookups. Raises BadUrlError if it is no http(s) URL."""
+    """Prepare the URL for lookups. Raises BadUrlError if it is not an http(s) URL."""
     scheme, _, rest = identity_key(url).partition("://")
     return PatternTarget(url, scheme, rest, host_of(url))
 

@@ -43,7 +43,7 @@ _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 _PASSWORD = re.compile(r"(://[^:/@\s]*:)[^/\s]*@")
 _PATH_PLAIN = _UNRESERVED | frozenset("!$&'()*+,:;=@")
 _QUERY_PLAIN = _UNRESERVED | frozenset("!$'()*,:@/?")
-# Most URLs are their own identity key: nothing escaped, nothing that must be, nothing trivial.
+# Most URLs are their own identity key: no escapes, none needed, nothing trivial to remove.
 _PLAIN_URL = re.compile(
     r"https?://([a-z0-9.-]*[a-z0-9-])(?::\d+)?/[A-Za-z0-9._~!$&'()*+,:;=@/-]*"
     r"(?:\?[A-Za-z0-9._~!$&()*+,:;=@/?-]+)?"
@@ -122,8 +122,8 @@ def fetch_key(text: str, *, allow_single_label: bool = False) -> str:
 def repair(text: str) -> str:
     """Correct common omissions and errors of people and wikis in a URL; BadUrlError if that is impossible.
 
-    White space, ``//host/`` (https), a missing scheme or ``://`` (http), a URL percent-encoded as a whole, of which
-    bytes that are no UTF-8 stay escapes. Missing slashes (``https:/host``) are left to the parser.
+    White space, ``//host/`` (https), a missing scheme or ``://`` (http), a URL percent-encoded as a whole, whose bytes
+    that are not UTF-8 stay escaped. Missing slashes (``https:/host``) are left to the parser.
     """
     text = text.strip()
     if not text:
@@ -162,7 +162,7 @@ def identity_key(url: str) -> str:
     (``%c3``), and escapes that delimit nothing (RFC 3986, 6.2.2). In a path all but ``/ ? # %`` count as such, in a
     query all but ``& = + ; # %``: MediaWiki merges these in its table of links but not in its pages, and both must
     refer to the same link. Characters that no URL may hold, such as ``|``, are escaped. Raises BadUrlError if it is
-    no http(s) URL.
+    not an http(s) URL.
 
     >>> identity_key("http://example.org./%7Euser/stra%c3%9fe?")
     'http://example.org/~user/stra%C3%9Fe'

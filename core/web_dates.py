@@ -18,9 +18,9 @@ from contextlib import suppress
 from datetime import MAXYEAR, UTC, date, datetime, time, timedelta, timezone
 from email.utils import parsedate_tz
 
-HTTP_DATE_LIMIT_CHARS = 128  # characters of a date; what is longer is none
+HTTP_DATE_LIMIT_CHARS = 128  # maximum length of a date
 _SECONDS = re.compile(r"0*(\d+)(\.\d*)?", re.ASCII)
-_DIGITS = 12  # of a number of seconds; beyond that every limit of ours is reached
+_DIGITS = 12  # maximum number of seconds; all limits are smaller
 
 
 def parse_mail_date(text: str) -> datetime | None:
@@ -30,7 +30,7 @@ def parse_mail_date(text: str) -> datetime | None:
 
 
 def parse_http_date(text: str) -> datetime | None:
-    """Parse an HTTP date, in UTC (RFC 9110, 5.6.7); None when it is none."""
+    """Parse an HTTP date, in UTC (RFC 9110, 5.6.7); None when it is not valid."""
     return _in_utc(parse_mail_date(text))
 
 

@@ -33,7 +33,7 @@ def is_trial(root: Path) -> bool:
 
 
 def check_trial_clock(root: Path) -> None:
-    """Raise ConfigError when the collection, with which a moved clock would be used, is no trial's."""
+    """Raise ConfigError when the collection, with which a shifted clock would be used, is not a trial."""
     if not is_trial(root):
         raise ConfigError(
             f"The clock is moved, and {root} is not a copy for a trial: create one with `weboid wiki trial "

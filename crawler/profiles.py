@@ -84,7 +84,7 @@ def check_environment(settings: Settings, source: str) -> None:
 def load_chain(name: str, first: str = "") -> tuple[ProfileLayer, ...]:
     """Load the profile, or `first` as its text, and those that it extends, in that order.
 
-    Raises ConfigError if one of them does not exist, is no TOML, or the chain does not end.
+    Raises ConfigError if one of them does not exist, is not TOML, or the chain does not end.
     """
     chain: list[ProfileLayer] = []
     file, _, preset = name.rpartition("@")

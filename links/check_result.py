@@ -28,14 +28,14 @@ class CheckVerdict(StrEnum):
     """Verdict of a single check. Not a state: a state is derived from a history (`links.states`)."""
 
     OK = "ok"  # the page, or another good answer
-    GONE = "gone"  # 404, 410, a name that does not exist, a page that says that there is none
+    GONE = "gone"  # 404, 410, a name that does not exist, a soft 404
     FAILING = "failing"  # no answer, or an error that may pass: 5xx, time-outs, broken TLS
     REFUSED = "refused"  # it answered, but refused us: 401, 403, 407, 451, a challenge, a login
-    UNDECIDED = "undecided"  # nothing can be said now: 429, 503 with Retry-After, a fault of ours
-    SUSPECT = "suspect"  # it looks well, but may be no page: led to the site's root, a soft 404
+    UNDECIDED = "undecided"  # state unknown: 429, 503 with Retry-After, an internal error
+    SUSPECT = "suspect"  # it looks good, but may not be the page: a redirect to the site's root, a soft 404
     DEVIATED = "deviated"  # a page, but with another content than the copy's
-    USURPED = "usurped"  # the domain is somebody else's: parked, for sale, gambling
-    INVALID = "invalid"  # no URL that can be asked
+    USURPED = "usurped"  # the domain has a new owner: parked, for sale, gambling
+    INVALID = "invalid"  # not a URL that can be requested
 
 
 class CheckMethod(IntEnum):
@@ -44,7 +44,7 @@ class CheckMethod(IntEnum):
     HEAD = 1
     GET = 2  # with the headers of a browser
     BROWSER = 3  # rendered
-    INFERRED = 4  # from another URL of the host in the same pass: nothing was asked (W46)
+    INFERRED = 4  # inferred from another URL of the host in the same pass: no request was made (W46)
     PERSON = 5  # a person stated it
 
 
@@ -64,14 +64,14 @@ class CheckResult:
     verdict: CheckVerdict  # the verdict
     how: CheckMethod  # the method
     http: int | None = None  # the HTTP status of the last answer; None without an answer
-    final_url: str = ""  # the target of redirects; empty when there were none
+    final_url: str = ""  # the target of redirects; empty without any
     hops: tuple[RedirectHop, ...] = ()  # the redirects, oldest first
     note: str = ""  # the evidence in a few words, a constant first, e.g. ``dns: NXDOMAIN``.
     mime: str = ""  # the bare media type; empty when not given
     length: int | None = None  # bytes of the body; None when not given
     tls_fault: str = ""  # why the certificate does not verify; empty when it does, or without one
     retry_after_s: float | None = None  # delay requested by the host; None without one
-    whole_host: bool = False  # it holds for all URLs of the host: no such name, no server
+    whole_host: bool = False  # it applies to all URLs of the host: no such name, no server
     head_fails: bool = False  # HEAD was answered differently from GET: this host needs GET (W42)
     similarity: int | None = None  # share of the copy's text in percent; None: not compared
     seconds: float = 0.0  # duration of the check
@@ -142,7 +142,7 @@ class StatusCode(IntEnum):
     INVALID = 128
 
 
-# Answers that are to be looked at again by other means whenever they come (W53).
+# Answers that always need another check by other means (W53).
 REEXAMINED = frozenset({StatusCode.NOT_ACCEPTABLE, StatusCode.STRANGE, StatusCode.UPGRADE, StatusCode.BAD_VERSION})
 
 
@@ -158,7 +158,7 @@ class StatusEntry:
 
 
 # (code, HTTP statuses: numbers, ranges, or a whole class for what no other line names, verdict,
-# outward, words). Why a verdict is what it is:
+# outward, words). Reasons of the verdicts:
 # - What answered, but not to us, is REFUSED, and can never make a link dead: 403 and its like, 405, 406,
 #   426 and every 4xx that means nothing for a plain GET, since firewalls choose among these; 505: by another version.
 # - 400, 408, 413-416, 422 and 431 are FAILING: the request was plain, so the server is out of order.
@@ -323,7 +323,7 @@ class FetchFailure(StrEnum):
     ADDRESS = "address"  # refused by us: not public, our own, or refused by setting
     BLOCKED = "blocked"  # the host, by setting
     PORT = "port"  # no browser would ask there
-    URL = "url"  # no URL that can be asked for
+    URL = "url"  # not a URL that can be requested for
     NO_NETWORK = "network: ours"  # no route, no more ports: this machine
     NO_FILES = "files: ours"  # this process or machine may open no more (EMFILE, ENFILE)
     REFUSED = "connection: refused"
@@ -339,7 +339,7 @@ class FetchFailure(StrEnum):
     NO_HTTP = "answer: not HTTP"
     LOOP = "redirect: loop"
     TOO_MANY = "redirect: too many"
-    FAULT = "fault: ours"  # a mistake in this program
+    FAULT = "fault: ours"  # a bug in this program
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ three days before it, 17; a host that disappears the day after a check is dead 2
 the four weeks for a late checker. Invariants of `TRANSITIONS` and `next_health`:
 
 - Any good check resets the state at once. What only the browser found, only the browser clears.
-- A refusal is no evidence: a blocked link becomes dead only after repeated reports of the server itself.
+- A refusal is not evidence: a blocked link becomes dead only after repeated reports of the server itself.
 - A failure inferred from another URL of the host (W46) can only be the first of a run, and never the last.
 - A possible soft 404 (`CheckVerdict.SUSPECT`) does not count as a failure; the browser is asked.
 """
@@ -45,7 +45,7 @@ class CheckPreset:
     undecided_days: int = 3  # from an inconclusive check to the next, unless the host gave a time
     dead_days: int = 7  # from its last failure to the next check, growing by `dead_growth` …
     dead_growth: int = 1  # … days with each check that finds it dead …
-    dead_limit_days: int = 30  # … up to so many
+    dead_limit_days: int = 30  # … up to this many
     blocked_days: int = 7  # from a refusal to the next check
     seldom_days: int = 28  # between two checks of a usurped or deviated one
 
@@ -55,11 +55,11 @@ DEFAULT = CheckPreset(
     *(FailureThreshold(3, 9), FailureThreshold(5, 18), 2),
     needs_get=True,
     needs_browser=True,
-    # A host that answers 429 more often than not is asked often enough to be found gone in four weeks.
+    # A host that usually answers 429 is checked often enough to be found gone within four weeks.
     undecided_days=2,
 )
 # As written (B09): three failures three days apart are six days, so it is mostly the fourth that is
-# at least nine days after the first. Nothing is spread, and there is no second check.
+# at least nine days after the first. Checks are not spread, and there is no second check.
 IABOT = CheckPreset(
     "iabot",
     *(FailureThreshold(3, 9), FailureThreshold(3, 9), 3),
@@ -112,9 +112,9 @@ class FailureProof(IntFlag):
     BROWSER = 2
     PASSING = 4  # one of them may pass: the larger threshold
     INFERRED = 8  # the first was inferred from another URL of the host
-    SUSPECT = 16  # the browser is to look at it
-    SOFT = 32  # the browser saw a page that says that there is none: a 200 does not reset it
-    GUARDED = 64  # it was blocked before: only what is gone counts
+    SUSPECT = 16  # the browser must check it
+    SOFT = 32  # the browser found a soft 404: a 200 does not reset it
+    GUARDED = 64  # it was blocked before: only a missing page counts
     TAGGED = 128  # a wiki's page calls it dead, and that is trusted
 
 
@@ -162,14 +162,14 @@ _ROWS: Mapping[LinkState, tuple[TransitionRule, ...]] = {
     LinkState.INVALID: _CLOSED,
     LinkState.EXCLUDED: _CLOSED,
 }
-# What is done for each state and verdict. A pair that is not in here is a mistake of ours.
+# The action for each state and verdict. A missing pair is a bug.
 TRANSITIONS: Mapping[tuple[LinkState, CheckVerdict], TransitionRule] = {
     (state, verdict): rule for state, row in _ROWS.items() for verdict, rule in zip(CheckVerdict, row, strict=True)
 }
 MARKS = frozenset({LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.EXCLUDED})
 _INFERABLE = frozenset({LinkState.UNKNOWN, LinkState.ALIVE, LinkState.DEAD})
 _MOST_FAILS = 255
-_BY = {  # a browser asks by GET
+_BY = {  # a browser uses GET
     CheckMethod.GET: FailureProof.GET,
     CheckMethod.BROWSER: FailureProof.GET | FailureProof.BROWSER,
 }

@@ -40,7 +40,7 @@ class UrlParts:
 
 
 def url_parts_of(url: str) -> UrlParts:
-    """Split the URL's identity key; BadUrlError when it is no http(s) URL.
+    """Split the URL's identity key; BadUrlError when it is not an http(s) URL.
 
     >>> url_parts_of("HTTPS://Example.org:8443/a?b#c")
     UrlParts(scheme='https', host='example.org', port=8443, path='/a?b')

@@ -17,23 +17,23 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Addresses = tuple[Address, ...]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052; the private one, RFC 8215, is no web
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052; the private one, RFC 8215, is not on the web
 _ALLOCATED = ipaddress.IPv6Network("2000::/3")  # IANA: the only global unicast there is
 _ISATAP = (0x00005EFE, 0x02005EFE)  # RFC 5214 6.1: the upper half of the interface identifier
 _LOW = 0xFFFFFFFF
 _LOOPBACK: Addresses = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
-_NEVER: tuple[Network, ...] = tuple(  # is_global calls some of these global; none is a web server
+_NEVER: tuple[Network, ...] = tuple(  # is_global is true for some of these, but none is a web server
     ipaddress.ip_network(text)
     for text in (
         "100.64.0.0/10",  # carriers' own, RFC 6598; Alibaba Cloud's metadata, 100.100.100.200
-        "168.63.129.16/32",  # Azure's WireServer: secrets of the virtual machine that asks
+        "168.63.129.16/32",  # Azure's WireServer: secrets of the requesting virtual machine
         "192.0.0.0/24",  # protocol assignments, RFC 6890; Oracle Cloud's metadata, 192.0.0.192
         "192.88.99.0/24",  # 6to4 relays, RFC 7526
         "198.18.0.0/15",  # benchmarks, RFC 2544
         "224.0.0.0/4",  # multicast
         "2001::/23",  # protocol assignments, Teredo among them
         "2001:db8::/32",  # documentation, RFC 3849
-        "2002::/16",  # 6to4, given up by RFC 7526; Pythons disagree about it
+        "2002::/16",  # 6to4, deprecated by RFC 7526; Python versions disagree about it
         "3fff::/20",  # documentation, RFC 9637
     )
 )

@@ -152,7 +152,7 @@ class Resolver:
 
 
 STAGGER_S = 0.25  # RFC 8305, 5: the recommended delay between two attempts
-ATTEMPTS = 8  # a name may have thousands of addresses; all are checked, so many are tried
+ATTEMPTS = 8  # a name may have thousands of addresses; all are checked, this many are tried
 
 
 def by_turns(addresses: Sequence[Address]) -> list[Address]:
@@ -239,7 +239,7 @@ class ConnectionRace:
 
 HTTPS_PORT = 443
 TRIED_THROUGH_PROXY = 3  # addresses of one host; each costs a connection to the proxy
-# Our own look-up, made to refuse what is private, must not hold the request up where only the proxy has a name server.
+# Our own look-up, which detects private addresses, must not delay the request where only the proxy has a name server.
 LOOKUP_BESIDE_PROXY_S = 3.0
 
 

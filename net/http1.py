@@ -139,7 +139,7 @@ def parse_request_head(raw: bytes) -> RequestHead:
 
 
 def parse_response_head(raw: bytes) -> ResponseHead:
-    """Parse a response head, without lines that are no header; CR and NUL become spaces (RFC 9110, 5.5)."""
+    """Parse a response head, without lines that are not headers; CR and NUL become spaces (RFC 9110, 5.5)."""
     raw = raw.lstrip(b"\r\n")
     first, rest = _lines(raw)
     if b"\r" in first or b"\x00" in first:
@@ -394,7 +394,7 @@ def forwarded_response_head(head: ResponseHead, *, keep_alive: bool) -> bytes:
             lines.append(name + b": " + value)
     if not keep_alive:
         lines.append(b"Connection: close")
-    elif head.get(b"connection") is not None:  # pages see it: it is said only if the origin did
+    elif head.get(b"connection") is not None:  # visible to pages: sent only if the origin sent it
         lines.append(b"Connection: keep-alive")
     return b"\r\n".join(filter(None, lines)) + b"\r\n\r\n"
 

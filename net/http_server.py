@@ -31,11 +31,11 @@ class ConnectionLimits:
     # At once. Beyond that the one that has waited longest for a request is closed; when all are
     # being answered, new requests get 503.
     connections: int
-    # Of them, for one address; None where a reverse proxy stands before the server.
+    # Limit per client address; None behind a reverse proxy.
     per_peer: int | None = None
     # Time for a request's head, from the connection's begin or the last answer's end.
     head_s: float = 20.0
-    stall_s: float = 30.0  # time in which a reader must take what is buffered for it
+    stall_s: float = 30.0  # time in which a client must read its buffered data
 
 
 class HttpServer(uvicorn.Server):
@@ -61,7 +61,7 @@ class HttpServer(uvicorn.Server):
             server_header=False,
             proxy_headers=False,  # each application decides whose X-Forwarded-For it believes
             limit_concurrency=limits.connections + 1,
-            # asyncio accepts so many before those that were let go are closed: they need files, too.
+            # asyncio accepts this many before dropped ones are closed: they need file descriptors, too.
             backlog=_OTHER_FILES // 8,
             **options,
         )
@@ -80,7 +80,7 @@ class HttpServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle signals during the block, when the server was asked to."""
+        """Handle signals during the block, if the server was configured to."""
         with super().capture_signals() if self._signals else contextlib.nullcontext():
             yield
 

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 ANSWER_TIMEOUT_S = 30.0  # a statement writes a batch's rows; a scan by a command may take longer
 WATCH_S = 1.0
 LOCK_NAME = "weboid.use."
-# A dead machine or cable is noticed by the system, also while nothing is asked.
+# The system detects a dead machine or cable, even without queries.
 _OPTIONS = {
     "application_name": "weboid",
     "connect_timeout": "5",

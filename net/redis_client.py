@@ -20,7 +20,7 @@ MAX_MOVES = 3  # a cluster's node names the right one; it may be wrong while the
 
 # Errors of a server that is temporarily unavailable: loading data, or cluster failover.
 _SOON = ("LOADING", "BUSY ", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "READONLY", "NOREPLICAS")
-# MISCONF: it cannot write its data to its disk, and takes none until it can.
+# MISCONF: it cannot write to its disk, and refuses writes until it can.
 _FULL = ("OOM ", "MISCONF")
 
 
@@ -30,7 +30,7 @@ class RedisFault(Enum):
     MISSING = auto()  # the client library is not installed
     REFUSED = auto()  # user, password or rights
     SILENT = auto()  # it does not answer
-    SOON = auto()  # it answers, and asks for patience
+    SOON = auto()  # it answers that it is loading
     FULL = auto()  # it has no room
     OTHER = auto()
 
@@ -92,7 +92,7 @@ class RedisClient:
         self._common = folder.joinpath("common.lua").read_text()
         self._folder = folder
         self._scripts: dict[str, Any] = {}
-        # Of a cluster we come to know more nodes than the address names.
+        # In a cluster more nodes are discovered than the address names.
         self._nodes: dict[tuple[str, int], Any] = {}
         self._first = self._node = (address.host, address.port)
 
@@ -154,7 +154,7 @@ class RedisClient:
             try:
                 return command(self._client(), turn)
             except self._redis.exceptions.MovedError as moved:
-                # All our keys lie in one slot, so the node that has it is the one to ask.
+                # All our keys are in one slot, so its node is used.
                 self._node = (moved.host or self._node[0], moved.port)
         return command(self._client(), turn)
 

@@ -57,7 +57,7 @@ class StopSignals:
 
 
 async def wait_for_any(*events: asyncio.Event, timeout_s: float) -> bool:
-    """Wait at most so long until one of the events is set; return True when one is."""
+    """Wait at most this long until one of the events is set; return True when one is."""
     waiting = [asyncio.create_task(event.wait()) for event in events]
     try:
         done, _ = await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from core.errors import TransientError
 
-# Nothing heard for so long: asked so often, with such pauses; then the connection is over.
+# Keep-alive: idle time, number of probes and their interval before the connection is closed.
 SILENCE_S, PROBE_S, PROBES = 15, 5, 3
 
 

@@ -44,7 +44,7 @@ _CERTIFICATE_ERRORS = (
     UnsupportedAlgorithm,
 )
 RSA_BITS = 2048  # as OpenSSL's default level of security
-SESSION_S = 3600.0  # after so long the certificate is looked at again
+SESSION_S = 3600.0  # interval after which the certificate is checked again
 # Chromium's own list (BoringSSL's default) for TLS 1.2, in its order; the suites of TLS 1.3 come
 # first and are not ours to order.
 _CIPHERS = ":".join(

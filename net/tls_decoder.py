@@ -60,7 +60,7 @@ class TlsDecodeError(TransientError):
 
 
 class NotTlsError(TlsDecodeError):
-    """Data that is no record of TLS."""
+    """Data that is not a TLS record."""
 
 
 class TlsSecrets:

@@ -35,7 +35,7 @@ from playback.url_paths import Memento, MementoModifier, escape_url, memento_pat
 from warc.index.database import key_values
 from warc.index.queries import BEST_FIRST, USABLE, BestPageQuery, best_pages, other_scheme
 
-MOST_MEMENTOS = 100_000  # of one URL; what lies beyond is not listed
+MOST_MEMENTOS = 100_000  # of one URL; further ones are not listed
 _LATEST_MS = 2**53
 _CHUNKS = (8, 500, 5_000)  # rows of the first, the second and all later queries
 _TYPES = ", ".join(f"'{each}'" for each in SHOWN_TYPES)
@@ -194,7 +194,7 @@ def url_values(url: str) -> dict[str, Any] | None:
 
 
 LINK_FORMAT = "application/link-format"
-# RFC 3986, 2.2 and 2.3, and the percent sign of what is already encoded.
+# RFC 3986, 2.2 and 2.3, and the percent sign of existing escapes.
 _URI = "!#$&'()*+,/:;=?@[]~%-._"
 # Reverse proxies give an answer's head 4 or 8 kB; the other headers need two.
 _MOST_CHARACTERS = 5_000

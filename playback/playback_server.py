@@ -168,7 +168,7 @@ async def serve(  # noqa: PLR0913 independent options
         with open_listener(host, replay_port) as replay_listener:
             replay_at = replay_listener.getsockname()[1]
             command = [
-                # -P: the working directory may hold anything, and must not hide our packages.
+                # -P: files in the working directory must not shadow our packages.
                 *(sys.executable, "-P", "-m", "playback.replay"),
                 *("--collection", str(layout.root.absolute()), "--host", host),
                 # Two makers: while a large copy is made, small ones are made in parallel.

@@ -49,16 +49,16 @@ _HELD = "held addresses"
 _MOST_CAPTURES = 500
 _MOST_LISTED = 200  # other pages with a title like this one's
 _MOST_BYTES = 64_000_000  # of one payload
-_SHORTEST_SLICE = 16  # bytes of a payload that no other is likely to hold
+_SHORTEST_SLICE = 16  # bytes of a payload that are unlikely to occur in another
 _SHORTEST_TEXT = 12  # characters
 _LONGEST_TEXT = 48
 _MOST_TEXTS = 24
 _ADDRESS = re.compile(rb"https?://[^\s\"'<>\\]+")
 _TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 _BREAKS = re.compile(r"[\r\n\t\x00]+")
-_STATIC = "/static"  # files of ours
+_STATIC = "/static"  # Weboid's own files
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
-# Of pywb and of other archives: none may be answered with what was captured, known or not.
+# Routes of pywb and other archives: none may return captured content, known or not.
 _FOREIGN = ("id_", "if_", "im_", "js_", "cs_", "fr_", "oe_", "mp_", "wkr_", "wkrf_", "vi_", "bn_")
 _INCONCLUSIVE = (429, 500, 502, 503, 504)
 
@@ -159,7 +159,7 @@ class LeakTraces:
         self,
         payloads: Iterable[bytes],  # payloads that must not be shown
         titles: Iterable[str],  # titles that must not be shown
-        shown: Iterable[bytes],  # content that may be shown; what occurs in it is no trace
+        shown: Iterable[bytes],  # content that may be shown; text that occurs in it is not a trace
         # page manifests, searched as a whole only: the index holds their lines, too
         manifests: Iterable[bytes],
     ) -> None:
@@ -245,7 +245,7 @@ class TakedownAuditor:
                 status, headers, body = self._ask(each)
                 if status != HTTPStatus.NOT_MODIFIED:
                     leak = _leak(each, status, headers, body, traces, hidden)
-                else:  # with the same ETag, the reader's cache holds what is sent now
+                else:  # with the same ETag the reader's cache has the present content
                     status, headers, body = self._ask(replace(each, headers=()))
                     held = ("If-None-Match", headers.get("etag")) in each.headers
                     stale = "" if held else "It confirms that the reader's cached copy is still valid."
@@ -298,7 +298,7 @@ class TakedownAuditor:
                 failed += 1
                 if failed == 2:
                     if probe.route == _HELD:
-                        return 0, {}, b""  # of an archive that is no more
+                        return 0, {}, b""  # of an archive that no longer exists
                     text = f"{origin.geturl()} does not answer: {error}."
                     raise UnavailableError(text) from error
                 continue

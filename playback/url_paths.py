@@ -306,7 +306,7 @@ class FullOrigins:
         return None
 
     def _mac(self, page_id: str, timestamp: str, url: str, wiki: str) -> str:
-        # Only the last can hold a line's end, so no two captures make the same text.
+        # Only the last part can contain a line end, so no two captures produce the same text.
         text = f"{page_id}\n{timestamp}\n{wiki}\n{url}".encode(errors="surrogatepass")
         code = hmac.digest(self.secret, text, hashlib.sha256)
         return base64.b32encode(code).decode().lower()[:_MAC_LENGTH]
@@ -321,7 +321,7 @@ def full_pattern(host: str, port: int) -> str:
     return f"http://*.localhost:{port}"
 
 
-# WHATWG URL, 4.4: these are dropped wherever they stand, and the others at either end.
+# WHATWG URL, 4.4: these are removed everywhere, the others at both ends.
 _DROPPED = dict.fromkeys(map(ord, "\t\n\r"))
 _TRIMMED = "".join(map(chr, range(0x21)))
 _DATA_IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp|avif);base64,[A-Za-z0-9+/=]+", re.IGNORECASE)
@@ -423,7 +423,7 @@ class ReplayUrlRewriter:
         if not value or len(value) > LONGEST_URL:
             return None
         try:
-            # A DOM that we made holds absolute URLs, and joining is slow.
+            # A DOM artifact has absolute URLs, and joining is slow.
             url = value if _ABSOLUTE.match(value) else urljoin(self.base, value)
         except ValueError:  # a bracket that closes no IPv6 address
             return None

@@ -229,7 +229,7 @@ class RecorderServer(socketserver.TCPServer):
         """Close the listening socket and all connections."""
         self.socket.close()
         for handler in list(self.open_handlers):
-            handler.abort()  # an idle connection must not hold up the end
+            handler.abort()  # an idle connection must not delay shutdown
         self._threads.shutdown()
 
 
@@ -297,7 +297,7 @@ class ArchivingProxy(RecorderServer):
         return True
 
     def close(self) -> None:
-        """Write what is pending and release all resources; call after `shutdown`."""
+        """Write pending data and release all resources; call after `shutdown`."""
         self.end_connections()
         self.archivist.close()
         self._upstream.close()

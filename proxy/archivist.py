@@ -406,7 +406,7 @@ class Archivist:
             )
         prefix = _CAPTURES if recorded.visit.rules is None else recorded.visit.rules.prefix
         file = self._file(prefix)
-        if not file.end:  # the file that begins now names who asks
+        if not file.end:  # the file that begins now names the client
             self._facts["http-header-user-agent"] = user_agent_of(recorded.request)
         location = file.append(principal)
         file.append((request,))
@@ -473,7 +473,7 @@ class Archivist:
             for file in self._files.values():
                 file.take_back()
         except OSError:
-            # Nothing can be trusted now. The next process cuts the file at its last whole record.
+            # The file's state is unknown. The next process truncates it after its last whole record.
             log.critical("archivist.lost", exc_info=True)
             os._exit(EXIT_DISK)
 

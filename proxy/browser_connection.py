@@ -16,7 +16,7 @@ from net.upstream_proxy import shut_socket
 
 Origin = tuple[str, int, bool]  # host, port, whether TLS
 
-# RFC 9112 3.2.2. What stands before "@" are credentials: they go nowhere and are kept nowhere.
+# RFC 9112 3.2.2. The part before "@" is credentials, which are neither forwarded nor stored.
 _ABSOLUTE = re.compile(r"http://(?:[^/?#@\\]*@)?([^/?#@\\]*)(/[^#]*|\?[^#]*|)(?:#.*)?", re.IGNORECASE)
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._~-]+)(?::(\d{1,5})?)?", re.IGNORECASE)
 _MAX_HOST_LENGTH = 254  # RFC 1035 2.3.4, with a dot at the end
@@ -85,7 +85,7 @@ def _check_length(target: str) -> None:
 
 
 PIECE_BYTES = 1 << 16
-TLS_PIECE_BYTES = 1 << 14  # OpenSSL hands out a record at a time, and none is longer
+TLS_PIECE_BYTES = 1 << 14  # OpenSSL returns one record at a time, of at most this length
 
 
 class ConnectionLostError(TransientError):

@@ -170,7 +170,7 @@ class Exchange:
         if connection is not None:
             connection.abort()
         if browser is not None:
-            browser.abort()  # one that takes nothing must not hold up the end
+            browser.abort()  # a stalled reader must not delay shutdown
 
     def run(self, origin: Origin, request: bytes, browser: BrowserConnection | None, *, keep_alive: bool) -> bool:
         """Send the request in origin form, relay and record the response; return whether the browser's side stays open.
@@ -323,7 +323,7 @@ class Exchange:
             except (OSError, ValueError, ConnectionLostError) as error:
                 connection.close()
                 if connection.reused and not self._cut_for:
-                    fresh = True  # it was closed while idle: nothing was answered, ask again
+                    fresh = True  # it was closed while idle, without an answer: retry
                     continue
                 timed_out = isinstance(error, TimeoutError)
                 reason = "timeout" if timed_out else f"disconnected: {error}"
@@ -517,7 +517,7 @@ class ResponseRelay:
         left = body.left
         short = left is not None and 0 < len(piece) < left <= GATHER_BYTES
         if short and connection.readable():
-            # The rest of a short body is on its way: what is there already goes with the head.
+            # The rest of a short body is in transit: send the received part with the head.
             piece += self._exchange.read_more(connection, body, 0)
         while True:
             if piece:

@@ -126,7 +126,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             host, port = parse_authority(head.target, 443)
             self.send(200, b"", keep_alive=True, body=None)
             self.tunnel = (host, port, self.wire.speaks_tls())
-            if not self.tunnel[2]:  # browsers ask for a tunnel for ws:// too (RFC 6455, 4.1)
+            if not self.tunnel[2]:  # browsers request a tunnel for ws:// too (RFC 6455, 4.1)
                 return True
             if visit.is_observed(host) and self._observe(visit, host, port):
                 return False

@@ -158,7 +158,7 @@ class MessageReader(Protocol):
         """Read data that the origin has sent."""
 
     def close(self, reason: str) -> None:
-        """Finish what is under way at the end of the connection."""
+        """Finish messages in progress at the end of the connection."""
 
 
 class ObservedTunnel:

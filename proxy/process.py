@@ -128,7 +128,7 @@ def _recover(layout: Layout, settings: Settings) -> list[WarcRecovery]:
 def tune_interpreter() -> None:
     """Set interpreter and resolver options for a process with many threads."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    gc.freeze()  # what is imported stays
+    gc.freeze()  # imported files stay
     gc.set_threshold(GC_THRESHOLD, 20, 20)
     # The system's resolver would spend half a minute on a name whose servers keep silent, and a
     # page can name many; the operator may override this (resolv.conf(5)).
@@ -187,7 +187,9 @@ def join_collection(
         silent = {}
         for path in dead_presences(folder):
             about = _read_beat(path)
-            if about is None or about.get("machine") == machine:  # locks hold on one machine: it is dead
+            if (
+                about is None or about.get("machine") == machine
+            ):  # locks are reliable on one machine, so the process is dead
                 path.unlink(missing_ok=True)
             else:
                 silent[path] = about

@@ -91,7 +91,7 @@ def _begin(
     try:
         origin, request = visit.unanswered.get(repeat.url) or _build_request(visit, repeat)
     except MalformedMessageError:
-        return  # what no browser can have asked a proxy for
+        return  # URLs that no browser can have requested from a proxy
     exchange = RefetchExchange(tools, visit, repeat, allowance)
     if visit.begin(exchange, exchange.entry):
         return

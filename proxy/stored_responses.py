@@ -181,7 +181,7 @@ def _comparable(head: RequestHead, name: bytes) -> bytes:
     value = head.get(name) or b""
     if name == b"accept-encoding":  # the request on record lacks what no reader of WARCs decodes
         return b",".join(c for c in value.replace(b" ", b"").split(b",") if c in (b"gzip", b"br"))
-    # A browser of another version is no other browser.
+    # Versions of a browser are not distinguished.
     return _VERSIONS.sub(b"", value) if name == b"user-agent" or name.startswith(b"sec-ch-ua") else value
 
 

@@ -24,7 +24,7 @@ from net.upstream_proxy import absolute_request, proxy_fault, shut_socket
 from proxy.browser_connection import Origin, host_header
 
 READ_BYTES = 1 << 16
-TLS_READ_BYTES = 1 << 14  # OpenSSL hands out a record at a time, and none is longer
+TLS_READ_BYTES = 1 << 14  # OpenSSL returns one record at a time, of at most this length
 
 
 @dataclass(slots=True, eq=False)
@@ -137,7 +137,7 @@ class ConnectionPool:
             unfit = fresh or not _suits(connection, strict=strict)
             if not unfit and not (self._monotonic() - connection.idle_since > IDLE_S or connection.readable()):
                 return connection
-            connection.sock.close()  # its place is ours now
+            connection.sock.close()  # its slot is reused
             if unfit:
                 return None
             self.release(origin)

@@ -2,7 +2,7 @@
 
 A request without credentials, or with those of a closed visit, is refused. Consecutive visits of a shared context
 have the same ones, and a token each that the browser adds to the requests of a page and its workers: a late
-one (a beacon, a keep-alive fetch, whatever waited for a connection) is refused, and never taken for the next.
+one (a beacon, a keep-alive fetch, whatever waited for a connection) is refused, and never attributed to the next.
 """
 
 import base64

@@ -1,6 +1,6 @@
 """Listener for clients of warcprox, such as brozzler: its protocol, on an address of its own.
 
-A client needs no credentials: whoever reaches the address is trusted. `Warcprox-Meta` names the WARC, dedup
+A client needs no credentials: every client that reaches the address is trusted. `Warcprox-Meta` names the WARC, dedup
 buckets, blocks, limits and counters of a request and goes no further; `WARCPROX_WRITE_RECORD` (or `PUTMETA`)
 writes a record, which is on disk when the answer comes; ``GET /status`` describes the service as warcprox's
 service registry has it. A page in the client's browser cannot write records: browsers mark what scripts send.
@@ -129,7 +129,7 @@ class MetaRules:
         unsafe = "/" in self.prefix or "\\" in self.prefix or self.prefix.startswith(".")
         if unsafe or not self.prefix.isprintable() or not 0 < len(self.prefix) <= PREFIX_LIMIT_CHARS:
             raise MalformedMessageError("Slash and backslash are not permitted in warc-prefix; it names a file.")
-        # The former names of one bucket count as it does.
+        # Former names of a bucket are counted as the bucket.
         one = meta.get("dedup-bucket", meta.get("captures-bucket"))
         buckets = meta.get("dedup-buckets", {}) if one is None else {str(one): "rw"}
         written = [name for name, mode in buckets.items() if mode == "rw"]

@@ -65,7 +65,7 @@ class WebSocketExchange(Exchange):
         entry.kept, entry.status = RequestOutcome.TUNNELLED, head.status
         entry.size = len(head.raw)
         try:
-            # The answer 101 as it came, except that no origin speaks in the proxy's name.
+            # The answer 101 as received, except for headers reserved for the proxy.
             lines = [b"HTTP/1.1 101 Switching Protocols"]
             lines += [name + b": " + value for key, name, value in head.headers if key != b"weboid-proxy-error"]
             browser.send(b"\r\n".join(lines) + b"\r\n\r\n")

@@ -173,7 +173,7 @@ def list_baselines(root: Path) -> Iterator[BaselineHeader]:
 def encode_picture(picture: bytes | None) -> bytes | None:
     """Encode a picture losslessly as WebP, or as PNG where it is too tall for that.
 
-    Return None for data that is no picture, or exceeds the size limit of `qa.compare`.
+    Return None for data that is not a picture, or exceeds the size limit of `qa.compare`.
     """
     if picture is None:
         return None
@@ -285,7 +285,7 @@ async def _view_pages(
     on_check: OnCheck,
 ) -> bool:
     if not any(turns):
-        return True  # nothing is started for nothing
+        return True  # nothing is started when there is nothing to do
     with StopSignals(lambda: None) as stop:
         sampled = [(Level(level), map(SampledPage, pages)) for pages in turns]
         await check_copies(options, sampled, stop, keep=keep, on_check=on_check)

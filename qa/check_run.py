@@ -1,7 +1,7 @@
 """Run over many pages: concurrent checks, each stored as soon as it is complete, then recorded in WARCs.
 
-Stored checks stay stored, however the run ends; the next run skips them. A run that is asked to stop finishes the
-checks in progress; copies that playback does not serve from then on are left to the next run.
+Stored checks stay stored, however the run ends; the next run skips them. A stopped run finishes the checks in
+progress; copies that playback does not serve from then on are left to the next run.
 
 Pictures can be made again by another check, so they are stored in the check's cache. A check
 without a fault removes those of the previous one.
@@ -155,7 +155,7 @@ async def check_pages(  # noqa: PLR0913 independent options
             in_progress.add(chosen.page.page_id)
             checked = await checker.check(chosen.page)
             if stop.is_set() and PlaybackFault.NOT_SHOWN in checked.check.faults:
-                # A signal to the whole process group stops playback, too: no fault of a copy.
+                # A signal to the whole process group stops playback, too: not a fault of the copy.
                 return
             await asyncio.to_thread(keep, checked)
             in_progress.discard(chosen.page.page_id)
@@ -317,7 +317,7 @@ async def _proxies(layout: Layout, settings: Settings, secret: ClusterSecret | N
 
     Raises CollectionInUseError: another process writes the collection and accepts no requests.
     """
-    # A unix socket's path is at most 107 bytes, so it does not lie in the collection.
+    # A unix socket's path is at most 107 bytes, so it is not in the collection.
     with ExitStack() as stack:
         if settings.frontier.url and secret is not None:
             frontier = stack.enter_context(open_frontier(layout, settings.frontier, settings.politeness))

@@ -257,7 +257,7 @@ def store_checks(connection: Connection, rows: Iterable[CheckedPage], now: datet
     invalid; InvariantError: one is a person's review.
     """
     values = [row_values(row) for row in rows]
-    # A page that was checked twice meanwhile would else be changed twice by one statement.
+    # Otherwise a page that was checked twice in between would be changed twice by one statement.
     values.sort(key=lambda row: int(row["checked_ms"]))
     newest = {(row["page_id"], row["level"]): row for row in values}
     # In one order: two writers never block each other.
@@ -322,7 +322,7 @@ _ABOVE_ALL: Final = 2.0
 _PLACE = (quality.c.score, quality.c.page_id, quality.c.level)
 _IS_STANDING = quality.c.standing == one("standing")
 _HAS_FAULTS = quality.c.faults.bitwise_and(one("faults", Integer())) == one("faults", Integer())
-# By what a list begins with; the first of these that is asked for is the one that is used.
+# By what a list begins with; the first requested one of these is used.
 _LEADS = {
     "host": (quality.c.host == one("host"),),
     **{str(fault): (text(has_fault(fault)),) for fault in PlaybackFault},
@@ -404,7 +404,7 @@ _COUNTED = {
     "page_class": quality.c.page_class == one("page_class"),
     "level": quality.c.level == one("level"),
     "faults": _HAS_FAULTS,
-    # The plus keeps SQLite from the index by the score, which lacks what else is asked for.
+    # The plus keeps SQLite from using the index by score, which lacks the other columns.
     "below": literal_column("+link_quality.score", Double()) < one("below", Double()),
     "unreviewed": quality.c.review.is_(None),
 }

@@ -50,7 +50,7 @@ class RepairState(StrEnum):
     BEGUN = "begun"
     DONE_BETTER = "done-better"
     DONE_NOT_BETTER = "done-not-better"
-    FAILED = "failed"  # no new capture came about
+    FAILED = "failed"  # there is no new capture
 
 
 REPAIR_STATES: Final = tuple(RepairState)  # by their numbers in the registry

@@ -115,8 +115,8 @@ class PlaybackChecker:
             if evidence.manifest is None:
                 judgement = judge_copy(None)
             return CheckOutcome(page, self._judge(page, evidence, judgement))
-        # A picture of the copy may lack what was drawn late, e.g. images in 3D transforms: what is not good
-        # at first is viewed once more, and the better result counts.
+        # A picture of the copy may lack content that is drawn late, e.g. images in 3D transforms: a copy that is not
+        # good at first is viewed once more, and the better result counts.
         first = await self._compare_copy(page, evidence, await self._view(stored, evidence))
         if first.check.verdict is QaVerdict.GOOD or first.check.picture in (None, 1.0):
             return first
@@ -308,7 +308,7 @@ async def open_checkers(  # noqa: PLR0913 independent options
 ) -> AsyncIterator[Mapping[Level, PlaybackChecker]]:
     """Open a checker per level, with their own replay server, until the end of the block.
 
-    Raises UnavailableError: the replay server does not start; ConfigError: `database_url` is no database URL of an
+    Raises UnavailableError: the replay server does not start; ConfigError: `database_url` is not a database URL of an
     index.
     """
     async with AsyncExitStack() as stack:

@@ -82,7 +82,7 @@ _NOWHERE = ("127.0.0.1", 9)
 _ANSWER_S = 8.0  # a page that leaves a command unanswered for so long hangs
 TALLEST_PX = 16_000
 _PHONE = PageScreen(width=412, height=915, scale=2.0, mobile=True)  # of the profile "mobile"
-# The copy in full stands in a frame, below a banner of ours: here it has the whole window, and the word.
+# The full copy is in a frame below Weboid's banner: here it gets the whole window.
 _FRAME_CSS = (
     "body *:not(iframe):not(:has(iframe)) { display: none !important }"
     " iframe { position: fixed !important; inset: 0 !important; width: 100vw !important;"

@@ -25,7 +25,7 @@ from warc.record_reader import open_record
 MOST_PARTS = 500  # of a page
 MOST_BYTES = 64 << 20  # compressed, that are read for a page
 MOST_READ = 2_000_000  # bytes of a payload that is looked into
-_BEGINNING = 20_000  # bytes of a document, which most often hold a word
+_BEGINNING = 20_000  # bytes of a document, which usually contain a word
 _MOST_ROWS = 20_000
 _MOST_KNOWN = 50_000  # records that are not read again
 
@@ -63,7 +63,7 @@ ROWS_OF_PAGE = (
     f"SELECT {_COLUMNS} FROM captures"  # noqa: S608 constants
     f" WHERE page_id = :page_id ORDER BY captured_ms LIMIT {_MOST_ROWS}"
 )
-# Most rows of a payload that came often are revisits: only so many are tested.
+# Most rows of a frequent payload are revisits: only this many are tested.
 ROWS_OF_PAYLOAD = (
     f"SELECT {_COLUMNS} FROM"  # noqa: S608 constants
     f" (SELECT {_COLUMNS} FROM captures WHERE digest = :digest LIMIT 2000) AS same"
@@ -83,7 +83,7 @@ class HoldingsReport:
     """
 
     parts: int  # number of parts and artifacts checked
-    unread: int  # how many of these were only looked up, not read: too many, or too large
+    unread: int  # number of these that were only looked up, not read: too many, or too large
     lost: tuple[LostPart, ...]
 
 

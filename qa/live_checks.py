@@ -109,7 +109,7 @@ async def check_capture(
     candidate, checker = candidate_from_page(page), tools.checkers[level]
     checked = await checker.check(candidate)
     if PlaybackFault.NOT_SHOWN in checked.check.faults:
-        # A playback that was just started again has shown nothing: that is not the copy's fault.
+        # A playback that was just restarted has shown nothing: that is not the copy's fault.
         checked = await checker.check(candidate)
     await asyncio.to_thread(store_check, tools.store, tools.pictures, checked, now=clock.now())
     check = checked.check

@@ -33,11 +33,11 @@ from links.checker.browser_check import (
 from qa.compare.content_comparison import TextComparison, compare_texts
 from qa.compare.picture_comparison import PictureComparison, compare_if_readable
 
-SAME_TEXT = 0.995  # score of `compare_texts`: a clock in the footer is no news
+SAME_TEXT = 0.995  # score of `compare_texts`: a clock in the footer is not a change
 SAME_PICTURE = 0.995
 MOST_WORDS = 0.6  # of the older text's runs of words: below, it was rewritten
 MOST_PICTURE = 0.7  # score of `compare_pictures`
-LITTLE_PICTURE = 0.3  # below it nothing of the old picture is left
+LITTLE_PICTURE = 0.3  # below this nothing of the old picture is left
 MOST_NAMED = 200  # links and parts that are named on each side
 
 
@@ -291,8 +291,8 @@ class BaselineView:
 
 
 SAME = 0.999  # a score from here on is that of the same picture, or text
-STEP = 0.01  # a change of the score against the capture below this is none
-LOST_SHARE = 0.02  # share of what was shown that may be gone before that counts as worse
+STEP = 0.01  # smaller changes of the score are ignored
+LOST_SHARE = 0.02  # share of the shown content that may be lost before it counts as worse
 _RANKS = {QaVerdict.BROKEN: 0, QaVerdict.DOUBTFUL: 1, QaVerdict.GOOD: 2}
 
 

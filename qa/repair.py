@@ -43,7 +43,7 @@ from qa.check_store import begin_repair, end_repair, find_checks, list_repairs, 
 from qa.check_table import CheckedPage, RepairState
 from qa.page_changes import PageChanges, PageDrift
 
-MARGIN = 0.05  # of two broken copies, the better one shows so much more
+MARGIN = 0.05  # minimum gain of the better of two broken copies
 _ORDER = {QaVerdict.GOOD: 0, QaVerdict.DOUBTFUL: 1, QaVerdict.UNCHECKED: 2, QaVerdict.BROKEN: 3}
 # Changes after which the URL no longer has the page.
 _NOT_THE_PAGE = {
@@ -52,7 +52,7 @@ _NOT_THE_PAGE = {
     PageDrift.GONE: "that the page is gone",
 }
 _READABLE = 0.5  # of the words: what has fewer left is not worth more than another page
-_LESS = 0.5  # of what is left of the old copy
+_LESS = 0.5  # of the remaining content of the old copy
 _FEWEST_PARTS = 3  # of which some can be missing
 _FEWEST_WORDS = 40  # the same of words
 # Faults that are not evidence of a playback problem.
@@ -240,7 +240,7 @@ class RepairManager:
         return done
 
     async def _order(self, row: CheckedPage, orders: dict[str, RepairVisit], bucket: str) -> RepairVisit | None:
-        """Make the URL's next visit a repair, if it is none yet; None when that is impossible."""
+        """Make the URL's next visit a repair, unless it already is one; None when that is impossible."""
         context, page_id = self._context, row.check.page_id
         try:
             url = fetch_key(row.check.url, allow_single_label=True)

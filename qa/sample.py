@@ -37,11 +37,11 @@ from warc.index.queries import ALL_KEYS, OFFERED, KeyRange, page_chunks, range_v
 
 ORDINARY_SHARE = 0.25
 _BIG_BYTES = 10_000_000
-_CHANGED = 3.0  # so many times larger or smaller than the capture before
-# Of what is less suspect than this, the passes of `order_by_risk` make no difference.
+_CHANGED = 3.0  # factor by which the size differs from the previous capture
+# The passes of `order_by_risk` do not distinguish pages that are less suspect than this.
 _UNLIKELY = 2.0
 _SUSPECT = 4.0
-_STEEPNESS = 3  # the few that are suspect must stand out among very many that are not
+_STEEPNESS = 3  # the few suspects must stand out among very many others
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,7 @@ async def _fill_links(documents: PageDocuments, frame: FrameDocument, answer: li
     return entries
 
 
-# The page's icon was asked for before anything else was made; it is not waited for much longer.
+# The page's icon was requested before the other artifacts; the wait for it is short.
 FAVICON_PATIENCE_S = 1.0
 BROKEN_VIEW_S = 3.0
 GLYPHS_S = 3.0
@@ -201,7 +201,7 @@ async def make_artifacts(
     steps: VisitSteps,
     result: ArtifactSet,
 ) -> None:
-    """Make the artifacts that the settings ask for; the failure of one does not affect the others.
+    """Make the artifacts that the settings request; the failure of one does not affect the others.
 
     `icons` are icon URLs requested by other visits, and whether they were loaded; the favicon of this page is added.
     """
@@ -218,7 +218,7 @@ async def make_artifacts(
             result.facts = read_facts(raw, url=source.url, headers=source.headers)
     view = None
     if settings.view or settings.thumbnail or settings.full_page:
-        # A document that broke off before its body began is never drawn.
+        # A document that was truncated before its body is never drawn.
         limit_s = BROKEN_VIEW_S if page.broke_off else float("inf")
         view = await steps.make("view", capture_view(page, settings), limit_s=limit_s)
     if view is not None and settings.view:
@@ -229,7 +229,7 @@ async def make_artifacts(
         await _gather_full_page(page, view, settings, steps, result)
     if settings.thumbnail and view is not None:
         with steps.step("thumbnail"):
-            # Ten milliseconds or more, in which others' visits go on.
+            # Takes ten milliseconds or more; other visits continue meanwhile.
             small = await asyncio.to_thread(thumbnail, view)
             result.keep_picture(ArtifactKind.THUMBNAIL, small)
     if settings.pdf:

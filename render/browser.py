@@ -31,7 +31,7 @@ ANSWER_LIMIT_S = 10.0
 DISPOSE_WAIT_S = 2.0
 PING_S = 2.0
 MEASURE_S = 1.0
-# A scene that is drawn for ever takes at least so much of a processor within this time, on a busy machine too.
+# A scene that is drawn endlessly uses at least this much CPU within this time, even on a busy machine.
 SCENE_LOOK_S = 1.0
 SCENE_BUSY_S = 0.05
 

@@ -118,7 +118,7 @@ class KeyLogPipe:
         if owner is not None:
             os.chown(self.path, owner, owner)
         self._listeners: set[Callable[[list[str]], None] | None] = set()
-        # Open for writing, too: without a writer, a pipe is at its end for ever.
+        # Open for writing, too: without a writer, a pipe is at its end forever.
         self._fd = os.open(self.path, os.O_RDWR | os.O_NONBLOCK)
         self._unread = b""
         asyncio.get_running_loop().add_reader(self._fd, self._read)
@@ -180,7 +180,7 @@ class BrowserProcess:
         finally:
             for fd in (command_read, answer_write, errors_write):
                 os.close(fd)
-        self.pid = self._popen.pid  # the leader of the session that holds all the others
+        self.pid = self._popen.pid  # leader of the session that contains all others
         self.died = asyncio.Event()  # set when the first process has ended for any reason
         self._errors_fd: int | None = errors_read
         self._errors = b""
@@ -234,7 +234,7 @@ class BrowserProcess:
 
     def _reap(self) -> None:
         self._popen.poll()
-        # Orphans come to us when we are a container's first process, or a subreaper.
+        # Orphans are re-parented to this process when it is a container's first process, or a subreaper.
         for pid in session_processes(self.pid, zombies=True):
             if pid != self.pid:
                 with contextlib.suppress(ChildProcessError):
@@ -287,7 +287,7 @@ def _pipe() -> tuple[int, int]:
 
 
 async def _kill_and_wait(pid: int) -> None:
-    """Kill one process and wait until it has ended; a missing process is no error."""
+    """Kill one process and wait until it has ended; a missing process is not an error."""
     try:
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError:

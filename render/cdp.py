@@ -18,7 +18,7 @@ from core.storable_text import parse_json
 EventHandler = Callable[[str, dict[str, Any]], None]
 
 READ_BYTES = 1 << 20
-# A 16,000 px screenshot of noise is about 80 MB of base64; more than this is no answer of ours.
+# A 16,000 px screenshot of noise is about 80 MB of base64; no valid answer is larger than this.
 MESSAGE_LIMIT_BYTES = 512 * 1024 * 1024
 # Unsolicited events to skip before decoding; the browser writes "method" first.
 UNREAD = tuple(
@@ -71,7 +71,7 @@ class CommandError(TransientError):
 
 
 class _PassedCommand:
-    """Command of another client, whose answer it gets at once."""
+    """Command of another client, which gets the answer at once."""
 
     def __init__(self, method: str, answered: Callable[[dict[str, Any] | CommandError], None]) -> None:
         self._method = method
@@ -157,7 +157,7 @@ class CdpConnection:
             self._pending[identifier] = (_PassedCommand(method, answered), method, session_id)
 
     def tap(self, session_id: str, handler: Callable[[dict[str, Any]], None]) -> None:
-        """Give all messages of the session that are no answers to `handler`, whole."""
+        """Pass all messages of the session that are not answers to `handler`, unparsed."""
         self._taps[session_id] = handler
 
     def untap(self, session_id: str) -> None:

@@ -58,7 +58,7 @@ class PageTimers:
 
 CHILD_LIMIT = 200
 WORKER_LIMITS = {"worker": 32, "service_worker": 4}
-# We read no bodies, so the browser need keep none for us.
+# Bodies are not read, so the browser need not buffer any.
 NETWORK_LIMITS = {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0}
 AUTO_ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
 
@@ -107,7 +107,7 @@ class ChildTargets:
         if kind in WORKER_LIMITS:
             running = sum(each == kind for each in self._kinds.values())
             if running >= WORKER_LIMITS[kind]:
-                # It waits for us to let it run, and never takes a processor from other pages.
+                # It is paused until resumed, so it takes no CPU time from other pages.
                 self.tried["worker"] += 1
                 return
         if kind == "service_worker":

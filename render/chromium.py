@@ -65,7 +65,7 @@ def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecu
 
     The order is headless shell, Chromium, Chrome, a Playwright download for all users, one below
     `home` (by default the user's) or ``$PLAYWRIGHT_BROWSERS_PATH``: the headless shell renders two to
-    three times as many pages as the full browser. Ubuntu's stub for a snap is no browser.
+    three times as many pages as the full browser. Ubuntu's stub for a snap is not a browser.
 
     Raises BrowserUnavailableError: none is installed, or the named one does not run; the text says what to install.
     """
@@ -129,7 +129,7 @@ def _candidates(home: Path) -> Iterator[Path]:
 
 
 def _is_snap_stub(path: Path) -> bool:
-    """Return whether a program is the script that asks for a snap, as Ubuntu's chromium-browser is."""
+    """Return whether a program is the script that requests a snap, as Ubuntu's chromium-browser is."""
     try:
         with path.open("rb") as file:
             head = file.read(4096)
@@ -162,7 +162,7 @@ DISABLED_FEATURES = (
     "DialMediaRouteProvider",
     # Requests in the first flight have secrets of their own.
     "EnableTLS13EarlyData",
-    # The browser's own word across the top of a page that a style sheet made of XML.
+    # The browser's own notice at the top of a page that a style sheet made from XML.
     "GenerateXSLTWarningBanner",
     "HttpsFirstBalancedModeAutoEnable",
     "HttpsUpgrades",
@@ -172,16 +172,16 @@ DISABLED_FEATURES = (
     "OptimizationHints",
     "PaintHolding",
     "Prerender2",
-    # One made ahead for every visit is two too many: contexts share no processes.
+    # Spare renderers are of no use: contexts do not share processes.
     "SpareRendererForSitePerProcess",
     "Translate",
-    # It would ask the local network, by multicast, for names that hide its addresses (C-05).
+    # It would query the local network by multicast for names that hide its addresses (C-05).
     "WebRtcHideLocalIpsWithMdns",
     "WebTransport",
 )
 _FIXED = (
     "--remote-debugging-pipe",
-    # Containment (C-04, C-05, C-06): names are the proxy's to resolve, and nothing bypasses it.
+    # Containment (C-04, C-05, C-06): the proxy resolves names, and nothing bypasses it.
     "--site-per-process",
     "--disable-quic",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
@@ -192,7 +192,7 @@ _FIXED = (
     "--disable-plugins-discovery",
     "--disable-speech-api",
     "--disable-notifications",
-    # Silence (C-18): what it would ask of its maker.
+    # No requests to the browser's vendor (C-18).
     "--disable-background-networking",
     "--disable-breakpad",
     "--disable-client-side-phishing-detection",
@@ -248,7 +248,7 @@ def command_line(
     `shared_memory` is False when ``/dev/shm`` is too small, as in a container with defaults;
     `key_log` is where the secrets of TLS connections are written.
     """
-    # The first rule that fits is the one that holds.
+    # The first matching rule applies.
     known = "".join(f"MAP {host} {address}, " for host, address in (hosts or {}).items())
     line = [
         str(executable.path),

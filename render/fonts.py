@@ -31,7 +31,7 @@ _FC_TIMEOUT_S = 20.0
 
 
 def scripts_without_font() -> list[str] | None:
-    """Return the large scripts for which fontconfig knows no font; None without fontconfig."""
+    """Return the large scripts for which fontconfig has no font; None without fontconfig."""
     program = shutil.which("fc-list")
     if program is None:
         return None

@@ -6,13 +6,13 @@ from typing import Any
 
 # A page that exceeds this continues without network access (C-17).
 REQUEST_LIMIT = 5_000
-FRAME_LIMIT = 200  # documents of frames; more of them are no page that a reader sees
+FRAME_LIMIT = 200  # documents of frames; no ordinary page has more
 URL_LIMIT_CHARS = 65_536
 # Long polls never answer; one that is silent for so long no longer counts as loading.
 PATIENCE_S = 5.0
 # A response that no script reads never finishes; its head is what counts.
 UNREAD_S = 1.5
-# More requests than this to one path are a poll, which soon delays nothing any more.
+# More requests than this to one path are polling, which soon no longer delays anything.
 POLL_TIMES = 5
 POLL_HELD_TIMES = 40
 POLL_PATIENCE_S = 0.5
@@ -22,11 +22,11 @@ HEADERS_KEPT = 100
 DOWNLOAD = "Download"  # not a CDP type: a download, which has an event of its own
 
 _LOGGED_SCHEMES = ("http://", "https://", "ws://", "wss://")
-# These are never waited for: they stream, or nothing on the page depends on them.
+# Never waited for: they stream, or nothing on the page depends on them.
 _NEVER_HOLD = frozenset({"EventSource", "WebSocket", "Ping", "CSPViolationReport", "Prefetch", "SignedExchange"})
 _SCRIPTS = frozenset({"Script", "XHR", "Fetch", "EventSource", "WebSocket"})
 _DATA = _SCRIPTS - {"Script"}
-# What a page that has it in memory, from the page before it, asks for with a condition that no script has set.
+# Conditional requests without a script's condition, for resources in memory from the previous page.
 _IN_MEMORY = frozenset({"Stylesheet", "Script", "Image", "Font"})
 _HOLD_FOR_A_WHILE = frozenset({"XHR", "Fetch", "Media", "Other", "Preflight", "TextTrack"})
 
@@ -279,7 +279,7 @@ class NetworkLog:
             if request.resource_type in _HOLD_FOR_A_WHILE:
                 place = request.url.partition("?")[0]
                 request.times = self._times[place] = self._times.get(place, 0) + 1
-            if request.times <= POLL_TIMES:  # else it belongs to a poll
+            if request.times <= POLL_TIMES:  # otherwise it belongs to polling
                 self.news += 1
         self.on_change()
 

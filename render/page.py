@@ -264,7 +264,7 @@ class BrowserPage:
                 raise PageClosedError(self.gone)
 
     def take_live_picture(self) -> str:
-        """Return the newest picture of the page, base64 of a small JPEG, once, and ask for the next; empty without one.
+        """Return the newest picture of the page, base64 of a small JPEG, once, and request the next; empty without one.
 
         The browser draws one picture per call, at intervals of `LIVE_PICTURE_S`; a page that ends before has none.
         """
@@ -478,7 +478,7 @@ class BrowserPage:
         self.post("Page.handleJavaScriptDialog", {"accept": accept})
 
     def _file_asked(self, _: dict[str, Any]) -> None:
-        # Intercepted, the dialog never opens, and nothing is chosen.
+        # Intercepted: the dialog never opens, and nothing is chosen.
         self.tried["file"] += 1
 
     def _download(self, params: dict[str, Any]) -> None:

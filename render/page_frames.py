@@ -17,7 +17,7 @@ DEPTH_LIMIT = 10
 # A frame that does not answer by then is left out: one slow advertisement is not the page.
 DOCUMENT_TIMEOUT_S = 3.0
 _ELEMENT = "(number) => globalThis.weboidFrames[number]"
-HOST_LIMIT = 300  # elements that are asked whether they hold a closed shadow root, each time
+HOST_LIMIT = 300  # number of elements tested for a closed shadow root at a time
 _ROUNDS = 5  # so deep may such roots be nested
 _HOSTS = "() => globalThis.weboidHosts"
 _NOTE = """(...pairs) => {

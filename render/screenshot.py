@@ -58,7 +58,7 @@ async def picture_styles(page: BrowserPage) -> AsyncIterator[None]:
                 await page.run("take-off", _TAKE_OFF)
 
 
-# A hundred times what a picture takes when nothing is in its way.
+# A hundred times the usual duration of a screenshot.
 VIEW_PATIENCE_S = 4.0
 TILE_PATIENCE_S = 20.0
 # Of the picture, not of the page: what graphics can hold, and what keeps a tile's memory small.

@@ -109,7 +109,7 @@ class ServiceWorkers:
         await asyncio.gather(*self._tasks.values())
 
     def notes(self) -> list[str]:
-        """Return what is missing, a sentence each."""
+        """Return one sentence for each missing part."""
         pending = sum(status in _TRANSIENT for status, _ in self._versions.values())
         unread = sum(not task.done() for task in self._tasks.values())
         counts = {

@@ -19,7 +19,7 @@ from render.page import COMMIT_LIMIT, BrowserPage
 
 _T = TypeVar("_T")
 
-# No single step may use up more of the time that is left: the next ones want some too.
+# No single step may use more of the remaining time, since the next steps need some, too.
 STEP_SHARE = 0.5
 
 
@@ -121,11 +121,11 @@ async def navigate(page: BrowserPage, url: str) -> NavigationResult:
 
 # Duration of one query of the page; the network is checked in between.
 SLICE_S = 1.0
-# Of what it does besides loading, no more is waited for than this.
+# Maximum wait for activity other than loading.
 SHOW_LIMIT_S = 8.0
 # A timer's message takes this long at most on a busy machine; its due time is counted from its arrival.
 TIMER_LATENCY_S = 0.5
-# A page that was left again each time it was asked is not asked for ever.
+# A page that navigates away at each query is not queried forever.
 ASK_LIMIT = 100
 
 
@@ -204,7 +204,7 @@ class _SettleWait:
                 return
             now_seen = self._signs()
             if seen[:2] == now_seen[:2] and seen != now_seen:
-                # Observation counts too, or a page that keeps setting timers would be observed for long.
+                # Observation counts, too, so that a page that keeps setting timers is not observed for long.
                 self._timers_left_s -= self._looked_s
             if answer is None or self._is_unfinished(answer) or seen != now_seen:
                 continue

@@ -35,7 +35,7 @@ from render.chromium import BrowserExecutable, BrowserKind
 from render.page import WORLD, BrowserPage, load_script
 
 COOKIES_LIMIT = 3_000
-# Of ``Network.Cookie`` (what is read) those that ``Network.CookieParam`` (what is set) knows, too.
+# Fields of ``Network.Cookie`` (read) that ``Network.CookieParam`` (set) has, too.
 _KEPT = ("name", "value", "path", "secure", "httpOnly", "sameSite", "priority")
 
 Cookie = dict[str, Any]
@@ -206,7 +206,7 @@ def display_variables(environment: Mapping[str, str]) -> dict[str, str]:
             "This needs a browser window, but there is no screen (DISPLAY is not set). Create the login on a machine "
             "with a screen, in another collection, and copy its file from logins/."
         )
-    # The browser has another home than its person, so what was left to be found is named.
+    # The browser has a different home than its user, so the paths are set explicitly.
     ticket = Path(environment.get("HOME", "")) / ".Xauthority"
     if "XAUTHORITY" not in screen and ticket.is_absolute() and ticket.is_file():
         screen["XAUTHORITY"] = str(ticket)
@@ -282,7 +282,7 @@ class SignIn:
             where = {"storageId": {"securityOrigin": origin, "isLocalStorage": True}}
             answer = await self._connection.send("DOMStorage.getDOMStorageItems", where, session)
         except CommandError:
-            return  # the tab was closed, or went on, at this moment
+            return  # the tab was closed, or navigated, at this moment
         items = {str(key): str(value) for key, value in answer["entries"]}
         size = sum(len(key) + len(value) for key, value in items.items())
         if size <= STORAGE_LIMIT_CHARS and len(self.storage) < ORIGINS_LIMIT:
@@ -366,7 +366,7 @@ class RecordedWindow(SignIn):
                 call |= {"executionContextId": made["executionContextId"], "arguments": [{"value": TEXT_LIMIT_CHARS}]}
                 seen = (await self._connection.send("Runtime.callFunctionOn", call, session))["result"]["value"]
                 if self._current.get(tab) is not page or urldefrag(seen["url"]).url != (page.address or page.url):
-                    return  # another page came meanwhile
+                    return  # another page was opened meanwhile
                 page.title = str(seen["title"])[:1000]
                 page.text = "".join(each for each in seen["parts"] if isinstance(each, str))
                 if not seen["hidden"]:

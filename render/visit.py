@@ -67,17 +67,17 @@ async def read_page_traits(
     return replace(traits, text=excerpt)
 
 
-# Shortfalls of a visit whose pictures waited for a scene that is drawn for ever, perhaps another's.
+# Defects of a visit whose pictures waited for an endlessly drawn scene, possibly another page's.
 _UNDRAWN = ("deadline", "hung", "missing: view", "missing: full_page")
-# After behaviours, what came into sight loads within this.
+# After behaviours, time limit for loading content that came into view.
 RESETTLE_LIMIT_S = 5.0
 # A page that does not answer a question for so long is in a loop that never ends.
 ANSWER_LIMIT_S = 8.0
-# The last document of a page that reloads for ever has so long to come.
+# The last document of a page that reloads forever has so long to come.
 STAY_LIMIT_S = 8.0
 # A site that has stored more than this begins with a fresh context again.
 STORAGE_LIMIT_BYTES = 50_000_000
-# Without TLS a frame cannot ask how much it stores: any database counts as too much.
+# Without TLS a frame cannot query its storage use: any database counts as too much.
 _STORED = """async () => {
   try {
     return navigator.storage ? (await navigator.storage.estimate()).usage : (await indexedDB.databases()).length * 1e12;
@@ -91,7 +91,7 @@ _STORED = """async () => {
 class VisitRequest:
     """Absolute http(s) URL to visit, its proxy (None: direct, in tests only), and login session.
 
-    `context` is one that visits share; after the visit its `reusable` tells whether another may follow.
+    `context` is one that visits share; after the visit its `reusable` states whether another may follow.
     """
 
     url: str
@@ -248,7 +248,7 @@ class _VisitRun:
 
     async def within_deadline(self, context: BrowserContext) -> None:
         """Run all steps until the deadline; the page is closed afterwards."""
-        # A context in which a visit has ended knows the credentials.
+        # A context in which a visit has ended has the credentials.
         proxy = self._request.proxy if not context.visits else None
         try:
             async with asyncio.timeout(self._settings.timeout_s):

@@ -66,7 +66,7 @@ class ChecksumChain:
 
 
 def read_chain(layout: Layout) -> ChecksumChain:
-    """Read the chain; an empty one without the file. A line that was cut off at the end is left out."""
+    """Read the chain; an empty one without the file. A truncated last line is ignored."""
     chain = ChecksumChain()
     try:
         lines = layout.checksum_chain.read_bytes().splitlines(keepends=True)
@@ -78,7 +78,7 @@ def read_chain(layout: Layout) -> ChecksumChain:
         match = _CHAIN_LINE.fullmatch(data.decode("utf-8", "replace"))
         if not chain.broken_line and (match is None or chain.add(match[3], match[4]) != match[0]):
             chain.broken_line = number
-        if chain.broken_line and match is not None:  # the chain continues from what is there
+        if chain.broken_line and match is not None:  # the chain continues from the existing lines
             chain.head, chain.by_name[match[4]] = match[1], match[3]
         chain.size += len(data)
     return chain
@@ -171,7 +171,7 @@ def _locked(layout: Layout) -> Iterator[int]:
                 named = layout.checksums.stat().st_ino
             except FileNotFoundError:
                 named = None
-            if named == os.fstat(descriptor).st_ino:  # else it was replaced meanwhile
+            if named == os.fstat(descriptor).st_ino:  # otherwise it was replaced in the meantime
                 sync_folder(layout.archive)
                 yield descriptor
                 return

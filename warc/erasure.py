@@ -245,7 +245,7 @@ def _move_file(layout: Layout, database: sqlite3.Connection, plan: ErasurePlan) 
         ("payloads", "offset", "filename"),
         ("qualities", "offset", "filename"),
     ):
-        # Below zero first: no two rows may be at one place even for a moment.
+        # Negative offsets first: no two rows may have the same offset, even temporarily.
         shift = 0
         ends = [move[0] for move in plan.moves[1:]] + [None]
         for (offset, old, new), end in zip(plan.moves, ends, strict=True):

@@ -22,7 +22,7 @@ _REBUILD = "Run `weboid collection rebuild`."
 
 
 NOTE_KINDS = frozenset({FaultKind(name) for name in ("interrupted", "open", "pending", "set-aside", "elsewhere")})
-# What does not have the bytes that it was closed with, and what the index has wrong.
+# Files whose content changed after closing, and wrong index rows.
 _CHANGED = ("checksum", "size", "gzip", "warc", "length", "block-digest", "payload-digest")
 _MISINDEXED = ("unknown", "row", "no-row", "payload", "index")
 
@@ -167,7 +167,7 @@ class _FileCheck:
                     self._member(each)
                 else:
                     self._damage(each)
-            # What is left are index rows of records that do not exist.
+            # The remaining index rows are of records that do not exist.
             end = report.size if end is None else end
             for offset, row in sorted(self._rows.items()):
                 where = "no record begins here" if offset < end else f"the file ends at {end}"

@@ -45,13 +45,13 @@ _USUAL_TYPE = re.compile(
 _HASHES: dict[str, Any] = {"sha1": partial(hashlib.sha1, usedforsecurity=False), "sha256": hashlib.sha256}
 _READ_BYTES = 1 << 20
 _FEED_BYTES = 1 << 11  # of the packed file: few records are smaller; doubled while a record continues
-_PIECE_BYTES = 4 << 20  # of what was packed: a site may send a gigabyte of nothing, packed to one thousandth
+_PIECE_BYTES = 4 << 20  # of compressed data: a site may send a gigabyte of zeros, compressed to a thousandth
 _HEADER_LIMIT_BYTES = 1 << 20
 _HEAD_LIMIT_BYTES = 2 << 20  # the proxy takes heads of 1 MiB
 _FOLD = re.compile(rb"\r\n[ \t]+")
 _END = b"\r\n\r\n"
 _LENGTH = re.compile(rb"^content-length:[ \t]*(\d{1,18})[ \t]*\r$", re.IGNORECASE | re.MULTILINE)
-_LINE_ENDS = 64  # bytes behind a record that are no further one
+_LINE_ENDS = 64  # bytes after a record that are not another record
 _SOUND_BYTES = 64 << 20  # of a gzip member, after which its form is believed without its checksum
 REPLAYED = frozenset({"response", "revisit", "resource"})  # the types that an index has rows of
 _MANIFEST = "urn:pageinfo:"
@@ -63,7 +63,7 @@ class FaultKind(StrEnum):
     CHECKSUM = "checksum"
     SIZE = "size"
     GZIP = "gzip"  # no gzip member, or it does not inflate with a good checksum
-    WARC = "warc"  # the member holds no WARC record
+    WARC = "warc"  # the member contains no WARC record
     LENGTH = "length"  # its Content-Length is not the block's
     BLOCK_DIGEST = "block-digest"
     PAYLOAD_DIGEST = "payload-digest"
@@ -392,7 +392,7 @@ class _BlockCheck:
                 self._note_head(head[:end])
                 self._feed_payload(memoryview(head)[end:])
             elif len(self._head) > _HEAD_LIMIT_BYTES:
-                self._head = None  # no HTTP: nothing is known of its payload
+                self._head = None  # not HTTP: nothing is known about its payload
                 self._hash_payload = None
         else:
             self._feed_payload(piece)
@@ -412,7 +412,7 @@ class _BlockCheck:
             self._member.mime = mime or "application/octet-stream"
         is_read = self._reading is not Reading.STRUCTURE and self._member.kind == "response"
         if is_read and b"transfer-encoding" in head.lower():
-            with suppress(MalformedMessageError):  # of another tool: its payload is what is there
+            with suppress(MalformedMessageError):  # of another tool: its payload is the block as stored
                 if ends_chunked(parse_response_head(head).headers):
                     self._body, self._content = BodyParser(BodyFraming.CHUNKED), hashlib.sha256()
                     if self._hash_payload is not None:

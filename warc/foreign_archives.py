@@ -37,7 +37,7 @@ _HEAD_LIMIT_BYTES = 1 << 20
 _JSON_LIMIT_BYTES = 16 << 20
 _ENTRY_LIMIT = 200_000  # of a ZIP file, whose list is read as a whole
 _DICTIONARY_LIMIT_BYTES = 64 << 20
-_WINDOW_LIMIT_BYTES = 1 << 27  # of Zstandard: what a reader has to hold
+_WINDOW_LIMIT_BYTES = 1 << 27  # of Zstandard: memory that a reader needs
 _EXPANSION_COUNTS_FROM = 1 << 30
 _MOST_EXPANSION, _MOST_ZIP_EXPANSION = 2_000, 100  # of one WARC; of a package, whose WARCs are compressed already
 _SUFFIX = re.compile(r"\.(?:warc(?:\.gz|\.zst)?|arc(?:\.gz)?)$", re.IGNORECASE)
@@ -118,7 +118,7 @@ def sniff(data: bytes) -> ForeignFormat | None:
 def open_archives(
     path: Path, scratch: Path, on_bytes: Callable[[int], None], source: str = ""
 ) -> Iterator[ForeignArchive]:
-    """Yield what is at the path, each to be used before the next; InputError: it is nothing that can be imported.
+    """Yield the archive files at the path, each to be used before the next; InputError: it is nothing that can be imported.
 
     `scratch` is for WACZ files within others. `on_bytes` is called with bytes of WACZ files that are hashed. `source`
     names the file where its path does not.
@@ -220,14 +220,14 @@ def _wacz_archives(
             nested = []
             for entry in entries:
                 problem = "is encrypted" if entry.flag_bits & 1 else ""
-                parts = entry.filename.replace("\\", "/").split("/")  # shown only, but says what the file is
+                parts = entry.filename.replace("\\", "/").split("/")  # only displayed, but identifies the file
                 if ".." in parts or parts[0] in {"", "~"} or ":" in parts[0]:
                     problem = "has a path outside the file"
                 if problem:
                     archive.problems.append(f"{source}: {entry.filename[:200]!r} {problem}; it is skipped.")
                     continue
                 crc = entry.CRC
-                del entry.CRC  # else the last bytes of a damaged entry are not read
+                del entry.CRC  # otherwise the last bytes of a damaged entry are not read
                 opened = ForeignFile(
                     f"{source}!{entry.filename}",
                     entry.file_size,
@@ -388,7 +388,7 @@ class ImportStorage:
                     _pack_records(source, kind, target, problems, self._reserve)
                 whole = packed
             elif linked is not None:
-                with suppress(OSError):  # another file system, or none that has links
+                with suppress(OSError):  # another file system, or one without hard links
                     (os.symlink if self._trial_of else os.link)(linked.absolute(), part)
                 if not part.exists():
                     with linked.open("rb") as source, part.open("wb") as target:
@@ -417,7 +417,7 @@ class ImportStorage:
 def _pack_records(
     file: IO[bytes], form: ForeignFormat, target: IO[bytes], problems: list[str], reserve: DiskReserve
 ) -> None:
-    """Write each record of the file as a gzip member; add what is no record to the problems."""
+    """Write each record of the file as a gzip member; add other data to the problems."""
     stream: Any = file
     errors = _DAMAGED
     if form in (ForeignFormat.WARC_GZ, ForeignFormat.ARC_GZ):

@@ -84,7 +84,7 @@ def storage_file(root: Path) -> Path:
 def check_bucket(root: Path) -> None:
     """Ask the server for the bucket where the collection has WARCs there alone.
 
-    Raises TransientError or UnavailableError: they cannot be read now, which is no damage.
+    Raises TransientError or UnavailableError: they cannot be read now, but are not damaged.
     """
     from warc.object_storage import open_storage
 
@@ -308,7 +308,7 @@ class ScratchKind(StrEnum):
     MEDIA = "weboid-media-"
     VERIFY = "weboid-verify-"
     BROWSER = "weboid-browser-"  # home and profile of a browser
-    SPOOL = ".spool-"  # in a collection: bodies that a recorder does not hold in memory
+    SPOOL = ".spool-"  # in a collection: bodies that a recorder does not keep in memory
 
 
 @contextmanager

@@ -114,7 +114,7 @@ def complete_index(
 
 
 TABLES = ("captures", "pages", "payloads", "qualities", "files", "version")
-LOCK_TRIES = 50  # a look at the status, or a checksum that is noted, is over in a moment
+LOCK_TRIES = 50  # a status query or a checksum write takes only a moment
 LOCK_PAUSE_S = 0.1
 
 
@@ -169,9 +169,9 @@ def _renew_server(address: IndexAddress) -> Iterator[IndexRenewal]:
         server.execute(drop)
 
         def publish() -> None:
-            for table in TABLES:  # else the first questions are planned for empty tables
+            for table in TABLES:  # otherwise the first queries are planned for empty tables
                 server.execute(f'ANALYZE "{fresh}"."{table}"', patient=True)
-            # The schema stays: there may be more in it than is ours.
+            # The schema stays: it may contain other tables.
             with server.transaction():
                 server.execute(f'CREATE SCHEMA IF NOT EXISTS "{name}"')
                 for table in TABLES:
@@ -188,7 +188,7 @@ def _renew_server(address: IndexAddress) -> Iterator[IndexRenewal]:
                     covered = dict(server.execute(query).fetchall())
                 yield index, covered, publish
         finally:
-            with suppress(IndexUnavailableError):  # else the next renewal drops it
+            with suppress(IndexUnavailableError):  # otherwise the next renewal drops it
                 server.execute(drop)
                 # The server may be late in seeing that the connection has ended.
                 server.execute("SELECT pg_advisory_unlock_all()")

@@ -147,9 +147,9 @@ def artifact_member(  # noqa: PLR0913 headers
 
 
 def warcinfo_facts(settings: Settings) -> dict[str, str]:
-    """Return the `warcinfo` fields (WARC/1.1, 6.2) on the operator, what is archived, and how; empty ones are left out.
+    """Return the `warcinfo` fields (WARC/1.1, 6.2) on the operator, the subject, and the method; empty ones are left out.
 
-    `profile` is the name of the settings, and `contact` where the operator is reached; both are fields of ours.
+    `profile` is the name of the settings, and `contact` where the operator is reached; both are Weboid's own fields.
     """
     proxy, contact = settings.proxy, settings.links.contact or settings.visit.contact
     return {

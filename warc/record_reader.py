@@ -1,7 +1,7 @@
 """Strict reader of one WARC record, a gzip member or uncompressed, at an offset, within size limits.
 
 A head, also the HTTP head within, that is too long, truncated or repeats a unique field is damaged. The digest in a
-header is not trusted: the payload itself is hashed before it may stand in for another. Content codings (gzip, deflate,
+header is not trusted: the payload itself is hashed before it may replace another. Content codings (gzip, deflate,
 Brotli) are undone in bounded steps: a bomb costs no more than the limit.
 """
 
@@ -140,7 +140,7 @@ def _inflated(read: Read, offset: int, length: int) -> Iterator[bytes]:
             if not stored and offset < end:
                 stored = read(offset, min(end - offset, _BLOCK))
                 offset = offset + len(stored) if stored else end
-            # As much as most records have at once, of longer ones some at a time.
+            # Most records are read at once, longer ones in parts.
             piece = inflater.decompress(stored, max(_INFLATED, 2 * len(stored)))
             stored = inflater.unconsumed_tail
             if piece:
@@ -186,7 +186,7 @@ class _ByteSource:
             if piece:
                 yield piece
             if size == 0:
-                # The member's checksum stands after the blank lines that end the record.
+                # The member's checksum follows the blank lines that end the record.
                 for _ in self._pieces:
                     pass
                 return
@@ -230,7 +230,7 @@ def _text(value: bytes) -> str:
 
 
 _LONGEST_CHUNK_LINE = 4096
-_MOST_CHUNKS, _LEAST_CHUNK = 20_000, 64  # bytes on average, once there are so many
+_MOST_CHUNKS, _LEAST_CHUNK = 20_000, 64  # average bytes, from this many on
 _CHUNK_SIZE = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]{0,4000})?\r?\n")
 
 
@@ -326,7 +326,7 @@ def holds_payload(record: Record, digest: str, by_turns: Callable[[Iterator[byte
     blocks = tapped()
     for block in dechunked(blocks):
         plain.update(block)
-    for _ in blocks:  # what stands behind the last chunk
+    for _ in blocks:  # data after the last chunk
         pass
     return wanted.value in (stored.hexdigest(), plain.hexdigest())
 

@@ -36,8 +36,8 @@ class RecoveryOutcome(StrEnum):
 
     CLOSED = "closed"  # cut to its last whole record, indexed, and given its final name
     REMOVED = "removed"  # there was not a byte in it
-    SET_ASIDE = "set aside"  # moved away: nothing in it can be used
-    LEFT = "left"  # it stays as it is, and is looked at again at the next start
+    SET_ASIDE = "set aside"  # moved away: it has no usable record
+    LEFT = "left"  # unchanged; checked again at the next start
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class WarcRecovery:
 
     filename: str  # its final name
     fate: RecoveryOutcome
-    cut: int = 0  # bytes after its last whole record that were cut off
+    cut: int = 0  # bytes removed after its last whole record
     indexed: int = 0  # records that the index lacked
     lost_bytes: int = 0  # acknowledged bytes that cannot be read
     lost_records: int = 0  # index rows removed because of that
@@ -254,7 +254,7 @@ def _close(
     try:
         indexed = index_tail(wreck, min(wreck.covered, wreck.keep))
         reason = ""
-    except InputError as error:  # whole records, and yet nothing that our index can hold
+    except InputError as error:  # whole records, but nothing that the index can store
         indexed, reason = 0, str(error)
     wreck.path.rename(wreck.path.with_name(wreck.filename))
     sync_folder(layout.archive)

@@ -226,7 +226,7 @@ class UploadWorker:
             self._thread.start()
 
     def close(self, *, stopped: bool = False) -> None:
-        """Upload what was closed since, unless `stopped` or the last attempt failed; then end."""
+        """Upload newly closed WARCs, unless `stopped` or the last attempt failed; then end."""
         self._stopped = stopped
         self._closing.set()
         if self._queue.settings.url:

@@ -101,7 +101,7 @@ class IndexCheck:
     """Checks of the folder, SHA256SUMS and an index, opened by `open_references`, against each other."""
 
     def __init__(self, layout: Layout, sums: ChecksumList, report: ReportFault, *, live: bool) -> None:
-        """Store what is compared; with `live` a process is writing the collection."""
+        """Store the sources to compare; with `live` a process is writing the collection."""
         self._layout = layout
         self._sums = sums
         self._report = report
@@ -223,7 +223,7 @@ class IndexCheck:
                 self._report(kind, filename, offset, text.format(*values))
 
 
-# Of each query: the kind of fault, its text, and file, place and what the text names.
+# Of each query: the kind of fault, its text, and its file, offset and text arguments.
 _REFERENCES = (
     (
         FaultKind.ORIGINAL,
@@ -387,7 +387,7 @@ def _reports(tasks: list[FileCheckTask], jobs: int) -> Iterator[FileCheckReport]
     if jobs < 2:
         yield from map(check_file, tasks)
         return
-    # A fork starts at once, but must not happen while other threads hold who knows what.
+    # A fork starts at once, but must not happen while other threads may hold locks.
     context = multiprocessing.get_context("fork" if threading.active_count() == 1 else "spawn")
     # The parent process handles Ctrl-C.
     ignore_interrupts = (signal.SIGINT, signal.SIG_IGN)

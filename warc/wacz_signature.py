@@ -228,7 +228,7 @@ class WaczVerifier:
         self._expected_key = expected_key
 
     def verify(self, path: Path, on_bytes: Callable[[int], None] = lambda _count: None) -> list[EvidenceCheck]:
-        """Return the checks of a file in the order of the specification; InputError: it is no ZIP file."""
+        """Return the checks of a file in the order of the specification; InputError: it is not a ZIP file."""
         try:
             with zipfile.ZipFile(path) as archive:
                 return list(self._checks(archive, on_bytes))

@@ -1,4 +1,4 @@
-"""WARC file being written: append, sync, roll over, roll back; I/O errors as errors of ours.
+"""WARC file being written: append, sync, roll over, roll back; I/O errors become Weboid errors.
 
 A batch is on disk before it is acknowledged, else rolled back: the file always ends with its last whole record.
 """

@@ -50,11 +50,11 @@ class FeedSettings:
     categories: tuple[str, ...] = ()  # only pages in these, or below them; empty: all
     category_depth: int = 5  # how far below
     templates: tuple[str, ...] = ()  # only pages that use one of these; empty: all
-    properties: tuple[str, ...] = ()  # only pages whose Wikidata item says one of these; empty: all
+    properties: tuple[str, ...] = ()  # only pages whose Wikidata item has one of these statements; empty: all
     not_categories: tuple[str, ...] = ()  # never pages in these, or below them
     not_templates: tuple[str, ...] = ()  # never pages that use these
-    not_properties: tuple[str, ...] = ()  # never pages whose Wikidata item says one of these
-    item_api: str = ""  # where Wikidata items are asked for: an api.php; empty: as the wiki says
+    not_properties: tuple[str, ...] = ()  # never pages whose Wikidata item has one of these statements
+    item_api: str = ""  # api.php to query for Wikidata items; empty: the one that the wiki names
     not_pages: tuple[str, ...] = ()  # never these, by title
     grace_h: float = 0.0  # a new link is looked for once more after so long, before it is archived
     archive: bool = True  # links are archived, not only watched
@@ -71,7 +71,7 @@ class FeedSettings:
     farm_spam_lists: tuple[str, ...] = ("Spam blacklist",)  # pages of that wiki
     account: str = ""  # who reads, for wikis that ask for a login or give bots higher limits
     password_file: str = ""  # of that account: a bot password, or an OAuth 2 token of its owner
-    basic_file: str = ""  # user:password of a server that stands in front of the wiki (HTTP Basic)
+    basic_file: str = ""  # user:password of a web server in front of the wiki (HTTP Basic)
 
 
 @dataclass(frozen=True)
@@ -83,15 +83,15 @@ class BotSettings:
     password_file: str = ""
     run_page: str = ""  # edits are made only while this page says "yes" or "run"
     edits_per_minute: float = 6.0
-    talk: str = "never"  # never, beside an edit, or "only": a message on the talk page instead
+    talk: str = "never"  # "never", "beside": in addition to an edit, or "only": a message on the talk page instead
     convert_bare: bool = True  # a bare reference may become a citation template where that is safe
     tag_dead: bool = True  # a dead link without a copy gets the wiki's dead-link tag
     mark: bool = True  # edits carry the bot flag
     maxlag_s: int = 5
     stop_on_messages: bool = True  # a message on the account's talk page stops it
     front: str = ""  # where readers find our own copies, https://archive.example; empty: not cited
-    not_pages: tuple[str, ...] = ()  # pages that it leaves alone, by title
-    not_domains: tuple[str, ...] = ()  # domains whose links it leaves alone, with their subdomains
+    not_pages: tuple[str, ...] = ()  # pages that it skips, by title
+    not_domains: tuple[str, ...] = ()  # domains whose links it skips, with their subdomains
 
     def is_off_for(self, *, title: str = "", host: str = "") -> bool:
         """Return True when the bot is switched off for the page, or for the host's links."""
@@ -108,7 +108,7 @@ class BotSettings:
 
 
 _Group = TypeVar("_Group", FeedSettings, BotSettings)
-# The least and the most of what is a number; both are allowed.
+# Minimum and maximum of numbers, both inclusive.
 _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "namespaces": (0, 100_000),
     "category_depth": (0, 50),

@@ -25,7 +25,7 @@ _INDEX_SETTING = "[index] url"
 _POSTGRES_FORM = '"postgresql://user:password@host:port/name", or "postgresql:///name?host=/folder"'
 _SCHEMES = ("postgresql", "postgres")
 _KNOWN = ("host", "index", "sslmode", "sslrootcert")
-# What needs no quotes in SQL; `pg_` is the server's own.
+# Names that need no quotes in SQL; `pg_` is reserved by the server.
 _NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,39}", re.ASCII)
 
 
@@ -107,7 +107,7 @@ def _split(url: str, setting: str, form: str) -> tuple[SplitResult, dict[str, st
         is_torn = "@" in parts.path or (parts.port is not None and not parts.hostname)
         if parts.scheme == "unix" or not is_torn:
             return parts, options
-    except ValueError:  # the library's words may hold a piece of the password
+    except ValueError:  # the library's message may contain a part of the password
         pass
     raise ConfigError(
         f"{setting} cannot be read. It is {form}; in a user's name or password write"

@@ -136,7 +136,7 @@ def parse_group(group: type, table: object, where: str) -> Any:
 
 
 def refuse_unknown(table: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
-    """Raise ConfigError, with what is near, for a key that is not known."""
+    """Raise ConfigError for an unknown key, with a similar one."""
     unknown = sorted(table.keys() - known.keys())
     if unknown:
         near = get_close_matches(unknown[0], known, n=1)

@@ -109,7 +109,7 @@ class BrowserSettings:
     drain_limit_s: float = 600.0  # maximum time for visits in a browser that is being replaced
     hang_limit_s: float = 30.0  # a browser without an answer for this time is killed
     page_memory_mb: int = 2_000  # a renderer process with more memory is killed, in MB
-    # free memory that must remain when a visit is begun, in MB; one visit may always run
+    # free memory that must remain when a visit starts, in MB; one visit may always run
     memory_reserve_mb: int = 500
 
 
@@ -217,7 +217,7 @@ class PolitenessSettings:
     max_delay_s: float = 30.0  # maximum delay between two visits to a host
     visits_per_host: int = 1  # simultaneous visits to one host
     per_address: bool = False  # hosts with the same address share visits and delays
-    crawl_delay_limit_s: float = 300.0  # maximum Crawl-delay that a robots.txt can ask for
+    crawl_delay_limit_s: float = 300.0  # maximum Crawl-delay that a robots.txt can request
     # back-off of a host that refused or failed; doubled each time in a row
     host_retry_s: float = 60.0
     host_retry_limit_s: float = 86_400.0  # maximum back-off of a host
@@ -338,7 +338,7 @@ class LinksSettings:
     keep_days: int = 100  # data of a URL that no page cites is deleted after this time
     # maximum number of reports from all readers, and of proposed replacements
     reports_per_day: int = 3_000
-    # archives that are asked for copies, the preferred first (docs/how-to/archives.md); empty: none
+    # archives that are queried for copies, the preferred first (docs/how-to/archives.md); empty: none
     archives: tuple[str, ...] = ()
     # fetch each chosen copy of an archive, and reject errors and challenges
     verify_copies: bool = True
@@ -364,7 +364,7 @@ class QualitySettings:
 class ConsoleSettings:
     """Operator's console."""
 
-    audit_days: int = 730  # time for which the log of changes is kept; 0: for ever
+    audit_days: int = 730  # time for which the log of changes is kept; 0: forever
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ from core.urls import identity_key
 
 T = TypeVar("T")
 
-# What a sheet may change: all else belongs to the machine and the run, not to a site.
+# Tables that a sheet may change: all others belong to the machine and the run, not to a site.
 SHEET_GROUPS = ("visit", "politeness", "scope", "policy", "recrawl")
-# Of these, what is said of a crawl as a whole, or kept by the frontier for all hosts alike.
+# Keys of these that apply to the whole crawl, or that the frontier stores for all hosts.
 NOT_IN_SHEETS = {
     "scope": frozenset({"kind", "sitemaps", "pages", "bytes", "seconds"}),
     "politeness": frozenset(
@@ -121,7 +121,7 @@ class SurtPrefixMap(Generic[T]):
 
 
 def surt(url: str) -> str:
-    """Return the SURT of the URL's identity key. Raises BadUrlError if it is no http(s) URL.
+    """Return the SURT of the URL's identity key. Raises BadUrlError if it is not an http(s) URL.
 
     >>> surt("https://www.Example.org/wiki/A?b=c"), surt("http://[::1]:8080/")
     ('org,example,www,)/wiki/A?b=c', '[::1],:8080)/')

@@ -43,7 +43,7 @@ from render.visit import Visit
 from warc.local_storage import ScratchKind, scratch_folder
 
 MODULE = "yt_dlp"
-_OUTPUT_LIMIT_BYTES = 16_000_000  # what it says of a page; a playlist's worth of formats is 1 MB
+_OUTPUT_LIMIT_BYTES = 16_000_000  # output about a page; a playlist's formats are about 1 MB
 _TEXT_LIMIT = 500  # characters of any text of its that is kept
 _URL_LIMIT = 8_192
 _NOTE = "media"  # the kind of the frontier's notes on downloads

@@ -140,7 +140,7 @@ class CaptureRequest:
 
     url: str  # a fetch key
     page_id: str  # identifies the page in every record
-    last_attempt: bool  # store a failure, too: there will be no other attempt
+    last_attempt: bool  # store a failure, too: there is no further attempt
     plain: PlainVisits | None = None  # fetches the page instead of a browser; None: it is rendered
     login: Login | None = None  # the session the page is rendered with; None: without login
     first_attempt: bool = False  # try once more where the capture is partial by chance
@@ -365,7 +365,7 @@ def retry_decision(
 def host_refusing_recorder(page: PageInfo) -> str:
     """Return the https host whose answer may be due to the kind of connection; empty for none.
 
-    A challenge or a firewall's refusal, a failed TLS handshake, an answer that is no HTTP/1.1, or none in time.
+    A challenge or a firewall's refusal, a failed TLS handshake, an answer that is not HTTP/1.1, or none in time.
     """
     reasons = (*REFUSED_CONNECTIONS, *_REFUSED_BROWSERS, *SILENCES)
     failed = page.outcome is VisitOutcome.FAILED and page.reason.startswith(reasons)

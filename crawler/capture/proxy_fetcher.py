@@ -58,7 +58,7 @@ class FetchedFile:
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""  # its body, decoded, up to the limit
     final_url: str = ""  # the URL after redirects
-    truncated: bool = False  # the body is longer, or broke off
+    truncated: bool = False  # the body is longer, or was truncated
     # Why there is no usable response, a constant first: the proxy's reason (``unknown-host: …``),
     # ``timeout``, ``redirects: …``, ``malformed: …``, ``encoding: …``; empty when there is one.
     error: str = ""
@@ -209,7 +209,7 @@ class _FetchAttempt:
         return True
 
     def broke_off(self, why: str) -> None:
-        """Record that the response broke off; what was read of a body is used."""
+        """Record that the response was truncated; the received part of a body is used."""
         if self._status and self._status not in _REDIRECTING:
             self._truncated = True
         self._error = self._error or why

@@ -3,7 +3,7 @@
 Resources that were cut off or never requested from the proxy are fetched again within the same visit,
 once each, as GET, within the profile's `refetch_…` limits. Requests in flight are waited for instead.
 An origin's response counts, whatever its status; a resource that the browser refuses to load, or whose
-host cannot be resolved or reached, is no gap. A complete page costs one request to the proxy.
+host cannot be resolved or reached, is not a gap. A complete page costs one request to the proxy.
 """
 
 import re
@@ -60,7 +60,7 @@ def attachment_name(value: str) -> str:
     return last.strip()[:NAME_LIMIT_CHARS]
 
 
-# What a reader sees or hears of a page: wanted even when its page did not wait for it.
+# Content that a reader sees or hears: needed even when its page did not wait for it.
 PARTS = frozenset((*("Document", "Image", "Stylesheet", "Script", "Font", "Media", "TextTrack", "Manifest"), DOWNLOAD))
 _NEVER = frozenset(
     (*("EventSource", "WebSocket", "Ping", "CSPViolationReport", "Prefetch", "Preflight"), "SignedExchange")
@@ -202,7 +202,7 @@ def _gap_reason(
         return UNFINISHED if is_part else ""
     ledger = entries.get(url)
     if ledger and all(entry.status == 304 for entry in ledger):
-        # What they confirm was in the cache; a page may also ask with a condition of its own.
+        # They confirm cached content; a page may also send its own conditional request.
         shown = any(request.status not in (None, 304) for request in group)
         return "unrecorded" if shown and not known else ""
     if ledger:
@@ -254,7 +254,7 @@ def build_page_info(  # noqa: PLR0913 parts of one capture
 
     `cached` are the records of earlier visits in the same browser context; `gaps` are the resources missing before the
     seal; `ledger` has the results of fetching them again. A finished visit is PARTIAL when the page's own document is
-    truncated, a resource that the browser loaded is not in the archive, or a limit of ours has cut something.
+    truncated, a resource that the browser loaded is not in the archive, or a configured limit has truncated something.
     """
     made = {}
     if visit.synthesised:
@@ -379,7 +379,7 @@ def match_requests(
     resources = []
     for request in requests:
         if request.from_worker:
-            # The worker's own requests have the entries; what it answers may be one of theirs.
+            # The log has the service worker's own requests; its answer may come from one of them.
             answers = (e for e in ledger if e.url == request.url and e.status is not None)
             made = synthesised.get(request.url, "")
             resource = _resource(request, next(answers, None), None)
@@ -390,7 +390,7 @@ def match_requests(
             resources.append(resource)
             continue
         entries = open_entries.get((request.method, request.url))
-        # The browser's cache answers by itself, or once the origin has confirmed what it holds.
+        # The browser's cache answers by itself, or after the origin has confirmed its entry.
         if entries and (not request.from_cache or entries[0].status == 304):
             last[request.url] = entries.popleft()
         known, record = last.get(request.url), cached.get(request.url)
@@ -413,7 +413,7 @@ def _resource(request: RequestLog, entry: RequestLogEntry | None, second: Reques
             return _proxy_only_resource(replace(second, mime=second.mime or request.mime), request.resource_type)
         return replace(_proxy_only_resource(entry, request.resource_type), refetched=second.again)
     if entry is None:
-        # Without a response nothing was there to keep: the browser itself refused the request.
+        # Without a response there was nothing to store: the browser itself refused the request.
         gone = request.status is not None and not request.from_cache
         kept, reason, digest = (MISSING if gone else str(RequestOutcome.FAILED)), request.failed, ""
     else:

@@ -131,7 +131,7 @@ def read_login_head(data: bytes) -> Login:
 
 
 def unseal_login(data: bytes, key: LoginKey) -> Login:
-    """Decrypt a login. Raises InputError if it is none, was changed, or the key does not fit."""
+    """Decrypt a login. Raises InputError if it is not a login, was changed, or the key does not fit."""
     login, head, sealed = _parsed(data)
     if login.key != key.kind:
         needed = "a passphrase" if login.key == "passphrase" else "a key file ([login] key_file)"
@@ -186,7 +186,7 @@ def login_facts(login: Login) -> dict[str, object]:
 
 
 def login_path(folder: Path, name: str) -> Path:
-    """Return the path of the login of that name. Raises InputError if it is no valid name."""
+    """Return the path of the login of that name. Raises InputError if the name is not valid."""
     return folder / f"{check_login_name(name)}.login"
 
 
@@ -197,7 +197,7 @@ def _parsed(data: bytes) -> tuple[Login, dict[str, Any], bytes]:
         if document["version"] != LOGIN_VERSION:
             raise InputError(f"A login of version {document['version']!r}: run weboid login again.")
         head = {key: document[key] for key in _HEAD}
-        if _UNVERIFIED in document:  # what is in the head is sealed with the rest
+        if _UNVERIFIED in document:  # the header is authenticated with the rest
             head[_UNVERIFIED] = document[_UNVERIFIED]
         expires = head["expires_at"]
         login = Login(

@@ -30,8 +30,8 @@ from typing import Protocol, Self, TypedDict, Unpack
 
 # While more hosts of a lane are ready, those visited last come first, since their browser contexts are kept.
 AFFINITY_HOSTS = 16
-# A lease that runs out tells of a dead worker, not of a bad page, so it counts for less than a
-# failure; but a page that kills every worker must not be handed out for ever.
+# An expired lease indicates a dead worker, not a bad page, so it counts less than a
+# failure; but a page that kills every worker must not be handed out forever.
 CLAIMS_PER_ATTEMPT = 3
 CLOCK_SLACK = timedelta(seconds=60)
 # For leases and waits, whose limits depend on settings: other processes may have other settings.
@@ -262,7 +262,7 @@ class Frontier(Protocol):
         all that ended; A02) are queued once more, with a new id, no attempts, the new item's values and
         the old memo; queued and claimed ones move to the new item's lane when it is higher.
 
-        Raises BadUrlError if a URL is no web URL.
+        Raises BadUrlError if a URL is not an http(s) URL.
         """
 
     def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[FrontierItem]:
@@ -438,7 +438,7 @@ class Frontier(Protocol):
         """Return the orders of that kind by key, sorted by key."""
 
     def put_note(self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None) -> None:
-        """Store a note until that moment (None: for ever), replacing an earlier one."""
+        """Store a note until that moment (None: forever), replacing an earlier one."""
 
     def note(self, kind: str, key: str, *, now: datetime) -> str | None:
         """Return the note; None when there is none or it has expired."""

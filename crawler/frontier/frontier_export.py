@@ -13,7 +13,7 @@ from core.urls import fetch_key
 from crawler.frontier.base import AddResult, Frontier, ItemRecord, ItemState, Lane, NewItem
 
 _SELECT_BATCH = 1_000
-# So many items of one host are asked for by its name; with more, all hosts' are looked through.
+# This many items of one host are queried by its name; with more, all hosts' are looked through.
 _HOST_ITEMS_LIMIT = 20_000
 
 
@@ -162,7 +162,7 @@ def import_items(
     """Add the items of an export's lines that were in one of the states.
 
     Known URLs are left unchanged, so an import may be repeated. An invalid line is reported and the rest
-    goes on. Items that had ended are queued when their state is selected: history is not imported.
+    continues. Items that had ended are queued when their state is selected: history is not imported.
     """
     taken = FrontierImport(AddResult(), 0, [], 0)
     batch: list[NewItem] = []

@@ -36,7 +36,7 @@ def host_delay(duration: timedelta, settings: PolitenessSettings) -> timedelta:
 
 
 def longest_rest(settings: PolitenessSettings) -> timedelta:
-    """Return the longest delay of a host, whatever a visit or a robots.txt asks for."""
+    """Return the longest delay of a host, whatever a visit or a robots.txt requests."""
     return timedelta(seconds=max(settings.min_delay_s, settings.max_delay_s, settings.crawl_delay_limit_s))
 
 
@@ -139,7 +139,7 @@ class HostSlot(NamedTuple):
     waiting: _Lanes = (0, 0, 0)  # queued items by lane, without those that wait for their moment
     heads: _Lanes = (0, 0, 0)  # by lane, an epoch before which none of them lies
     # The lane that the host is listed in; None while it cannot be claimed from at any time: nothing
-    # waits, or as many visits as allowed are under way.
+    # waits, or the limit of concurrent visits is reached.
     lane: int | None = None
     ready_ms: int = 0  # the earliest moment of the next visit; a host that is down needs no delay
     size: int = 0  # the bit length of the number of waiting items: changes seldom, so it is indexed
@@ -256,7 +256,7 @@ _FIRST_IN_LANE = f"""
 _CHOICES = ",".join(map(_FIRST_IN_LANE.format, (":first", ":second", ":third")))
 _FIRST_READY = f"SELECT host, {_COLUMNS} FROM hosts WHERE id = coalesce({_CHOICES})"
 
-# Of hosts whose queues are about as long as each other's (a factor of two), so many are compared.
+# Number of hosts compared among those with queues of similar length (a factor of two).
 _COMPARED = 1_000
 
 

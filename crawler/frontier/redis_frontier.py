@@ -36,7 +36,7 @@ from crawler.frontier.base import (
 from crawler.frontier.host_slots import LONGEST_RETRY, longest_back_off, longest_rest, longest_wait
 from crawler.frontier.redis_store import RedisStore, ServerClock, pack_offers, to_text, unpack
 
-# A script keeps everyone else waiting.
+# A script blocks all other clients.
 LIST_BATCH = 1_000
 FIND_BATCH = 250  # each with the log of its attempts
 _MINUTE_MS = 60_000

@@ -265,7 +265,7 @@ class ServerClock:
         return self._offset
 
 
-# Another version's keys mean something else.
+# Keys of another version have a different meaning.
 SCHEMA_VERSION = 1
 _MADE = f"weboid-frontier {SCHEMA_VERSION} "
 _ANSWER_TIMEOUT_S = 5.0
@@ -389,7 +389,7 @@ def _warnings(server: RedisClient, address: RedisAddress) -> list[str]:
 
 
 def _configured(server: RedisClient, key: str) -> list[str]:
-    """Return the server's configured values for the key; UnavailableError when it does not tell."""
+    """Return the server's configured values for the key; UnavailableError when it does not report it."""
     reply = server.call("CONFIG", "GET", key)
     values = list(reply.values()) if isinstance(reply, dict) else list(reply)[1:]
     return [each.decode("utf-8", "replace") if isinstance(each, bytes) else each for each in values]

@@ -119,7 +119,7 @@ class FrontierDatabase:
 
     @contextmanager
     def _mapped(self) -> Iterator[None]:
-        """Convert SQLite's errors to ours, their cause kept."""
+        """Convert SQLite's errors to Weboid's, with their cause."""
         try:
             yield
         except sqlite3.IntegrityError as error:

@@ -37,7 +37,7 @@ from crawler.frontier.host_slots import host_retry_at, longest_back_off, retry_a
 from crawler.frontier.sqlite_database import MINUTE_MS, MINUTES_KEPT, FrontierDatabase
 from crawler.frontier.transitions import FrontierTransaction, IncomingItem, rest_limit_ms
 
-# What one note tidies up at most: more than it adds, so that no more than a few lie about.
+# Maximum number of expired notes that one write deletes: more than it adds, so that few remain.
 _NOTES_TIDIED = 8
 
 

@@ -34,7 +34,7 @@ from crawler.frontier.host_slots import (
 )
 from crawler.frontier.sqlite_database import CountChanges
 
-# What one claim tidies up of a kind at most, so that it stays short after a long pause; the rest follows.
+# Maximum number of items of a kind that one claim cleans up, so that it stays short after a long pause; the rest follows.
 TIDY_LIMIT = 1_000
 
 _MILLISECOND = timedelta(milliseconds=1)
@@ -356,7 +356,7 @@ class FrontierTransaction:
 
     def tidy(self) -> None:
         """Queue items whose moment has come; cut waits that are too long since the clock was put back."""
-        # Let nothing wait for longer than it ever may: the clock was put back since it began.
+        # Limit the wait to its maximum: the clock may have been set back since it began.
         limit_ms = self.now_ms + rest_limit_ms(self._politeness)
         if self.db.execute("SELECT rest_ms FROM totals").fetchone()[0] > limit_ms:
             longest_ms = longest_rest(self._politeness) // _MILLISECOND
@@ -407,7 +407,7 @@ class FrontierTransaction:
             f"{_CLAIM_ROW} WHERE c.lease_ms <= ? ORDER BY c.lease_ms LIMIT ?", (self.now_ms, TIDY_LIMIT)
         ).fetchall()
         for held in map(ClaimRow._make, rows):
-            # The host was last asked when its worker last gave a sign of life.
+            # The host was last requested when its worker last renewed its lease.
             self.free(held, {}, to_moment(min(held.renewed_ms, self.now_ms)))
             self._count_attempt(held.seq)
             self.log_attempt(held, "expired", "the worker's lease expired")

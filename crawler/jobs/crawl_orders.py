@@ -85,7 +85,7 @@ def parse_job(name: str, text: str) -> Job:
 
 
 def check_job_name(name: str) -> str:
-    """Return the job name if it is valid. Raises InputError if it is no name."""
+    """Return the job name if it is valid. Raises InputError if it is not valid."""
     return check_name(name, of="a crawl", limit=NAME_LIMIT)
 
 

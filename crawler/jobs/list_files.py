@@ -128,8 +128,8 @@ def _decoded(line: bytes) -> str:
 class GivenUrls:
     """URLs of a command line and of a list file, as a stream that may be read several times.
 
-    A context manager. Duplicates are left to the frontier. `report` is called with a sentence for each line
-    that is no URL, at the first reading; `good` and `bad` count URLs and such lines of the latest one.
+    A context manager. Duplicates are left to the frontier. `report` is called with a sentence for each line that is
+    not a URL, at the first reading; `good` and `bad` count URLs and such lines of the latest one.
 
     Raises InputError if the list cannot be read, or, when `needed`, there are neither URLs nor a list.
     """

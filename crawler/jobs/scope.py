@@ -29,7 +29,7 @@ WWW = "www."
 # it is followed (Heritrix: TooManyPathSegmentsDecideRule 20, PathologicalPathDecideRule 2). Wider, so
 # that no true page is lost: what escapes ends at the crawl's depth or budget.
 SEGMENTS_LIMIT = 40
-REPEATS_LIMIT = 4  # times that a segment may stand in a path
+REPEATS_LIMIT = 4  # maximum occurrences of a segment in a path
 URL_LIMIT_CHARS = 8_000  # longest URL of a page (`render.visit`)
 
 
@@ -41,7 +41,7 @@ class LinkDecision:
     # A constant first: ``seed``, ``prefix``, ``host``, ``domain``, ``any``, ``include:``,
     # ``extra hop:``; or ``exclude:``, ``depth:``, ``outside``, ``trap:``, ``url:``.
     reason: str
-    hops_off: int = 0  # links followed since the scope was left; 0 for what is in scope
+    hops_off: int = 0  # links followed since leaving the scope; 0 within the scope
     url: str = ""  # its fetch key; empty when it has none
 
     @property
@@ -71,11 +71,11 @@ class SeedTerritory:
         self._folders = {authority: SurtPrefixMap((each, each) for each in some) for authority, some in folders.items()}
 
     def __contains__(self, url: str) -> bool:
-        """Return True when the fetch key lies in the territory, which includes the seeds."""
+        """Return True when the fetch key is in scope, which includes the seeds."""
         return self.why(url) is not None
 
     def why(self, url: str) -> str | None:
-        """Return ``seed`` or the kind when the URL lies in the territory; None when it does not."""
+        """Return ``seed`` or the scope kind when the URL is in scope, else None."""
         if _schemeless(url) in self._seeds:
             return "seed"
         return self._kind if self._spans(url) else None
@@ -93,7 +93,7 @@ class SeedTerritory:
                 if host in self._places:
                     return True
                 if host.startswith("[") or host.replace(".", "").isdigit():
-                    return False  # the hosts below an address are none
+                    return False  # an IP address has no subdomains
                 while True:
                     _, dot, host = host.partition(".")
                     if not dot:
@@ -123,7 +123,7 @@ class Scope:
         return self.excluded(url) is None and self._why_in(url) is not None
 
     def excluded(self, url: str) -> str | None:
-        """Return the exclude pattern that is found in the URL; None when none is."""
+        """Return the exclude pattern that matches the URL, else None."""
         return self._exclude.first_in(url)
 
     def decide(self, url: str, *, hops: int, hops_off: int) -> LinkDecision:

@@ -248,7 +248,7 @@ class UrlBlocklists:
     lines: int = 0  # number of valid lines
     problems: tuple[ListLineProblem, ...] = ()  # the first invalid ones
     bad: int = 0  # number of invalid ones
-    # A number stands for source and line: a million objects of two fields would be 100 MB.
+    # A number represents source and line: a million objects of two fields would be 100 MB.
     _table: PatternTable[int] = field(default_factory=PatternTable)
 
     def refusing(self, target: PatternTarget) -> BlocklistLine | None:

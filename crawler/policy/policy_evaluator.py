@@ -58,7 +58,7 @@ class AddressCheck:
 
 
 ENTRIES_POLL_S = 0.4
-READING_SHARE = 10.0  # reading takes at most one part in so many of the time
+READING_SHARE = 10.0  # reading takes at most one part in this many of the time
 PRUNED_AFTER = timedelta(days=1)  # an entry that expired so long ago is taken out
 PRUNED_AT_ONCE = 1_000
 IN_A_THREAD = 1_000  # more entries than these are not read on the event loop
@@ -215,7 +215,7 @@ class PolicyEvaluator:
         from core.url_patterns import pattern_target
 
         for key, entry in self.book.entries.settings(pattern_target(url), now=now).items():
-            if key != "archive":  # asked for before
+            if key != "archive":  # fetched before
                 policy = replace(policy, **{key: _SETTING_TYPES[key](entry.value)})
         return policy
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from crawler.policy.robots_cache import OriginRobots
 
 SITE_FAILURES_NOTE = "site-failures"  # the kind of note that counts URLs of a host that failed in a row
-FAILED_ROW_S = 604_800.0  # failures that lie further apart are no row
+FAILED_ROW_S = 604_800.0  # failures further apart are not consecutive
 NOARCHIVE = "noarchive:"
 SITE_CLOSED = "robots.txt forbids the whole site"
 # Failures on our side, not the site's.
@@ -110,7 +110,7 @@ class PolicyRule(VisitRule):
         def why(seen: Visit) -> str:
             now = self.clock.now()
             if seen.final_url != seen.url:
-                with suppress(BadUrlError):  # data:, blob: and the like are no site's
+                with suppress(BadUrlError):  # data:, blob: and the like belong to no site
                     refused = self.judge.refusing(seen.final_url, now=now)
                     if refused:
                         return f"redirect: {seen.final_url[:200]} ({refused})"
@@ -151,7 +151,7 @@ class PolicyRule(VisitRule):
             await self._forget(FAILED_LINK_NOTE, key, now=now)
 
     async def _crawl_delay(self, item: FrontierItem, policy: PolicySettings, *, now: datetime) -> timedelta | None:
-        """Return the delay that robots.txt asks for, as far as the settings honour it."""
+        """Return the delay that robots.txt requests, as far as the settings honour it."""
         if policy.robots != "obey":
             return None
         known = await self.judge.robots.known(item.url, policy, now=now)

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from core.errors import InputError
 from core.web_dates import parse_web_date
 
-ROBOTS_LIMIT_BYTES = 500 * 1024  # RFC 9309, 2.5: at least so much is parsed; we parse no more
+ROBOTS_LIMIT_BYTES = 500 * 1024  # RFC 9309, 2.5: minimum size to parse; here also the maximum
 SITEMAPS_KEPT = 1_000
 ROBOTS_PATH = "/robots.txt"
 _LINE_ENDS = re.compile(rb"\r\n|\r|\n")

@@ -1,7 +1,7 @@
 """Cluster membership: service announcements in the frontier, and the pool of remote proxies.
 
 A note is a JSON object under the process's name, renewed every `ANNOUNCEMENT_INTERVAL_S`; it expires
-`ANNOUNCEMENT_LIFE` after the last renewal. During an outage of the store connections in use go on.
+`ANNOUNCEMENT_LIFE` after the last renewal. During an outage of the store existing connections continue.
 
 A proxy's note names the authority that browsers are to trust, so it is signed with the cluster's secret:
 write access to the store alone redirects no browser. A replayed old note names a former proxy, which
@@ -184,7 +184,7 @@ class ServiceAnnouncer:
 
 
 PROXIES_POLL_S = 2.0
-AVOID_S = 2.0  # a proxy that was not there is left alone for so long, doubled each time in a row …
+AVOID_S = 2.0  # back-off after an unreachable proxy, doubled each time …
 AVOID_LIMIT_S = 60.0  # … and at most so long
 
 
@@ -214,7 +214,7 @@ class RemoteProxyPool:
 
     @property
     def lent(self) -> int:
-        """Return the number of visits under way."""
+        """Return the number of visits in progress."""
         return self._visits.total()
 
     async def start(self) -> None:

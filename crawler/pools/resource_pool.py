@@ -184,7 +184,7 @@ class LocalProxyPool:
 
     async def start(self) -> None:
         """See `ProxyPool.start`."""
-        # One after the other: the first recovers what a crash left, the rest find nothing to do.
+        # Sequentially: the first recovers the files of a crash, the others find nothing to do.
         for proxy in self._proxies:
             await proxy.start()
             self._ready[proxy].set()
@@ -215,8 +215,8 @@ class LocalProxyPool:
         try:
             yield chosen.client
         except ProxyUnavailableError:
-            # What it had written but not yet said is in the index once its successor is ready;
-            # the next worker of the page must find it there.
+            # Records that it wrote without reporting are in the index once its successor is ready; the next worker of
+            # the page must find them there.
             try:
                 await chosen.client.status()
             except ProxyUnavailableError:
@@ -303,11 +303,11 @@ class BrowserPool:
                 await asyncio.shield(self._in_background(self._end(member)))
 
     def pages(self) -> "dict[str, BrowserPage]":
-        """Return the tabs of the visits under way by the visited URL."""
+        """Return the tabs of the visits in progress by the visited URL."""
         return {url: page for each in self._all for url, page in each.browser.pages.items()}
 
     def visits_bytes(self) -> int:
-        """Return the memory of the visits under way, at most a second old."""
+        """Return the memory of the visits in progress, at most a second old."""
         return sum(
             max(0, each.browser.held_bytes() - each.empty_bytes) for each in self._all if not each.browser.died.is_set()
         )
@@ -415,7 +415,7 @@ async def open_local_pool(
 
     `report` is called for every interrupted WARC that a proxy recovered; errors as `open_resource_pool`.
     """
-    # A unix socket's path is at most 107 bytes, so it does not lie in the collection.
+    # A unix socket's path is at most 107 bytes, so it is not in the collection.
     with scratch_folder(ScratchKind.RUN) as folder:
         proxies = LocalProxyPool(collection, settings, folder, report)
         async with open_resource_pool(proxies, settings, clock=clock) as supervisor:

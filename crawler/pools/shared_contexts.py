@@ -97,7 +97,7 @@ class SharedContextPool:
 
     @asynccontextmanager
     async def lend(self, key: ContextKey, *, visits: int, age_s: float) -> AsyncIterator[SharedContext]:
-        """Lend an idle context of the key, or one that is to be opened.
+        """Lend an idle context of the key, or one to be opened.
 
         It is disposed of after `visits` visits, at the age `age_s` in seconds, or when its last visit did not end well.
         """

@@ -12,7 +12,7 @@ move up, and the oldest is deleted. Several processes may write the same file.
 
 Budgets limit pages, bytes and seconds of a crawl and of each host. Page limits are exact with any number of
 workers and machines: of the current claims the oldest ones go first, and one that may be too many waits for
-them. Bytes and seconds are checked before a visit, so visits under way may exceed them a little. Items beyond a
+them. Bytes and seconds are checked before a visit, so visits in progress may exceed them slightly. Items beyond a
 job's budget are SKIPPED with the reason; a larger budget for the same job queues them again.
 """
 
@@ -236,15 +236,15 @@ def _target(page: PageInfo) -> str:
 
 
 BUDGET_REASON = "budget: "  # how a reason begins
-BUDGET_WAIT_S = 1.0  # an item that may be too many waits so long for those under way
-MANY = 20  # so many that are left over are skipped together
+BUDGET_WAIT_S = 1.0  # wait of an item over the budget for those in progress
+MANY = 20  # number of surplus items skipped at once
 CLAIMS_LIMIT = 5_000  # workers of a crawl
 DISCARD_BATCH = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class _BudgetAnswer:
-    """Result of a budget check: `reason` when used up; `wait` when claims under way may use it up."""
+    """Result of a budget check: `reason` when used up; `wait` when claims in progress may use it up."""
 
     reason: str = ""
     wait: bool = False
@@ -266,12 +266,12 @@ class BudgetRule(VisitRule):
     _clearing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
-        """Skip the item when a budget is used up; defer it when claims under way may use it up."""
+        """Skip the item when a budget is used up; defer it when claims in progress may use it up."""
         word = await self.patience.ask(lambda: self._word(item, now))
         if word.wait:
-            # Held meanwhile, so that thousands of others are not claimed and given back in vain. Asked
-            # again before it is given back: the oldest claim finds nobody ahead and goes, where claims
-            # that only look once can wait for one another for ever.
+            # Held in the meantime, so that thousands of others are not claimed and released without effect. Checked
+            # again before it is released: the oldest claim finds none ahead and proceeds, whereas claims that check
+            # only once can wait for one another forever.
             await self.sleep(BUDGET_WAIT_S)
             word = await self.patience.ask(lambda: self._word(item, now))
         if word.reason:

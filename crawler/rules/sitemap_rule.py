@@ -38,14 +38,14 @@ from net.backoff import StoreRetry
 
 BYTES_LIMIT = 50 * 1024 * 1024  # of one file, unpacked: sitemaps.org
 URLS_LIMIT = 50_000  # of one file: sitemaps.org
-RATIO_LIMIT = 300  # a file that unpacks to more than so many times its size is a bomb; 100 is common
+RATIO_LIMIT = 300  # a file that decompresses to more than this factor is a bomb; 100 is common
 RATIO_COUNTS_BYTES = 1024 * 1024  # … once it is so long
 NESTING_LIMIT = 32  # elements within elements; a sitemap needs 3, a feed 5
 _PIECE_BYTES = 64 * 1024
 _GZIP_MAGIC = b"\x1f\x8b"
 _WINDOW_GZIP = 16 + zlib.MAX_WBITS
 _BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-# root, then the path to what names a URL below it
+# root, then the path to the element with a URL below it
 _PLACES = {
     ("urlset", "url", "loc"): "page",
     ("urlset", "url", "lastmod"): "date",
@@ -77,8 +77,8 @@ class SitemapFile:
 
     pages: list[SitemapUrl] = field(default_factory=list)  # URLs of pages, in the file's order
     sitemaps: list[str] = field(default_factory=list)  # URLs of the files that an index names
-    problem: str = ""  # why it was not read to its end, or is no sitemap; empty when it was
-    refused: int = 0  # number of entries that are no URLs
+    problem: str = ""  # why it was not read completely, or is not a sitemap; empty when it was
+    refused: int = 0  # number of entries that are not URLs
 
 
 class _SitemapStopError(Exception):
@@ -211,7 +211,7 @@ class _XmlSitemapReader:
         local = name.rpartition(":")[2]
         if not self._path and local not in _ROOTS:
             raise _SitemapStopError(f"it is not a sitemap, but <{name[:40]}>")
-        # What another vocabulary calls the same, such as image:loc, is something else.
+        # Elements of the same name in other vocabularies, such as image:loc, are different.
         foreign = bool(self._path) and ":" in name and self._path[0] != "RDF"
         is_prefixed = name.rpartition(":")[0] == self._prefix  # as the root is
         self._path.append(name if foreign and not is_prefixed else local)

@@ -69,7 +69,7 @@ class RunExtension(Protocol):
         """Handle an event of the run without blocking."""
 
     def beside(self, context: RunContext) -> AbstractAsyncContextManager[None]:
-        """Run the extension during the block; at its end, finish work under way."""
+        """Run the extension during the block; at its end, finish work in progress."""
 
     async def settle(self) -> bool:
         """Finish pending work after the workers; return whether there is something new in the frontier."""

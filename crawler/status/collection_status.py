@@ -52,13 +52,13 @@ JOBS_SHOWN = 50
 LEASES_SHOWN = 100
 BLOCKS_COUNTED = 1_000
 MEMBERS_SHOWN = 100
-# Reasons are grouped over so many of the latest: enough for a picture, and always as quick.
+# Reasons are grouped over this many of the latest: enough for a picture, and always as quick.
 ENDED_SAMPLED = 200
 REASONS_SHOWN = 20
 EXAMPLES_SHOWN = 3
 DEAD_LETTERS_SHOWN = 20
 WINDOWS_MIN = (1, 10, 60)
-# Below so many pages in ten minutes no rate is worth a prediction.
+# With fewer pages in ten minutes the rate is too uncertain for a prediction.
 ENOUGH_FOR_ETA = 5
 
 
@@ -426,7 +426,7 @@ def is_worked_on(layout: Layout | None, frontier: Frontier, *, now: datetime) ->
 def is_in_use(layout: Layout) -> bool:
     """Return True when a process, or a cluster, holds the collection's lock."""
     try:
-        descriptor = os.open(layout.lock, os.O_RDWR)  # NFS asks for it
+        descriptor = os.open(layout.lock, os.O_RDWR)  # NFS requires it
     except OSError:
         return False
     try:

@@ -4,7 +4,7 @@ The memory of a visit is a slowly decaying maximum, so that one heavy page count
 is short fewer visits run concurrently; none is refused.
 
 When the machine loses its network every host is unreachable, and a crawl that counted this as failures would soon mark
-its items dead. So when a host cannot be reached, the proxy is asked to open connections (without requests) to hosts
+its items dead. So when a host cannot be reached, the proxy opens connections (without requests) to hosts
 that answered recently. If none of them can be reached either, no failure is counted: items are released, and work waits
 until one can be reached. Before any host has answered failures count.
 """
@@ -145,7 +145,7 @@ class MemoryLimit:
 
 
 DISK_POLL_S = 2.0
-# More than the reserve must be free before a run goes on, or it would stop at the next page.
+# More than the reserve must be free before a run continues, or it would stop at the next page.
 DISK_MARGIN = 1.05
 
 

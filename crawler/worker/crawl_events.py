@@ -139,7 +139,7 @@ class FileRecovered:
 
 @dataclass(frozen=True, slots=True)
 class DiskSpaceLow:
-    """Event: no page is begun, as less than the reserve is free."""
+    """Event: no page starts, since less than the reserve is free."""
 
     free_bytes: int  # on the collection's disk
     wanted_bytes: int  # free bytes needed to continue
@@ -147,7 +147,7 @@ class DiskSpaceLow:
 
 @dataclass(frozen=True, slots=True)
 class DiskSpaceRestored:
-    """Event: there is enough disk space again, after so many seconds."""
+    """Event: there is enough disk space again, after this many seconds."""
 
     seconds: float
 

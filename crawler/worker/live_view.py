@@ -41,7 +41,7 @@ def live_picture(frontier: Frontier, key: str, *, now: datetime) -> bytes | None
 
 
 def picture_key(url: str) -> str:
-    """Return the key of the pictures of a page in work."""
+    """Return the key of the pictures of a page in progress."""
     return sha256(url.encode()).hexdigest()[:32]
 
 

@@ -279,10 +279,10 @@ class PageTask:
         own, is_auto = await self._own_connections(settings.visit.connections), settings.visit.connections == "auto"
         if own:
             plain = None  # a fetch without a browser would be refused
-        # The proxy can tell requests of one visit from another's by its own connections only.
+        # The proxy can distinguish requests of visits only by their own connections.
         is_fresh = settings.visit.fresh or only_attempt or bool(own)
         if not (is_fresh or login is not None or plain is not None):
-            # Visits that differ in a setting, such as the language or the device, share nothing.
+            # Visits that differ in a setting, such as language or device, do not share a context.
             differing = repr((settings.visit, settings.proxy.dedup_bucket, stored))
             digest = sha256(differing.encode()).hexdigest()
             key = ContextKey(registrable(host_of(item.url)), item.job, digest)

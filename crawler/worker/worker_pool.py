@@ -49,7 +49,7 @@ class WorkerPool:
     _faults: int = 0
 
     async def run(self, workers: int) -> None:
-        """Run until nothing is left, or until `stopping` is set and visits under way have ended.
+        """Run until nothing is left, or until `stopping` is set and visits in progress have ended.
 
         Raises DiskFullError, LimitReachedError, DedupUnavailableError (no page can be stored; nothing is lost),
         BrowserUnavailableError, ProxyUnavailableError (they do not start any more), InvariantError (consecutive
@@ -98,7 +98,7 @@ class WorkerPool:
         self._version = stats.version
         snapshot = snapshots.get("", "")
         if snapshot and snapshot != self._snapshot:
-            # Report it once, also one that was made before this process began.
+            # Report it once, including one set before this process started.
             self._snapshot = snapshot
             try:
                 context.report(SnapshotMade(parse_warc_date(snapshot)))

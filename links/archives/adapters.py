@@ -74,7 +74,7 @@ class HttpAdapter:
                 continue
             recognised = recognise(entry.address)
             if recognised is not None and recognised.is_known:
-                # What does not say what it is of was listed by the archive that knows.
+                # Copies that do not name their original were listed by their archive, which knows it.
                 if not recognised.is_usable or is_copy_of(recognised, url) is False:
                     continue
                 name, address, stamp = recognised.service, recognised.address, recognised.timestamp
@@ -324,8 +324,8 @@ def adapters_of(names: Sequence[str], asker: ArchiveClient) -> list[ArchiveAdapt
 
 
 def check_archive_names(names: Sequence[str]) -> None:
-    """Raise ConfigError for a name in `[links] archives` that is none."""
-    adapters_of(names, cast("ArchiveClient", None))  # adapters ask nothing before they are used
+    """Raise ConfigError for an unknown name in `[links] archives`."""
+    adapters_of(names, cast("ArchiveClient", None))  # adapters send no request before they are used
 
 
 def _adapter(name: str, asker: ArchiveClient) -> ArchiveAdapter:
@@ -356,7 +356,7 @@ def _adapter(name: str, asker: ArchiveClient) -> ArchiveAdapter:
 
 
 def _host(place: str, name: str) -> str:
-    """Return an address's host, the archive's name; ConfigError when it is no address."""
+    """Return an address's host, the archive's name; ConfigError when it is not an address."""
     try:
         plain = place.replace("{url}", "").replace("{ts}", "")
         return authority_of(fetch_key(plain, allow_single_label=True))

@@ -126,7 +126,7 @@ def read_json_timemap(text: str) -> ParsedTimeMap:
 
 
 def read_availability(text: str) -> dict[str, ListedCopy | None]:
-    """Parse a Wayback availability answer, by tag; None stands for no copy; FormatError when invalid."""
+    """Parse a Wayback availability answer, by tag; None means no copy; FormatError when invalid."""
     results = read_object(text).get("results")
     if not isinstance(results, list):
         raise FormatError("it is not an availability answer")
@@ -168,7 +168,7 @@ def read_cdx(text: str) -> list[ListedCopy]:
 
 
 def _cdx_row(line: str) -> ListedCopy | None:
-    """Parse one CDX line; None when it is no capture."""
+    """Parse one CDX line; None when it is not a capture."""
     line = line.strip()
     cdxj = _CDXJ.fullmatch(line)
     if line.startswith("{") or cdxj is not None:
@@ -202,7 +202,7 @@ def _rows(rows: Iterable[Mapping[str, str]]) -> list[ListedCopy]:
 
 
 def timestamp_of(text: str) -> str:
-    """Convert a date in HTTP, ISO 8601 or CDX form to 14 digits; empty when it is none.
+    """Convert a date in HTTP, ISO 8601 or CDX form to 14 digits; empty when it is not valid.
 
     >>> timestamp_of("Tue, 18 Sep 2012 09:26:00 GMT"), timestamp_of("2013-01-15T10:20:33Z")
     ('20120918092600', '20130115102033')
@@ -215,7 +215,7 @@ def timestamp_of(text: str) -> str:
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """Parse a JSON object; FormatError when it is none."""
+    """Parse a JSON object; FormatError when it is not one."""
     value = _json(text)
     if not isinstance(value, dict):
         raise FormatError("it is not a JSON object")
@@ -284,5 +284,5 @@ def malformed_answer_error(service: str, reason: str) -> ArchiveUnavailableError
 
 
 def escape_for_path(url: str) -> str:
-    """Escape a URL for use in an archive's path, so that no fragment is cut off."""
+    """Escape a URL for use in an archive's path, so that no fragment is removed."""
     return quote(url, safe="!$&'()*+,/:;=?@[]~%-._")

@@ -39,7 +39,7 @@ ANSWER_BYTES: Final = 8_000_000  # TimeMaps of famous pages have tens of thousan
 GAP_S: Final = 1.0  # between two questions to one service
 FIRST_PAUSE_S: Final = 30.0
 LONGEST_PAUSE_S: Final = 3_600.0
-LONGEST_ASKED_S: Final = 86_400.0  # of what a Retry-After may ask for
+LONGEST_ASKED_S: Final = 86_400.0  # limit of Retry-After
 _BUSY = frozenset((429, 503))
 NOT_THERE: Final = frozenset((404, 410))
 REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
@@ -50,9 +50,9 @@ class ArchiveFailure(StrEnum):
     """Reason for an answer without evidence about a copy."""
 
     UNREACHABLE = "unreachable"  # no answer, or an error of the server's
-    BUSY = "busy"  # it asked to be left alone
+    BUSY = "busy"  # it requested a pause
     REFUSED = "refused"  # it does not answer us
-    NONSENSE = "nonsense"  # it answered, and nothing that was asked for
+    NONSENSE = "nonsense"  # it answered without the requested data
     TOO_LARGE = "too-large"
 
 
@@ -84,8 +84,8 @@ class ArchiveRequest:
     headers: Mapping[str, str] = field(default_factory=dict)  # besides those of every request
     body: bytes = b""  # the request body
     hops: int = 0  # maximum number of redirects followed
-    limit_bytes: int = ANSWER_BYTES  # a longer answer counts as none
-    is_head_enough: bool = False  # the body is not needed, and is cut off early
+    limit_bytes: int = ANSWER_BYTES  # a longer answer counts as no answer
+    is_head_enough: bool = False  # the body is not needed and is truncated
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,14 +31,14 @@ OTHER: Final = "other"  # an address that reads like an archive's, of an unknown
 
 
 class AddressFault(StrEnum):
-    """Reason that an archive address is no readable copy."""
+    """Reason that an archive address is not a readable copy."""
 
     NONE = ""
     GONE = "gone"  # the whole service is
-    LIST = "list"  # it lists versions, and is none
-    REQUEST = "request"  # it asks for a copy to be taken, or leads away from one
-    NOT_WEB = "not-web"  # the original is no http(s) URL
-    TOO_DEEP = "too-deep"  # archives within archives, too many
+    LIST = "list"  # it is a list of versions, not one of them
+    REQUEST = "request"  # it requests a new copy, or leads away from a copy
+    NOT_WEB = "not-web"  # the original is not an http(s) URL
+    TOO_DEEP = "too-deep"  # too many nested archive addresses
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class ArchiveService:
     fault: AddressFault = AddressFault.NONE  # applies to all its addresses
     is_made: bool = True  # an address can be built from an original and a time
     has_newest: bool = False  # … and without a time, for the default version
-    says_time: bool = False  # each copy says when it was taken; a page that does not is no copy
-    timemap: str = ""  # the address of its TimeMap for ``{url}``; empty: it has none
+    says_time: bool = False  # each copy states its capture date; a page without one is not a copy
+    timemap: str = ""  # the address of its TimeMap for ``{url}``; empty without one
 
 
 _TIME = r"(?P<ts>\d{4,14})\d{0,8}"
@@ -153,7 +153,7 @@ def moment_of(timestamp: str) -> datetime:
 
 
 def parse_written_date(text: str, zone_h: int = 0) -> str:
-    """Convert a date in a service's format to 14 digits; empty when it is none."""
+    """Convert a date in a service's format to 14 digits; empty when it is not valid."""
     text = unquote(text)
     named = _NAMED_MONTH.fullmatch(text)
     if named is not None:
@@ -212,7 +212,7 @@ class ArchiveUrl:
     timestamp: str  # 14 digits, missing ones filled with zeros; empty when no version is named
     address: str  # the same in the form that the archive prefers
     modifier: str = ""  # replay modifier: ``id_``, ``if_`` …; `address` has none
-    fault: AddressFault = AddressFault.NONE  # reason that it is no readable copy
+    fault: AddressFault = AddressFault.NONE  # reason that it is not a readable copy
     chain: tuple["ArchiveUrl", ...] = ()  # nested archives, for a copy of a copy, outermost first
 
     @property
@@ -384,7 +384,7 @@ def _original(
         text = unquote(_TRAILING.sub("", text) if not _QUOTED_SCHEME.match(text) else text.partition("&")[0])
     if service.name == WEBOID:
         text = re.sub(r"%((?:25)*)23", lambda m: f"%{m[1][2:]}23" if m[1] else "#", text)
-    elif service.name == OTHER:  # a hash that names a page reaches a replay only like this
+    elif service.name == OTHER:  # a fragment that identifies a page reaches a replay server only in this form
         text = text.replace("%23!", "#!", 1)
     if not text:
         return "", AddressFault.NONE

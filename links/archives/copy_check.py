@@ -47,14 +47,14 @@ _CAPTURED_REDIRECT = re.compile(rb"Got an HTTP 30\d response at crawl time|Redir
 
 
 class CopyVerdict(StrEnum):
-    """Result of a look at a copy's address."""
+    """Result of a check of a copy's address."""
 
     GOOD = "good"
     MOVED = "moved"  # another version of the page is shown in its place
-    GONE = "gone"  # the archive has none, or does not show it any more
+    GONE = "gone"  # the archive has none, or no longer shows it
     BAD = "bad"  # a copy of an error, of a redirect, or of "not found"
     OTHER_PAGE = "other-page"  # a copy of something else
-    UNCLEAR = "unclear"  # nothing was seen that says anything
+    UNCLEAR = "unclear"  # nothing conclusive was received
 
 
 @dataclass(frozen=True, slots=True)

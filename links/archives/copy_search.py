@@ -45,9 +45,9 @@ class SearchStep(StrEnum):
     KEPT = "kept"  # the one that is remembered
     OWN = "own"  # our own capture
     FOUND = "found"  # in another archive
-    SAVE = "save"  # the link lives: it is to be archived now
+    SAVE = "save"  # the link works: archive it now
     UNFIXABLE = "unfixable"  # the link is dead, and no archive has a copy
-    LATER = "later"  # archives that were asked gave no answer
+    LATER = "later"  # some queried archives did not answer
 
 
 def citation_day(accessed: datetime | None, added: datetime | None, now: datetime) -> datetime | None:
@@ -142,7 +142,7 @@ def _order(copy: ArchiveMemento, at: datetime | None) -> tuple[int, float, bool,
 OwnCopies = Callable[[str, datetime | None], ArchiveMemento | None]
 """Our own capture of a URL nearest to a moment: a function, since the registry knows no captures."""
 
-TRIES: Final = 3  # versions of one archive that are looked at until one is good
+TRIES: Final = 3  # versions of one archive to check until one is good
 _OK: Final = range(200, 400)
 
 
@@ -206,7 +206,7 @@ async def search_copies(
         chosen,
         order=archives.order,
         at=at,
-        # Nobody can take a copy of what fails now.
+        # No copy can be made of a link that fails now.
         is_dead=url.state in DEAD or url.state is LinkState.DYING,
         is_sure=queried and not troubles,
     )
@@ -218,10 +218,10 @@ async def search_copies(
         outcome = CopySearchOutcome.FAILING
     day = day_of(now)
     with store.writing() as rows:
-        # Ours are found in our own index, whenever they are asked for.
+        # Our own copies are always found in our own index.
         put_copies(rows, url.id, (each for each in result.copies if each.service != WEBOID), day)
         put_versions(rows, url.id, (each for each in versions if each.service != WEBOID), day)
-        if is_outdated and troubles:  # the other days are still to be asked for: tomorrow
+        if is_outdated and troubles:  # the other days are queried tomorrow
             note_search(rows, url.id, CopySearchOutcome.OUTDATED, day + 1, "; ".join(troubles))
         elif outcome is not None:
             note_search(rows, url.id, outcome, day, result.note or "; ".join(troubles))

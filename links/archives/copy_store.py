@@ -20,9 +20,9 @@ from links.registry.statements import upsert
 from links.registry.urls import COLUMNS, UrlRow, row_of, select_url_rows
 from links.states import LinkState
 
-VISIT_DAYS: Final = 91  # each copy is looked at once a quarter (W32)
+VISIT_DAYS: Final = 91  # each copy is checked once a quarter (W32)
 SECOND_LOOK_DAYS: Final = 7  # before a copy is dropped
-UNCLEAR_DAYS: Final = 7  # until a copy is looked at again about which nothing could be said
+UNCLEAR_DAYS: Final = 7  # until a copy with an unclear result is checked again
 
 
 DEAD: Final = frozenset((LinkState.DEAD, LinkState.PERMADEAD, LinkState.USURPED))
@@ -41,7 +41,7 @@ class CopySearchOutcome(IntEnum):
     """Outcome of querying archives about a URL; the values are stored in the registry."""
 
     FOUND = 1
-    WANTED = 2  # it works, and no archive has it: it is to be archived
+    WANTED = 2  # it works, but no archive has it: archive it
     SAVED = 3  # another archive has just taken it
     UNFIXABLE = 4  # it is dead, and no archive has it (B12)
     UNSAVABLE = 5  # it lives, and cannot be archived elsewhere
@@ -50,7 +50,7 @@ class CopySearchOutcome(IntEnum):
     FAILING = 8  # no archive has it; it fails, but is not dead yet
 
 
-# Days until archives are asked again.
+# Days until archives are queried again.
 AGAIN_DAYS: Final = {
     CopySearchOutcome.FOUND: 91,
     CopySearchOutcome.WANTED: 7,
@@ -96,9 +96,9 @@ class CopyCheckEffect(StrEnum):
 
     GOOD = "good"
     MOVED = "moved"  # another version took its place
-    MISSED = "missed"  # it was not there; looked at once more before it is dropped
+    MISSED = "missed"  # it was missing; checked once more before it is dropped
     DROPPED = "dropped"
-    UNCLEAR = "unclear"  # nothing can be said; looked at again soon
+    UNCLEAR = "unclear"  # unclear; checked again soon
 
 
 class CopySearch(NamedTuple):
@@ -372,6 +372,6 @@ def _row(url_id: int, copy: ArchiveMemento, found_day: int, day: int, *, is_lock
         "chosen_by": "",
         "is_locked": is_locked,
         "missed_day": None,
-        # Nobody has looked at it yet; spread, so that a search of many URLs is no burst a quarter on.
+        # Not checked yet; spread, so that a search of many URLs does not cause a burst a quarter later.
         "due_day": day + VISIT_DAYS - url_id % 14 if copy.address else None,
     }

@@ -39,7 +39,7 @@ from links.registry.database import RegistryStore
 from links.registry.urls import UrlRow
 from links.states import LinkState
 
-ALL_GONE: Final = 5  # so many in a row, and none there: that is the archive
+ALL_GONE: Final = 5  # this many missing in a row: the archive itself has a problem
 _LOST = frozenset((CopyVerdict.GONE, CopyVerdict.BAD, CopyVerdict.OTHER_PAGE))
 _DOWN: Final = "the archive shows none of its copies, so the archive itself has a problem"
 
@@ -102,7 +102,7 @@ class MirrorMode(StrEnum):
     """Value of `[links] mirror`: captures that are followed by an external one."""
 
     NEVER = "never"
-    FAILED = "failed"  # those that brought nothing
+    FAILED = "failed"  # those without a result
     ALWAYS = "always"
 
 
@@ -118,7 +118,7 @@ class MirrorOutcome(StrEnum):
     """Outcome of mirroring."""
 
     KEPT = "kept"  # there is a copy elsewhere already
-    LEFT = "left"  # it was asked lately, or this kind of visit is not mirrored
+    LEFT = "left"  # it was requested recently, or this kind of visit is not mirrored
     SAVED = "saved"  # an archive elsewhere has just taken it
     FOUND = "found"  # … had it
     LATER = "later"  # not now
@@ -205,7 +205,7 @@ async def _search_elsewhere(
     store: RegistryStore, archives: CopySources, url: UrlRow, request: MirrorResult | None, now: datetime
 ) -> MirrorResult:
     """Search archives for a link that we could not capture, after the request to archive it."""
-    # Seen as dead, so that no archive is asked again to capture it; our own copies are no mirror.
+    # Treated as dead, so that no archive is asked again to capture it; our own copies are not mirrors.
     seen = url._replace(state=LinkState.DEAD)
     asking = replace(archives, saver=None, own=lambda _url, _at: None)
     with store.reading() as rows:

@@ -1,6 +1,6 @@
 """Verdict on a chain of HTTP answers: status, wording, redirects, implausible errors.
 
-The order of the rules matters: a bot challenge is no evidence about the page, whatever its status; nor is a
+The order of the rules matters: a bot challenge is not evidence about the page, whatever its status; nor is a
 request to slow down; only then the status counts, and good statuses are examined.
 """
 
@@ -39,7 +39,7 @@ class StatusReading:
 
 # A document of less bytes than this may be a placeholder; a PDF of one line of text has about 900.
 _DOCUMENT_BYTES = 4096
-# Error texts that no browser renders, and pages of failing servers, are smaller than this: the error pages of servers,
+# Bare error texts and pages of failing servers are smaller than this: the error pages of servers,
 # proxies and frameworks have up to a few KB, those of sites' own design mostly less than 100 KB. What is larger
 # is a page with the wrong status, or an error page with a very large design; the browser tells them apart.
 _ERROR_PAGE_BYTES = 128 * 1024
@@ -91,7 +91,7 @@ def _is_document(mime: str) -> bool:
     return not is_textual(mime)
 
 
-RETRY_LIMIT_S = 604_800.0  # what a host asks for beyond a week is a week
+RETRY_LIMIT_S = 604_800.0  # upper limit of a host's Retry-After: a week
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _PERMANENT = frozenset((301, 308))
 _NOTE_BYTES = 300
@@ -140,7 +140,7 @@ def judge_trace(trace: ProbeTrace, now: datetime) -> CheckResult:
         trouble = trace.trouble
         meaning = FAILURE_MEANINGS[trouble]
         note = f"{trouble}: {trace.detail}" if trace.detail else str(trouble)
-        # What lies on the way says nothing of the host that was asked for first.
+        # Intermediate hosts are no evidence about the host that was requested first.
         verdict = meaning.verdict
         if trace.hops and verdict is CheckVerdict.INVALID:
             verdict = CheckVerdict.SUSPECT
@@ -176,7 +176,7 @@ def head_is_informative(trace: ProbeTrace) -> bool:
 
 
 def retry_after_s(value: str, now: datetime) -> float | None:
-    """Return the seconds that a Retry-After header asks for, at most `RETRY_LIMIT_S`; None for none."""
+    """Return the seconds that a Retry-After header requests, at most `RETRY_LIMIT_S`; None for none."""
     wait = parse_retry_after(value, now=now, limit=timedelta(seconds=RETRY_LIMIT_S))
     return None if wait is None else wait.total_seconds()
 
@@ -223,7 +223,7 @@ def _suspected(finding: CheckResult, trace: ProbeTrace, answer: HttpAnswer) -> C
     if trace.how is CheckMethod.HEAD or answer.head.status != 200:
         return None
     if not _is_page(answer):
-        # What a short text says against itself: servers' own words, without a page around them.
+        # Error phrases in short texts: servers' own words, without a page around them.
         text = answer.body[:_NOTE_BYTES].decode("utf-8", "replace").strip()
         is_note = answer.head.mime == "text/plain" and len(answer.body) < _NOTE_BYTES
         if is_note and page_excerpt.says_not_found(page_excerpt.PageExcerpt(text, "", text, text), trace.url):

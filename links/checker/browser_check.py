@@ -38,7 +38,7 @@ class VisitSummary:
 
 
 # How a failed visit's reason begins (`net.connect_errors`, or the browser's own words), and what that says of the site,
-# of all its URLs when True. Whatever is not here was no fault of the site's: the browser died, a rule refused.
+# of all its URLs when True. Other reasons are not the site's fault: the browser crashed, a rule refused.
 _FAILURES: Mapping[str, tuple[StatusCode, bool]] = {
     "dns:": (StatusCode.DNS_UNKNOWN, True),
     "net::ERR_NAME_NOT_RESOLVED": (StatusCode.DNS_UNKNOWN, True),
@@ -69,10 +69,10 @@ _CLASSES = {
     PageClass.PARKED: (StatusCode.PARKED, CheckVerdict.USURPED),
     PageClass.CHALLENGE: (StatusCode.CHALLENGE, CheckVerdict.REFUSED),
     PageClass.LOGIN_WALL: (StatusCode.LOGIN, CheckVerdict.REFUSED),
-    # A page whose scripts found nothing to show: not the page, and nothing against it.
+    # A page whose scripts had nothing to show: neither the page nor evidence against it.
     PageClass.NEAR_EMPTY: (StatusCode.NOT_RENDERED, CheckVerdict.UNDECIDED),
 }
-# Who speaks there is not the site: a 404 of theirs says nothing of the page.
+# The answer is not the site's: its 404 is no evidence about the page.
 _OTHERS = frozenset({PageClass.CHALLENGE, PageClass.PARKED})
 
 
@@ -119,7 +119,7 @@ FEW_RUNS = 20  # a copy with fewer is not compared
 STILL_THERE = 0.25  # of the copy's runs; a page that was redesigned keeps more of its text
 SAME_TITLE = 0.6
 SAME_WORDS = 0.5  # of the copy's, in any order; another page of the same site has less than 0.4
-SAME_LOOK = 0.9  # of what the copy's picture shows
+SAME_LOOK = 0.9  # of the content of the copy's picture
 OTHER_LOOK = 0.2
 USURPERS_WORDS = 3  # different ones, in the title and the first words
 WORDS_LOOKED_AT = 2_000
@@ -177,7 +177,7 @@ class PageLikeness:
         if (self.title or 0.0) >= SAME_TITLE:
             return CheckVerdict.OK
         if self.text is None:
-            # Without two titles nothing but a picture speaks, and a picture may be of the day.
+            # Without two titles only the picture is evidence, and a picture may change daily.
             is_other = self.title is not None and self.evidence.is_against
             return CheckVerdict.DEVIATED if is_other else CheckVerdict.OK
         is_same = self.text >= STILL_THERE or self.evidence.is_for

@@ -68,7 +68,7 @@ class CheckTally:
     kept: int = 0  # checks whose results are stored
     states: Counter[LinkState] = field(default_factory=Counter)  # … by resulting state
     inferred: int = 0  # … without a request
-    put_off: int = 0  # URLs whose hosts asked for a delay
+    put_off: int = 0  # URLs whose hosts requested a delay
     active: int = 0  # running checks
     waiting: int = 0  # results that wait for the database
     is_complete: bool = False  # everything that was due was checked
@@ -82,8 +82,8 @@ _POLL_S = 5.0  # within this time named URLs are noticed
 _GIVE_UP_S = 60.0  # a stopped pass waits so long for a database that is away
 _ROOM = 50_000
 _LOOKS_EACH = 8  # for each connection: looks that go on, most of which wait for their hosts
-_LIMITED_HOSTS = 20_000  # that limited us before, and are asked slowly at first
-_TRIES = 3  # of a URL whose host says that it was asked too soon
+_LIMITED_HOSTS = 20_000  # with earlier rate limits, requested slowly at first
+_TRIES = 3  # of a URL whose host was requested too soon
 _OUTAGE_S = 30.0  # between two tests of our network while it seems down
 _TELL_FILES_S = 60.0
 _FEWER_EACH_S = 1.0
@@ -136,7 +136,7 @@ class CheckRun:
         today = day_of(now)
         self._is_named = named is not None
         gaps = self._means.turns.gaps
-        if gaps.learned_day != today:  # hosts with earlier rate limits are asked slowly
+        if gaps.learned_day != today:  # hosts with earlier rate limits are requested slowly
             for host in await self._means.desk.read_aside(
                 lambda rows: hosts_that_limit(rows, day=today, limit=_LIMITED_HOSTS)
             ):
@@ -154,7 +154,7 @@ class CheckRun:
         self._keeper = ResultWriter(
             *(self._means.desk, self._rules, self._means.tenure, made), horizon=today, on_kept=self._note_stored
         )
-        # Feed, look, keep and hold the leases side by side; the first that fails ends all.
+        # Feed, check, store and renew the leases concurrently; the first failure ends all.
         helpers = [
             asyncio.create_task(self._keeper.run(), name="keeper"),
             asyncio.create_task(self._run_feed(), name="feed"),
@@ -307,10 +307,10 @@ class CheckRun:
                 elif finding.note.startswith(FetchFailure.NO_FILES) and not self._stopping:
                     self._ask_fewer()
                     self._feed.put_back(url)
-                elif counts:  # else it was too soon for its host, and its turn comes again
+                elif counts:  # otherwise it was too soon for its host, and its turn comes again
                     self._add_result(turn.payload, finding, keeper)
             except Exception:
-                # The pass would wait for it for ever, or ask it again at once.
+                # The pass would wait for it forever, or request it again at once.
                 keeper.put_broken(turn.payload.url)
                 raise
 
@@ -361,7 +361,7 @@ class CheckRun:
                         self._changed.clear()
         again = self._guard.let_go()
         _LOG.warning("%d URLs without a result are checked again.", len(again))
-        self._table.new_pass()  # what was inferred from our own outage is no inference
+        self._table.new_pass()  # inferences from our own outage are not valid
         for url, _ in again:
             self._feed.put_back(url)
 

@@ -144,7 +144,7 @@ def _part(many: float, of: float) -> float:
 NAMED_RUN = "named"  # the part of passes over named URLs
 _RATED = 20  # passes that the rate is seen from
 _TELLING_LOOKS = 1_000  # a shorter pass waits for its hosts more than it works …
-_TELLING_S = 3_600  # … unless it went on for so long
+_TELLING_S = 3_600  # … unless it lasted this long
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ CACHE_SIZE = 20_000
 LOOKUPS_AT_ONCE = 256
 LOOKUP_S = 10.0  # one name, all name servers and both families
 ADDRESSES = 16  # of one name; a server may send thousands
-CONTROL_S = 60.0  # a control holds so long
+CONTROL_S = 60.0  # validity of a control result
 CONTROL_LIMIT_S = 3.0
 LIES_S = 3_600.0
 _HOSTS_FILE = Path("/etc/hosts")
@@ -114,7 +114,7 @@ class DnsResolver:
                         found = NoAnswerError(FetchFailure.DNS_LIES)
                 elif found.trouble in _MAY_BE_OURS and not await self._server_works():
                     found = NoAnswerError(FetchFailure.DNS_OURS, found.trouble)
-            # What ran out of files says nothing of the host.
+            # Running out of file descriptors is no evidence about the host.
             if not isinstance(found, NoAnswerError) or found.trouble is not FetchFailure.NO_FILES:
                 lifetime = NOT_FOUND_S if isinstance(found, NoAnswerError) else FOUND_S
                 self._known.pop(host, None)  # so that it goes to the end, as the newest
@@ -132,7 +132,7 @@ class DnsResolver:
             return addresses
         assert isinstance(old, FetchFailure)
         assert isinstance(new, FetchFailure)
-        # Some servers deny the whole name when they are asked for IPv6, so IPv4's word counts.
+        # Some servers deny the whole name for IPv6 queries, so the IPv4 answer counts.
         no_word = old is FetchFailure.DNS_NO_ADDRESS and new is not FetchFailure.DNS_UNKNOWN
         return NoAnswerError(new if no_word else old)
 

@@ -78,7 +78,7 @@ ALL_HOSTS = HostShare(1, 1)
 
 
 def parse_host_share(text: str) -> HostShare:
-    """Parse a share ``i/n``; InputError when it is none."""
+    """Parse a share ``i/n``; InputError when it is not valid."""
     found = _TEXT.fullmatch(text.strip())
     number, count = (int(found[1]), int(found[2])) if found else (0, 0)
     if not 1 <= number <= count <= BUCKETS:
@@ -127,7 +127,7 @@ class CheckLease:
 def take_check_lease(connection: Connection, part: HostShare, holder: str, *, now: int, length_s: int) -> CheckLease:
     """Claim a lease for the share, else LeaseHeldError; delete expired leases that overlap it."""
     if connection.dialect.name == "postgresql":
-        # Two that look at the same moment would both see a free part.
+        # Two concurrent readers would both see a free part.
         connection.execute(text("LOCK TABLE link_leases IN SHARE ROW EXCLUSIVE MODE"))
     for row in connection.execute(select(leases)).all():
         there = CheckLease(parse_host_share(row.part), row.holder, row.fence)
@@ -137,7 +137,7 @@ def take_check_lease(connection: Connection, part: HostShare, holder: str, *, no
             raise LeaseHeldError(part, there, row.until)
         connection.execute(delete(leases).where(leases.c.part == row.part))
     highest = connection.execute(select(func.max(leases.c.fence))).scalar_one()
-    # Past what any removed lease can have had: the clock goes on where numbers were forgotten.
+    # Past what any removed lease can have had: the clock continues where numbers were skipped.
     fence = max((highest or 0) + 1, now)
     connection.execute(delete(leases).where(leases.c.part == str(part)))
     connection.execute(insert(leases).values(part=str(part), holder=holder, fence=fence, until=now + length_s))
@@ -171,7 +171,7 @@ def release_all_leases(connection: Connection) -> None:
     connection.execute(delete(leases))
 
 
-URGENT_DAY = 0  # due since the calendar began: asked for by name, before all else
+URGENT_DAY = 0  # due since day 0: requested by name, before all others
 
 
 class DuePosition(NamedTuple):
@@ -289,7 +289,7 @@ def count_by_host(connection: Connection, part: HostShare, day: int, *, limit: i
 
 
 def next_due_day(connection: Connection, part: HostShare) -> int | None:
-    """Return the day at which the next URL is due; None when there is none."""
+    """Return the day on which the next URL is due; None when there is none."""
     query = (
         select(urls.c.due_day)
         .where(urls.c.due_day.is_not(None), part.condition())

@@ -57,7 +57,7 @@ _PARTS = re.compile(r"(https?)://(?:\[[^\]]*\]|[^/:?#]*)(?::(\d+))?([^#]*)")
 CONNECT_S = 15.0  # a connection with its handshakes
 TRIED = 4  # addresses of one host
 STAGGER_S = 0.25  # RFC 8305, 5
-BUFFER = 16_384  # half of what a connection may hold unread
+BUFFER = 16_384  # half of the unread data that a connection may buffer
 _OURS = frozenset(
     (
         *(errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENETDOWN),
@@ -343,7 +343,7 @@ def _is_interim(status: int) -> bool:
 
 
 def _partial_answer(buffer: bytearray, trouble: FetchFailure, error: Exception | None = None) -> HttpAnswer:
-    """Parse the head of an answer that broke off; NoAnswerError without a whole status line."""
+    """Parse the head of a truncated answer; NoAnswerError without a whole status line."""
     head = parse_head(bytes(buffer)) if b"\n" in buffer or trouble is FetchFailure.CLOSED else None
     if head is None or _is_interim(head.status):
         raise NoAnswerError(trouble, type(error).__name__ if error else "") from error

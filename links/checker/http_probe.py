@@ -153,7 +153,7 @@ class RedirectChain:
         try:
             to = resolve_location(url, location)
         except BadLocationError as error:
-            if status in REDIRECTS:  # a page's own refresh may say what it likes
+            if status in REDIRECTS:  # a page's own refresh is not limited
                 self.trace = replace(self.trace, unfollowed=str(error))
             return False
         if to == url and status not in REDIRECTS:
@@ -246,7 +246,7 @@ class HttpProber:
             trace = await self._chain(url, CheckMethod.GET, budget)
             compared = judge_trace(trace, self._clock.now())
         compared = await self._beside(url, trace, compared)
-        if compared.verdict is not CheckVerdict.SUSPECT:  # nothing, or a failure for want of luck
+        if compared.verdict is not CheckVerdict.SUSPECT:  # no result, or a transient failure
             return finding
         return replace(compared, hops=finding.hops, head_fails=finding.head_fails)
 

@@ -20,8 +20,8 @@ from links.states import LinkState
 from links.url_parts import SCHEMES, UrlParts
 
 SILENT_HOSTS = 20  # that do not answer, one after the other, before we doubt ourselves
-CONTROLS = 5  # URLs that are asked then, each of another host …
-FEWEST_CONTROLS = 3  # … of those that are known: fewer tell nothing
+CONTROLS = 5  # URLs to request then, each of another host …
+FEWEST_CONTROLS = 3  # … of the known ones: fewer are not conclusive
 _CANDIDATES = 50
 HeldResult = tuple[DueUrl, UrlCheckResult]
 
@@ -52,7 +52,7 @@ class OutageGuard:
             self._held.append((url, result))
             return []
         if result.finding.http is None:
-            return [(url, result)]  # nothing was asked, or it says nothing of any network
+            return [(url, result)]  # no request was made, or it is no evidence about a network
         return [*self.let_go(), (url, result)]
 
     def let_go(self) -> list[HeldResult]:

@@ -59,7 +59,7 @@ class CheckRules:
         days = self.settings(url, "every_days")
         if name is None and days is None:
             return self
-        # What a newer version wrote, or a hand, decides nothing.
+        # Values written by a newer version or by hand are ignored.
         preset = PRESETS.get(name or "", self.preset)
         preset = replace(preset, trusts_tags=self.preset.trusts_tags)
         if days is not None and days.isdecimal() and 0 < len(days) < 4:
@@ -102,7 +102,7 @@ def effective_result(finding: CheckResult, quirks: frozenset[HostQuirk], *, brow
         return finding
     if finding.verdict not in _FAILURES:
         return finding
-    # An inference asks for nothing: the URL's own look will.
+    # An inference requests nothing: the URL's own check will.
     is_inferred = finding.how is CheckMethod.INFERRED
     verdict = CheckVerdict.UNDECIDED if is_inferred else CheckVerdict.SUSPECT
     return replace(finding, verdict=verdict, note=f"unverifiable: {finding.note}")
@@ -123,7 +123,7 @@ def compute_update(stored: CheckedRow, finding: CheckResult, day: int, rules: Ch
         history=history,
         mime=mime,
         kib=kib,
-        # Whatever was found, a pass that is going on must not meet it again.
+        # Whatever the result, the current pass must not check it again.
         due_day=None if due is None else max(due, day + 1, URGENT_DAY + 1),
         opinion_day=(day if stored.opinion_day is None else stored.opinion_day) if needs_opinion else None,
         is_observed=(
@@ -369,7 +369,7 @@ class _RowBatch:
             connection.execute(update(urls).where(urls.c.id == bindparam("b_id")), self._changed)
         if self._observed:
             insert_missing(connection, observations, self._observed)
-            # Leave the newest looks at each of these URLs.
+            # Keep the newest checks of each of these URLs.
             ids = [row["url_id"] for row in self._observed]
             counted = connection.execute(
                 select(observations.c.url_id)

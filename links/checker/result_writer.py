@@ -239,7 +239,7 @@ class ResultWriter:
         for lease in self._tenure.leases:
             due_urls.hold_check_lease(rows, lease)
         if not advance_run(rows, self._pass_id, batch.number, len(batch.results)):
-            return []  # it was kept before: its answer was lost when the database went away
+            return []  # it was already stored: the confirmation was lost with the connection
         hosts = {url.host_id: due_day for url, due_day in batch.later}
         delay_hosts(rows, hosts, horizon=self._horizon)
         postpone_urls(rows, [url.id for url in batch.broken], due_day=self._horizon + 1)

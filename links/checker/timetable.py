@@ -27,7 +27,7 @@ Deciding = Callable[[str, str], str | None]  # `links.feedback.marks.MarkSet.set
 
 
 def parse_gap(text: str) -> float | None:
-    """Parse the value of a setting in seconds; None when it is no gap.
+    """Parse the value of a setting in seconds; None when it is not valid.
 
     >>> parse_gap("0.5"), parse_gap("0"), parse_gap("nan")
     (0.5, None, None)
@@ -85,7 +85,7 @@ class HostGaps:
         return was >= BACKOFF_LIMIT_S
 
     def answered(self, host: str) -> None:
-        """Count an answer that was no 429."""
+        """Count an answer other than 429."""
         backoff = self._backoffs.get(host)
         if backoff is None:
             return
@@ -109,7 +109,7 @@ class HostGaps:
 
 P = TypeVar("P")
 
-REST_S = 3600.0  # when the longest gap is too short (`links.checker.timetable`), a host is left alone for so long
+REST_S = 3600.0  # when the longest gap is too short (`links.checker.timetable`), a host is not requested for this long
 ALIKE = 3  # different URLs in a row that must fail alike before their host is condemned (W46)
 
 
@@ -117,7 +117,7 @@ class AddOutcome(Enum):
     """Outcome of adding a URL."""
 
     TAKEN = "taken"
-    HELD = "held"  # it is in here already, or being looked at
+    HELD = "held"  # it is already queued, or being checked
     HOST_FULL = "host full"  # enough of that host wait: offer it again later, it stays due
     FULL = "full"  # the whole table is full: offer it again when there is room
 
@@ -125,9 +125,9 @@ class AddOutcome(Enum):
 class TurnAction(Enum):
     """Action for a URL whose turn it is."""
 
-    ASK = "ask"  # look at it, then say `done`
+    ASK = "ask"  # check it, then call `done`
     INFER = "infer"  # book `Turn.finding`, which another URL of the host had; no request is sent
-    LATER = "later"  # the host is to be left alone beyond this run's patience: until `Turn.until`
+    LATER = "later"  # the host must not be requested during this run: until `Turn.until`
 
 
 class CheckTurn(NamedTuple, Generic[P]):
@@ -151,8 +151,8 @@ class _TimetableHost(Generic[P]):
     def __init__(self, name: str) -> None:
         self.name = name
         self.queue: deque[tuple[int, CheckTurn[P]]] = deque()  # place, turn
-        self.busy: int | None = None  # the URL that it is being asked for
-        self.ready = -math.inf  # when it may be asked next
+        self.busy: int | None = None  # the URL that is being requested from it
+        self.ready = -math.inf  # earliest time of the next request
         self.away = False  # its URLs are handed back
         self.code = -1  # the last whole-host failure
         self.alike: set[int] = set()  # URLs in a row that had it
@@ -276,7 +276,7 @@ class Timetable(Generic[P]):
         again = False
         if finding is not None:
             self._learn(host, turn.url_id, finding)
-            # Let the host's gap grow or shrink; leave it alone when it says so.
+            # Adapt the host's interval; pause when it requests a pause.
             if finding.code == StatusCode.TOO_MANY:
                 if self.gaps.refused(host.name):
                     self._leave(host, now + REST_S, now)

@@ -24,8 +24,8 @@ from links.registry.quirks import HostQuirk, quirks_of
 from links.states import LinkState, may_infer
 
 _SOFT = "soft 404"  # how the notes of such findings begin
-# Nothing in an answer to HEAD tells a page that says "not found" with a good status, and nothing in the
-# page itself one that only shows something else: so these looks go closer though nothing calls for it.
+# An answer to HEAD does not reveal a soft 404, and the page itself does not reveal that its content was
+# replaced: so these checks are stricter without a specific reason.
 _GET_EACH = 4
 _BESIDE_EACH = 16
 
@@ -57,7 +57,7 @@ def wants_sibling(url: DueUrl, finding: CheckResult, *, is_beside: bool = False)
     return is_beside or url.standing.fails > 0 or url.standing.state in (LinkState.DEAD, LinkState.USURPED)
 
 
-_MARKED_DAYS = 28  # until a marked URL's mark is looked at again: a mark may end
+_MARKED_DAYS = 28  # until a marked URL's mark is evaluated again: a mark may expire
 
 
 @dataclass(frozen=True, slots=True)

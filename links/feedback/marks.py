@@ -257,7 +257,7 @@ def put_marks(connection: Connection, made: Iterable[LinkMark]) -> list[LinkMark
         try:
             there.setdefault((parse_pattern(mark.pattern), mark.key), []).append(mark)
         except InputError:
-            continue  # `weboid links mark` tells of it
+            continue  # `weboid links mark` reports it
     found = []
     for mark in made:
         place = (parse_pattern(mark.pattern), mark.key)
@@ -316,7 +316,7 @@ def apply_marks(
             on_progress(tally.looked)
         done = MarkProgress.APPLIED if mark.holds(clock.now()) else MarkProgress.TAKEN_BACK
         with store.writing() as rows:
-            # Not when it was lifted meanwhile: then what was applied has to be taken back.
+            # Not when it was lifted in the meantime: then its effect has to be reverted.
             unchanged = (book.c.id == mark.id) & (book.c.lifted.is_(None) == (mark.lifted is None))
             rows.execute(update(book).where(unchanged).values(settled=int(done)))
     return tally
@@ -386,7 +386,7 @@ def _follow(connection: Connection, ids: Sequence[int], marks: MarkSet, clock: C
         wanted = _count(each, marks, tally)
         if wanted is not None:
             back = wanted is LinkState.UNKNOWN
-            # Spread over a week: a large domain is not asked for all it has on one day.
+            # Spread over a week, so that the URLs of a large domain are not all requested on one day.
             due = day + each.id % WATCHED_AGAIN_DAYS if back else None
             groups.setdefault((wanted, due), []).append(each.id)
     for (state, due), some in groups.items():

@@ -34,7 +34,7 @@ PATIENCE_DAYS: Final = 7
 class ProposalStage(IntEnum):
     """Stage of a proposal; the values are stored in the registry."""
 
-    WAITING = 0  # not yet tested, or the test said nothing certain
+    WAITING = 0  # not yet tested, or the test was inconclusive
     WORKS = 1
     FAILED = 2
 
@@ -239,7 +239,7 @@ def remove_replacement(
 def approve_replacement(
     connection: Connection, url: str, address: str, now: datetime, around: ProposalContext = NO_CONTEXT
 ) -> None:
-    """Show the address that is proposed for the URL by a person's judgement. Monthly tests go on.
+    """Show the address that is proposed for the URL by a person's judgement. Monthly tests continue.
 
     Raises NotObservedError, NeedlessReportError when none is proposed, ProposalTakenError when it is another one,
     RefusedAddressError when a mark refuses it.

@@ -141,7 +141,7 @@ def count_act(connection: Connection, act: LimitedAct, reporter: bytes, now: dat
                 index_elements=["act", "day"], set_={"count": acts.c.count + 1}, where=acts.c.count < a_day
             ).returning(acts.c.count)
         )
-        # The first of a day meets no conflict, so that a limit of nothing has to be asked for.
+        # The first of a day has no conflict, so a limit of zero must be checked explicitly.
         if written.first() is None or a_day < 1:
             raise TooOftenError(
                 f"All {a_day:,} allowed per day were used today; try again tomorrow (UTC).",

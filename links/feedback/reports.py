@@ -280,7 +280,7 @@ def _is_half_reported(connection: Connection, domain: str, day: int) -> bool:
         .limit(1)
     )
     by_one: int = connection.execute(most).scalar() or 0
-    without_one = reported - by_one  # whoever is left out, at least so many stay reported
+    without_one = reported - by_one  # whichever report is removed, at least this many remain
     some = select(urls.c.id).join(hosts, hosts.c.id == urls.c.host_id).where(on_it)
     watched: int = connection.execute(
         select(func.count()).select_from(some.limit(2 * without_one + 1).subquery())
@@ -333,7 +333,7 @@ class RequestState(StrEnum):
     """State of the request to read a page that is not observed."""
 
     QUEUED = "queued"  # it waits for the feeder
-    DONE = "done"  # the feeder read it, and the wiki's criteria leave it out
+    DONE = "done"  # the feeder read it, and the wiki's criteria exclude it
     REFUSED = "refused"  # too many wait
 
 

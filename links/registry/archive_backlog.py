@@ -27,18 +27,18 @@ class ArchivePriority(IntEnum):
     """Priority of a backlog row, the most urgent first; the values are stored in registries."""
 
     SAVED = 0  # the page has just been saved
-    CROWD = 2  # the same, and the page brought so many that others' saves go first
-    REVIVED = 3  # the checker sees it alive, or no archive has it: if there is no good copy
+    CROWD = 2  # the same, but the page added so many that other pages' links go first
+    REVIVED = 3  # the checker finds it alive, or no archive has it: if there is no good copy
     SWEPT = 1  # it stood there already
     LACKING = 4  # a sweep found it without a copy
 
 
-# What has any good copy is left alone.
+# Links with a good copy are skipped.
 IF_LACKING = frozenset({ArchivePriority.REVIVED, ArchivePriority.LACKING})
 
 
 class BacklogRow(NamedTuple):
-    """Link that is to be archived."""
+    """Link to archive."""
 
     page: int  # the registry's number for its page
     url_id: int

@@ -141,7 +141,7 @@ class EditState(IntEnum):
     ACCEPTED = 7  # a review found the revert right
     DECLINED = 8  # a review found: the edit was right, and may be repeated
     SWEPT = 9  # removed together with edits of others; no objection
-    GONE = 10  # the page is no more
+    GONE = 10  # the page no longer exists
 
 
 class EditKind(StrEnum):
@@ -156,7 +156,7 @@ MOVES: Final[Mapping[EditState, frozenset[EditState]]] = {
     _S.INTENDED: frozenset({_S.MADE, _S.NOTHING, _S.FAILED, _S.ABANDONED}),
     _S.MADE: frozenset({_S.KEPT, _S.REVERTED, _S.ACCEPTED, _S.SWEPT, _S.GONE}),
     _S.KEPT: frozenset({_S.REVERTED, _S.ACCEPTED, _S.SWEPT, _S.GONE}),
-    # Of what was taken back in part the rest may be taken back later.
+    # The rest of a partly reverted edit may be reverted later.
     _S.REVERTED: frozenset({_S.MADE, _S.ACCEPTED, _S.DECLINED, _S.REVERTED}),
     _S.ACCEPTED: frozenset({_S.DECLINED, _S.REVERTED}),
     _S.DECLINED: frozenset({_S.ACCEPTED, _S.REVERTED}),
@@ -167,8 +167,8 @@ MOVES: Final[Mapping[EditState, frozenset[EditState]]] = {
     _S.ABANDONED: frozenset(),
 }
 STANDING: Final = (_S.MADE, _S.KEPT)  # made, and as far as is known still there
-HOLDING: Final = (_S.REVERTED, _S.ACCEPTED)  # what was undone is not repeated
-PARTLY: Final = (_S.REVERTED, _S.ACCEPTED, _S.DECLINED)  # … what was not undone of it stands
+HOLDING: Final = (_S.REVERTED, _S.ACCEPTED)  # reverted changes are not repeated
+PARTLY: Final = (_S.REVERTED, _S.ACCEPTED, _S.DECLINED)  # … its other changes remain
 
 
 REVIVED_KIND: Final = "revived"  # of a change: the text no longer says that the link is dead

@@ -4,7 +4,7 @@ Of several occurrences of a link on a page the most informative citation is stor
 counts on which the page was first seen with the link (B06).
 
 An addition is attributed only when it is certain: the page was read before at the parent of its newest revision, or
-has only that revision, and it is no revert. IP addresses as account names are public in the wiki, too; rows are
+has only that revision, and it is not a revert. IP addresses as account names are public in the wiki, too; rows are
 deleted after `KEEP_DAYS`.
 """
 
@@ -46,7 +46,7 @@ class CitationFlag(IntFlag):
     MALFORMED = 4
     REFERENCE = 8  # it stands in a <ref>
     HELD = 16  # excluded from bots
-    LIVE = 32  # said in so many words
+    LIVE = 32  # stated explicitly
 
 
 NO_CITATION_FLAGS = CitationFlag(0)
@@ -104,7 +104,7 @@ TAGGED_DEAD = SqlStatement(
     ),
     "urls",
 )
-# A tag may end `permalive` (`links.checker.timetable_feed`): such a link has a day to be looked at.
+# A tag may end `permalive` (`links.checker.timetable_feed`): such a link has a due day.
 LOOK_AT_MARKED = SqlStatement(
     update(urls)
     .where(urls.c.id.in_(many("ids")), urls.c.state == int(LinkState.PERMALIVE), urls.c.due_day.is_(None))

@@ -91,7 +91,7 @@ def create_schema(engine: sa.Engine, schema: str) -> None:
 _BUSY_TIMEOUT_S = 30.0
 _WRITES = "weboid_writes"
 _CONNECTIONS = 8
-_IDLE = 4  # connections that are kept beside for `snapshot`
+_IDLE = 4  # connections reserved for `snapshot`
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = NORMAL",
@@ -108,7 +108,7 @@ class RegistryStore:
         self._file = None if file is None else str(file)
         self._idle: deque[sa.Connection] = deque()
         self.where = where
-        # On PostgreSQL each question would else see what was written since the one before.
+        # Otherwise each PostgreSQL query would see data written since the previous one.
         self._reader = engine
         if self.is_shared:
             self._reader = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
@@ -150,7 +150,7 @@ class RegistryStore:
                 else:
                     connection.invalidate()
                     connection.close()
-                    self._let_go()  # the other idle connections are no better
+                    self._let_go()  # the other idle connections are just as stale
                 raise
             self._keep(connection)
 
@@ -202,7 +202,7 @@ class RegistryStore:
         if isinstance(error, DBAPIError) and error.connection_invalidated:
             return True
         if isinstance(first, sqlite3.OperationalError):
-            # A statement that is wrong is a mistake of ours; one whose tables are gone is none.
+            # A wrong statement is a bug; one whose tables are gone is not.
             wrong = first.sqlite_errorcode == sqlite3.SQLITE_ERROR
             return not wrong or "no such table: link_" in str(first)
         if isinstance(first, driver.OperationalError | driver.InterfaceError):
@@ -281,7 +281,7 @@ def _own(path: Path) -> RegistryStore:
 
     @sa.event.listens_for(engine, "checkout")
     def _taken(_connection: sqlite3.Connection, record: Any, _proxy: Any) -> None:
-        # SQLite goes on writing to a file that was removed or replaced: to nowhere.
+        # SQLite keeps writing to a file that was removed or replaced, so the data is lost.
         if record.info["file"] != _file(path):
             raise DisconnectionError(f"{path} is another file now")
 

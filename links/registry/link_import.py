@@ -236,7 +236,7 @@ def _lines(stream: Any) -> Iterator[tuple[int, str | None]]:
             yield number, None
             continue
         text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-        # Bytes that are no UTF-8 stay what they are, and make a URL that cannot be fetched.
+        # Bytes that are not UTF-8 stay unchanged, and result in a URL that cannot be fetched.
         yield number, text.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
 
 
@@ -306,7 +306,7 @@ def _number(value: Any) -> int:
 
 
 BATCH = 500  # pages of one transaction
-_ROWS = 5_000  # rows that are put aside at once
+_ROWS = 5_000  # rows spooled at once
 
 HOW_FAR = SqlStatement(select(imports.c.page, imports.c.pages).where(imports.c.digest == one("of")))
 FORGET = SqlStatement(delete(imports).where(imports.c.digest == one("of")))

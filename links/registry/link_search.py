@@ -28,7 +28,7 @@ from links.states import LinkState
 from links.url_parts import SCHEMES, UrlParts
 
 LIMIT = 500  # links of one answer at most
-SCAN_LIMIT = 20_000  # links and hosts that one call looks at
+SCAN_LIMIT = 20_000  # links and hosts that one call reads
 PAGES_SHOWN = 50  # of each link (W09)
 _LINKS_TOGETHER = 64  # whose pages are read together …
 _PAGES_AT_ONCE = 2_000  # … when there are fewer
@@ -208,7 +208,7 @@ def _citing(rows: Reader, wanted: LinkQuery, url_ids: Sequence[int]) -> dict[int
     found: list[Any] = []
     for batch in batches(url_ids, _LINKS_TOGETHER):
         part = PAGES_OF_ALL[which].rows(rows, {"ids": batch, "most": _PAGES_AT_ONCE, **named})
-        if len(part) == _PAGES_AT_ONCE:  # one of them stands on very many pages
+        if len(part) == _PAGES_AT_ONCE:  # one of them is on very many pages
             part = []
             for url_id in batch:
                 parameters = {"url": url_id, "after": 0, "most": PAGES_SHOWN + 1, **named}

@@ -143,8 +143,8 @@ LINKS = SqlStatement(
     .where(refs.c.page.in_(many("pages")), refs.c.gone_day.is_(None)),
     "pages",
 )
-# All that other tables have: of URLs and of pages. One question, since each costs as much as what it
-# finds. What is believed of hosts `links.registry.quirks` tells.
+# All that other tables have: of URLs and of pages. One query, since each costs as much as its result.
+# `links.registry.quirks` has the facts about hosts.
 ASIDE = SqlStatement(
     union_all(
         select(

@@ -25,7 +25,7 @@ from links.rules.wiki_rules import hits_of, write_spam_hits
 PAGE_BITS = 40
 MAX_PAGE_ID = (1 << PAGE_BITS) - 1
 _NO_TITLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-# Kept with the page, as they stand there.
+# Stored with the page, as written there.
 _NOTED = frozenset({LinkClass.INVALID, LinkClass.MISSING, LinkClass.NOT_CHECKED})
 MAX_TITLE_LENGTH = 1024  # MediaWiki's are of 255 bytes at most, and the namespace's name
 
@@ -320,7 +320,7 @@ def _write_names(connection: Connection, wiki_id: int, names: list[PageName], da
             row |= {"page_id": name.page_id, "touched_day": day, "listed_day": day}
             new.append(row | {"is_stale": False})
             continue
-        if not title:  # a dump of links says no titles
+        if not title:  # a dump of links has no titles
             facts = {"namespace": old.namespace, "title": old.title}
         new_values = {f"new_{column}": value for column, value in facts.items()}
         changed.append({"of": old.id, **new_values, "day": day, "listed": day, "stale": False})

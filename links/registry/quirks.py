@@ -20,7 +20,7 @@ from links.registry.schema import host_quirks, hosts, url_quirks, urls
 from links.registry.statements import Reader, SqlStatement, batches, many, upsert
 from links.url_parts import UrlParts
 
-REFRESH_DAYS = 10  # what was last seen so long ago is rewritten when it is met again (W47)
+REFRESH_DAYS = 10  # facts last seen this long ago are rewritten when they are seen again (W47)
 GET_ONLY_DAYS = 200  # then HEAD is tried again, and GET has to be earned again (W42)
 
 
@@ -31,9 +31,9 @@ class HostQuirk(IntEnum):
     HTTP_NEEDED = 2  # https:// has no certificate that verifies, http:// answers
     GET_NEEDED = 3  # HEAD is answered otherwise than GET
     DNS_ERROR = 4  # its name has no address
-    SERVER_ERROR = 5  # it does not answer, or with a severe error whatever it is asked
-    PRESUMED_REACHABLE = 6  # readers reach at least half of what is watched on it (W16)
-    UNVERIFIABLE = 7  # a browser saw pages where we saw failures: our failures say nothing there
+    SERVER_ERROR = 5  # it does not answer, or answers every request with a severe error
+    PRESUMED_REACHABLE = 6  # readers reach at least half of its watched links (W16)
+    UNVERIFIABLE = 7  # a browser reached pages where the checker failed: its failures are not evidence there
 
 
 class UrlQuirk(IntEnum):
@@ -151,7 +151,7 @@ def settle_quirks(
 ) -> QuirkChanges:
     """Compute the changes of quirk rows; keys are (host or URL, kind).
 
-    `seen` has the observed text, or None when the quirk is refuted; `over` tells whether a row has expired.
+    `seen` has the observed text, or None when the quirk is refuted; `over` is true for an expired row.
     """
     gone: list[_Key] = []
     written: dict[_Key, QuirkRow] = {}
@@ -244,7 +244,7 @@ def detect_host_quirks(
         found[HostQuirk.DNS_ERROR if is_name else HostQuirk.SERVER_ERROR] = True
     if parts.port == 0 and finding.verdict is CheckVerdict.OK:
         first = finding.hops[0].url if finding.hops else ""
-        if finding.code == StatusCode.OTHER_SCHEME:  # the one that was asked for does not answer
+        if finding.code == StatusCode.OTHER_SCHEME:  # the requested one does not answer
             first = finding.final_url
         if parts.scheme == "https":
             left_https = first.startswith(f"http://{parts.host}/")

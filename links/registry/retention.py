@@ -41,7 +41,7 @@ from links.rules.wiki_rules import forget_spam_hits
 
 KEEP_DAYS = 100  # W39: two to three months, the table says 100 days
 OBSERVATION_DAYS = 200
-SPAM_DAYS = 200  # the trace back to who had what a spam list names
+SPAM_DAYS = 200  # source of a spam list entry's links
 IMPORT_DAYS = 30  # an import that was left so long is started again
 BATCH = 200  # rows of one transaction: others wait for it
 _UNIX = date(1970, 1, 1)

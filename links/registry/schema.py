@@ -93,7 +93,7 @@ pages = _table(
 
 asked_pages = _table(
     "link_asked_pages",
-    # Not observed, and handed to the feeder (W10): by number, else (0) by title.
+    # Not observed, requested from the feeder (W10): by number, else (0) by title.
     Column("wiki_id", Integer, primary_key=True, autoincrement=False),
     Column("page_id", BigInteger, primary_key=True, autoincrement=False),
     Column("title", Text, primary_key=True),
@@ -126,7 +126,7 @@ urls = _table(
     Column("added_day", Integer, nullable=False),
     Column("touched_day", Integer, nullable=False),
     Column("checked_day", Integer),
-    Column("due_day", Integer),  # None: not to be looked at
+    Column("due_day", Integer),  # None: not to be checked
     Column("state", SmallInteger, nullable=False, server_default="0"),
     Column("code", SmallInteger, nullable=False, server_default="0"),
     Column("fails", SmallInteger, nullable=False, server_default="0"),
@@ -146,7 +146,7 @@ urls = _table(
     Index("link_urls_opinion", "opinion_day", "key", **_only("opinion_day IS NOT NULL")),
     # Dead, usurped, always dead: those that a copy is looked for.
     Index("link_urls_lost", "id", **_only("state IN (3, 5, 8)")),
-    # Failing: those that never lived are looked up in archives at once.
+    # Failing: links that never worked are looked up in archives at once.
     Index("link_urls_dying", "id", **_only("state = 2")),
     Index("link_urls_touched", "touched_day"),
 )
@@ -158,7 +158,7 @@ refs = _table(
     Column("url_id", BigInteger, primary_key=True, autoincrement=False),
     Column("first_day", Integer, nullable=False),
     Column("gone_day", Integer),
-    Column("spelling", Text),  # as it stands on the page (A17); None: as the identity key
+    Column("spelling", Text),  # as written on the page (A17); None: as the identity key
     Index("link_refs_url", "url_id", "page"),
     Index("link_refs_gone", "gone_day", **_only("gone_day IS NOT NULL")),
     rowid=False,
@@ -238,7 +238,7 @@ copies = _table(
     rowid=False,
 )
 
-# Versions beside the chosen one, each the best for the day of some citation (B06).
+# Versions other than the chosen one, each the best for the day of some citation (B06).
 copy_versions = _table(
     "link_copy_versions",
     Column("url_id", BigInteger, primary_key=True, autoincrement=False),
@@ -249,7 +249,7 @@ copy_versions = _table(
     rowid=False,
 )
 
-# When archives were last asked about a URL, and what came of it (B12).
+# Last query of archives about a URL, and its result (B12).
 copy_searches = _table(
     "link_copy_searches",
     Column("url_id", BigInteger, primary_key=True, autoincrement=False),
@@ -266,7 +266,7 @@ reports = _table(
     Column("url_id", BigInteger, nullable=False),
     Column("host_id", BigInteger, nullable=False),
     Column("moment", BigInteger, nullable=False),
-    Column("expires_day", Integer, nullable=False),  # the last on which it holds
+    Column("expires_day", Integer, nullable=False),  # the last day on which it applies
     Column("reporter", LargeBinary(16), nullable=False),  # a keyed digest
     UniqueConstraint("url_id", "reporter"),
     Index("link_reports_host", "host_id"),
@@ -417,13 +417,13 @@ feeds = _table(
     Column("wiki_id", Integer, primary_key=True, autoincrement=False),
     Column("kind", Text, primary_key=True),  # changes, stream, sweep, …
     Column("cursor", Text, nullable=False, server_default=""),  # as the feed has it
-    Column("moment", BigInteger, nullable=False),  # when it last came that far
+    Column("moment", BigInteger, nullable=False),  # when it last reached that point
     # why it does not go on; empty: it does
     Column("trouble", Text, nullable=False, server_default=""),
     rowid=False,
 )
 
-# Links that are to be archived. Rows are deleted when the frontier has them, so that a crash loses none.
+# Links to archive. Rows are deleted when the frontier has them, so that a crash loses none.
 wanted = _table(
     "link_wanted",
     Column("page", BigInteger, primary_key=True, autoincrement=False),  # link_pages.id
@@ -463,14 +463,14 @@ edits = _table(
     Column("job", Text, nullable=False),  # named in the edit summary
     Column("moment", BigInteger, nullable=False),
     Column("base_rev", BigInteger, nullable=False),
-    Column("rev", BigInteger),  # None: not made, or the wiki said that nothing changed
+    Column("rev", BigInteger),  # None: not made, or the wiki reported no change
     Column("digest", Text, nullable=False, server_default=""),  # SHA-1 of the text that was sent
-    Column("basis", LargeBinary(16)),  # of what was known when there was nothing to do
+    Column("basis", LargeBinary(16)),  # of the state of knowledge when there was nothing to do
     Column("state", SmallInteger, nullable=False),  # links.registry.bot_edits.EditState
     Column("undone_rev", BigInteger),  # the revision that undid it
     Column("undone_by", Text, nullable=False, server_default=""),
     Column("note", Text, nullable=False, server_default=""),
-    Column("checked", BigInteger),  # time of the last check whether it stands
+    Column("checked", BigInteger),  # time of the last check for a revert
     Column("is_reported", Boolean, nullable=False, server_default=false()),  # its revert was added as a report
     Column("reviewed", BigInteger),  # time of the review
     Column("reviewed_by", Text, nullable=False, server_default=""),
@@ -492,7 +492,7 @@ edit_changes = _table(
     rowid=False,
 )
 
-# So that two bot runs never edit one wiki at once.
+# Prevents two bot runs from editing one wiki at the same time.
 edit_turns = _table(
     "link_edit_turns",
     Column("wiki_id", Integer, primary_key=True, autoincrement=False),
@@ -558,7 +558,7 @@ quality = _table(
     *(
         Index(
             f"link_quality_{fault.replace('-', '_')}",
-            text(_fault(fault)),  # else SQLite would rather read the index of all rows
+            text(_fault(fault)),  # otherwise SQLite would read the index of all rows
             *_WORST_FIRST,
             **_only(f"{_fault(fault)} <> 0"),
         )

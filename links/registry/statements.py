@@ -154,7 +154,7 @@ def insert_missing(connection: Connection, table: Table, rows: Sequence[dict[str
 def insert_into(connection: Connection, table: Table) -> sqlite.Insert:
     """Return an INSERT with conflict handling for the connection's database."""
     if connection.dialect.name == "postgresql":
-        # The two classes have what is used of them alike, but no base that has it.
+        # Both classes have the members used here, but no common base with them.
         return postgresql.insert(table)  # type: ignore[return-value]
     return sqlite.insert(table)
 

@@ -15,7 +15,7 @@ from links.registry.statements import Reader, SqlStatement, insert_missing, many
 from links.states import FailureProof, LinkHealth, LinkState
 from links.url_parts import SCHEMES, UrlParts, bucket_of, domain_index, key_of, split_identity, url_parts_of
 
-# New URLs are looked at within a week, spread evenly: no burst after an import.
+# New URLs are checked within a week, spread evenly: no burst after an import.
 FIRST_LOOKS_DAYS = 7
 
 
@@ -114,12 +114,12 @@ def ensure_urls(connection: Connection, identities: Iterable[str], *, day: int) 
         if wanted.setdefault(key_of(identity), identity) != identity:
             raise _one_key(identity, wanted[key_of(identity)])
     ids, old = _known(connection, wanted, day)
-    # One that is too old may be forgotten between our two questions; touching tells.
+    # One that is too old may be deleted between our two queries; touching detects that.
     while old and TOUCH.run_each(connection, "ids", sorted(old), day=day) < len(old):
         ids, old = _known(connection, wanted, day)
     missing = {key: identity for key, identity in wanted.items() if identity not in ids}
     if missing:
-        # In order, so that of two who write the same at once none waits for the other for ever.
+        # In order, so that two concurrent writers of the same rows cannot deadlock.
         _write(connection, {key: split_identity(missing[key]) for key in sorted(missing)}, day)
         ids |= _known(connection, missing, day)[0]
     return ids
@@ -193,7 +193,7 @@ class NotObservedError(InputError):
 
 
 def find_observed(reader: Reader, url: str) -> UrlRow | None:
-    """Find a URL in any spelling; None when it is not watched; BadUrlError when it is no URL."""
+    """Find a URL in any spelling; None when it is not watched; BadUrlError when it is not a URL."""
     found = FIND.rows(reader, {"keys": [url_parts_of(fetch_key(url)).key]})
     return row_of(found[0]) if found else None
 
@@ -223,7 +223,7 @@ def hosts_of(connection: Connection, pattern: UrlPattern, *, wide: bool = True) 
             return
         labels = name.split(".")
         above = [".".join(labels[start:]) for start in range(len(labels))]
-        # The registrable domain of whatever lies below a host is that host's, or below it itself.
+        # The registrable domain of a host's subdomain is that of the host, or is below the host.
         domain = hosts.c.domain.in_(above)
         itself = select(hosts.c.id).where(hosts.c.name == name)
         yield from connection.execute(itself.union(select(hosts.c.id).where(domain, below))).scalars()
@@ -313,7 +313,7 @@ class UrlObservation(NamedTuple):
     code: int  # the status byte
     verdict: str  # text of a `links.check_result.CheckVerdict`
     http: int | None  # the HTTP status; None without an answer
-    final_url: str  # the target of redirects; empty when there were none
+    final_url: str  # the target of redirects; empty without any
     note: str  # the evidence in a few words; may be empty
     similarity: int | None  # share of the copy's text in percent; None: not compared
 

@@ -206,7 +206,7 @@ def observed_namespaces(wiki: Wiki) -> tuple[int, ...]:
 
 
 def parse_wiki(text: str) -> WikiName:
-    """Parse the name of a wiki, by default of the farm `DEFAULT_FARM`; InputError when it is none.
+    """Parse the name of a wiki, by default of the farm `DEFAULT_FARM`; InputError when it is not valid.
 
     >>> parse_wiki("dewiki"), str(parse_wiki("osmwiki@OSM"))
     (WikiName(dbname='dewiki', farm='WMF'), 'osmwiki@OSM')

@@ -43,7 +43,7 @@ class ExclusionEntry:
 
 
 def parse_entry(text: str, form: EntryForm) -> ExclusionEntry:
-    """Parse an entry; InputError says what is wrong, and suggests a correction.
+    """Parse an entry; InputError states the fault, and suggests a correction.
 
     >>> parse_entry("Example.com", EntryForm.DOMAIN).text
     'example.com'
@@ -196,7 +196,7 @@ class ExclusionCounts:
                 .values(
                     links=table.links + links,
                     pages=table.pages + on_pages,
-                    # A page that goes away is no sign of life.
+                    # A deleted page is not a sign of activity.
                     last_day=case((table.last_day > today, table.last_day), else_=today),
                 )
             )

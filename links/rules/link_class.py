@@ -45,7 +45,7 @@ class OwnHosts:
 
 
 def server_name(text: str) -> str:
-    """Return the host of a server name or address, as in `$wgServer`; empty when it is none.
+    """Return the host of a server name or address, as in `$wgServer`; empty when it is not valid.
 
     >>> server_name("//Wiki.example.org"), server_name("https://[::1]:8080"), server_name("-x/")
     ('wiki.example.org', '[::1]', '')
@@ -142,7 +142,7 @@ _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\xad\u034f\u180e\u200b-\u200d\u2028\u2029\u2060-\u2064\ufeff]")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _CREDENTIALS = re.compile(r"[a-z+.-]*:?//[^/?#\\]*@", re.IGNORECASE)
-# What Unicode names otherwise than by its script, in words that are written every day.
+# Characters in everyday words that Unicode does not name by their script.
 _ALSO = {"KATAKANA-HIRAGANA": "KATAKANA", "IDEOGRAPHIC": "CJK", "HALFWIDTH": "KATAKANA"}
 # Scripts that are written together in one word (Unicode TR39, "highly restrictive", without Latin).
 _WRITTEN_TOGETHER = (
@@ -172,7 +172,7 @@ def classify_link(text: str, rules: WikiRules = NO_RULES) -> ClassifiedLink:
         is_name = "." not in url.host and not url.host.startswith("[")
         why = UrlFault.SINGLE_LABEL if is_name else unreachable_reason(url.host) or ""
         sort = LinkClass.INVALID if why else sort
-    if sort is LinkClass.INVALID:  # W51: what is invalid has no normal form
+    if sort is LinkClass.INVALID:  # W51: invalid addresses have no normal form
         return ClassifiedLink(text, sort, note=why, warnings=warnings_of(text, url))
     if sort is LinkClass.WATCHED:
         spelling = fetched if fetched != identity else ""
@@ -235,7 +235,7 @@ def _is_mixed(label: str) -> bool:
     try:
         spoken = label.encode("ascii")[4:].decode("punycode")
     except UnicodeError:
-        return True  # no reader could tell what it is
+        return True  # a reader could not recognise it
     named = {unicodedata.name(each, "?").split()[0] for each in spoken if each.isalpha()}
     scripts = {_ALSO.get(name, name) for name in named - {"MODIFIER"}}
     return len(scripts) > 1 and not any(scripts <= together for together in _WRITTEN_TOGETHER)

@@ -38,7 +38,7 @@ class LinkPattern:
     index: str  # the domain index, or its prefix
     is_tree: bool  # `index` is a prefix: the host with its subdomains, or a network
     port: int | None = None  # a number; None: any port in a tree, else the scheme's own
-    any_port: bool = False  # every port of the host, although it is no tree
+    any_port: bool = False  # every port of the host, although it is not a tree
     path: str = ""  # prefix of path and query; empty or ``/``: any
 
     @property
@@ -80,7 +80,7 @@ class LinkPattern:
 
 
 def parse_link_pattern(text: str) -> LinkPattern:
-    """Parse a pattern; InputError says what is wrong, and suggests a correction.
+    """Parse a pattern; InputError states the fault, and suggests a correction.
 
     >>> parse_link_pattern("*.Test.com/x").index, parse_link_pattern("127.0.*").index
     ('com.test.', 'V4.127.0.')
@@ -187,7 +187,7 @@ def _ipv6(text: str, host: str) -> tuple[str, bool]:
 
 def _canonical(text: str, host: str) -> str:
     try:
-        # As the URLs that it is compared with: what no link can have finds none.
+        # Normalised as the URLs that it is compared with.
         fetch_key(f"http://{host}/", allow_single_label=True)
         return canonical_host(host)
     except BadUrlError as error:

@@ -26,7 +26,7 @@ from links.url_parts import split_identity
 # What MediaWiki puts before each line: a scheme, and the beginning of a host. URLs within URLs count,
 # such as those in the address of an archive's copy.
 ANYWHERE = r"(?im)(?:https?:)?//+[a-z0-9_\-.]*(?:"
-# The same, for the URL itself and nothing that its path or query holds.
+# The same, for the URL itself, not for URLs in its path or query.
 AT_HOST = r"(?i)^https?://+[a-z0-9_\-.]*(?:"
 
 
@@ -48,10 +48,10 @@ def fragment_expression(fragment: str, *, before: str = ANYWHERE) -> str:
     return check_regex(fragment, before=before, after=")")
 
 
-LEAST_CHARS = 4  # shorter words stand in every URL
+LEAST_CHARS = 4  # shorter words occur in every URL
 _BRANCHES_LIMIT = 20
 _DEPTHS = {"open": 1, "close": -1}
-# What a fragment is made of, as far as words go. What is not known here ends the search for words.
+# Syntax of a fragment, as far as words are concerned. Unknown syntax ends the search for words.
 _TOKEN = re.compile(
     r"""
     (?P<class>\[\^?\]?(?:\\.|[^\]\\])*\])
@@ -138,7 +138,7 @@ def _tokens(fragment: str) -> Iterator[tuple[str, str]]:
     place = 0
     while place < len(fragment):
         token = _TOKEN.match(fragment, place)
-        # Flags and names of groups may change what follows.
+        # Flags and group names may change the meaning of the rest.
         if token is None or (token[0] == "(" and fragment.startswith("(?", place)):
             return
         if not token[0].isascii():
@@ -274,7 +274,7 @@ class SpamLists:
     def _fragments(self, each: SpamList) -> Iterator[tuple[SpamLine, str]]:
         for number, line in enumerate(each.content.split("\n"), start=1):
             fragment = fragment_of(line.removeprefix("\ufeff") if number == 1 else line)
-            if not fragment or fragment == "0":  # MediaWiki takes this for an empty line, too
+            if not fragment or fragment == "0":  # MediaWiki treats this as an empty line, too
                 continue
             hit = SpamLine(each.label, number)
             try:

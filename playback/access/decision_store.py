@@ -133,7 +133,7 @@ class SqliteDecisionStore:
                     except sqlite3.OperationalError as error:
                         if "no such table" not in str(error):
                             raise
-                        rows = []  # of an older version of ours: nothing of that kind was decided
+                        rows = []  # written by an older release: it has no decisions of that kind
                     except sqlite3.DatabaseError:
                         if not self._is_frozen or self._identity() == self._opened:
                             raise
@@ -201,7 +201,7 @@ class SqliteDecisionStore:
     def _open_writer(self) -> sqlite3.Connection:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         if not self._path.exists():
-            # Under another name until it is whole: what has no version is no store (fail closed).
+            # Under another name until it is complete: a file without a version is not a store (fail closed).
             fresh = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
             try:
                 with closing(sqlite3.connect(fresh, isolation_level=None)) as made:
@@ -249,12 +249,12 @@ class WatchedValue(Generic[T]):
         version = self._store.version()
         cached = self._cached
         if cached is None or cached[0] != version:
-            # The version first: what is read afterwards is at least as new.
+            # The version first: data read afterwards is at least as new.
             cached = self._cached = (version, self._load(self._store))
         return cached[1]
 
 
-HELD_S = 0.1  # so long a version counts: a decision holds within a second, and this is well below
+HELD_S = 0.1  # lifetime of a version: a decision takes effect within a second, and this is well below
 _OPTIONS = {"application_name": "weboid-decisions", "connect_timeout": "3"}
 _RELATIONS = re.findall(r"CREATE (?:TABLE|INDEX) IF NOT EXISTS (\w+)", TABLES)
 _LOCK = 7_130_223  # advisory lock for table creation; any otherwise unused number

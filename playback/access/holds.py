@@ -71,7 +71,7 @@ class UnscannedPolicy(StrEnum):
     """Policy for downloads that have not been scanned."""
 
     ALLOW = "allow"  # served, and marked as not scanned
-    HOLD = "hold-downloads"  # it is held back until it was scanned
+    HOLD = "hold-downloads"  # it is held back until it is scanned
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class _HoldState(NamedTuple):
     state: str
 
     def threat(self, digest: str) -> ScanVerdict | None:
-        # Most archives know no threat, and then no digest needs to be read.
+        # Most archives have no threats; then no digest needs to be read.
         return self.threats.get(digest_key(digest)) if self.threats else None
 
 

@@ -26,10 +26,10 @@ class Level(StrEnum):
     """Level of a copy, in ascending order of what is shown."""
 
     TEXT = "text"  # text and paragraphs
-    LIMITED = "limited"  # headings, lists, tables, links; no look of its own
+    LIMITED = "limited"  # headings, lists, tables, links; without the page's design
     HTML = "html"  # the page without its images
     IMAGES = "images"  # the page with its images and its look
-    FULL = "full"  # everything, scripts too, on an origin of its own
+    FULL = "full"  # everything including scripts, on its own origin
 
     @property
     def rank(self) -> int:
@@ -149,7 +149,7 @@ class LevelDecision(Generic[_L]):
     is_stored: bool = False  # the decision is about the stored level
 
 
-Rule = LevelDecision[Level]  # of what is shown
+Rule = LevelDecision[Level]  # of the copy as shown
 StoredRule = LevelDecision[StoredLevel]
 
 
@@ -178,7 +178,7 @@ class LevelRuling(Generic[_L]):
     is_capped: bool = False  # the rule's level exceeds the current right of its editor
 
 
-Ruling = LevelRuling[Level]  # of what is shown
+Ruling = LevelRuling[Level]  # of the copy as shown
 StoredRuling = LevelRuling[StoredLevel]
 
 

@@ -338,9 +338,9 @@ class LiveTakedowns:
             if version == self._version:
                 return self._current
             if version == 0:
-                # The first change creates the store, and nothing of ours removes it.
+                # The first change creates the store, and no command removes it.
                 raise TransientError("The decision store is missing; restore it and restart.")
-            # What is read now is at least as new as the version, and is read again if newer.
+            # Data read now is at least as new as the version, and is read again if newer.
             if version < self._version or self._version == 0:
                 rows = self._store.rows("SELECT * FROM takedowns WHERE lifted_ms IS NULL", {})
                 self._current = TakedownSet(record_of(Takedown, row) for row in rows)

@@ -137,11 +137,11 @@ def _host(host: bytes) -> tuple[bytes, bool]:
         except ValueError:
             return host.lower(), True
     if not host.isascii():
-        with suppress(UnicodeError):  # it is no name of the DNS, and its bytes are escaped
+        with suppress(UnicodeError):  # it is not a DNS name, so its bytes are escaped
             host = host.decode().encode("idna")
     host = re.sub(rb"\.{2,}", b".", host).strip(b".").lower()
     if _NUMBERS.fullmatch(host):
-        with suppress(OSError):  # it is no address in any notation of inet_aton(3)
+        with suppress(OSError):  # it is not an address in any notation of inet_aton(3)
             number = socket.inet_aton(_BARE_HEX.sub(b"0x0", host).decode())
             return str(ipaddress.IPv4Address(number)).encode(), True
     return host, False
@@ -321,7 +321,7 @@ def add_list(store: DecisionStore, folder: Path, about: ThreatList, prefixes: It
 
 
 def remove_list(store: DecisionStore, folder: Path, name: str) -> ThreatList:
-    """Remove the list and return its former row; InputError when there is none of that name."""
+    """Remove the list and return its former row; InputError when there is no list of that name."""
     old = next((each for each in list_rows(store) if each.name == name), None)
     if old is None:
         raise InputError(f"There is no list {name[:100]!r}; `weboid scan lists ls` shows all lists.")

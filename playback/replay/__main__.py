@@ -56,7 +56,7 @@ def main() -> None:
     if url.startswith("@"):
         url = Path(url[1:]).read_text(encoding="utf-8").strip()
     database = open_database(layout, url) if url else SqliteDatabase(layout.captures_db)
-    # A file answers sooner than another thread could be asked to ask it.
+    # Reading the file is faster than handing the query to another thread.
     call = gevent.get_hub().threadpool.apply if database.shared else call_inline
     decisions = PerRequestStore(open_decisions(layout, url), call)
     permits = AccessControl(

@@ -27,8 +27,8 @@ class Payload:
     """Payload of a capture."""
 
     body: bytes  # decoded content
-    content_type: str  # the Content-Type as archived, parameters included; empty when it had none
-    location: str = ""  # the Location header as archived; empty when it had none
+    content_type: str  # the archived Content-Type with its parameters; empty without one
+    location: str = ""  # the archived Location header; empty without one
     status: int | None = None  # HTTP status; None for artifacts
 
 
@@ -136,7 +136,7 @@ class CaptureArchive:
             if self._permits is None or not self._permits.depend_on_payloads():
                 yield PartialPayload(record.size, _yield_turns(record.content))
                 return
-            # What leaves is held against the digests, so all of it is read once before.
+            # The payload is compared with its digests before it is sent, so it is read once in advance.
             self._permits.check_digests(digests_of(_yield_turns(record.content)))
         with self._playable_record(capture, limit) as record:
             yield PartialPayload(record.size, _yield_turns(record.content))

@@ -20,9 +20,9 @@ from playback.access.takedowns import url_within
 from warc.index.database import IndexDatabase, key_values
 from warc.index.queries import OFFERED, WITHHELD, BestPageQuery, best_pages
 
-_NEAREST = 16  # rows looked at on either side of the moment asked for
+_NEAREST = 16  # rows read on either side of the requested time
 _REACH = 128  # times as many are read to find equals among them
-_BEYOND = 8  # times as many are asked for where the URL's equals cannot be told apart
+_BEYOND = 8  # factor of rows to request where equal URLs cannot be distinguished
 _VISIT_MS = 600_000  # a capture further from a page's moment is not the page's
 _MOST_NEAREST = 4_096  # when those are all taken down
 
@@ -47,7 +47,7 @@ SELECT * FROM (SELECT * FROM (SELECT {CAPTURE_COLUMNS} FROM captures WHERE {{has
     AND captured_ms > :at AND captured_ms <= :last ORDER BY captured_ms LIMIT :reach)
     AS nearer WHERE url <> :url ORDER BY captured_ms LIMIT :limit) AS after
 """  # noqa: S608 constants of ours
-# Most rows of a payload that came often are revisits: only so many are looked at.
+# Most rows of a frequent payload are revisits: only this many are read.
 _OF_DIGEST = (
     f"SELECT {CAPTURE_COLUMNS} FROM"  # noqa: S608 constants of ours
     f" (SELECT {CAPTURE_COLUMNS} FROM captures WHERE digest = :digest LIMIT 2000) AS same"
@@ -215,7 +215,7 @@ class CaptureLookup:
         try:
             key = key_values(replay_key(url))
         except BadUrlError:
-            return None  # nothing is ever filed under it
+            return None  # the index has no such key
         timestamp, blocked = timestamp14(at), None
         best = BestPageQuery(url, unix_milliseconds(at), timestamp, shown)
         for row in best_pages(self.rows, self._database.has_key, key, _PAGE_COLUMNS, best):
@@ -223,7 +223,7 @@ class CaptureLookup:
             if error is None:
                 return page
             if error.is_disclosed and (page.timestamp, page.url) == (timestamp, url):
-                raise error  # another one would be no answer to who asks for this one
+                raise error  # another capture would not answer a request for this one
             blocked = blocked or (error if error.is_disclosed else None)
         if blocked is not None:
             raise blocked
@@ -315,7 +315,7 @@ class CaptureLookup:
         try:
             key = replay_key(url)
         except BadUrlError:
-            return  # nothing is ever filed under it
+            return  # the index has no such key
         at_ms = unix_milliseconds(at)
         reach = window // timedelta(milliseconds=1) if window is not None else 2**53
         values = {
@@ -338,7 +338,7 @@ class CaptureLookup:
                     and (row["filename"], row["offset"]) not in places
                     and (row["url"] == url) is (form is _OF_THE_URL)
                 ]
-            # What a service worker made comes behind what the site sent, whenever that was.
+            # Responses of the site precede those that a service worker made, whatever their time.
             yield from sorted(rows, key=lambda row: (_is_synthesised(row), abs(row["captured_ms"] - at_ms)))
 
 

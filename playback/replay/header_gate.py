@@ -46,7 +46,7 @@ class TypePolicy:
     is_part: bool = False
     # always an attachment: needs a Content-Disposition, and allows ranges
     is_attached: bool = False
-    is_played: bool = False  # by a player within a page, which asks for ranges
+    is_played: bool = False  # by a player within a page, which requests ranges
     is_font: bool = False  # sent only where fonts are switched on
     is_shared: bool = False  # fetched with CORS; every origin is foreign to a sandboxed document
 
@@ -109,7 +109,7 @@ ALLOWED_HEADERS: dict[str, re.Pattern[str]] = {
 }
 _OF_RANGES = {"accept-ranges", "content-range"}
 _STATUS = re.compile(r"(200|206|30[123478]|40[034]|410|416|429|451|500|503) [A-Za-z ]{2,40}", re.ASCII)
-# What of a request's own words gets in; anything else is as if it had not been said.
+# Permitted values of request headers; all others are dropped.
 _REQUEST_VALUES: dict[str, re.Pattern[str]] = {
     "HTTP_IF_NONE_MATCH": re.compile(r"[!-~ \t]{1,2000}"),
     "HTTP_RANGE": re.compile(r"bytes=(?:\d{1,15}-\d{0,15}|-\d{1,15})", re.ASCII),
@@ -211,7 +211,7 @@ class HeaderGate:
             raise NotImplementedError("The body is what the application returns.")
 
         def start(status: str, headers: Headers, _: Any = None, /) -> Callable[..., Any]:
-            started[:] = [status, headers]  # nothing is sent before the application has returned
+            started[:] = [status, headers]  # nothing is sent before the application returns
             return refuse_write
 
         try:
@@ -246,8 +246,8 @@ def response_headers(policy: Policy, status: str, content_type: str, allowed: He
 
 def entity_headers(status: int, content_type: str, allowed: Headers, length: int) -> Headers:
     """Return the headers about caching and the body, with those that the application has set."""
-    # Take-down must hold in a second, so nothing is used again without asking; an ETag makes
-    # asking cheap. Errors are not kept at all: the capture may arrive in the next second.
+    # Take-downs must apply within a second, so caches revalidate everything; ETags make that cheap. Errors are not
+    # cached at all: the capture may arrive in the next second.
     has_etag = any(name.lower() == "etag" for name, _ in allowed)
     headers = [("Cache-Control", "private, no-cache" if has_etag else "no-store"), *allowed]
     if status not in NO_BODY:

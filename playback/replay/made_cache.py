@@ -61,7 +61,7 @@ class FileCache:
         self._wait = wait
         self._later = later
         self._now = now
-        self._written = limit  # so that the first value that is kept looks what is there
+        self._written = limit  # so that the first stored value scans the folder
         self._lock_file: int | None = None
 
     def find(self, name: str) -> bytes | None:

@@ -142,7 +142,7 @@ class PageRoutes:
         embedded = self._context.permits.embedded((page.page_id,)).get(page.page_id, ())
         withheld = tuple(sorted({each.url for each in embedded}))
         if withheld:
-            # Its own text holds theirs, so at every level it is made of the document.
+            # Its own text contains theirs, so at every level it is made from the document.
             changed = zlib.crc32("\n".join(withheld).encode(errors="replace"))
             request = replace(request, variant=f"{request.variant}-{changed:08x}")
         if level is Level.TEXT and not withheld:

@@ -316,7 +316,7 @@ def limit_level(context: ReplayContext, request: Request, *urls: str) -> tuple[R
         raise OtherAnswerError(redirect(replace(address, modifier=MementoModifier.PAGE)))
     if address.wiki not in rules.wikis:
         address = replace(address, wiki="")
-    # What has scripts has addresses of its own.
+    # Copies with scripts have separate addresses.
     level = chosen if chosen is not None else lowest_level(most, Level.IMAGES)
     return replace(request, memento=address, variant=level.value), level
 

@@ -42,7 +42,7 @@ _FIELD = re.compile(rb"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([\t !-~\x80-\xff]*)"
 _HOST = re.compile(r"[A-Za-z0-9._\[\]:-]{0,255}", re.ASCII)
 _CLOSE = re.compile(r"(?:^|,)[ \t]*close[ \t]*(?:,|$)", re.IGNORECASE)
 
-# What the gate reads of a request; nothing else gets in.
+# Request headers that the gate reads; all others are dropped.
 _READ_FIELDS = {
     b"host": "HTTP_HOST",
     b"if-none-match": "HTTP_IF_NONE_MATCH",
@@ -116,7 +116,7 @@ _BACKLOG = 1_024
 _BLOCK = 64 * 1024
 _IDLE_S = 60.0  # between two requests, and before the first
 _HEAD_S = 10.0  # from a head's first byte to its last
-_SEND_S = 30.0  # for any answer, and then a second more for so many bytes
+_SEND_S = 30.0  # for any answer; one more second for each of these amounts of bytes
 _LEAST_BYTES_A_SECOND = 20_000
 _LINGER_S = 1.0
 MOST_IN_FLIGHT = 256_000_000  # bytes of large bodies held for slow readers
@@ -138,7 +138,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
         listener = address
         if isinstance(address, socket.socket):
             listener = GeventSocket(fileno=address.detach())
-            self.max_accept = 1  # others accept from it, too
+            self.max_accept = 1  # other processes accept from it, too
         super().__init__(listener, backlog=None if listener is not address else _BACKLOG)
         self.init_socket()
         self._most = most
@@ -185,7 +185,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
         except OSError:
             pass  # the client is gone, or too slow
         except PermanentError as error:
-            # While it was sent: closing tells that there should be more.
+            # During sending: closing the connection signals an incomplete response.
             _LOG.warning("replay.cut_short: %s", error)
         finally:
             self._idle.pop(id(client), None)

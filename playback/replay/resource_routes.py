@@ -85,7 +85,7 @@ _EXTENSIONS = {
 
 def download_type(head: bytes) -> str | None:
     """Return the media type of a file with that beginning; None when it is not offered."""
-    # The marker may stand behind other bytes, but not far (ISO 32000-2, annex C.2).
+    # The marker may follow other bytes, but not many (ISO 32000-2, annex C.2).
     if b"%PDF-" in head[:1024]:
         return PDF
     if head[4:8] == b"ftyp" and head[8:12] not in {b"avif", b"avis", b"mif1", b"heic"}:

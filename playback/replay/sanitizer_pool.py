@@ -30,10 +30,10 @@ from playback.replay.sanitizer.rasterizer import draw_pdf_page, mask, raster, re
 from playback.url_paths import ReplayUrlRewriter
 
 _LARGE = 500_000  # bytes or characters of a job from which on it is a large one
-_MOST_WAITING = 48  # jobs, which hold nothing but their connection
+_MOST_WAITING = 48  # jobs, which use nothing but their connection
 _MOST_WAITING_LARGE = 8
 _LONGEST_WAIT_S = 20.0
-_DRAWING_S = 3.0  # drawing is quick, but for what was made to be slow
+_DRAWING_S = 3.0  # drawing is fast, except for hostile input
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -89,7 +89,7 @@ class FontJob:
     """Job: re-encode a font."""
 
     data: bytes
-    is_font: bool = True  # tells it from the other jobs
+    is_font: bool = True  # distinguishes it from the other jobs
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """WSGI application of replay: a route per modifier, Memento headers, temporal drift.
 
-Only pages that are usable copies carry Memento headers: parts are no mementos by themselves, nor are
-captures of errors or bot challenges.
+Only pages that are usable copies carry Memento headers: parts are not mementos by themselves, nor are captures of
+errors or bot challenges.
 
 A page's own records share its `page_id` and count as captured at its moment; the distance in time of
 other parts is the drift of the copy, computed from the addresses in the document as it is sent and
@@ -83,7 +83,7 @@ def with_memento_headers(context: ReplayContext, route: Route) -> Route:
             return replace(made, headers=(*_without_date(made), ("Link", link_header(links))))
         around = mementos.around(url, timestamp)
         headers = (
-            # The page's moment, which its address names, not that of the record it is made from.
+            # The page's time, as in its address, not that of the record that it is made from.
             ("Memento-Datetime", memento_date(shown)),
             ("Link", link_header(links, memento_links(places, shown, around))),
         )
@@ -165,7 +165,7 @@ class DriftRoute:
 
 _LOG = logging.getLogger(__name__)
 
-# What is no page by itself: its reader sees the alternative text.
+# Not a page by itself: its reader sees the alternative text.
 _PARTS = (
     MementoModifier.IMAGE,
     MementoModifier.MASK,

@@ -23,7 +23,7 @@ from warc.index.queries import IndexPosition, KeyRange, ListedCapture, TimeRange
 
 FIELDS = ("urlkey", "timestamp", "url", "mime", "status", "digest", "length")
 IA_FIELDS = ("urlkey", "timestamp", "original", "mimetype", "statuscode", "digest", "length")
-_NAMES = dict(zip(IA_FIELDS, FIELDS, strict=True))  # the Archive's names for them
+_NAMES = dict(zip(IA_FIELDS, FIELDS, strict=True))  # the Internet Archive's names for them
 OUTPUTS = ("text", "json", "cdxj", "link")
 PAGE_ROWS = 3_000  # what the Archive's clients reckon with
 MOST_PAGE_ROWS = 10_000
@@ -242,7 +242,7 @@ def _comparison(kind: str, wanted: str, *, archive: bool) -> Callable[[str], boo
     if kind == "=":
         return lambda value: value == wanted
     if kind == "~" or archive:
-        # RE2 takes time that grows with the text alone: a filter must not hold up the front.
+        # RE2 runs in time linear in the text: a filter must not block the front.
         try:
             compiled: Any = re2.compile(wanted, re2_options(_REGEX_BYTES))
         except re2.error as error:

@@ -36,7 +36,7 @@ from warc.index.queries import CaptureQueries, IndexPosition, ListedCapture, Tim
 
 _CHUNK = 1_000  # rows
 _MOST_SORTED = 10_000  # rows held in memory for sorting
-_NOWHERE = RecordLocation("", 0, 0)  # where a record lies is of no interest here
+_NOWHERE = RecordLocation("", 0, 0)  # the location of a record is irrelevant here
 
 
 class NoSuchPageError(InputError):
@@ -105,7 +105,7 @@ class CdxWalk:
             rows = heapq.merge(*sides, key=lambda row: abs(row.position.captured_ms - closest))
             near = ([row] for row in rows)
             yield from _limited(map(self._of_chunk, near), query.skip, query.limit)
-            self.resume = None  # there is no going on in this order
+            self.resume = None  # this order cannot be continued
         elif query.newest:
             reverse = replace(query, descending=not query.descending, newest=False)
             held = min(query.limit or 0, _MOST_SORTED)
@@ -254,7 +254,7 @@ class CdxServer:
                 pages = walk.pages()
                 if query.archive_dialect:
                     return PlainTextResponse(f"{pages}\n", headers=_FRESH)
-                # pywb counts blocks of a compressed index; ours are the pages themselves.
+                # pywb counts blocks of a compressed index; here they are pages of results.
                 body = json.dumps({"pages": pages, "pageSize": query.page_rows, "blocks": pages})
                 return Response(body, headers=_FRESH, media_type="application/json")
             walk.start()

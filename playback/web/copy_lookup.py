@@ -1,7 +1,7 @@
 """Copies to offer for many URLs, and the crawl queue's state of URLs without one (`QueueStatusReader`).
 
 For each URL the newest good capture is offered, else the best of the newest `_LOOKED_AT`. Error pages, parked domains
-and bot challenges are no copies. For a link that changed owner only earlier captures count. Captures that are taken
+and bot challenges are not copies. For a link that changed owner only earlier captures count. Captures that are taken
 down, hidden or held are never offered. The captures index is queried twice at most.
 """
 
@@ -66,7 +66,7 @@ class QueueStatusReader(Protocol):
 
 
 _LOOKED_AT = 32
-_MOST = 1_000  # URLs of one answer; what is beyond has no link to its copy
+_MOST = 1_000  # URLs of one answer; further ones get no link to their copies
 _NO_END_MS = 2**53
 _VALUE = re.compile(r":(key_start|key)\b")
 _SPELLED = "url IN (asked.one, asked.two, asked.three, asked.four)"
@@ -110,7 +110,7 @@ class CopyObstacle(StrEnum):
     TAKEN_DOWN = "taken-down"  # and this is disclosed
     HIDDEN = "hidden"  # and nothing is disclosed
     HELD = "held"  # for a threat in it
-    FAILED = "failed"  # visits brought nothing that is the page
+    FAILED = "failed"  # visits produced no copy of the page
     REFUSED = "refused"  # visits were not made
 
 
@@ -206,7 +206,7 @@ def _best(newest_pages: Sequence[CapturedPage]) -> CopyOffer | None:
     """Return the best of a URL's newest pages, or the reason why none is offered."""
     if not newest_pages:
         return None
-    # A join has no order of its own.
+    # A join has no defined order.
     pages = sorted(newest_pages, key=lambda page: page.captured_at, reverse=True)
     best = min((page for page in pages if page.is_usable), key=lambda page: page.rank, default=None)
     if best is not None:

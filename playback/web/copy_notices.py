@@ -23,7 +23,7 @@ from playback.url_paths import Memento, MementoModifier, memento_path
 from playback.web.page_store import CapturedPage, PageRecords
 
 _COPY_VIEWS = ("page", "beside")
-PASSED_VIEW = "as-captured"  # the view of a reader who was warned and went on
+PASSED_VIEW = "as-captured"  # the view of a reader who continued after the warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class CaptureRepresentation:
 
 
 def representation_of(manifest: PageInfo) -> CaptureRepresentation | None:
-    """Parse a manifest; None when it names no viewport, everything was stored, and it is no import."""
+    """Parse a manifest; None when it names no viewport, everything was stored, and it is not an import."""
     screen, stored, origin = manifest.screen, manifest.stored, manifest.imported
     imported = (origin.source.partition("!")[0], origin.software) if origin is not None else ("", "")
     if screen is None:

@@ -70,7 +70,7 @@ def scripted_headers(replay_origin: str) -> dict[str, str]:
     return {
         "Content-Security-Policy": f"{policy}; script-src 'self'; connect-src 'self'",
         "Cache-Control": "no-store",
-        # Browsers then send Origin and Referer with our own forms, and none to other sites.
+        # Browsers then send Origin and Referer with our own forms, but not to other sites.
         "Referrer-Policy": "same-origin",
     }
 

@@ -195,7 +195,7 @@ def _follow(url: str, since: datetime) -> Response:
 
 
 def _parse(text: str) -> str:
-    """Return the fetch key of the entered URL; InputError states why it is none."""
+    """Return the fetch key of the entered URL; InputError states why it is not valid."""
     if len(text) > MAX_ADDRESS_LENGTH:
         raise InputError(translate(FAULTS[UrlFault.TOO_LONG]))
     try:
@@ -206,6 +206,6 @@ def _parse(text: str) -> str:
 
 
 def _moment(text: str) -> datetime | None:
-    """Return the time of Unix seconds; None when it is none."""
+    """Return the time of Unix seconds; None when it is not valid."""
     is_plain = text.isascii() and text.isdigit() and len(text) <= 11
     return from_unix_milliseconds(int(text) * 1000) if is_plain else None

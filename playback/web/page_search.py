@@ -22,7 +22,7 @@ from warc.index.database import KEY_CHARACTERS, IndexDatabase, escape_like
 from warc.index.queries import other_scheme
 
 PAGE_SIZE = 50
-MOST_READ = 100_000  # pages that one question looks at
+MOST_READ = 100_000  # pages that one query examines
 _PARTS, _LONGEST_S = 10, 0.1  # of these pages, read one after the other, and the time after which no other one is
 _FEW = 10_000  # pages that are sorted for one answer
 _MOST_ROUNDS = 10  # for one part, when much of it is hidden
@@ -247,7 +247,7 @@ class PageSearch:
         for number, (low, high) in enumerate(ranges):
             values |= {f"low_{number}": low[:KEY_CHARACTERS], f"high_{number}": high[:KEY_CHARACTERS]}
             key = self._database.key
-            # Equal where both were cut off.
+            # Equal where both were truncated.
             comparison = "<=" if len(high) > KEY_CHARACTERS else "<"
             parts.append(f"({key} >= :low_{number} AND {key} {comparison} :high_{number})")
         return _SqlCondition(tuple(parts), _ALL, values)

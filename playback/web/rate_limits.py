@@ -127,7 +127,7 @@ def _parsed(text: str) -> Address | None:
     return mapped or address
 
 
-# A reader's request waits for it, so a server that hangs is left alone for a while.
+# A reader's request waits for it, so a server that hangs is not queried again for a while.
 _TIMEOUT_S = 0.2
 _RETRY_S = 10.0
 

@@ -152,7 +152,7 @@ class FullCopyAccess:
         rules = self.levels.now()
         if rules.of_page((page.url, page.final_url), wiki) is not Level.FULL:
             return None
-        # A wiki without rules of its own is as good as none.
+        # A wiki without its own rules counts as no wiki.
         wiki = wiki if wiki in rules.wikis else ""
         origin = self.origins.origin_of(page.page_id, page.timestamp, page.url, wiki)
         if origin is None:

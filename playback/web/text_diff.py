@@ -60,7 +60,7 @@ class TextDifference:
     removed: int
     changed: int
     is_cut: bool  # only the beginning of the texts was compared, or of the changes is shown
-    is_coarse: bool  # parts of the texts were not compared by word, as they differ too much
+    is_coarse: bool  # parts of the texts were not compared by word, since they differ too much
 
     @property
     def is_none(self) -> bool:
@@ -211,7 +211,7 @@ def _row(old: str | None, new: str | None, budget: DiffBudget) -> DiffRow:
     budget.left -= allowed - part.left
     budget.was_short |= part.was_short
     if common * 5 < sum(not word.isspace() for word in max(olds, news, key=len)):
-        # Nothing but commas in common: another paragraph, and read as one.
+        # Only commas in common: shown as a different paragraph.
         return DiffRow(DiffKind.CHANGED, (TextRun(old, is_changed=True),), (TextRun(new, is_changed=True),))
     return DiffRow(DiffKind.CHANGED, _shortened(before), _shortened(after))
 

@@ -2,7 +2,7 @@
 
 Matches are read from the newest URLs on, those in titles and addresses first, in windows of `_WINDOW` URLs that are
 ranked by BM25. Every match passes access control before it is counted, so that results, totals and facets disclose
-nothing of what is hidden; a decision takes effect with the next search.
+nothing hidden; a decision takes effect with the next search.
 """
 
 import re
@@ -27,7 +27,7 @@ _MOST_ROUNDS = 12
 _TEXTS_OF_URL = 3  # tried for one that may be shown
 _CAPTURES_OF_TEXT = 3
 _FACET_VALUES = 8
-_AHEAD = (20, *[_WINDOW] * 9)  # URLs looked at for further results
+_AHEAD = (20, *[_WINDOW] * 9)  # URLs examined for further results
 _GOOD_BONUS = {"good": 1.0, "doubtful": 0.6, "error": 0.3}
 _END_MS = 2**53
 _CURSOR = re.compile(r"(\d{1,19})\.(\d{1,4})", re.ASCII)
@@ -75,7 +75,7 @@ def parse_text_cursor(text: str) -> TextCursor | None:
 
 
 def parse_facets(values: dict[str, str]) -> TextFilter:
-    """Parse the facets of an address; what is no value of a facet is left out.
+    """Parse the facets of an address; invalid facet values are left out.
 
     >>> parse_facets({"host": "https://www.example.org/x", "year": "2026", "media": "<b>", "language": "de"})
     TextFilter(host='example.org', year='2026', media='', state='', language='de')
@@ -149,7 +149,7 @@ class TextSearch:
         )
 
     def _next_shown(self, matches: _Matches, headings: Mapping[int, list[TextHit]], below: int) -> int:
-        """Return where the next matches that may be shown begin; 0 when none follow: hidden ones are no more results."""
+        """Return where the next matches that may be shown begin; 0 when none follow: hidden ones do not count as further results."""
         for limit in _AHEAD:
             if not below:
                 break
@@ -168,7 +168,7 @@ class TextSearch:
             start, end = (datetime(each, 1, 1, tzinfo=UTC) for each in (int(year), int(year) + 1))
             first_ms, end_ms = unix_milliseconds(start), unix_milliseconds(end)
         hits, next_below = self._by_url(*matches, below or 2**62, limit, headings_only=False)
-        # Matches in headings come with the first window.
+        # Matches in headings are in the first window.
         hits = {url: texts for url, texts in hits.items() if url not in headings} if below else {**headings, **hits}
         numbers = [hit.number for texts in hits.values() for hit in texts]
         pages = self._index.captures(numbers, _CAPTURES_OF_TEXT, first_ms, end_ms)

@@ -112,7 +112,7 @@ class CaptureCalendar:
         scale = 100 / max(months.values())
         bars: dict[int, list[TimelineBar]] = {}
         for month in sorted(months):
-            # A single capture beside thousands is still seen.
+            # A single capture next to thousands is still visible.
             height, changed = (count and max(count * scale, 6) for count in (months[month], changes[month]))
             bars.setdefault(int(month[:4]), []).append(TimelineBar(int(month[4:]), height, min(changed, height)))
         between = range(min(bars), max(bars) + 1)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from proxy.control.handshake import ClusterSecret
 
 CONNECT_LIMIT_S = 5.0
-# A proxy elsewhere that has not answered for so long hangs. It may wait for others' payloads, for the
+# A remote proxy that has not answered for this long is unresponsive. It may wait for others' payloads, for the
 # index, and for a slow disk, each for a minute or more.
 ANSWER_LIMIT_S = 600.0
 
@@ -185,7 +185,7 @@ class ProxyClient:
 
     @property
     def is_local(self) -> bool:
-        """Return whether it is reached by a Unix socket, so that what is sent does not cross a network."""
+        """Return whether it is reached by a Unix socket, so that messages do not cross a network."""
         return isinstance(self._address, Path)
 
     @asynccontextmanager
@@ -247,7 +247,7 @@ class _ControlConnection(NamedTuple):
                 await self.writer.drain()
                 answer, _ = await receive_frame_async(self.reader, self.tags.received)
         except TimeoutError as error:
-            self.writer.transport.abort()  # what it has not taken it need not take any more
+            self.writer.transport.abort()  # unread data is no longer needed
             raise ProxyUnavailableError(f"The proxy has not answered for {limit_s:.0f} seconds.") from error
         except OSError as error:
             raise ProxyUnavailableError("The proxy closed its control socket.") from error

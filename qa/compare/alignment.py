@@ -216,7 +216,7 @@ def _refine(moves: Places, profiles: tuple[Grey, Grey], parts: list[int], band: 
 
 
 STRIP_TILES = 10
-_MOST_PARTS = 500  # of a strip that are put in order; with more there is none
+_MOST_PARTS = 500  # rows of a strip that are aligned; longer strips are not
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ certainly lost. A part that was loaded at capture and is not requested by the co
 removed it again, or it was loaded for later. So it counts only where the copy requests next to nothing of that kind:
 then the references to the parts were lost.
 
-A part that failed at capture is no loss, even if playback refuses it.
+A part that failed at capture is not a loss, even if playback refuses it.
 """
 
 import re
@@ -26,12 +26,12 @@ from core.playback_check import LostPart, QaVerdict
 from core.urls import identity_key
 from render.network_log import RequestLog
 
-MOST_CHARACTERS = 600_000  # of each text; of what follows only the length is compared
+MOST_CHARACTERS = 600_000  # of each text; of the remainder only the length is compared
 _LONGEST_WORD = 64  # a longer one is several
-_HEAVIEST = 8  # a word of so many letters weighs as much as any
+_HEAVIEST = 8  # words of this length or longer have the full weight
 _OF_NUMBERS = 1
 _OF_CHARACTERS = 4
-_ADDED_COST = 0.25  # of what is lost when the words are all there among endless others
+_ADDED_COST = 0.25  # maximum loss when all words are present among very many others
 _BREAK = "\n"
 # Scripts without spaces are read by the character: kana, ideographs, Thai, Lao, Burmese, Khmer.
 _TOKENS = re.compile(
@@ -140,7 +140,7 @@ TINY_BYTES = 1_000
 _OF_TINY = 0.05
 _MOST_OF_TINY = 1.0
 _LEAST_SHEET_BYTES = 500  # with its head: a shorter one has no effect
-_LARGE_BYTES = 10_000  # a picture of so many weighs as much as any
+_LARGE_BYTES = 10_000  # pictures of this size or larger have the full weight
 _OF_SMALL = 0.25
 _OF_UNASKED = 0.5  # their loss is not certain
 _FEW = 0.25  # of the parts of a kind: next to none
@@ -171,7 +171,7 @@ def part_at_capture(resource: PageResource) -> PartRequest:
     is_transform = resource.resource_type == "Stylesheet" and "xml" in resource.mime
     return PartRequest(
         resource.url,
-        # XSLT makes a page once; what it made is what is shown.
+        # XSLT builds a page once; its result is what is shown.
         "XSLT" if is_transform else resource.resource_type,
         resource.status,
         "" if is_stored else resource.reason or resource.kept,
@@ -215,7 +215,7 @@ def compare_resources(
     for key in needed:
         part = requested[key]
         if part.came or part.failed in _TAKEN_BACK:
-            continue  # it came, or was not waited for
+            continue  # it was received, or was not waited for
         reasons[key] = f"failed: {part.failed}" if part.failed else "unanswered"
         if part.status is not None and part.status >= 400:
             reasons[key] = f"status: {part.status}" + (f", {part.failed}" if part.failed else "")
@@ -291,7 +291,7 @@ def judge_losses(lost: Sequence[LostPart], page: PageInfo | None, level: str) ->
     parts = page.resources if page is not None else ()
     tiny = {each.url for each in parts if each.resource_type == "Image" and 0 < (each.wire_bytes or 0) <= TINY_BYTES}
     needed = {each.url for each in parts if each.resource_type in shown} - tiny
-    # The final document is what copies are made of.
+    # Copies are made from the final document.
     artifacts = (parse_artifact_uri(each.url) for each in lost)
     is_dom_lost = any(artifact and artifact[0] is ArtifactKind.DOM for artifact in artifacts)
     if is_dom_lost or any(each.url in needed for each in lost):

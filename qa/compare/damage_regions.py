@@ -28,7 +28,7 @@ class RegionKind(StrEnum):
     LOST = "lost"  # drawn in the seen picture, flat in the shown one
     CHANGED = "changed"  # drawn in both, and not alike
     ADDED = "added"  # flat in the seen picture, drawn in the shown one
-    COVERED = "covered"  # something lies over what was drawn, or dims it
+    COVERED = "covered"  # an overlay covers or dims the content
 
 
 _KINDS = {LOST: RegionKind.LOST, CHANGED: RegionKind.CHANGED, ADDED: RegionKind.ADDED, DIMMED: RegionKind.COVERED}
@@ -84,7 +84,7 @@ def find_regions(damage: TileDamage, tiles: TileMetrics) -> DamageRegions:
     np.maximum.at(edges[:, 1], own, rows + 1)
     np.minimum.at(edges[:, 2], own, columns)
     np.maximum.at(edges[:, 3], own, columns + 1)
-    # Which regions are something that lies over the page.
+    # Regions that are overlays.
     screen = damaged.shape[1] * min(damaged.shape[0], damaged.shape[1] * SCREEN_SHAPE)
     area = (edges[:, 1] - edges[:, 0]) * (edges[:, 3] - edges[:, 2])
     large = (area >= 0.12 * screen) & (sizes >= 0.3 * area)

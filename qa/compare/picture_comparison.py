@@ -18,7 +18,7 @@ from qa.compare.damage_regions import DamageRegion, draw_heat_map, find_regions
 from qa.compare.verdict_rules import judge_copy
 
 _FULL_INK = 40  # of 255: the spread of a tile's brightness where it is full of text
-_BLANK_INK = 6  # tiles full of text: less is no page
+_BLANK_INK = 6  # tiles full of text: less is not a page
 _SOME_INK = 0.2  # of the ink that was seen: with more no page is blank
 _NEAR_BLANK = 0.04  # of the ink that was seen
 

@@ -29,7 +29,7 @@ from core.errors import PictureError
 Pixels = NDArray[np.uint8]  # rows by columns by RGB
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-LEFT_OUT = {b"tRNS", b"acTL", b"eXIf"}  # transparency, animation, turns: they change what is seen
+LEFT_OUT = {b"tRNS", b"acTL", b"eXIf"}  # transparency, animation, rotation: they change the picture
 _MODES = {b"\x08\x02": "rgb", b"\x08\x06": "rgba"}  # depth and colour: PNG, 3rd edition, table 11.1
 
 
@@ -115,7 +115,7 @@ def decode_picture(data: bytes) -> Pixels:
 
 
 def shrink_picture(data: bytes, *, widest: int, tallest: int, quality: int) -> bytes | None:
-    """Encode the top of a picture as WebP of a bounded size; None when it is no picture."""
+    """Encode the top of a picture as WebP of a bounded size; None when it is not a picture."""
     try:
         image = Image.fromarray(decode_picture(data))
     except PictureError:

@@ -190,7 +190,7 @@ _EVERY = 4  # rows of a tile that are compared together, first
 _ALIKE = 0.9  # tiles that are more alike need not be looked for
 _SAMPLE = 256  # tiles
 _WORTH = 0.08  # share of the sample that must be found, beyond chance, for the rest to be looked for
-_SURELY = 0.4  # share that is no chance
+_SURELY = 0.4  # share that cannot be chance
 _FOUND = 0.75  # structural similarity
 
 Shown = Callable[[int, int], Grey]
@@ -216,7 +216,7 @@ def find_shifted(seen: Grey, shown: Shown, damage: TileDamage) -> Floats:
         if share < _WORTH:
             return best
         if share < _SURELY:
-            # What is found by chance, in the mirror image of the other picture, does not count.
+            # Matches by chance, measured with the mirrored picture, do not count.
             by_chance = np.full(few.shape, -1, np.float32)
 
             def mirrored(first: int, end: int) -> Grey:
@@ -290,7 +290,7 @@ def _windows(grey: Grey, height: int, width: int) -> Grey:
 
 
 def _taken(grey: Grey, tops: _Positions, lefts: _Positions, height: int, width: int, *, every: int = 1) -> Grey:
-    """Return the boxes at these places, every so many of their rows: rows by columns by boxes.
+    """Return the boxes at these places, at intervals of their rows: rows by columns by boxes.
 
     The number of boxes may be padded to whole words.
     """

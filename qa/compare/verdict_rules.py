@@ -1,8 +1,8 @@
 """Rules and thresholds that turn comparison figures into a verdict. Pure.
 
 A page is broken when a reader does not get what the visitor saw: its content is gone, hidden or
-other content. Changes that a page makes by itself between visits, and a strip or a banner beside
-it, are no fault. Each rule is a bound on one figure, set on labelled pairs in the middle of the
+other content. Changes that a page makes by itself between visits, and a strip or a banner next to it, are not
+faults. Each rule is a bound on one figure, set on labelled pairs in the middle of the
 widest gap between broken pages and others: docs/decisions/025-what-counts-as-broken.md.
 """
 
@@ -14,10 +14,10 @@ from core.playback_check import PlaybackFault, QaVerdict
 from qa.compare.content_comparison import ResourceComparison, TextComparison
 from qa.compare.damage_regions import SCREEN_SHAPE, DamageRegion, RegionKind
 
-if TYPE_CHECKING:  # which asks for a judgement of itself
+if TYPE_CHECKING:  # which is judged separately
     from qa.compare.picture_comparison import PictureComparison
 
-# Of advertisements, in CSS pixels (IAB's fixed sizes): what is in such a box is another at every visit.
+# Of advertisements, in CSS pixels (IAB's fixed sizes): the content of such a box differs at every visit.
 _ADVERTISEMENTS = (
     (300, 250), (336, 280), (250, 250), (728, 90), (970, 90), (970, 250), (468, 60), (160, 600),
     (120, 600), (300, 600), (320, 50), (320, 100), (300, 50),
@@ -49,9 +49,9 @@ _EMPTY, _DRAWN = 0.8, 0.3  # of the tiles of a place that was emptied
 _LEAST_PLACE = 0.02  # of a screen: a smaller place is an icon
 _EDGE_STRIP = 0.18  # of a screen: a strip at an edge is not higher
 _ANOTHER = 0.5  # a blank picture that is so little alike is another one
-_DOUBTED = 0.75  # weight of what is doubtful in itself
+_DOUBTED = 0.75  # weight of a loss that is doubtful by itself
 _FEWEST_WORDS = 12  # for a text to be judged
-# Another slide of a carousel: so much of the harm is in one place, of at most so many screens.
+# Another slide of a carousel: minimum share of the damage in one place, and the maximum size of that place in screens.
 _WORDS_OF_PAGE, _ALL_KEPT, _ALONE, _SLIDE = 40, 0.97, 0.8, 0.5
 _NOT_QUITE = 0.99  # of a bound
 
@@ -123,7 +123,7 @@ def _findings(
         words = f"{subject} missing: {resources.lost[0].url[:120]}."
         yield _RuleFinding(PlaybackFault.RESOURCES, _weight(1 - resources.score, 1 - bounds.parts), words)
         if resources.main:
-            # However much else there is: where it does not show in the picture a person should look.
+            # However complete the rest is: if the picture does not show it, a person should review.
             words = f"A resource that the page depends on is missing: {resources.main[:120]}."
             yield _RuleFinding(PlaybackFault.RESOURCES, _DOUBTED, words)
 
@@ -135,7 +135,7 @@ def _of_picture(
         yield _RuleFinding(PlaybackFault.BLANK, 2.0, "The replayed page is blank.")
         return
     if picture.seen_blank:
-        # Nothing of it can be lost. Another picture needs a person's review.
+        # Nothing of it can be lost. A different picture needs a person's review.
         words = "The capture is blank, but the copy is not."
         yield _RuleFinding(PlaybackFault.OTHER, _DOUBTED if picture.score < _ANOTHER else 0.0, words)
         return

@@ -29,7 +29,7 @@ from qa.check_table import CheckedPage, CheckFilter, CheckPosition, parse_positi
 
 PAGE_SIZE = 50
 MOST_RESULTS = 500
-# A verdict that is empty needs a word of its own in an address.
+# An empty verdict needs its own word in an address.
 UNCHECKED = "unchecked"
 _LONGEST_HOST = 2_000
 _HOST = re.compile(r"[^\s/?#@\\:\x00-\x1f\x7f-\x9f]+|\[[0-9A-Fa-f:.]+\]")

@@ -109,7 +109,7 @@ class CheckReportWriter:
             try:
                 body = self._pictures.whole(check.page_id, check.level, kind)
                 small = make_thumbnail(body) if kind in _SMALL_KINDS else b""
-            except HTTPException:  # it went meanwhile, or is damaged
+            except HTTPException:  # it was deleted in the meantime, or is damaged
                 continue
             if len(body) <= MOST_PICTURE_BYTES:
                 out.write(_picture(f"p{place}-{kind}", body))

@@ -143,7 +143,7 @@ async def _perform(  # noqa: PLR0913 state of one run
                 answer = await _run(page, behaviour, view, options, icons)
         except TimeoutError:
             error = "did not end"
-            # It may be a loop of the page's own, which would hold up all that follows.
+            # It may be a loop of the page's own scripts, which would delay everything else.
             page.post("Runtime.terminateExecution")
         except CommandError as failed:
             error = failed.detail or "failed"

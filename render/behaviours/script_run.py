@@ -18,8 +18,8 @@ NOTES = 10
 NOTE_CHARS = 200
 COUNT_LIMIT = 1_000_000
 GROWTH_S = 5.0  # limit of waiting for what a step makes the page request
-STEP_MS = 50  # of a moment after a step in which nothing may happen
-FRAMES_MS = 1_000  # limit of waiting for two frames: a page out of sight draws none
+STEP_MS = 50  # quiet time required after a step
+FRAMES_MS = 1_000  # limit of waiting for two frames: a hidden page draws none
 _HEIGHT = """async (ms, framesMs) => {
   const pause = (time) => new Promise((go) => setTimeout(go, time));
   await Promise.race([
@@ -166,7 +166,7 @@ _WAITS = """() => {
   removeEventListener("weboid-tick", hear);
   return locked || ticks !== 0 || is("iframe, frame, object, embed, [data-src], [data-lazy-src], [data-original], [data-lazy], [data-bg]");
 }"""
-# In the page's own world; a page that has replaced the class is taken for one that uses it.
+# In the page's own world; a page that has replaced the class counts as one that uses it.
 _REPLACED = "!/native code/.test(Function.prototype.toString.call(IntersectionObserver))"
 _GROUP = "scroll"
 
@@ -184,7 +184,7 @@ async def can_react(page: BrowserPage) -> bool:
 
 async def _listens(page: BrowserPage) -> bool:
     """Return whether a script listens to scrolling anywhere, or has an observer of its own making."""
-    own: set[str] = set()  # scripts of ours, which time what a scroll sets off
+    own: set[str] = set()  # our scripts, which time the effects of scrolling
     try:
         for name, depth in (("window", 0), ("document", -1)):
             facts = {"expression": name, "objectGroup": _GROUP, "silent": True}
@@ -232,7 +232,7 @@ async def _scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> Be
     if answer.done:
         left_ms = max(0.0, end - loop.time()) * 1000
         last = await run_script(page, frame, source, {**options, "back": True, "limitMs": left_ms})
-        # A page on which nothing came of it is at rest as before.
+        # A page on which it had no effect is still idle.
         answer = replace(answer, again=last.again or page.log.news != requests)
     return replace(answer, notes=(f"grew {rounds} times",) if rounds else ())
 

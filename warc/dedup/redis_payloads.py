@@ -5,7 +5,7 @@ dead one at once; other machines rely on its heartbeat, a key with an expiry. A 
 bucket, and the digest's raw bytes. Its value begins with a letter: ``c`` and a process's name for a claim, ``o`` and
 the packed original.
 
-A process that stalls longer than its heartbeat is taken for dead and may resume later: then `settle` returns the lost
+A process that stalls longer than its heartbeat counts as dead but may resume later: then `settle` returns the lost
 keys. Operations that a lost connection left undone are queued, and run before any new claim and with every heartbeat;
 if the process dies first, recovery publishes the records.
 """
@@ -85,12 +85,12 @@ def unpack_original(key: PayloadKey, value: bytes) -> OriginalRecord:
 
 log = logging.getLogger(__name__)
 
-HEARTBEAT_S = 10.0  # a process that was silent for so long is taken for dead
+HEARTBEAT_S = 10.0  # a process without a heartbeat for this long counts as dead
 BEATS = 3  # … and in this time it beats so often
 CLAIM_MS = 86_400_000  # unrequested claims of dead processes expire after a day
 FIRST_POLL_S = 0.002  # a batch takes some milliseconds
 LAST_POLL_S = 0.05
-KEYS_AT_ONCE = 1_000  # a script keeps everyone else waiting
+KEYS_AT_ONCE = 1_000  # a script blocks all other clients
 _CLAIMS = {b"y": Claim.YOURS, b"b": Claim.BUSY}  # answers of the script `claim`
 
 

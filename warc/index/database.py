@@ -230,7 +230,7 @@ def _require_new(path: Path) -> None:
         )
 
 
-OWN_PREFIXES = ("weboid-", "artifacts-", IMPORT_PREFIX)  # of the WARCs that our recorder names, or that we imported
+OWN_PREFIXES = ("weboid-", "artifacts-", IMPORT_PREFIX)  # of WARCs named by the recorder or by an import
 
 
 def covered_by_file(database: Path) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Index rows derived from the records of a WARC file.
 
 An imported file is not trusted: its pages get ids of their own (`core.captures.imported_page_id`), its manifests and
-checks are no pages, and dedup knows a payload only by the digest that was computed of it.
+checks are not pages, and dedup uses only digests that were computed here.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from warc.index.protocol import CaptureIndex, CaptureRow, QualityRow, key_or_emp
 
 _NOT_MODIFIED = 304  # has no payload of its own to play back
 _BATCH_ROWS = 1_000
-_CHUNK_RECORDS = 50_000  # in one transaction, whose rows are held until its end
+_CHUNK_RECORDS = 50_000  # in one transaction, whose rows stay in memory until its end
 _MOST_FAULTS = 1_000
 
 
@@ -42,7 +42,7 @@ class IndexingResult:
     records: int = 0  # readable ones
     rows: int = 0
     damaged: int = 0  # records and spans that were passed over
-    faults: dict[int, str] = field(default_factory=dict)  # offset: description, of the first so many
+    faults: dict[int, str] = field(default_factory=dict)  # offset: description, of the first few
 
 
 def index_file(  # noqa: PLR0913 a part of a file, and what a profile says of dedup
@@ -200,7 +200,7 @@ class _RowBatch:
         self._payloads, self._spelled = {}, {}
 
     def _add_manifest(self, member: WarcMember, at: RecordLocation) -> bool:
-        """Add the manifest or check in the record; return whether it is a check, which is no capture."""
+        """Add the manifest or check in the record; return whether it is a check, which is not a capture."""
         named = parse_artifact_uri(member.url) if member.data is not None else None
         if member.data is not None and named is not None and named[0] is ArtifactKind.PAGEINFO:
             with suppress(InputError):  # another tool's is kept, but not read

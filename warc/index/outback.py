@@ -2,7 +2,7 @@
 
 The protocol has neither pages nor milliseconds: pages stay in SQL, and an artifact is matched to its page by URL and
 time (`playback.replay.capture_lookup`). Its URL key merges more URLs than ours, so results are filtered by our key. A
-server that is unreachable, slow, or answers with invalid CDX is an error: no failure is taken for "never captured".
+server that is unreachable, slow, or answers with invalid CDX is an error: no failure counts as "never captured".
 
 Lines are those of CDX 14: urlkey, timestamp, original, mimetype, statuscode, digest, redirecturl, robotflags, length,
 offset, filename, and for a revisit length, offset and filename of its original.

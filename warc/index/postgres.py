@@ -4,7 +4,7 @@ The right to write a payload is assigned by the dedup index, which all machines 
 transactions do not block each other. Verification reads a local copy, taken in one transaction.
 """
 
-# ruff: noqa: S608 only names of ours and marks go into the statements
+# ruff: noqa: S608 only constant names and placeholders go into the statements
 
 import re
 import sqlite3
@@ -231,7 +231,7 @@ class PostgresCaptureIndex(protocol.CaptureIndex):
 
     def _version(self, schema: str) -> int | None:
         """Return the version of the tables; None when there are none."""
-        # The catalogue is read as it is now; a name would be looked up in what was seen before.
+        # The catalogue is read in its present state; a name would be resolved in the earlier snapshot.
         query = "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = ? AND tablename = 'version')"
         if not self._one(query, (schema,)):
             return None

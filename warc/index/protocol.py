@@ -4,7 +4,7 @@ A batch is one transaction, and idempotent: a record is identified by file and o
 twice on any machine. `tests/warc/index/test_sqlite.py` tests every implementation against these rules.
 """
 
-# ruff: noqa: S608 only names of ours and marks go into the statements
+# ruff: noqa: S608 only constant names and placeholders go into the statements
 
 import re
 from abc import ABC, abstractmethod
@@ -106,7 +106,7 @@ class PayloadRow(NamedTuple):
 
 
 RowType = type[CaptureRow | PageIndexRow | QualityRow | PayloadRow]
-# Of the tables to which many rows are added at once.
+# Tables to which many rows are added at once.
 ROW_TYPES: Mapping[str, RowType] = {"captures": CaptureRow, "qualities": QualityRow, "payloads": PayloadRow}
 
 

@@ -25,7 +25,7 @@ from warc.index.database import IndexDatabase, key_values
 
 OFFERED = f"outcome NOT IN ('{VisitOutcome.FAILED}', '{VisitOutcome.SKIPPED}')"
 WITHHELD = withheld_sql()
-# Of these `core.page_classes.is_usable` holds, if replay shows them.
+# `core.page_classes.is_usable` is true for these, if replay shows them.
 USABLE = f"({OFFERED} AND {usable_sql()})"
 
 # Sites send phones other pages than most readers, who read on desktops, would have seen.
@@ -391,7 +391,7 @@ def page_chunks(
         start = key_values(last["urlkey"])
         # The range begins there, or each part would be looked for from the first row on.
         keys = KeyRange(last["urlkey"], keys.high)
-        # By what is indexed first: the whole key alone, or its beginning and then the whole.
+        # In the index's order: the whole key alone, or its beginning and then the whole.
         parts = (start["key"],) if len(database.by_key) == 1 else (start["key_start"], start["key"])
         after = {f"after_{number}": part for number, part in enumerate(parts)}
         after |= {"ms": last["captured_ms"], "id": last["page_id"]}

@@ -5,7 +5,7 @@ after the record is on disk. So no process ever sees another's claim, and a cras
 (docs/decisions/004-one-lock.md).
 """
 
-# ruff: noqa: S608 only names of ours and marks go into the statements
+# ruff: noqa: S608 only constant names and placeholders go into the statements
 
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 BUSY_TIMEOUT_MS = 60_000
 
-# A statement a row costs more than the row: so many rows go into one.
+# One statement per row costs more than the row: number of rows per statement.
 _ROWS_AT_ONCE = (64, 8, 1)
 _INSERTIONS = {
     table: (f"INSERT OR IGNORE INTO {table} ({columns(row)}) VALUES ", f"({','.join('?' * len(row._fields))})")

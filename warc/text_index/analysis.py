@@ -62,7 +62,7 @@ def _stemmer(language: str) -> Any:
 
 
 def primary_language(tag: str) -> str:
-    """Return the primary language of a BCP 47 tag or locale in lower case; empty for what is none.
+    """Return the primary language of a BCP 47 tag or locale in lower case; empty if it is not valid.
 
     >>> primary_language("de-AT"), primary_language("pt_BR"), primary_language("nb"), primary_language("<b>")
     ('de', 'pt', 'no', '')

@@ -93,7 +93,7 @@ class TextReader:
         return read_manifest(self._layout, self._database, page_id)
 
     def document(self, page: PageInfo) -> TextDocument | None:
-        """Return what is searched of the page; None for one that no reader is offered."""
+        """Return the searchable data of the page; None for one that no reader is offered."""
         if page.outcome in {VisitOutcome.FAILED, VisitOutcome.SKIPPED} or page.page_class in WITHHELD:
             return None
         text = self._artifact(page)
@@ -238,7 +238,7 @@ def rebuild_texts(
 
 
 def erase_texts(layout: Layout, url: str, page_ids: Collection[str], html_text: HtmlText) -> None:
-    """Remove the pages of erased records from the full-text index, if there is one; add again what is left of them.
+    """Remove the pages of erased records from the full-text index, if there is one; add the remaining ones again.
 
     Raises sqlite3.Error or IndexUnavailableError.
     """

@@ -1,6 +1,6 @@
 """Reader of the full-text index: queries for FTS5 and PostgreSQL, matches, their captures and texts."""
 
-# ruff: noqa: S608 only names of ours and marks go into the statements
+# ruff: noqa: S608 only constant names and placeholders go into the statements
 
 import sqlite3
 from collections.abc import Mapping, Sequence

@@ -271,14 +271,14 @@ def _seed_value(key: str, value: Any) -> Any:
 
 
 def read_config(root: Path) -> CollectionConfig:
-    """Read the configuration of the collection. Raises ConfigError: the file is no TOML."""
+    """Read the configuration of the collection. Raises ConfigError: the file is not TOML."""
     path = root / CONFIG_FILE
     text = read_config_text(path)
     return CollectionConfig(path) if text is None else parse_config(path, text)
 
 
 def parse_config(path: Path, text: str) -> CollectionConfig:
-    """Return the configuration that the text of a file is. Raises ConfigError: it is no TOML, with the line."""
+    """Return the configuration that the text of a file is. Raises ConfigError: it is not TOML, with the line."""
     try:
         return CollectionConfig(path, tomllib.loads(text), text or "\n")
     except ValueError as error:
@@ -334,7 +334,7 @@ def write_config(root: Path, text: str) -> None:
 
 
 def config_faults(config: CollectionConfig) -> Iterator[str]:
-    """Yield what is wrong with settings and tables, with the lines; options are checked by their commands."""
+    """Yield the faults of settings and tables, with their lines; options are checked by their commands."""
     from crawler.profile_check import profile_faults
 
     try:

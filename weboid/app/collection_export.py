@@ -92,8 +92,8 @@ class ExportRequest:
     replaces: bool = False  # existing files
     size_limit: int = 0  # bytes of WARCs in a file; a WARC is not divided; 0: no limit
     sign: Callable[[str], Mapping[str, str]] | None = None  # see `WaczWriter.finish`
-    # The times as they were given, and the state of what may be shown: when one has changed, an interrupted export is
-    # begun again.
+    # The times as they were given, and the state of what may be shown: when one has changed, an interrupted export
+    # starts again.
     state: Sequence[object] = ()
 
     def fingerprint(self, layout: Layout) -> str:
@@ -159,7 +159,7 @@ class CollectionExport:
         self.count = ExportCount()
 
     def write(self, request: ExportRequest) -> ExportCount:
-        """Write what is requested; InputError: there is nothing to export, or a file is in the way.
+        """Write the requested files; InputError: there is nothing to export, or a file is in the way.
 
         After an interruption the same request continues with the same records, unless something was taken down, or
         erased, since.
@@ -213,7 +213,7 @@ class CollectionExport:
 
     @property
     def has_everything(self) -> bool:
-        """Return True when also what is withheld is exported."""
+        """Return True when withheld content is exported, too."""
         return self._access is None
 
     @property
@@ -405,7 +405,7 @@ class CollectionExport:
     def _write_warc(
         self, writer: WaczWriter | CombinedWarcWriter, plan: sqlite3.Connection, filename: str
     ) -> dict[str, Any]:
-        """Copy what is planned of a WARC; return the entry of the file."""
+        """Copy the planned parts of a WARC; return the entry of the file."""
         path = self._warc_path(filename)
         if path is None:
             raise PermanentError(f"{filename} is gone: run `weboid verify`.")
@@ -445,7 +445,7 @@ class CollectionExport:
     def _spans(
         self, path: Path, filename: str, rows: Sequence[tuple[int, int]], *, whole: bool
     ) -> Iterator[tuple[int, int, bool]]:
-        """Yield what is copied of a WARC: start, end, and whether it is a record that is planned."""
+        """Yield the copied parts of a WARC: start, end, and whether it is a planned record."""
         if whole:
             yield 0, path.stat().st_size, False
             return
@@ -519,7 +519,7 @@ def _stem(path: Path) -> tuple[str, str]:
 
 
 def _part_path(path: Path, number: int, parts: int) -> Path:
-    """Return the path of a part: the one asked for, or numbered where there are several."""
+    """Return the path of a part: the requested one, or a numbered one where there are several."""
     stem, ending = _stem(path)
     return path if parts == 1 else path.with_name(f"{stem}-{number:05}{ending}")
 

@@ -1,6 +1,6 @@
 """Import of other tools' WARC, ARC and WACZ files into a collection: files, index rows, page manifests, provenance.
 
-Each file is stored, checked and indexed before its pages are looked for: in manifests of ours that came with it, in lists
+Each file is stored, checked and indexed before its pages are looked for: in Weboid manifests that came with it, in lists
 of pages, in browsertrix's ``urn:pageinfo:`` records, and else among its HTML and PDF responses. A page gets a manifest
 that this import writes; what a file claims to be a manifest is read as a description of a page, never as ours. Every
 step may be repeated: files are known by their SHA-256, pages by ids derived from their records.
@@ -70,7 +70,7 @@ _FIRST_OF_PAGE = "SELECT min(captured_ms) AS first FROM captures WHERE page_id =
 
 
 class PageCandidate(NamedTuple):
-    """Page that a file or a list names."""
+    """Page named by a file or a list."""
 
     url: str
     listed_in: str  # see `core.page_manifest.PageImport`
@@ -78,7 +78,7 @@ class PageCandidate(NamedTuple):
     name: str = ""  # its id in the file
     title: str = ""
     text: str = ""
-    manifest: PageInfo | None = None  # of another collection of ours
+    manifest: PageInfo | None = None  # of another Weboid collection
     row: Any = None  # of its document, where that is known
 
 
@@ -157,7 +157,7 @@ class CollectionImport:
         self.result = ImportResult()
 
     def add(self, archive: ForeignArchive) -> None:
-        """Import one archive; what is wrong with a file is in the result. Raises OSError, DiskFullError, UnavailableError."""
+        """Import one archive; faults of a file are in the result. Raises OSError, DiskFullError, UnavailableError."""
         self.result.problems += archive.problems
         stored: dict[str, FileImport] = {}
         for file in archive.files:
@@ -208,7 +208,7 @@ class CollectionImport:
                 if stored.is_new:
                     self._storage.remove(stored.name)
                 return replace(failed, problems=("It contains no readable WARC record.", *stored.problems))
-        if stored.is_new and not stored.is_packed:  # else its bytes are others
+        if stored.is_new and not stored.is_packed:  # otherwise its bytes differ
             add_sums(self._layout, {stored.name: stored.sha256})
         faults = [f"At {offset:,}: {text}" for offset, text in indexed.faults.items()]
         return FileImport(
@@ -300,7 +300,7 @@ class CollectionImport:
                 elif manifest is None and not ours:
                     with suppress(ValueError, InputError, AttributeError):
                         document = parse_json(data)
-                        if "checked" not in document:  # else it is a check of a copy
+                        if "checked" not in document:  # otherwise it is a check of a copy
                             yield listed_page(document, "pageinfo")
 
     def _add_page(self, candidate: PageCandidate, files: dict[str, FileImport]) -> None:

@@ -214,7 +214,7 @@ def _levels_of(todo: Sequence[CheckedPage]) -> list[Level]:
     return list(dict.fromkeys(levels))
 
 
-NICENESS = 15  # of 19; at equal load such a process gets a thirtieth of what others get
+NICENESS = 15  # of 19; under load such a process gets a thirtieth of others' CPU time
 
 
 def lower_priority(pid: int) -> None:

@@ -96,7 +96,7 @@ def no_archives_notice(count: int) -> str:
 
 
 def count_without_copy(store: RegistryStore, layout: Layout, settings: Settings) -> int:
-    """Count lost links, of `COUNTED_MOST` at most, that have neither a copy in an archive nor one of ours."""
+    """Count lost links (among at most `COUNTED_MOST`) without a copy in an archive or in our own."""
     with store.reading() as rows:
         candidates = urls_without_copy(rows, day_of(_CLOCK.now()), COUNTED_MOST)
         lost = [each for each in candidates if not any(copy.address for copy in copies_of_url(rows, each.id))]
@@ -153,7 +153,7 @@ def _key(place: str) -> str:
     return key
 
 
-_HISTORIES_MOST: Final = 3  # pages whose history is asked for one link
+_HISTORIES_MOST: Final = 3  # pages whose history is queried for one link
 
 
 @dataclass

@@ -34,7 +34,7 @@ def install_browser(report: Report, environ: Mapping[str, str] = os.environ) -> 
     """Return the browser that is installed; install one if there is none.
 
     As root with apt; everywhere else, and on Ubuntu, whose package is a stub for a snap, by Playwright: as root into
-    a folder that all users read, otherwise into the user's cache. Raises BrowserUnavailableError with what was tried.
+    a folder that all users read, otherwise into the user's cache. Raises BrowserUnavailableError that lists the attempts.
     """
     try:
         return find_browser()
@@ -180,7 +180,7 @@ def install_pywb(report: Report, environ: Mapping[str, str] = os.environ) -> Pat
         report(f"Preparing {PYWB_FOLDER}")
         _make_environment(PYWB_FOLDER)
         lock = _LOCK.read_text(encoding="utf-8")
-        # What source distributions are built with comes first, from the lock as well.
+        # Build requirements of source distributions come first, from the lock as well.
         builder = re.search(r"^setuptools==(?:.*\\\n)*.*\n", lock, re.MULTILINE)
         with tempfile.TemporaryDirectory(prefix="weboid-setup-") as folder:
             first = Path(folder) / "builder.txt"
@@ -243,7 +243,7 @@ def _pip(python: Path, *arguments: str) -> None:
 
 
 def _run(command: Sequence[str], variables: Mapping[str, str] | None = None) -> None:
-    """Run a program to its end; raise `_CommandError` with the last line that tells the reason."""
+    """Run a program to its end; raise `_CommandError` with the last line that states the reason."""
     try:
         done = subprocess.run(
             command,

@@ -248,7 +248,7 @@ class QaRun:
         repaired = RepairSummary()
         if self._options.repairs and not is_stopped and error is None:
             try:
-                # Capture again what is broken, of this run and of those before.
+                # Capture broken pages again, of this run and earlier ones.
                 repaired = await CollectionRepair(self._repair, self._store).repair(on_repair)
             except WeboidError as failed:
                 error = failed

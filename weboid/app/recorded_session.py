@@ -230,7 +230,7 @@ def session_visits(
     for page in shown:
         since = starts[-1][0] + 1 if starts else 0
         places = [n for n, each in enumerate(ledger) if n >= since and _is_document(each, page)]
-        if places:  # else it came from the browser's cache, and is archived with the page before
+        if places:  # otherwise it came from the browser's cache, and is archived with the previous page
             starts.append((places[0], page))
     visits = []
     for number, (start, page) in enumerate(starts):

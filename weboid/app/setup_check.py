@@ -81,7 +81,7 @@ def bad(subject: str, text: str, remedy: str) -> SetupFinding:
 
 
 def unset(subject: str, text: str, remedy: str = "") -> SetupFinding:
-    """Return a finding for what is not configured."""
+    """Return a finding for an unconfigured item."""
     return SetupFinding(subject, SetupHealth.UNSET, text, remedy)
 
 
@@ -141,7 +141,7 @@ def check_scanner(address: str) -> SetupFinding:
     return good("scanner", f"{version} at {address}")
 
 
-CONFINED_WITHIN_S = 10.0  # a renderer gives up its rights some time after it has started
+CONFINED_WITHIN_S = 10.0  # a renderer drops its rights some time after its start
 SPARE_MEMORY_BYTES = 1_000_000_000  # a browser with four pages
 
 

@@ -36,7 +36,7 @@ from warc.artifact_reader import ArtifactReader
 from warc.index.database import open_database
 from weboid.app.text_table import clean
 
-_WIDEST_PX = 640  # three pictures stand side by side
+_WIDEST_PX = 640  # three pictures are shown side by side
 _TALLEST_PX = 8_000
 _QUALITY = 70  # of WebP
 
@@ -70,7 +70,7 @@ class ArchivedPage:
     database_url: str
     page_id: str
     browser: BrowserSettings
-    is_stored: bool  # artifacts of the capture may be given out: nothing at all is withheld, or all is wanted
+    is_stored: bool  # artifacts of the capture may be exported: nothing is withheld, or everything is requested
     ignores_levels: bool = False
 
     async def file(self, ending: str, clock: Clock) -> bytes:
@@ -209,7 +209,7 @@ def _share(value: float | None) -> str:
     >>> _share(0.9987), _share(1.0), _share(None)
     ('99 %', '100 %', '-')
     """
-    # Rounded down: what is not the same is never 100 %.
+    # Rounded down, so that a difference is never shown as 100 %.
     return "-" if value is None else f"{int(100 * value + 1e-9)} %"
 
 

@@ -10,7 +10,7 @@ from rich.cells import cell_len, set_cell_size
 NARROWEST = 40
 GAP = "  "
 _BARS = "▁▂▃▄▅▆▇█"
-_STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # Unicode's categories of what is not seen
+_STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # Unicode categories of invisible characters
 
 
 def clean(text: str) -> str:

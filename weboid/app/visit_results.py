@@ -249,7 +249,7 @@ async def hand_over_visits(urls: Sequence[str], layout: Layout, settings: Settin
             url
             for url, each in records.items()
             if each is not None and each.state is ItemState.QUEUED and each.due_at is not None and each.due_at > now
-            # A failed visit is to be repeated later.
+            # A failed visit is repeated later.
             if any(one.ending == "retry" or _failure_of(one) for one in each.attempts)
         ]
         frontier.discard(waiting, now=now, reason="confirm")

@@ -110,7 +110,7 @@ def rules_from_options(options: dict[str, Any]) -> MarkRules:
 
 
 def lookup_from_options(options: dict[str, Any], *, is_patient: bool) -> HttpLinkLookup:
-    """Create the link lookup client; `is_patient`: wait for a front that asks for a retry later."""
+    """Create the link lookup client; `is_patient`: wait for a front that requests a later retry."""
     token, path, front = "", options["token_file"], options["front"]
     if path is not None:
         try:

@@ -45,8 +45,8 @@ def command(
 ) -> None:
     """Create a collection with a commented weboid.toml.
 
-    At a terminal it asks what was not given as an option: the contact address, what to do with
-    robots.txt, and which archives to ask for copies of links that are dead already.
+    At a terminal it prompts for missing options: the contact address, the treatment of robots.txt, and the archives to
+    query for copies of links that are already dead.
     """
     path = Layout(collection).root / CONFIG_FILE
     if path.exists() and not force:
@@ -199,7 +199,7 @@ def check_profiles(files: Iterable[str], output: CommandOutput) -> ExitCode:
 
 
 def option_faults(collection: Path) -> Iterator[str]:
-    """Yield what is wrong with the option defaults of commands in weboid.toml, with the lines."""
+    """Yield the faults of the option defaults of commands in weboid.toml, with their lines."""
     from weboid.cli.main import weboid
 
     for words, table in COMMAND_TABLES.items():

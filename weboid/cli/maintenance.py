@@ -78,7 +78,7 @@ def setup_command(
 ) -> int:
     """Install the browser, or what the level full needs.
 
-    `weboid doctor` says what is missing. See docs/how-to/install.md.
+    `weboid doctor` reports missing parts. See docs/how-to/install.md.
 
     browser: looked for in this order: [browser] executable, WEBOID_BROWSER, programs on the PATH, builds of Playwright.
     If there is none, the distribution's package is installed as root with apt; otherwise Playwright's headless Chromium
@@ -292,7 +292,7 @@ def _positions(layout: Layout) -> dict[str, int]:
 
 @click.group("collection", cls=CommandGroup)
 def collection_group() -> None:
-    """Rebuild what is derived from the WARCs of a collection."""
+    """Rebuild the indexes of a collection from its WARCs."""
 
 
 collection_group.add_command(push_command)

@@ -97,7 +97,7 @@ def _replace_objects(layout: Layout) -> str:
 def _erase(
     erasure: "_Erasure", index: IndexDatabase, number: int, *, yes: bool, output: CommandOutput
 ) -> list[ErasedRecord] | None:
-    """Print what is erased, and erase it if `yes` is set; None otherwise."""
+    """Print what would be erased, and erase it if `yes` is set; None otherwise."""
     if is_interrupted(erasure.layout):
         raise InputError("An erasure was interrupted: finish it first, with --finish.")
     takedowns = book.list_takedowns(erasure.decisions)
@@ -215,8 +215,8 @@ def prove_command(
 ) -> int:
     """Prove that no route returns withheld content of URL.
 
-    Each route is requested, and the responses are searched for the content. Withheld content is
-    what was taken down, and what was captured with a login.
+    Each route is requested, and the responses are searched for the content. Withheld content is everything that was
+    taken down or captured with a login.
 
     Routes are those that the applications themselves list. Each is requested for every covered capture, its artifacts,
     its payloads at other URLs, and pages in which it is framed; with GET, HEAD, Range and Accept-Datetime; and with the

@@ -147,7 +147,7 @@ class AccountStore(ConsoleDatabase):
     """Accounts of a collection's console."""
 
     def __init__(self, path: Path, clock: Clock, *, audit_days: int = 0) -> None:
-        """Open the file. `audit_days` is how long changes are logged; 0: for ever."""
+        """Open the file. `audit_days` is how long changes are logged; 0: forever."""
         super().__init__(path, clock, _SCHEMA)
         self._audit_days = audit_days
         self._answering = [threading.Lock() for _ in range(256)]  # by the first byte of a key's digest
@@ -221,7 +221,7 @@ class AccountStore(ConsoleDatabase):
                     raise SignInDelayError(last + over - self._now)
             row = rows.execute("SELECT * FROM users WHERE name = ? AND password != ''", (name,)).fetchone()
         try:
-            # As slow for an unknown name, whose existence nothing tells.
+            # Equally slow for an unknown name, so that timing does not reveal its existence.
             with self._verifying:
                 _hasher().verify(row["password"] if row is not None else _UNKNOWN, password)
         except (Argon2Error, InvalidHashError):
@@ -465,5 +465,5 @@ def _hasher() -> Any:
     return PasswordHasher()  # Argon2id with the parameters of RFC 9106's second choice
 
 
-# A hash with the same parameters, whose password nothing knows.
+# A hash with the same parameters and an unknown password.
 _UNKNOWN = "$argon2id$v=19$m=65536,t=3,p=4$c29tZXNhbHRzb21lc2FsdA$5PG0vp6EI8K5hW9L1y6S8f0NHCpxI4m7o2c9a2VqH0o"

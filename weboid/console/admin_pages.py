@@ -105,7 +105,7 @@ class AdminPages(ConsolePages):
         )
 
     def health(self, request: Request) -> Response:
-        """Return the findings of `weboid doctor`; they start a browser, so only when they are asked for."""
+        """Return the findings of `weboid doctor`; they start a browser, so only on request."""
         findings = (
             check_setup(self._stores.layout.root, self._stores.settings) if "run" in request.query_params else None
         )

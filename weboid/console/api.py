@@ -71,7 +71,7 @@ def problem(status: int, title: str, detail: str = "", **more: Any) -> JSONRespo
 
 
 def problem_of(error: WeboidError) -> JSONResponse:
-    """Return the problem details of an error of ours."""
+    """Return the problem details of a Weboid error."""
     if isinstance(error, ProposalTakenError | StateConflictError | CollectionInUseError):
         return problem(409, "The state has changed", str(error))
     if isinstance(error, OverloadedError):
@@ -390,7 +390,7 @@ class ApiResources:
     def scan_queue(
         self, state: ItemState = ItemState.QUEUED, cursor: str = "", limit: _Limit = 1_000
     ) -> dict[str, Any]:
-        """Return all items in a state, in no order: go on with `next` as the cursor until it is null."""
+        """Return all items in a state, in no order: continue with `next` as the cursor until it is null."""
         records, following = self._stores.frontier.scan(state, cursor=cursor, limit=limit)
         return {"items": [record_facts(each) for each in records], "next": following or None}
 

@@ -50,7 +50,7 @@ class TaskState(StrEnum):
 
     QUEUED = "queued"
     RUNNING = "running"
-    STOPPING = "stopping"  # runs, and was asked to end: also by another console than the one that runs it
+    STOPPING = "stopping"  # running, and asked to stop, possibly by another console than the one that runs it
     DONE = "done"  # `code` 1: something of it failed
     FAILED = "failed"
     STOPPED = "stopped"

@@ -210,7 +210,7 @@ def approve_repair(context: OperationContext, fields: ApprovalFields) -> dict[st
 
 @operation("/bot/skips", ConsoleRole.CURATOR)
 def skip_repair(context: OperationContext, fields: WikiPageFields) -> dict[str, Any]:
-    """Leave a page alone until its text or what is known of its links changes."""
+    """Skip a page until its text or the state of its links changes."""
     wiki, page = known_page(context, fields)
     stores = context.stores
     run = BotRun(context.registry, stores.layout, stores.settings, wiki, stores.clock, BotOptions())

@@ -46,7 +46,7 @@ _SECRETS = ("account", "password_file", "basic_file")
 
 @resource("/wikis")
 def list_wikis(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
-    """Return the wikis with their numbers of pages and links, what is followed, and how far their feeds are."""
+    """Return the wikis with their numbers of pages and links, the pages that are followed, and the progress of their feeds."""
     wikis = []
     with context.registry.reading() as rows:
         for wiki in all_wikis(rows):
@@ -90,7 +90,7 @@ class ProfileQuery(OperationFields):
 @resource("/profiles/profile", ConsoleRole.OPERATOR)
 def read_profile(context: OperationContext, query: ProfileQuery) -> dict[str, Any]:  # noqa: ARG001
     """Return the settings of a preset with their sources; passwords in addresses are left out."""
-    if query.name not in builtin_profiles():  # the name of a file is none
+    if query.name not in builtin_profiles():  # a file's name is not one
         raise UnknownThingError(f"There is no preset {query.name[:100]!r}.")
     chain = load_chain(query.name)
     settings = chain_settings(chain)
@@ -113,7 +113,7 @@ def list_logins(context: OperationContext, query: NoFields) -> dict[str, Any]:  
 
 @resource("/storage")
 def read_storage(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
-    """Return free space, days left at the last hour's rate, and what is in the bucket.
+    """Return free space, days left at the last hour's rate, and the content of the bucket.
 
     `holdings`, the sizes of the collection, is null until they have been counted.
     """
@@ -157,7 +157,7 @@ def text_version(text: str) -> str:
 
 
 def settings_faults(stores: ConsoleStores, text: str) -> list[str]:
-    """Return what is wrong with a text of weboid.toml, with the lines."""
+    """Return the faults of a text of weboid.toml, with their lines."""
     path = stores.layout.root / CONFIG_FILE
     try:
         faults = list(config_faults(parse_config(path, text)))

@@ -64,7 +64,7 @@ def _job(context: OperationContext, name: str) -> Job:
 
 
 class LimitsFields(CrawlName):
-    """New limits of a crawl; what is left out stays."""
+    """New limits of a crawl; omitted ones do not change."""
 
     pages: _Limit = Field(default=None, description="Limit of the whole crawl; 0: no limit.")
     bytes: _Limit = None

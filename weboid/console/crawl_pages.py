@@ -276,7 +276,7 @@ class CrawlPages(page_frame.ConsolePages):
         )
 
     def _workers(self, request: Request, status: CollectionStatus) -> dict[str, Any]:
-        """Return the pages in work; with ``live`` in the query their pictures are asked for."""
+        """Return the pages in progress; with ``live`` in the query their pictures are asked for."""
         is_live, pictures = request.query_params.get("live") == "1", dict[str, int]()
         if is_live:
             now = self._stores.clock.now()
@@ -306,11 +306,11 @@ class CrawlPages(page_frame.ConsolePages):
 
 @dataclass(frozen=True, slots=True)
 class CrawlEstimate:
-    """Scope of a planned crawl, and its size by what was measured so far."""
+    """Scope of a planned crawl, and its size estimated from measurements so far."""
 
     seeds: Sequence[tuple[str, str]]  # the first: URL, and what it brings into scope
     count: int  # of all seeds
-    problems: Sequence[str]  # lines that are no URL, the first
+    problems: Sequence[str]  # the first lines that are not URLs
     pages: int | None  # at most; None: not limited
     bytes: int | None  # None: unknown
     seconds: float | None  # at the rate of the last ten minutes; None: unknown

@@ -322,7 +322,7 @@ def report_links(context: OperationContext, fields: ReportFields) -> dict[str, A
 
 @operation("/links/reports/withdraw", ConsoleRole.REVIEWER, state=_of_url)
 def withdraw_link_reports(context: OperationContext, fields: ReportFields) -> dict[str, Any]:
-    """Remove all reports about links, with what is presumed of their domain."""
+    """Remove all reports about links, and the presumption about their domains."""
     names = _names(fields.url)
     with context.registry.writing() as rows:
         done = withdraw_reports(rows, names, bytes(16), context.now, is_pattern=fields.is_pattern, limits=_UNLIMITED)

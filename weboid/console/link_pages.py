@@ -402,7 +402,7 @@ class BotPages(ConsolePages):
             raise HTTPException(404) from None
         except (InputError, ConfigError, UnavailableError) as error:
             return self._frame.problem(request, 422, str(error), back)
-        # Two lines of file names begin a unified diff; a line of line numbers each of its parts.
+        # A unified diff starts with two lines of file names; each hunk with a line of line numbers.
         lines = [" …" if line.startswith("@@") else line for line in seen["diff"][3:]]
         before, after = ("\n".join(line[1:] for line in lines if line[:1] in ("", " ", sign)) for sign in "-+")
         result = seen["did"]

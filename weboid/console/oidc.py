@@ -56,7 +56,7 @@ class ProviderSettings:
     scopes: str = "openid profile email"
     role_claim: str = "groups"
     roles: Mapping[str, str] = field(default_factory=dict)  # value of the claim -> role
-    default_role: str = ""  # of people with none of these values; empty: they are refused
+    default_role: str = ""  # of users with none of these values; empty: they are refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ CONSOLE_PATH = "/console"
 ALL_CAPTURES_ROLE = "curator"  # sees captures that readers are not shown
 _NO_RIGHT = noop("Your role does not allow this. Ask an administrator of this archive.")
 _MISSING = noop("There is no such page, or it has been removed.")
-_AWAY = noop("A store does not answer at the moment. Try again in a few seconds.")
+_AWAY = noop("A database does not answer at the moment. Try again in a few seconds.")
 _LOG = logging.getLogger(__name__)
 PICTURE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; sandbox",
@@ -84,7 +84,7 @@ _OUTCOMES = {
 }
 _STATES = {
     "queued": noop("Waiting"),
-    "claimed": noop("In work"),
+    "claimed": noop("In progress"),
     "done": noop("Archived"),
     "skipped": noop("Skipped"),
     "dead": noop("Failed"),
@@ -248,9 +248,9 @@ def state_name(state: str) -> str:
 DONE = {
     "save_capture": noop("The page will be captured."),
     "create_crawl": noop("The crawl has been queued."),
-    "pause_crawl": noop("Paused; pages in work finish."),
+    "pause_crawl": noop("Paused; pages in progress finish."),
     "resume_crawl": noop("Pages begin again."),
-    "stop_crawl": noop("Stopping after the pages in work."),
+    "stop_crawl": noop("Stopping after the pages in progress."),
     "pause_host": noop("The host is paused."),
     "resume_host": noop("The host may be visited again."),
     "retry_items": noop("Queued again."),

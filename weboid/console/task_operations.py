@@ -249,7 +249,7 @@ def upload_endpoint(stores: ConsoleStores, require: Callable[..., SignedInUser])
 
 @operation("/imports/files/remove", ConsoleRole.OPERATOR)
 def remove_incoming_file(context: OperationContext, fields: IncomingQuery) -> dict[str, Any]:
-    """Remove a file of `incoming/`; what was imported of it stays."""
+    """Remove a file of `incoming/`; imported content stays."""
     path = context.stores.layout.incoming / check_name(fields.name, of="a file", limit=200)
     if not path.is_file():
         raise UnknownThingError(f"There is no file {fields.name[:200]!r} in the collection's folder incoming/.")

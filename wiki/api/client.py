@@ -320,7 +320,7 @@ class WikiApi:
             reply = await self._one(question)
             if reply.status not in transport.REDIRECTS:
                 return self._parse_answer(reply)
-            # Ask at the address that a redirect names from now on, when that may be done.
+            # From now on use the address of the redirect, where that is allowed.
             target = (await self._wire.target_of(reply)).partition("?")[0]
             if not target.endswith(".php"):
                 raise WikiAwayError(

@@ -146,7 +146,7 @@ async def save_edit(api: WikiApi, page: EditablePage, text: str, saving: SaveOpt
 async def add_section(api: WikiApi, title: str, heading: str, text: str, saving: SaveOptions) -> SavedEdit:
     """Add a section at the end of a page, creating the page if needed; raises as `save_edit`."""
     results = {"title": title, "section": "new", "sectiontitle": heading, "text": text}
-    # MediaWiki's digest of what is added (api.php?action=help&modules=edit).
+    # MediaWiki's digest of the added text (api.php?action=help&modules=edit).
     return await _save(api, {**results, "redirect": "1", "md5": _md5(text)}, saving)
 
 

@@ -149,7 +149,7 @@ async def _read_some(
     """Read pages by the requested keys; halve the batch when the answer is too large."""
     try:
         drafts: dict[str, _PageBuilder] = {}
-        names: dict[str, str] = {}  # as asked for -> as the wiki writes it
+        names: dict[str, str] = {}  # as requested -> as the wiki writes it
         async for answer in api.query(PAGE_PARTS_LIMIT, **{**params, by: wanted}):
             query = query_result(answer)
             names |= normalized_titles(query)
@@ -195,7 +195,7 @@ async def unknown_names(api: WikiApi, facts: SiteFacts, feed: FeedSettings) -> l
     return unknown
 
 
-HISTORY_LIMIT: Final = 500  # revisions after an edit that are looked at
+HISTORY_LIMIT: Final = 500  # revisions after an edit that are examined
 COMMENT_LIMIT: Final = 1_000
 
 

@@ -39,7 +39,7 @@ SEEN_LIMIT: Final = 50_000
 RECENT_DAYS: Final = 90  # MediaWiki's $wgRCMaxAge; a wiki does not tell its own
 _YOUNG: Final = timedelta(hours=12)  # every wiki stores recent changes for longer
 _PROPS: Final = "ids|title|timestamp|loginfo"
-_TYPES: Final = "edit|new|log"  # never categorize: it follows an edit that is there, too
+_TYPES: Final = "edit|new|log"  # never categorize: it accompanies an edit that is listed as well
 
 _LOGS: Final[Mapping[ChangeKind, str]] = {
     ChangeKind.MOVE: "move/move move/move_redir",
@@ -64,7 +64,7 @@ class ChangesCursor:
     moment: datetime  # by the wiki's clock; entries older by more than `OVERLAP` are complete
     seen: frozenset[tuple[int, int]] = frozenset()  # (number, moment) of entries within the overlap
     last_id: int = 0  # the highest number seen
-    floor_id: int = 0  # complete up to here, whatever the moment: the clock went back
+    floor_id: int = 0  # complete up to here, whatever the time: the clock was set back
     go_on: str = ""  # continuation of a list that was too long for one batch; empty: at its end
 
     def text(self) -> str:
@@ -165,7 +165,7 @@ async def _read(api: WikiApi, at: ChangesCursor, most: int) -> tuple[list[PageCh
         if len(changes) >= most:
             seen_recently = _trim_seen(seen, newest)
             return (changes, replace(at, seen=seen_recently, last_id=last_id, go_on=go_on), now, False)
-    # Never behind what was read, were the wiki's several machines not of one mind about the time.
+    # Never before the stored position, even if the wiki's servers disagree about the time.
     end = ChangesCursor(now, _trim_seen(seen, now), last_id, at.floor_id)
     return changes, end, now, True
 

@@ -100,7 +100,7 @@ async def find_api(url: str, open_api: OpenApi) -> str:
         try:
             return await _find_from(start, open_api)
         except WikiAwayError as error:
-            # An address without a scheme: a wiki that has no https is asked without it.
+            # An address without a scheme: a wiki that has no https is queried over http.
             if number == len(starts) or not error.is_unsent:
                 raise
     raise AssertionError("unreachable")
@@ -214,7 +214,7 @@ class _LinkCollector(HTMLParser):
 
 def _links(text: str) -> list[tuple[str, str]]:
     parser = _LinkCollector()
-    with suppress(AssertionError, ValueError):  # the parser's own, at markup that is none
+    with suppress(AssertionError, ValueError):  # raised by the parser at malformed markup
         parser.feed(text.partition("<body")[0])
     return parser.links
 

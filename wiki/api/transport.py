@@ -291,7 +291,7 @@ def _error_text(error: BaseException) -> str:
 
 
 RETRY_LIMIT_S: Final = 86_400.0
-_LAG_RETRY_S: Final = 5.0  # what MediaWiki itself says in Retry-After when a database lags
+_LAG_RETRY_S: Final = 5.0  # MediaWiki's own Retry-After when a database lags
 _MESSAGE_CHARS: Final = 500
 
 LOGGED_OUT: Final = frozenset(

@@ -87,7 +87,7 @@ class PageEditStatus(StrEnum):
     HELD = "undone before"  # B14: a review is awaited
     OFF = "switched off"  # for this page
     CHANGED = "not as approved"  # the edit would be another one than was approved
-    BROKEN = "internal error"  # of ours; the log has its traceback
+    BROKEN = "internal error"  # internal; the log has its traceback
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from wiki.settings import BotSettings
 from wiki.wikitext.citation_model import LinkCondition
 
 _LINKS_AT_ONCE: Final = 1_000
-SWEPT_DAYS: Final = 7  # what went with edits of others is left alone for so long
+SWEPT_DAYS: Final = 7  # pause after a revert together with other users' edits
 _DAY_S: Final = 86_400
 _REFUSED: Final = frozenset({StatusCode.NO_ACCESS, StatusCode.LOGIN})
 
@@ -101,7 +101,7 @@ def pages_with_lost_links(store: RegistryStore, wiki: Wiki, *, beyond: int = 0) 
     while True:
         with store.reading() as rows:
             uses_now = links_of_wiki(rows, wiki, limit=_LINKS_AT_ONCE, after=after, states=states)
-        # A page's last link may lie in the next part: the page is passed over, not its links.
+        # A page's last link may be in the next part: the page is skipped, not its links.
         for page_id, _ in groupby(use.page.page_id for use in uses_now):
             yield page_id
         if len(uses_now) < _LINKS_AT_ONCE:

@@ -6,7 +6,7 @@ is the one that was sent. A recent record without a matching revision stays open
 Edits are watched for a month. A change counts as undone when the link is still on the page without what the bot added.
 A link that was removed with its citation does not: that is a rewrite of the page, not an objection; nor does a revision
 that goes back behind the bot's edit and removes edits of others as well (`EditState.SWEPT`). An undone change counts as
-a report by that account that the link works: the link is checked again on the same day, and left alone on that page
+a report by that account that the link works: the link is checked again on the same day, and not changed on that page
 until a review (`review_revert`).
 """
 
@@ -177,7 +177,7 @@ def find_undone(
         if change.kind not in WATCHED_KINDS:
             continue
         if change.after and change.after != change.before:
-            # Two citations may read alike: each occurrence stands for one change.
+            # Two citations may be identical: each occurrence counts as one change.
             there = left.setdefault(change.after, text.count(change.after))
             if there > 0:
                 left[change.after] -= 1
@@ -234,7 +234,7 @@ def _shows_change(citation: Citation, kind: RepairKind) -> bool:
 
 
 WATCHED_DAYS: Final = 30
-RECHECK_S: Final = 1_800  # between two looks at one edit
+RECHECK_S: Final = 1_800  # between two checks of one edit
 EDITS_AT_ONCE: Final = 500  # edits in one look
 _DAY_S: Final = 86_400
 # Registered users report as often as our edits are undone.
@@ -367,7 +367,7 @@ def _record_undone(
 
 
 async def _judge_undone(watching: EditWatch, edit: BotEdit, undone: frozenset[int]) -> EditJudgement:
-    """Classify changes missing from the page; one that a later bot edit replaced is no objection."""
+    """Classify changes missing from the page; one that a later bot edit replaced is not an objection."""
     rev = edit.rev or 0
     after = await history_after(watching.api, edit.page_id, rev)
     with watching.store.reading() as rows:

@@ -1,7 +1,7 @@
 """Choice of a remedy for each link, and checks of the copies it would cite (docs/how-to/bot.md).
 
-Only confirmed results count. A link is left alone while its host is presumed reachable or cannot be judged
-by us, or a reader reached it after the last check. A manual mark (PERMADEAD) needs no confirmation. The chosen
+Only confirmed results count. A link is not changed while its host is presumed reachable or cannot be judged from this
+network, or when a reader reached it after the last check. A manual mark (PERMADEAD) needs no confirmation. The chosen
 copy is the one nearest to the day for which the link was cited (B06), and never one from after the link's
 death. It is fetched first and seen as a reader would see it. A copy on the page is replaced only when its
 archive reports that it is none of the link.
@@ -138,7 +138,7 @@ def choose_copy(
         last = at if last is None else min(at, last)
     results = [each.copy for each in known.copies if each.address and each.missed_day is None]
     own = choosing.own(known.url, at)
-    for other in (last, FIRST_COPY):  # the nearest may be too late, and an older one not
+    for other in (last, FIRST_COPY):  # the nearest may be too late while an older one is not
         if own is None or _is_before(own, last):
             break
         own = choosing.own(known.url, other)

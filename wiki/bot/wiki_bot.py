@@ -93,8 +93,8 @@ async def post_message(bench: EditContext, task: EditTask, outcome: PageEditResu
 log = logging.getLogger(__name__)
 
 LEASE_S: Final = 900  # a killed run keeps others out for so long
-REFUSED_DAYS: Final = 7  # a page that refused us is left alone for so long, unless it changes
-REFUSALS_LIMIT: Final = 5  # in a row: something else is wrong
+REFUSED_DAYS: Final = 7  # pause after a refused edit, unless the page changes
+REFUSALS_LIMIT: Final = 5  # in a row: there is another problem
 _DAY_S: Final = 86_400
 
 
@@ -183,7 +183,7 @@ class WikiBot:
             return self.tally
         check_settings(settings, str(self.wiki.name))
         await guard.check()
-        # Between two edits the turn must not end, however far apart they are.
+        # The lease must not expire between two edits, however far apart they are.
         self._turn_s = LEASE_S + int(2 * 60 / settings.edits_per_minute)
         with self._turn():
             waiting = await self._look_back(settings, guard.me)

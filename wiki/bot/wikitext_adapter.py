@@ -101,7 +101,7 @@ async def prepare_adapter(api: WikiApi, templates: Mapping[str, Any] | None = No
         results[name] = f"{prefix}:{name}"
         return True
 
-    limit_rules(rules, note)  # which it wants to know of
+    limit_rules(rules, note)  # types that it handles
     hold = next(iter(sorted(rules.hold_tags)), "")
     if hold:
         note(hold)

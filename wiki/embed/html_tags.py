@@ -80,7 +80,7 @@ class TagFilter:
             return len(data)
         end = self._places[self._next]
         while end > place and data[end - 1] in b"<":
-            end -= 1  # what follows it decides what it is
+            end -= 1  # the following text decides its kind
         return end
 
 
@@ -93,7 +93,7 @@ def iter_tags(data: bytes, watch: TagFilter | None = None) -> Iterator[HtmlTag]:
         stop = watch.stop(data, place)
         skipped = _skipped_pattern(watch.names, plain=watch.only_citing)
         match = skipped.match(data, place, stop)
-        assert match is not None  # it matches nothing, too
+        assert match is not None  # it also matches the empty string
         place = match.end()
         if place >= stop and stop != len(data):
             match = TEXT.match(data, stop)
@@ -137,7 +137,7 @@ def _skipped_pattern(names: frozenset[bytes], *, plain: bool) -> re.Pattern[byte
     wanted = b"|".join(map(re.escape, sorted(_ALWAYS | names)))
     passed = rb"|" + _TO_A_PATH if plain else b""
     return re.compile(
-        # Names in lower case only, which is twice as fast: others are looked at one by one.
+        # Lower-case names only, which is twice as fast: others are checked one by one.
         rb"(?:[^<]++|<(?![A-Za-z/!?])|</?(?!(?:%s)[%s/>])[a-z][^%s/>A-Z]*+(?=[%s/>])%s%s)*+"
         % (wanted, SPACE, SPACE, SPACE, _REST, passed)
     )
@@ -189,7 +189,7 @@ def after_raw(data: bytes, tag: HtmlTag) -> int:
     """Return the start of the end tag of a raw text element; -1 without one."""
     if tag.name == b"script":
         place = tag.end
-        depth = 0  # 1: in a comment; 2: in a script that the comment holds
+        depth = 0  # 1: in a comment; 2: in a script within the comment
         while match := _SCRIPT.search(data, place):
             place = match.end()
             if match[0] == b"<!--":
@@ -411,7 +411,7 @@ class SelectedRegion:
         before = self._name
         if before:
             self._match(tag)
-        # Regions within regions change nothing, so only the outermost is known.
+        # Nested regions change nothing, so only the outermost is recorded.
         is_outside = not self._name and not tag.is_end and tag.name not in _VOID_ELEMENTS
         if is_outside and any(each.fits(data, tag) for each in self._selectors):
             self._name, self._depth, self._around = tag.name, 1, 0

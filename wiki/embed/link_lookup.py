@@ -71,7 +71,7 @@ class PageLocation:
     """Location of a page, and the addresses excluded from marking."""
 
     url: str = ""  # the page's own; empty when unknown
-    own: tuple[str, ...] = ()  # hosts whose pages are no citations: ``wiki.example``, ``*.example``
+    own: tuple[str, ...] = ()  # hosts whose pages are not citations: ``wiki.example``, ``*.example``
     fronts: tuple[str, ...] = ()  # origins of this archive's front and replay
 
     @cached_property
@@ -184,7 +184,7 @@ class LinkAnswer:
     group: str = "unknown"
     is_dead: bool = False
     words: str = ""
-    label: str = ""  # the word beside the link, in the language asked for; empty: ours
+    label: str = ""  # the word next to the link, in the requested language; empty: English
 
 
 def read_answers(document: Any, urls: Sequence[str], fronts: Iterable[str]) -> tuple[dict[str, LinkAnswer], float]:
@@ -238,7 +238,7 @@ def _address(value: Any, allowed: tuple[str, ...]) -> str:
     except BadUrlError:
         return ""
     if is_ours:
-        # As it is: a copy's address may hold a fragment or user information of what it is a copy of.
+        # Unchanged: a copy's address may contain the fragment or user information of the original.
         return "".join(
             char
             if 0x20 < ord(char) < 0x7F and char not in "\"'<>"
@@ -260,7 +260,7 @@ def _plain_line(text: str) -> str:
 
 LOOKUP_PATH = "/links/api/cached"
 TIMEOUT_S = 1.0
-FAILURE_PAUSE_S = 30.0  # how long a front that failed is left alone
+FAILURE_PAUSE_S = 30.0  # pause after a failure of the front
 ANSWERS_KEPT = 20_000  # answers
 ANSWER_LIMIT_BYTES = 8 << 20
 _QUESTION_BYTES = 250_000  # the front reads no more than 300,000

@@ -209,7 +209,7 @@ class _LinkReader:
     def _want(self) -> None:
         self._watch.names = self._only.wanted | self._skip.wanted
         self._may_pass = not self._base and b"a" not in self._watch.names
-        self._watch.only_citing = False  # until the next link tells that none is open
+        self._watch.only_citing = False  # until the next link shows that none is open
 
     def _link(self, tag: HtmlTag) -> MarkableLink | None:
         raw = self._data[tag.start : tag.end]

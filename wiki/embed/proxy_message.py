@@ -42,7 +42,7 @@ CODINGS = frozenset((b"", b"identity", b"gzip", b"x-gzip", b"deflate"))
 class PrivatePages(StrEnum):
     """Treatment of pages generated for one reader."""
 
-    SKIP = "skip"  # nothing of them is asked
+    SKIP = "skip"  # they are not looked up
     ASK = "ask"
 
 
@@ -91,7 +91,7 @@ def request_head(head: HeaderList, caller: ProxyCaller, *, upstream: bytes, keep
     made += [(key, text) for key, text in end_to_end_headers(head) if key not in taken]
     made += [(b"content-length", text) for text in header_values(head, b"content-length")[:1]]
     if header_values(head, b"transfer-encoding"):
-        made.append((b"transfer-encoding", b"chunked"))  # rebuilt from what was understood
+        made.append((b"transfer-encoding", b"chunked"))  # rebuilt from the parsed parts
     before = header_value(made, b"x-forwarded-for")
     address = caller.address.encode("ascii", "replace")
     if address:
@@ -245,7 +245,7 @@ def host_header(url: httpcore.URL) -> bytes:
 
 
 _GZIP_LEVEL = 2
-_MEMBERS = 16  # each costs a copy of what follows
+_MEMBERS = 16  # each costs a copy of the remaining text
 
 
 @dataclass(slots=True)

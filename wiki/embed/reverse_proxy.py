@@ -242,11 +242,11 @@ async def _parts(answer: httpcore.Response) -> AsyncIterator[bytes]:
 
 
 PAGE_LIMIT_BYTES = 8 << 20
-BODY_WAIT_S = 10.0  # how long a page is held back before it streams as it comes
+BODY_WAIT_S = 10.0  # time after which a page is streamed unmarked
 _IN_A_THREAD = 256 << 10  # larger pages do not keep the others waiting
 _CONNECTIONS = 200
 _BODY_MEMORY_BYTES = 256 << 20  # for all pages that are held at once
-# Asked again on a new connection when the wiki closed the kept one meanwhile (RFC 9110, 9.2.2).
+# Retried on a new connection when the wiki closed the kept one meanwhile (RFC 9110, 9.2.2).
 _REPEATABLE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 # Interfaces for programs, which would save the marks: MediaWiki's and similar ones.
 NEVER_MARKED = ("/rest.php/", "/api.php", "/api/rest_v1/", "/w/rest.php/", "/w/api.php")

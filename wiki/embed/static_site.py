@@ -34,7 +34,7 @@ class MarkOptions:
     show: CopyDisplay = CopyDisplay.ALWAYS  # links that get a link to their copy
     rules: MarkRules = field(default_factory=MarkRules)  # selection of links
     base: str = ""  # address of the site's root folder; empty when unknown
-    own: tuple[str, ...] = ()  # hosts whose pages are no citations
+    own: tuple[str, ...] = ()  # hosts whose pages are not citations
     fronts: tuple[str, ...] = ()  # origins of this archive
     replace: bool = True  # replace existing marks by current ones; otherwise they stay
     labels: CopyLabels = field(default_factory=CopyLabels)  # of links to copies
@@ -254,7 +254,7 @@ def _scratch(path: Path) -> Iterator[Path]:
 
 
 def _copied(source: Path, path: Path, root: Path) -> bool:
-    """Copy a file that is no page, unless it exists or is a link out of the folder; return True if written."""
+    """Copy a file that is not a page, unless it exists or is a link out of the folder; return True if written."""
     if source.is_symlink():
         inside = source.resolve().is_relative_to(root.resolve())
         if not inside or source.readlink().is_absolute() or path.is_symlink():

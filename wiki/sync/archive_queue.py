@@ -46,7 +46,7 @@ class DueLink:
     title: str  # of the page
     since: datetime  # when it was found there
     priority: ArchivePriority  # of the request
-    archived_days: int = 30  # captures of the last so many days are recent enough
+    archived_days: int = 30  # captures within this number of days are recent enough
     page_url: str = ""  # the page's address; empty when the wiki's URL pattern is unknown
     pages_url: str = ""  # the wiki's page URL pattern, with ``$1`` for the title; likewise
 
@@ -68,9 +68,9 @@ class HandOverResult:
     """Counts of a hand-over."""
 
     taken: int = 0
-    fresh: int = 0  # archived so lately that nothing is to be done
+    fresh: int = 0  # archived recently, so there is nothing to do
     gone: int = 0  # not on their pages any more
-    copies: int = 0  # of what is not to be archived, or of ours
+    copies: int = 0  # addresses not to be archived, or our own
     put_off: int = 0  # the archive could not take them
 
 

@@ -177,7 +177,7 @@ def _template_titles(names: Iterable[str], facts: SiteFacts) -> frozenset[str]:
 
 TREE_LIMIT = 20_000  # categories
 TREES_KEPT = timedelta(hours=1)
-TREES_MIN_AGE = timedelta(seconds=30)  # between two readings, however often a category is changed
+TREES_MIN_AGE = timedelta(seconds=30)  # minimum time between two readings, however often a category changes
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def farm_for(host: str, farms: Iterable[WikiFarm]) -> str:
         except InputError:  # an invalid expression matches no wiki
             continue
     plain = _FARM_OTHERS.sub("-", host).strip("-._")
-    if len(plain) > FARM_CHARS:  # what tells hosts of one domain apart stands at the left
+    if len(plain) > FARM_CHARS:  # hosts of one domain differ in their left labels
         plain = plain[:FARM_CHARS].strip("-._")
     return plain or "wiki"
 

@@ -40,7 +40,7 @@ _SIGNATURE = re.compile(r"t=(?P<at>[0-9]{1,12}),n=(?P<nonce>[0-9a-f]{16,64}),v2=
 _OLD_SIGNATURE = re.compile(r"t=[0-9]{1,12},v1=", re.ASCII)
 _TEXT_LIMIT = 8_192
 _CLOSE = {"Connection": "close"}
-_STORED_LEVEL = "/stored-level"  # a path of its own: an older release does not take it for the other
+_STORED_LEVEL = "/stored-level"  # a separate path, so that an older release does not confuse the two
 
 log = logging.getLogger(__name__)
 
@@ -56,9 +56,9 @@ class LevelRequest:
     wiki: WikiName
     user: str
     url: str
-    level: str | None  # of playback, or of what is recorded; None: withdraw the earlier request
+    level: str | None  # of playback or of recording; None: withdraw the earlier request
     reason: str
-    is_stored: bool = False  # it concerns what is recorded
+    is_stored: bool = False  # it concerns recording
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,7 @@ class FarmPages:
             prefix = _address(start) if mark and not end else ""  # empty: unknown
             if prefix and (wiki.url or is_own):
                 results.setdefault(prefix, "" if is_own else wiki.url)
-        # The longest first: one wiki may lie below another.
+        # Longest first: one wiki's address may be below another's.
         self._apis = sorted(results.items(), key=lambda item: len(item[0]), reverse=True)
 
     def target(self, url: str) -> tuple[str, str] | None:

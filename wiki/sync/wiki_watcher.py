@@ -70,9 +70,9 @@ async def notify_from_stream(
 LEAST_PAUSE_S = 1.0  # between two rounds of one wiki that is notified all the time
 FIRST_BACK_OFF_S = 5.0
 LONGEST_BACK_OFF_S = 300.0
-TROUBLE_RETRY_S = 60.0  # until what a person must mend is looked at again
+TROUBLE_RETRY_S = 60.0  # until a problem that a person must fix is checked again
 NEW_WIKIS_S = 30.0  # between two looks for wikis that were added
-RING_LIMIT = 10_000  # pages that are remembered for a wiki until it is asked
+RING_LIMIT = 10_000  # notified pages stored for a wiki until it is queried
 
 
 # Opens the source of a wiki with its current settings.
@@ -220,7 +220,7 @@ class WikiWatcher:
     async def _rounds(self, feed: WikiFeed, stop: asyncio.Event) -> AsyncIterator[FeedRound]:
         """Yield rounds of a wiki until it must be reopened or the watcher stops."""
         signal, opened = self._signals[feed.wiki.id], None
-        signal.event.set()  # at first the wiki is asked at once
+        signal.event.set()  # at first the wiki is queried at once
         while not stop.is_set():
             is_notified = signal.event.is_set()
             done = await feed.round(is_notified=is_notified, hinted=signal.answer())
@@ -248,7 +248,7 @@ class WikiWatcher:
         why = str(error)
         log.warning("%s: %s", wiki.name, why)
         self._on_report(WatcherReport(wiki.name, trouble=why))
-        if not isinstance(error, FeedHeldError):  # then the feed goes on
+        if not isinstance(error, FeedHeldError):  # then the feed continues
             await self._put_trouble(wiki, why)
         return error
 

@@ -22,7 +22,7 @@ from wiki.wikitext.template_map import ArchiveTemplate, TemplateRules, fold_name
 
 FIRST_ACCESS_DAY: Final = date(2001, 1, 1)  # the first wiki with citations began in that month
 FIRST_ARCHIVED_DAY: Final = date(1996, 1, 1)  # no archive is older
-_LONGEST: Final = 200  # characters that are looked at
+_LONGEST: Final = 200  # characters that are examined
 _YEAR = r"(?P<year>\d{4})(?!\d)"
 _DAY = r"(?<!\d)(?P<day>\d{1,2})(?:st|nd|rd|th|er|º|\.)?"
 _GAP = r"(?:[\s,/-]|of\s|de\s|del\s){0,3}"

@@ -17,7 +17,7 @@ class CitationForm(StrEnum):
     TEMPLATE = "template"  # a parameter of another template: {{official website|https://…}}
     BRACKETS = "brackets"  # [https://… title]
     BARE = "bare"  # the URL alone
-    ARCHIVE_TEMPLATE = "archive-template"  # {{webarchive|url=…}} that stands for its original
+    ARCHIVE_TEMPLATE = "archive-template"  # {{webarchive|url=…}} that replaces its original
 
 
 class ParameterRole(StrEnum):
@@ -104,7 +104,7 @@ class LinkCondition(StrEnum):
 
     DEAD = "dead"
     USURPED = "usurped"  # the domain has another owner: readers are not led there
-    ALIVE = "alive"  # again: what we said of it is taken back
+    ALIVE = "alive"  # again: our mark is removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +132,12 @@ class RepairKind(StrEnum):
     """Kind of a citation's repair; the first that fits."""
 
     CONVERTED = "converted"  # a bare reference is a citation template now, with its copy
-    ARCHIVED = "archived"  # a copy was put beside a link that had none
+    ARCHIVED = "archived"  # a copy was added to a link that had none
     MOVED = "moved"  # the archive's address stood in the link's place
     REPLACED = "replaced"  # an archive's address that shows no copy of it gave way to one (B13)
-    MARKED = "marked"  # its copy was there; now the text says that the link is dead, or usurped
+    MARKED = "marked"  # it had a copy; now the text marks the link as dead or usurped
     TAGGED = "tagged"  # it has no copy, and a dead-link tag now
-    REVIVED = "revived"  # it works again, and no longer says that it is dead
+    REVIVED = "revived"  # it works again, and is no longer marked as dead
     TIDIED = "tidied"  # B15
 
 
@@ -145,19 +145,19 @@ class NoRepairReason(StrEnum):
     """Reason for leaving a citation with a remedy unchanged."""
 
     HELD = "held"  # a person excluded it from bots
-    MALFORMED = "malformed"  # its URL is none
+    MALFORMED = "malformed"  # its URL is not valid
     BROKEN = "broken"  # its wikitext cannot be read with certainty
     DOUBLE = "double"  # a parameter is given twice
     COMMENT = "comment"  # a comment or markup is in the way
     SEVERAL = "several"  # the template has several links, but room for one copy only
     OTHER_TEMPLATE = "other-template"  # whose parameters for copies are unknown
-    PLACE = "place"  # nothing may be put there: a template's parameter, a heading
+    PLACE = "place"  # nothing can be inserted there: a template's parameter, a heading
     UNSAFE = "unsafe"  # the copy's address, or the URL, cannot be written in wikitext
-    NO_COPY = "no-copy"  # and the wiki has no tag to say so, or none is wanted
-    LATER = "later"  # another change stands in the way: it has its turn when the page is read again
-    PAYWALL = "paywall"  # the page says that it takes a login, and its site refuses us: reported by the bot
-    UNSHOWN = "unshown"  # the address of its copy was fetched, and did not show it; said by who fetched it
-    FORBIDDEN = "forbidden"  # the page asks bots to stay away; said by those who have asked it
+    NO_COPY = "no-copy"  # and the wiki has no tag for it, or tagging is off
+    LATER = "later"  # another change is in the way: it is repaired when the page is read again
+    PAYWALL = "paywall"  # the page is marked as needing a login, and its site refuses us: reported by the bot
+    UNSHOWN = "unshown"  # the address of its copy was fetched and did not show the copy; reported by the caller
+    FORBIDDEN = "forbidden"  # the page excludes bots; reported by the caller
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from wiki.wikitext.template_reader import LONGEST_NAME, TemplateReader, written_
 
 _NEAR: Final = 80  # characters of running text between a link and its tag
 _IN_LINE: Final = 500  # the same in a line of a list
-_AFTER: Final = 160  # in which an access date is looked for
+_AFTER: Final = 160  # in which an access date is searched
 _JOINTS = re.compile(r"[\s.,;:)\]'\"*\u2013-]*")
 _STOPS = re.compile(r"[\s.,;]*")
 _UNSAFE = re.compile(r"\{\{|\}\}|\[\[|\]\]|[|<>\n\x00-\x08\x7f]")
@@ -148,7 +148,7 @@ class _MarkJoiner:
         return self.text[start : start + 1] in ("*", "#", ":", ";", "|")
 
     def _own(self, stretch: TextStretch, item: AdjacentItem, tag: CitationTag, place: TemplateParameter) -> None:
-        """Add a citation for a tag that stands for its link itself."""
+        """Add a citation for a tag that replaces its link."""
         is_archive = item.copy is not None
         is_address = is_archive and not item.is_original
         role = ParameterRole.ARCHIVE_URL if is_address else ParameterRole.URL

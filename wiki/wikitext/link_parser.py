@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-NEAR: Final = 2_000  # characters in which the beginning and the end of a link are looked for
+NEAR: Final = 2_000  # characters in which the beginning and the end of a link are searched
 _TITLE = re.compile(r"""[-\x20%!"$&'()*,./0-9:;=?@A-Z\\^_`a-z~+#\x7f-\U0010ffff]+""")
 # Schemes that MediaWiki makes links of, besides the web's own: before ``//``, and before anything.
 SLASHED: Final = "ftps|ircs?|gopher|telnet|nntp|svn|git|ssh|sftp|mms|worldwind"
@@ -92,7 +92,7 @@ _BEGIN = re.compile(rf"\[//|{_SCHEMES}", _FLAGS)
 _REST = re.compile(_ADDRESS, _FLAGS)
 _RUN = re.compile(rf"{_CHAR}*")
 _WHOLE = re.compile(rf"(?:{_SCHEMES}|//){_ADDRESS}", _FLAGS)
-# A label may hold links to pages, whose brackets are not the end.
+# A label may contain links to pages, whose brackets do not end it.
 _LABEL = re.compile(r"(?>\[\[[^\[\]\n]*\]\]|[^\]\x00-\x08\n-\x1f\ufffd])*+")
 _BLANKS = re.compile(rf"[ {_SPACES}]*")
 _QUOTES = re.compile(r"'{2,}")
@@ -108,7 +108,7 @@ _TAG_NAMES = (
 _TAG = re.compile(rf"</?(?:{_TAG_NAMES})(?=[\s/>])[^<>]*>", re.IGNORECASE | re.ASCII)
 _CELL_END = re.compile(r"\n|\|\|?|\[\[")
 _TAG_END = re.compile(r"[<>]")
-# A URL of another scheme takes in what stands behind it.
+# A URL of another scheme includes the text directly after it.
 _OTHER = re.compile(rf"\b(?:(?:{SLASHED})://|(?:{UNSLASHED}):){_CHAR}*\Z", re.IGNORECASE)
 _HTML = re.compile(rf"</?(?:{_TAG_NAMES})[\s/][^<>]*\Z", re.IGNORECASE | re.ASCII)
 
@@ -254,7 +254,7 @@ def _before_cell(text: str, line: str, address: int, end: int) -> int:
     rest = _CELL_END.search(text, end, end + NEAR)
     before = line[max(line.rfind("||") + 2, line.rfind("!!") + 2, 1) :]
     if "|" not in before and "[[" not in before and "|" in text[address:end]:
-        return -1  # what stands before a cell's own bar are its attributes
+        return -1  # the text before a cell's own bar is its attributes
     is_open = before.count('"') % 2 == 1 and "=" in before and "|" not in before
     return -1 if is_open and rest is not None and rest[0] == "|" else end
 

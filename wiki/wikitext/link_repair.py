@@ -34,7 +34,7 @@ from wiki.wikitext.repair_markup import (
 
 _OPENED = re.compile(r"<ref(?:\s[^<>]*)?>\s*", re.IGNORECASE)
 _CLOSED = re.compile(r"\s*\.?\s*</ref\s*>", re.IGNORECASE)
-# Comments and such tags vanish: what stands behind them would be a part of the URL.
+# Comments and such tags vanish, so the text after them would become part of the URL.
 _URL_ENDS = re.compile(r"[.,;:!?]*(?:[\s\[]|<(?!!--|/?(?:noinclude|onlyinclude|includeonly)\b)|\Z)", re.IGNORECASE)
 _LEFT_OVER = re.compile(r"[\s<.,;:!?)|}]|\Z")
 _MARKUP: Final = frozenset("[]{}|<>\n")
@@ -52,7 +52,7 @@ def repair_link(
     if citation.dead_tag is not None and citation.dead_tag.span == citation.span:
         # The dead-link tag is the link itself: ``{{Toter Link|url=…|text=…}}``.
         if is_alive or copy is None:
-            return  # we write no such tags, and it says already what there is to say
+            return  # the bot does not write such tags, and this one is already correct
         if "{title}" not in page.rules.writing.archive:
             raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
         _write_tag(page, citation.span, citation, copy, draft, RepairKind.ARCHIVED)
@@ -63,7 +63,7 @@ def repair_link(
     raw = page.text[citation.url_span.start : citation.url_span.end]
     in_place = assess_copy(raw, citation.url, remedy, own)
     if in_place.archive is not None and in_place.archive.is_known:
-        # An archive URL in the link's place stays unless it shows nothing (B13).
+        # An archive URL instead of the link stays unless it shows nothing (B13).
         if in_place.worth is CopyWorth.GOOD:
             draft.archive_url = in_place.secure
         elif copy is None:
@@ -94,7 +94,7 @@ def repair_link(
 def repair_archive_template(
     page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft
 ) -> None:
-    """Replace an archive template that stands for its link when it shows no copy (B13)."""
+    """Replace an archive template that replaces its link when it shows no copy (B13)."""
     if remedy.condition is LinkCondition.ALIVE:
         return
     there = assess_copy(citation.archive_url, citation.url, remedy, page.options.own)

@@ -80,7 +80,7 @@ _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _MARKUP = re.compile(r"[\[\]{}<>]|''")
 _TRAILING = re.compile(r"[^\S\r\n]+(?=\r?\n)")  # blanks at the end of a line
 LONGEST_TEMPLATE: Final = 65_536  # characters a template may have to be taken apart
-_ALIGNED: Final = 3  # so many names of different lengths, padded to one width, are a column
+_ALIGNED: Final = 3  # this many names of different lengths, padded to one width, form a column
 
 
 @dataclass(frozen=True, slots=True)

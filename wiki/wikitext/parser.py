@@ -32,7 +32,7 @@ class NodeKind(IntEnum):
     TEMPLATE = 0  # {{name|…}}, parser functions too
     ARGUMENT = 1  # {{{name|default}}}
     CONTENT = 2  # a tag whose content is wikitext
-    VERBATIM = 3  # a tag whose content is none
+    VERBATIM = 3  # a tag whose content is not wikitext
     COMMENT = 4  # what vanishes: comments, <noinclude> tags, <includeonly> with its content
 
 
@@ -60,7 +60,7 @@ class WikitextNode:
 
 
 _TAGS = "|".join((*VERBATIM, *CONTENT, *(f"/?{name}" for name in _SHOWN), _HIDDEN))
-# A link to a page with nothing in it that opens changes nothing: it is passed over as one.
+# A link to a page without nested markup changes nothing: it is skipped as a whole.
 _OPENERS = rf"\{{\{{+|\[\[(?:[^\[\]{{}}<\n]*\]\]|\[*)|<(?:!--|(?:{_TAGS})(?=[\s>]|/>))"
 _LINE = r"|\n=+"
 _FLAGS = re.IGNORECASE | re.ASCII
@@ -140,7 +140,7 @@ class _ParserPass:
                 self._pattern = _IN_NAME
                 self._at = match.end()
             elif sign == "[":
-                # An internal link is no node: what is in it belongs to what is around it.
+                # An internal link is not a node: its content belongs to its surroundings.
                 self._at = match.end()
                 if text[self._at - 1] == "[":
                     self._stack.append(_OpenNode("[", at, self._at - at, [], self._here()))
@@ -256,7 +256,7 @@ class _ParserPass:
         self._here().append(WikitextNode(kind, at, self._at, name, inner=inner, children=children))
 
 
-HOLE: Final = "\x7f"  # stands for a node; no URL goes on across it
+HOLE: Final = "\x7f"  # represents a node; no URL continues across it
 _SIGNS: Final = {"!": "|", "=": "="}  # core's magic words for signs that would divide
 
 

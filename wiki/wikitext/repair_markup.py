@@ -172,7 +172,7 @@ def _https_address(address: str, recognised: ArchiveUrl | None) -> str:
     if recognised is None or not recognised.is_known or not recognised.address.startswith("https://"):
         return address
     if recognised.service == WEBOID:
-        return address  # our own front is at the address that its operator gave, and perhaps nowhere else
+        return address  # our own front is at the configured address, and perhaps nowhere else
     return f"https://{address[7:]}" if address[:7].lower() == "http://" else address
 
 

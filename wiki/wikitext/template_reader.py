@@ -13,7 +13,7 @@ from wiki.wikitext.parser import HOLE, NodeKind, TemplatePart, WikitextNode, fla
 from wiki.wikitext.template_map import CitationTemplate, fold_name, words
 
 LONGEST_NAME: Final = 200  # characters of a name
-LONGEST_VALUE: Final = 65_536  # characters of a value; nested citations would hold each other's texts
+LONGEST_VALUE: Final = 65_536  # characters of a value; nested citations would contain each other's texts
 _folded = lru_cache(maxsize=4_096)(fold_name)
 
 

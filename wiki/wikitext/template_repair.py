@@ -189,7 +189,7 @@ def _revive(writer: _TemplateWriter, remedy: LinkRemedy, draft: RepairDraft) -> 
 def _repair_dead(writer: _TemplateWriter, citation: Citation, remedy: LinkRemedy, draft: RepairDraft) -> None:
     url, own = citation.url, writer.page.options.own
     there = assess_copy(writer.value_of(ParameterRole.ARCHIVE_URL), url, remedy, own)
-    # The archive's address that stands where the link should; nothing when none does.
+    # The archive's address in place of the link, if any.
     value = writer.link.value if writer.link.is_plain else ""
     assessment = assess_copy(value, value, LinkRemedy(LinkCondition.DEAD), own).archive
     in_place = assess_copy(value if assessment and assessment.is_known else "", url, remedy, own)

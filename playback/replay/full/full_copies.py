@@ -53,7 +53,7 @@ from playback.replay.sanitizer.html_document import notice_document
 from playback.replay.sanitizer_pool import Make
 from playback.url_paths import FULL_SECRET, LONGEST_URL, FullOrigins, escape_url, is_web_url, page_path
 
-# What a browser makes a document of that may hold scripts.
+# Types that a browser renders as documents that may contain scripts.
 ACTIVE_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/xml", "text/xml", "image/svg+xml"})
 _BINARY = "application/octet-stream"
 _KNOWN = ACTIVE_TYPES.union(
@@ -92,7 +92,7 @@ def media_type_of(payload: Payload, modifier: str) -> str:
         return "text/javascript"
     is_markup = _MARKUP.match(payload.body[:1024]) is not None
     if media_type in _GUESSED and not is_markup and modifier in _USES:
-        # Sites that name no type, or a wrong one, meant what their page uses it for.
+        # With a missing or wrong type, the way the page uses the resource decides.
         return _USES[modifier]
     media_type = media_type or ("text/html" if is_markup else "text/plain")
     media_type = _ALIASES.get(media_type, media_type)
@@ -110,7 +110,7 @@ _HTML = "text/html; charset=utf-8"
 # Workers made from blobs ask without the moment (wombat's `wkrf_`).
 _TARGET = re.compile(r"/c/(?:(\d{14})([a-z]{2,4}_)?|wkrf_)/(.+)", re.ASCII | re.DOTALL)
 _MODIFIERS = frozenset({PAGE_MODIFIER, "if_", "fr_", "im_", "cs_", "oe_", "wkrf_", "id_", *SCRIPT_MODIFIERS})
-# What browsers ask for when they fill a frame (Fetch Metadata).
+# Destinations of requests for frames (Fetch Metadata).
 _FRAMES = frozenset({"iframe", "frame", "object", "embed"})
 _PARTS = {"script": "js_", "style": "cs_", "image": "im_", "json": "oe_"}
 _LONGEST_BODY = 1_000_000  # bytes of a captured request
@@ -217,7 +217,7 @@ class FullCopyServer:
             text = notice_document("This link leads to another page", part.url, link=link)
             return FullAnswer(200, _HTML, text.encode(), ours=True)
         if best is None or (part.is_nested and _is_page_itself(part)):
-            return _ABSENT  # the page itself could else be framed anywhere, without the banner
+            return _ABSENT  # otherwise the page could be framed anywhere, without the banner
         return replace(self._shown(part, best), nested=part.is_nested)
 
     def _nearest(self, part: _PartRequest) -> Capture | None:
@@ -231,7 +231,7 @@ class FullCopyServer:
         while True:
             try:
                 capture = next(captures, None)
-            except TakenDownError:  # blocked ones only count when there is no better one
+            except TakenDownError:  # blocked ones count only when there is no better one
                 if best is None:
                     raise
                 break
@@ -332,7 +332,7 @@ class FullCopyServer:
         use = _PARTS.get(part.request.destination, part.modifier)
         media_type = media_type_of(payload, use if use == "js_" else part.modifier)
         if media_type in ACTIVE_TYPES and not part.request.destination:
-            # Without knowing what it is for, no document is given out: it might stand in no frame.
+            # Without a known destination no document is sent: it might not be in a frame.
             return plain_answer(403, "Scripts run only in browsers that send Sec-Fetch headers.\n")
         charset = charset_of(payload.content_type)
         textual = media_type.startswith("text/") or media_type in ACTIVE_TYPES
@@ -360,14 +360,14 @@ class FullCopyServer:
         return self._context.made.get(key, lambda: self._rewrite(lambda: job))
 
     def _script(self, name: str) -> FullAnswer:
-        """Return one of the scripts that are put into pages: ours, and wombat's."""
+        """Return one of the scripts that are added to pages: Weboid's own, or wombat's."""
         if name not in self._scripts:
             if name in _OUR_SCRIPTS:
                 folder = resources.files("playback.replay.full")
                 body = b"".join((folder / each).read_bytes() for each in _OUR_SCRIPTS[name])
             elif name in _WOMBAT_SCRIPTS:
                 body = self._rewrite(lambda: WombatJob(name))
-                if name == "wombatWorkers.js":  # wombat puts it, and nothing of ours, into blob workers
+                if name == "wombatWorkers.js":  # wombat adds it to blob workers, but none of our scripts
                     body = self._script("worker.js").body + body
             else:
                 return _ABSENT

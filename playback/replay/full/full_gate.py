@@ -72,7 +72,7 @@ class FullAnswer:
     content_type: str = ""
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = ()
-    ours: bool = False  # written by Weboid; holds no script and nothing archived
+    ours: bool = False  # written by Weboid; contains neither scripts nor archived content
     nested: bool = False  # it is for a frame within the page's frame
 
 
@@ -107,7 +107,7 @@ class FullGate:
             answer = plain_answer(403, "Captures may not register service workers.\n")
         elif len(request.target) > _LONGEST_TARGET:
             answer = plain_answer(414, "This address is too long.\n")
-        elif method == "OPTIONS":  # an opaque origin asks before it sends headers of its own (Fetch, 4.8)
+        elif method == "OPTIONS":  # an opaque origin sends a preflight before custom headers (Fetch, 4.8)
             answer = FullAnswer(204, ours=True)
         else:
             answer = None

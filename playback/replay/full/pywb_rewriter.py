@@ -21,7 +21,7 @@ _META = {
     "accept-ch",
     "delegate-ch",
 }
-# Relative addresses of frames, too, must say that they are of frames: else they have the page's modifier.
+# Relative addresses of frames need the frame modifier, too: otherwise they have the page's.
 _FRAMES = {"iframe": ("src", "if_"), "frame": ("src", "fr_"), "object": ("data", "oe_"), "embed": ("src", "oe_")}
 _DROPPED = {"ping", "nonce", "referrerpolicy", "attributionsrc", "csp", "manifest"}
 

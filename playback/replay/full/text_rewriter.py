@@ -1,10 +1,10 @@
 """Rewriter of pages, scripts, modules and style sheets on pywb, for the level `full`: jobs, environment.
 
-Rewriting serves the look of a copy and is no protection: the content policy blocks what it misses
+Rewriting serves the appearance of a copy and is not a protection: the content policy blocks what it misses
 (`playback.replay.full.full_gate`). It runs in makers, since it reads hostile text.
 
 pywb wraps a script in a block to replace its `window` and `location`. The imports of a module would
-be syntax errors in a block, so a module imports those names from a module of ours instead. Modules
+be syntax errors in a block, so a module imports those names from a generated module instead. Modules
 and import maps are rewritten by patterns, as in pywb.
 
 pywb has an environment of its own, because it pins old versions of libraries that the main one has in
@@ -66,13 +66,13 @@ def pywb_version(python: Path) -> str:
     return done.stdout.strip()
 
 
-# A path that no part of a page has: on these hosts it is ours.
+# A path that no resource of a page has: on these hosts it is reserved.
 STATIC_PATH = "/.weboid/"
 MODULE_PATH = f"{STATIC_PATH}module.js"
-# What pages look at to find out where they are; the same names as in pywb's wrapper.
+# Names by which pages find out their location; the same as in pywb's wrapper.
 _WRAPPED = ("window", "self", "document", "location", "top", "parent", "frames", "opener")
 _USED = re.compile(rf"(?<![\w$.])(?:{'|'.join(_WRAPPED)})(?![\w$])")
-# The names after such a word, or the beginning of what stands in braces after it.
+# The names after such a keyword, or the beginning of the braces after it.
 _DECLARATION = re.compile(
     r"\b(?:let|const|var|function|class|import|as)\s+((?:[\w$]+\s*,\s*){0,200}[\w$]+)"
     r"|\bimport\s*\{([^}]{0,2000})|\b(?:let|const|var)\s*[{\[]([^}\]]{0,2000})"
@@ -143,7 +143,7 @@ def share_declarations(text: str) -> str:
     ';try{if(!("a" in self)){a;Object.defineProperty(self,"a",{'
     """
     names = dict.fromkeys(each for each in _DECLARED.findall(text) if each not in _WRAPPED)
-    # A name that stands in a function only is none here, and nothing happens. Others stay one variable.
+    # A name that exists only within a function is undefined here and is skipped. Others remain one variable.
     shared = "".join(
         f'try{{if(!("{name}" in self)){{{name};Object.defineProperty(self,"{name}",{{configurable:true,'
         f"enumerable:true,get(){{return {name}}},set(_){{{name}=_}}}})}}else self.{name}={name}}}catch(_){{}}"
@@ -168,7 +168,7 @@ def rewrite_import_map(text: str, rewrite: Rewrite) -> str:
             rewrite(scope): _map(imports, rewrite) if isinstance(imports, dict) else imports
             for scope, imports in parsed["scopes"].items()
         }
-    # It stands in a script element, which nothing in it may end.
+    # It is inside a script element, which its content must not end.
     return json.dumps(made).replace("<", "\\u003c")
 
 
@@ -222,7 +222,7 @@ class RewriteJob:
     content_type: str  # as it is answered with; see `kind_of`
     url: str  # the text's own
     timestamp: str  # the moment of the page that it belongs to
-    modifier: str  # how it was asked for, e.g. ``js_``
+    modifier: str  # requested modifier, e.g. ``js_``
     origin: str  # where the page is shown
 
 
@@ -272,7 +272,7 @@ def rewrite(job: RewriteJob) -> bytes:
             "originalURL": job.url,
         }
         static = f"{job.origin}{STATIC_PATH}"
-        script = json.dumps(f"{static}wombatWorkers.js")  # with what is ours before it
+        script = json.dumps(f"{static}wombatWorkers.js")  # with our prefix
         line = f"(function(){{self.importScripts({script});new WBWombat({json.dumps(info)})}})();"
         return (line + job.body).encode("latin-1")
     is_imported = job.modifier == "esm_"  # also a script that neither imports nor exports
@@ -315,11 +315,11 @@ def head_insert(job: RewriteJob) -> str:
         "wombat_host": re.split(r"[/?#]", rest, maxsplit=1)[0],
         "wombat_opts": {},
     }
-    # In a script element nothing may look like its end.
+    # A script element must not contain its end tag.
     text = json.dumps(info).replace("<", "\\u003c")
     return (
         f'<script src="{static}full.js"></script>'
-        # With CORS, or what it imports for the page would have no base (HTML, 8.1.3.4).
+        # With CORS, since otherwise imports for the page would have no base (HTML, 8.1.3.4).
         f'<script src="{static}wombat.js" crossorigin="anonymous"></script>'
         f"<script>wbinfo={text};"
         "if(window._WBWombatInit)window._WBWombatInit(wbinfo)</script>"

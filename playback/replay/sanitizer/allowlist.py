@@ -57,7 +57,7 @@ _IMAGES_ATTRIBUTES: Attributes = {
     tag: _ATTRIBUTES["html"].get(tag, frozenset()) | _ATTRIBUTES["images"].get(tag, frozenset())
     for tag in _ATTRIBUTES["html"].keys() | _ATTRIBUTES["images"].keys()
 }
-# Width in the layout of a responsive image, beside which the width of its only candidate stands.
+# Layout width of a responsive image, written next to the width of its only candidate.
 SIZE_PX = 10_000
 _TARGETS = {"target": NAMES["values"]["link_target"]}
 _PRELOAD = {"preload": NAMES["values"]["preload"]}

@@ -150,7 +150,7 @@ def filter_style(text: str, rewriter: ReplayUrlRewriter, budget: ParserBudget | 
     """Return the filtered text of a style element; it cannot end the element."""
     budget = budget or ParserBudget()
     written: list[str] = []
-    pending: list[str] = []  # for the parser, which has less to do at once than again and again
+    pending: list[str] = []  # for the parser, for which one large chunk is cheaper than many small ones
 
     def parse() -> None:
         if pending:
@@ -328,12 +328,12 @@ def _write_declaration(node: Any, rewriter: ReplayUrlRewriter) -> str:
 def _as_written(name: str, written: str, text: str, *, is_important: bool) -> str:
     plain = _VENDOR.sub("", name) if name.startswith("-") else name
     if plain == "position":
-        # P-09: fixed, it would stand over whatever its reader scrolls to.
+        # P-09: if fixed, it would cover whatever its reader scrolls to.
         text = "absolute" if text.lower() == "fixed" else text
         if text.lower() not in _POSITIONS:
             return ""
     if plain == "content-visibility" and text.lower() == "auto":
-        text = "visible"  # else browsers leave out what was out of sight when they were asked for a picture
+        text = "visible"  # otherwise browsers omit content that was out of view at the screenshot
     if plain == "cursor" and "url(" in text:
         return ""  # a pointer that points elsewhere
     return f"{written}:{text}{' !important' if is_important else ''};"

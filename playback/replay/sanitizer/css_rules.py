@@ -1,12 +1,12 @@
 """CSS tokens, and the special rules for selectors, mask images and font faces.
 
-A copy disables all controls, so rules for disabled ones are rewritten to select an attribute of ours
-that those disabled at capture carry; likewise for dialogs and popovers that scripts had put above
+A copy disables all controls, so rules for disabled ones are rewritten to select an added attribute of controls that
+were disabled at capture; likewise for dialogs and popovers that scripts had put above
 the page (HTML, 6.12). Attributes whose values a copy rewrites are selected by the values that the page
-wrote, which stand beside them; elements that a copy replaces, by what replaces them, as specific as before.
+wrote, which are stored next to them; elements that a copy replaces, by what replaces them, as specific as before.
 
-Mask images come from our mask route, which sends only their shape. A variable with an address of
-ours gets a second one for masks, which properties of masks use first.
+Mask images come from our mask route, which sends only their shape. A variable with a rewritten address gets a second
+one for masks, which properties of masks use first.
 
 A font source is our font route, or a checked font within the sheet. ``local()`` is removed, because
 the installed typefaces identify the reader. ``unicode-range`` is kept, although requests then depend
@@ -53,7 +53,7 @@ def url_of(token: Any) -> str | None:
 
 
 def url_token(url: str) -> URLToken:
-    """Return the URL as a token; TokenNotAllowedError if it needs escaping, as no address of ours does."""
+    """Return the URL as a token; TokenNotAllowedError if it needs escaping, which rewritten addresses do not."""
     if UNQUOTABLE.search(url):
         raise TokenNotAllowedError
     return URLToken(0, 0, url, f'url("{url}")')
@@ -77,13 +77,13 @@ def escape_end(text: str) -> str:
 WAS_DISABLED = "data-weboid-disabled"
 CONTROLS = frozenset({"button", "fieldset", "input", "select", "textarea"})
 _MARKED = f"[{WAS_DISABLED}]"
-# As specific as what it stands for: a pseudo-class.
+# As specific as the pseudo-class that it replaces.
 _UNMARKED = f":where({','.join(sorted(CONTROLS))}):not({_MARKED})"
 # Of what could be edited when it was captured, as specific as a pseudo-class.
 _EDITABLE = f":where(input,textarea):not([readonly],{_MARKED})"
 _READING = {":read-only": f":not({_EDITABLE})", ":read-write": f":is({_EDITABLE})"}
 _EDITED = re.compile(r"(?<!\\):read-(?:only|write)(?![\w\\-])", re.IGNORECASE)
-# Marks of our DOM artifact, by what they stand for.
+# Marks in the DOM artifact, by the state that they represent.
 ON_TOP = {
     ":modal": "[data-weboid-modal]",
     ":popover-open": '[data-weboid-popover="open"]',
@@ -111,7 +111,7 @@ def rewrite_states(selector: str) -> str:
 # Attributes that are written again, by which page styles select: with the values that the page wrote.
 WRITTEN = "data-weboid-written-"
 WRITTEN_ATTRIBUTES = frozenset({"data", "href", "poster", "rel", "src", "srcset", "style", "target", "type"})
-# Of these a test for presence holds as it is.
+# For these a test for presence is valid unchanged.
 _PRESENT = frozenset({"href", "style"})
 STAND_IN = "data-weboid-tag"  # on images: the name of the element that they replace
 _IMAGE_STAND_INS = ("canvas", "svg")
@@ -176,7 +176,7 @@ def _attribute_test(block: Any) -> Any:
 _TWIN = "--weboid-mask-"
 # shape-outside is fetched and used as a mask is (CSS Shapes 1, 6.1.1).
 _MASK = re.compile(r"(?:-(?:webkit|moz|ms|o)-)?(?:mask(?:-[a-z-]+)?|shape-outside)")
-# What would look at colours, of which a shape has none.
+# Media features about colours, which a mask does not have.
 _COLOURED = re.compile(r"(?:-(?:webkit|moz|ms|o)-)?mask-(?:mode|source-type)")
 
 
@@ -222,7 +222,7 @@ def masking_tokens(name: str, tokens: list[Any]) -> list[Any]:
 
 _DESCRIPTORS: frozenset[str] = NAMES["css"]["font_descriptors"]
 _TECHNOLOGIES: frozenset[str] = NAMES["css"]["font_technologies"]
-# What a descriptor's value is made of; a function or a block is none of it.
+# Tokens allowed in a descriptor's value; functions and blocks are not.
 _PLAIN_TOKENS = frozenset(
     {"ident", "string", "number", "percentage", "dimension", "unicode-range"} | {"whitespace", "comment"}
 )

@@ -22,7 +22,7 @@ from playback.replay.sanitizer.rasterizer import picture_address
 from playback.url_paths import ReplayUrlRewriter
 
 _TAG = re.compile(r"<(/?)([a-z][a-z0-9]*)([^<>]*)>")
-_SPACE = re.compile(r"[ \t\n\r\f]+")  # what HTML collapses; a no-break space is none of them
+_SPACE = re.compile(r"[ \t\n\r\f]+")  # white space that HTML collapses, which excludes the no-break space
 _LINE = re.compile(r"\r?\n")
 _CELLS = frozenset({"td", "th"})
 _BREAKS = re.compile(r"^(?:<br>| )+|(?:<br>| )+$")
@@ -32,7 +32,7 @@ def write_paragraphs(markup: str) -> str:
     """Return the text as ``<p>`` elements with ``<br>``, one for each block with text."""
     paragraphs: list[str] = []
     line: list[str] = []
-    pre_depth = 0  # how many ``pre`` are open, in which line ends count
+    pre_depth = 0  # number of open ``pre`` elements, in which line ends count
 
     def end() -> None:
         text = _BREAKS.sub("", _SPACE.sub(" ", "".join(line)).replace(" <br>", "<br>"))
@@ -63,7 +63,7 @@ def break_lines(markup: str, tags: Collection[str]) -> str:
     """Return the markup reduced to `tags`, with line breaks at the ends of other blocks."""
     parts: list[str] = []
     at = 0
-    is_fresh = True  # nothing stands on the line
+    is_fresh = True  # the line is empty
     is_due = False  # what comes next belongs on another line
 
     def write(text: str) -> None:
@@ -102,7 +102,7 @@ _PLAYERS = frozenset({"audio", "video"})
 # The one candidate that the scan of the document writes.
 _CANDIDATE = re.compile(r"(\S{1,8000}) (\d{1,6}w)")
 _MOST_READINGS = 6
-# What a box was scrolled to when the page was captured, as our DOM artifact marks it.
+# Scroll position of a box at capture, as marked in the DOM artifact.
 _BEGINNING = "data-weboid-beginning"
 _MODAL, _POPOVER = "data-weboid-modal", "data-weboid-popover"
 _BARE_MARKS = frozenset({WAS_DISABLED, _BEGINNING, _MODAL})
@@ -124,7 +124,7 @@ _ROOT_ATTRIBUTES = (
     *("id", "class", "lang", "dir", "style", "bgcolor", "text", "background"),
     *("link", "vlink", "alink", "topmargin", "leftmargin", "marginwidth", "marginheight"),
 )
-# For what has no look of its own.
+# For content without its own design.
 _PLAIN_STYLE = (
     ":root{color-scheme:light dark}"
     "body{font:1.0625rem/1.6 system-ui,sans-serif;max-width:44rem;margin:2rem auto;padding:0 1rem;"
@@ -133,7 +133,7 @@ _PLAIN_STYLE = (
     "table{border-collapse:collapse;display:block;overflow-x:auto}"
     "td,th{border:1px solid #8888;padding:.2em .5em;text-align:start;vertical-align:top}"
 )
-# Where no image is shown none is asked for, and no font, whatever the sanitiser let through: policies add up.
+# Where images are not shown, neither images nor fonts are requested, whatever the sanitiser passed: policies add up.
 NO_IMAGES = (
     "<meta http-equiv=\"Content-Security-Policy\" content=\"img-src 'none'; font-src 'none'; media-src 'none'\">"
 )
@@ -148,7 +148,7 @@ _BASE_STYLE = (
     "::file-selector-button{color:buttontext}weboid-form{display:block}"
     # Browsers show controls where no script runs (HTML, 4.8.11.13); the page showed none.
     "video:not([controls],:focus)::-webkit-media-controls{opacity:0}"
-    # What browsers say of dialogs and popovers (HTML, 15.3.3 and 15.5.18), but for what is fixed.
+    # Browsers' style of dialogs and popovers (HTML, 15.3.3 and 15.5.18), except for fixed positions.
     f"[{_POPOVER}],dialog[{_MODAL}]{{position:absolute;inset:0;width:fit-content;height:fit-content;"
     "margin:auto;overflow:auto;z-index:2147483647}"
     f"[{_POPOVER}]{{padding:.25em;border:solid;color:canvastext;background:canvas}}"
@@ -348,7 +348,7 @@ _WITHOUT_TEXT = re.compile(r' type="(?:checkbox|radio|range)"')
 
 
 def _inert(match: re.Match[str]) -> str:
-    """Return a control that holds no text, without what greys it; it cannot be used either way."""
+    """Return a control without text and without its greying attribute; it cannot be used either way."""
     text = match[0]
     if WAS_DISABLED in text or not _WITHOUT_TEXT.search(text):
         return text
@@ -356,7 +356,7 @@ def _inert(match: re.Match[str]) -> str:
 
 
 def image_document(address: str, title: str) -> str:
-    """Return a document that shows one image of ours."""
+    """Return a document that shows one generated image."""
     style = "html{background:#222}body{margin:0}img{display:block;max-width:100%;margin:auto}"
     body = f'<img src="{escape(address)}" alt="{escape(title)}">'
     return document_frame(title, f"<style>{style}</style>", body)

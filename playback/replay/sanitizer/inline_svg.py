@@ -103,7 +103,7 @@ class InlineDrawings:
             _dress(each, own, _PAINT | _OWN)
         for each in root.iter(f"{{{NAMESPACE}}}style") if styled else ():
             each.text = _IMPORTANT.sub("", each.text or "")  # so that stored looks win
-        if look:  # the rest of its style holds for the image
+        if look:  # the rest of its style applies to the image
             root.attrib.pop("style", None)
         _dress(root, look, _PAINT)
         width = _PIXELS.fullmatch(look.get("width", ""))
@@ -197,7 +197,7 @@ def _dress(element: Element, look: dict[str, str], names: frozenset[str]) -> Non
     Those of a look are computed values, so they win over style sheets within the drawing.
     """
     values = {name: value for name, value in look.items() if _VALUE.fullmatch(value)}
-    if "font-family" in values:  # what names no typeface of this machine is drawn in this one
+    if "font-family" in values:  # text in an unavailable typeface is drawn in this one
         values["font-family"] += f",{'serif' if _SERIF.search(values['font-family']) else 'sans-serif'}"
     style = {
         match[1]: match[2]

@@ -10,7 +10,7 @@ import zlib
 from enum import StrEnum
 
 _PNG = b"\x89PNG\r\n\x1a\n"
-_MOST_PIXELS = 100_000_000  # 400 MB decoded; the largest screenshot of ours has 20 million
+_MOST_PIXELS = 100_000_000  # 400 MB decoded; the largest of our screenshots has 20 million
 _MOST_FRAME_PIXELS = 2_000_000_000  # a minute of film at 1280x720 and 30 frames a second has 1.7
 _MOST_FRAMES = 20_000
 _AVIF_BRANDS = {b"avif", b"avis"}
@@ -44,7 +44,7 @@ def _png(data: bytes) -> _Extent:
     if data[12:16] != b"IHDR":
         return 0, 0, 0
     frames, at = 1, 33
-    while at + 12 <= len(data):  # acTL stands before the first IDAT
+    while at + 12 <= len(data):  # acTL precedes the first IDAT
         length, kind = struct.unpack_from(">I4s", data, at)
         if kind == b"IDAT":
             break

@@ -126,7 +126,7 @@ _DOCUMENT_URL = "data-weboid-url"
 _RECORDED_URL = re.compile(rf'\s*(?:<!DOCTYPE[^>]*>\s*)?<[A-Za-z][^<>"]*(?:"[^"]*"[^<>"]*)*? {_DOCUMENT_URL}="([^"]*)"')
 _PICTURE_PATH = re.compile(r"[^?#]+\.(?:png|jpe?g|gif|webp|avif)(?:[?#].*)?", re.IGNORECASE)
 
-# In place of what sends or loads; style sheets select them by name where they hold (`css_rules`).
+# Replace elements that send or load; style sheets select them by name where they apply (`css_rules`).
 _PLAIN_STAND_INS = {"object": "span", "form": "div", "frameset": "div"}
 _STAND_INS = {"object": "weboid-object", "form": "weboid-form", "frameset": "div"}
 # Of the root of a document in the DOM artifact: attributes whose values it keeps as they were written.
@@ -208,7 +208,7 @@ class _DocumentScanner:
         self._frame_gap_px = 6
         self._templates: list[bool] = []  # for each that is open: is it a shadow tree?
         self._stand_ins = _STAND_INS if frame_depth is None else _PLAIN_STAND_INS
-        self._has_written = False  # values stand in the document as its page wrote them
+        self._has_written = False  # values in the document are as the page wrote them
 
     def run(self) -> DocumentScan:
         at = 0
@@ -314,7 +314,7 @@ class _DocumentScanner:
                     self._add_sheet(PageStylesheet(media, href=href))
 
     def _add_sheet(self, sheet: PageStylesheet) -> None:
-        # Inside a template a sheet holds for its tree alone, which no longer is one.
+        # A sheet inside a template applies to its tree only, which no longer exists.
         if not self._templates and len(self._scan.sheets) < _MOST_SHEETS:
             self._scan.sheets.append(sheet)
 
@@ -358,7 +358,7 @@ class _DocumentScanner:
         return self._embedded(name, attributes)
 
     def _player(self, attributes: Attributes, start: int, end: int) -> int:
-        """Write a player of the source that the browser chose, without what it held for other browsers."""
+        """Write a player of the source that the browser chose, without the sources for other browsers."""
         name = self._text[start + 1 : start + 6].lower()
         close = _PLAYER_ENDS[name].search(self._text, end, end + _LONGEST_PLAYER)
         inside = self._text[end : close.start()] if close else ""
@@ -468,8 +468,8 @@ _FORMULA_CLASS = re.compile(r"[\w -]{1,200}", re.ASCII)
 def write_formula(attributes: Attributes, text: str, write_style: Callable[[str], str] = lambda _: "") -> str:
     """Return the content of a ``math`` element as MathML of listed elements, attributes and text.
 
-    It is balanced and holds no element that leaves MathML, so browsers read what is written here
-    (HTML, 13.2.6.5). `write_style` filters the declarations of a style attribute.
+    It is balanced and contains no element that leaves MathML, so browsers parse it as written (HTML,
+    13.2.6.5). `write_style` filters the declarations of a style attribute.
     """
 
     def start(name: str, values: Attributes) -> str:

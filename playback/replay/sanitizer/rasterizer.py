@@ -85,7 +85,7 @@ def draw(
     width, height = size or natural_size(root)
     if "viewBox" not in root.attrib:  # then its box cuts it, and does not scale it (SVG 2, 8.2)
         root.set("viewBox", f"0 0 {width:g} {height:g}")
-    # The scale at which it is drawn: less when the picture would be too large.
+    # Drawing scale, reduced when the picture would be too large.
     area = max(width, 1) * max(height, 1)
     if area > _MOST_PIXELS or max(width, height) > 16_384:
         raise PermanentError("A drawing that is too large.")
@@ -114,7 +114,7 @@ def _typefaces() -> dict[str, Any]:
             if resvg_py.svg_to_bytes(svg_string=text, **option) != blank:
                 families[f"{generic}_family"] = family
                 break
-    # What names a family that is not there is written in this one.
+    # Text in an unavailable font family is drawn in this one.
     if "sans_serif_family" in families:
         families["font_family"] = families["sans_serif_family"]
         families.setdefault("serif_family", families["sans_serif_family"])
@@ -155,7 +155,7 @@ def parse_svg(text: str) -> ElementTree.Element:
 
 
 def _cut_down(element: ElementTree.Element, depth: int) -> None:
-    """Remove elements that are no shapes, and references out of the document."""
+    """Remove elements that are not shapes, and references out of the document."""
     if depth > _DEEPEST:
         raise PermanentError("A drawing that is nested too deeply.")
     for key in list(element.attrib):
@@ -170,7 +170,7 @@ def _cut_down(element: ElementTree.Element, depth: int) -> None:
         if str(child.tag).startswith(f"{{{NAMESPACE}}}") and _local(child) not in _GONE:
             _cut_down(child, depth + 1)
             children.append(child)
-        elif child.tail and child.tail.strip():  # text goes on behind what is taken out
+        elif child.tail and child.tail.strip():  # text continues after the removed element
             if children:
                 children[-1].tail = (children[-1].tail or "") + child.tail
             else:
@@ -251,7 +251,7 @@ _LONGEST_DATA_URL = 200_000  # characters; icons have a few hundred
 def picture_address(value: str, rewriter: ReplayUrlRewriter) -> str | None:
     """Return the address of the picture in the copy; None when it is not shown."""
     value = value.strip()
-    if value.startswith("#"):  # a part of this very document is no picture
+    if value.startswith("#"):  # a part of the same document is not a picture
         return None
     if value[:18].lower() != "data:image/svg+xml":
         return rewriter.image(value)

@@ -324,9 +324,9 @@ _standing = _per_language(standing_of)
 _SHOWN_GROUPS = (Group.UNREACHABLE, Group.DOUBTFUL)
 
 
-# Translators: a word or two, which stands beside a link in small letters.
+# Translators: one or two words, shown in small print next to a link.
 _DEAD = noop("dead, cached")
-# Translators: a word or two, which stands beside a link in small letters.
+# Translators: one or two words, shown in small print next to a link.
 _LABELS = {
     CopyState.COPY: noop("cached"),
     CopyState.QUEUED: noop("queued"),

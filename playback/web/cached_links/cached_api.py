@@ -351,7 +351,7 @@ class CachedLinks:
     def _answer_links(self, request: Request, body: bytes) -> Response:
         front = self._means.origin or f"{request.url.scheme}://{request.url.netloc}"
         question = parse_cached(body, own=(front, self._means.replay_origin))
-        # One was counted when the question came in.
+        # One was counted when the request arrived.
         self._door.charge(request, (len(question.urls) - 1) / _URLS_A_TOKEN)
         set_language(question.language)
         found = self._finder.find(question, is_internal=self._door.is_internal(request))

@@ -20,11 +20,11 @@ from playback.web.registry.registry_values import parse_wiki
 MOST_URLS = 1_000
 _LONGEST_URL = 8_192  # what the proxy archives at most
 _MOST_PAGE_ID = 2**63
-# A relative address, and one of another scheme, is nothing that is archived.
+# Relative addresses and those of other schemes are never archived.
 _WEB = re.compile(r"(?:https?:)?[/\\]{2}[^/\\]", re.IGNORECASE)
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,34}", re.ASCII)
 _SPACE = " \t\n\r\f"
-_FRAGMENT_SAFE = "!$&'()*+,/:;=?@-._~%"  # RFC 3986, 3.5, and what is escaped already
+_FRAGMENT_SAFE = "!$&'()*+,/:;=?@-._~%"  # RFC 3986, 3.5, and existing escapes
 _LONGEST_FRAGMENT = 256
 _ARCHIVES = frozenset(
     host
@@ -119,7 +119,7 @@ def is_copy(url: str, own: tuple[str, ...] = ()) -> bool:
     if own and url.startswith(_below(own)):
         return True
     host = url.partition("://")[2].partition("/")[0].partition(":")[0].removeprefix("www.")
-    # Whatever else reads like a copy has the original in its address.
+    # All other addresses of copies contain the original.
     if host not in _ARCHIVES and "http" not in url[7:] and "www." not in url[12:]:
         return False
     return recognise(url) is not None
@@ -131,7 +131,7 @@ def _below(own: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(name)  # NaN and the infinities are no JSON
+    raise ValueError(name)  # NaN and infinities are not JSON
 
 
 def _text(document: dict[str, Any], name: str) -> str:

@@ -64,7 +64,7 @@ _NO_ANSWER_BEHIND = noop("A server behind the site does not respond; this may be
 _NOT_SO = noop("The server does not support this kind of request, so the state of the page is unknown.")
 _NAME_FAULT = noop("The host name could not be resolved; this may be temporary.")
 _TYPO = noop("The address is not valid and cannot be opened. Check it for typing errors.")
-# The typical reason for what was seen, by the status byte (W06, W55).
+# The typical reason of a result, by the status byte (W06, W55).
 _CAUSES = {
     StatusCode.ON_REQUEST: noop("The server responds, but refuses this kind of request."),
     StatusCode.MOVED: noop("It redirects permanently."),

@@ -40,7 +40,7 @@ OTHER_SITE = noop("This request came from a page of another site and was ignored
 STALE_FORM = noop("The form has expired or was sent from another site. Press the button again.")
 _CHARSETS = ("", "charset=utf-8", 'charset="utf-8"')
 _FORM = "application/x-www-form-urlencoded"
-_OWN = frozenset({"same-origin", "none"})  # none: the reader's own doing, such as loading it again
+_OWN = frozenset({"same-origin", "none"})  # none: initiated by the reader, such as a reload
 
 
 class FormTokens:
@@ -129,7 +129,7 @@ async def read_form_post(request: Request) -> Mapping[str, str]:
         pairs = parse_qsl(
             body.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FORM_FIELDS, errors="strict"
         )
-    except ValueError:  # a byte that is no form's, too many fields, or no UTF-8
+    except ValueError:  # a byte not allowed in forms, too many fields, or invalid UTF-8
         raise HTTPException(400) from None
     return dict(reversed(pairs))
 
@@ -194,7 +194,7 @@ def read_form(parameters: QueryParams) -> RegistryForm:
 
 
 def parse_url(text: str) -> str:
-    """Return the identity key of the entered URL; InputError states why it is none."""
+    """Return the identity key of the entered URL; InputError states why it is not valid."""
     try:
         return identity_key(fetch_key(text))
     except BadUrlError as error:

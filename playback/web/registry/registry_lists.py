@@ -41,7 +41,7 @@ from playback.web.registry.registry_values import (
 
 LIST_SIZE = 50
 MOST_PAGES_SCANNED = 2_000  # pages at a time …
-MOST_BELOW = 2_000  # URLs of a domain and path that a list is made of
+MOST_BELOW = 2_000  # URLs of a domain and path from which a list is made
 ROUNDS = 5  # … so often for one part
 
 

@@ -48,7 +48,7 @@ class LinkHint(StrEnum):
     FTP = "ftp"  # not checked (W44)
     BIDI = "bidi"  # its path may be displayed as different text (W50)
     HIDDEN = "hidden"  # its path has invisible characters
-    MIXED = "mixed-scripts"  # its host may be taken for another
+    MIXED = "mixed-scripts"  # its host may be mistaken for another
 
 
 @dataclass(frozen=True, slots=True)

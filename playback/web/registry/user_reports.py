@@ -128,7 +128,7 @@ class ReportService:
     def do(self, act: ReportAction, url: str, addresses: str, *, reach: ReportReach, address: str) -> None:
         """Perform an action for a reader; `address`: the replacement, or the prefix of that reach.
 
-        The class of an InputError tells what is wrong; TransientError: too often, or the registry is away.
+        The class of an InputError identifies the fault; TransientError: too often, or the registry is away.
         """
         reporter = self.reporters().of_range(addresses)
         now, limits = self._clock.now(), self._voice.limits
@@ -184,7 +184,7 @@ def report_pattern(url: str, reach: ReportReach) -> str:
 
 _LOG = logging.getLogger(__name__)
 _LONGEST = 4_000  # characters of an address in a field
-# Browsers then send Origin and Referer with our own forms, and none to other sites.
+# Browsers then send Origin and Referer with our own forms, but not to other sites.
 _HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "same-origin"}
 
 REFUSED_ADDRESSES = {

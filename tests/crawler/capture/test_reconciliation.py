@@ -24,7 +24,7 @@ RESET = RequestLogEntry(URL, "GET", 0, reason="disconnected: reset")
 def reason(
     request: RequestLog, *entries: RequestLogEntry, going: frozenset[str] = frozenset(), cached: Sequence[str] = ()
 ) -> str:
-    """Return why the request is a gap; empty when it is none."""
+    """Return why the request is a gap; empty when it is not valid."""
     so_far = RequestLogSnapshot(list(entries), going)
     return "".join(gap.reason for gap in find_gaps([request], so_far, cached=cached))
 

@@ -1,4 +1,4 @@
-"""Live pictures of pages in work: made while someone looks, and only then."""
+"""Live pictures of pages in progress: made while someone looks, and only then."""
 
 import asyncio
 import io
@@ -42,7 +42,7 @@ class OneBrowser:
     browser: Browser
 
     def pages(self) -> dict[str, BrowserPage]:
-        """Its pages in work."""
+        """Its pages in progress."""
         return self.browser.pages
 
 

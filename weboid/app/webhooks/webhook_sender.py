@@ -90,7 +90,7 @@ class WebhookSender:
         return len(claimed)
 
     async def send_all(self) -> int:
-        """Send what is due until nothing is; return the number of attempts. Errors of the store are logged."""
+        """Send all due deliveries; return the number of attempts. Errors of the store are logged."""
         count = 0
         try:
             while sent := await self.send_due():
@@ -248,7 +248,7 @@ class WebhookEmitter:
                         log.warning("webhook.delayed reason=%s", error)
                     if sending.done():
                         sending = asyncio.create_task(sender.send_all())
-                with suppress(TimeoutError):  # what is left is due in the next process
+                with suppress(TimeoutError):  # the rest is sent by the next process
                     async with asyncio.timeout(ENDING_S):
                         await sending
                         await sender.send_all()

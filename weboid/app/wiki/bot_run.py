@@ -50,7 +50,7 @@ class BotRun:
         return self.adjusted(settings_of_wiki(self.wiki).bot)
 
     def adjusted(self, settings: BotSettings) -> BotSettings:
-        """Return the settings with this run's origin of our own copies; what was approved needs no bot that is on."""
+        """Return the settings with this run's origin of our own copies; approved edits do not need the bot to be on."""
         front = settings.front if self.front is None else self.front
         return replace(settings, front=front, enabled=settings.enabled or bool(self.wish.approved))
 
@@ -99,7 +99,7 @@ class BotRun:
             return await (bot.look_back() if is_look_back else bot.run()), job
 
     async def skip(self, page_id: int) -> None:
-        """Leave a page alone until its text or what is known of its links changes. Raises InputError."""
+        """Skip a page until its text or the state of its links changes. Raises InputError."""
         settings, now = self.bot, self.clock.now()
         async with bot_api(self.wiki, self.settings, needs_account=False) as api:
             head = (await read_heads(api, [page_id])).get(page_id)
@@ -125,7 +125,7 @@ def switch_parts(
 ) -> BotSettings:
     """Switch the bot on or off for pages and domains of a wiki; return its settings.
 
-    Raises InputError for a page that the registry does not know, or text that is no domain.
+    Raises InputError for a page that the registry does not know, or text that is not a domain.
     """
     hosts = [host_of(fetch_key(each if "://" in each else f"http://{each}")).partition(":")[0] for each in domains]
     with store.writing() as rows:

@@ -161,7 +161,7 @@ def _set_level(levels: LevelStore, request: LevelRequest, clock: Clock) -> str:
 
     level: Level | StoredLevel | None
     level = _level(request.level, StoredLevel) if request.is_stored else _level(request.level, Level)
-    if level is not None or rules().at(target) is not None:  # else there is nothing to take back
+    if level is not None or rules().at(target) is not None:  # otherwise there is nothing to withdraw
         now, is_stored = clock.now(), request.is_stored
         try:
             levels.decide([target], level, actor=actor, now=now, reason=request.reason, is_stored=is_stored)

@@ -140,7 +140,7 @@ def crawl_command(
 def settings_of(profile: str, collection: Path, *, continuous: bool, options: dict[str, Any]) -> Settings:
     """Return the profile as changed by the options; patterns are added. Unless set, robots.txt is obeyed.
 
-    A continuous crawl visits again what is due.
+    A continuous crawl visits due pages again.
     """
     scope = {key: value for key, value in options.items() if value is not None}
     robots = scope.pop("robots", None)

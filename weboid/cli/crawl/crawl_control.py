@@ -80,7 +80,7 @@ def _pause_host(
         report = _known(frontier, host, now)
     lines = [f"{host} is paused {_until(report.blocked_until, now)}."]
     if report.active:
-        lines.append(f"In work now: {report.active}; that is finished.")
+        lines.append(f"In progress now: {report.active}; they will finish.")
     output.show(json_value(asdict(report)), lines)
 
 
@@ -135,7 +135,7 @@ def stop_command(
     with where.frontier() as frontier:
         if where.is_shared or where.is_worked_on(frontier, now=_CLOCK.now()):
             frontier.give_order(STOP_ORDER, "", "now" if at_once else "")
-            text = "Stopping at once." if at_once else "Stopping after the pages in work."
+            text = "Stopping at once." if at_once else "Stopping after the pages in progress."
         else:
             text = "No run is active: there is nothing to stop."
         _report_order(frontier, where, text, output=output, wait=wait)
@@ -151,18 +151,18 @@ def _report_order(
     if not quiet:
         click.echo(text)
         if claimed and not wait:
-            click.echo(f"{claimed} {'page is' if claimed == 1 else 'pages are'} still in work.")
+            click.echo(f"{claimed} {'page is' if claimed == 1 else 'pages are'} still in progress.")
 
     def report_waiting(count: int) -> None:
         if not quiet:
             pages = "page" if count == 1 else "pages"
-            click.echo(f"Waiting for {count} {pages} in work.", err=True)
+            click.echo(f"Waiting for {count} {pages} in progress.", err=True)
 
     if wait:
         asyncio.run(until_idle(frontier, report_waiting))
         facts = _facts(frontier, where)
         if not quiet:
-            click.echo("No page is in work.")
+            click.echo("No page is in progress.")
     output.json(facts)
 
 
@@ -258,7 +258,7 @@ def host_details(report: HostReport, now: datetime) -> list[str]:
     facts: list[tuple[str, Any]] = [
         ("Host", report.host),
         ("State", host_state(report, now)),
-        ("To do", f"{report.waiting} waiting, {report.active} in work"),
+        ("To do", f"{report.waiting} waiting, {report.active} in progress"),
         ("Done", f"{report.done} pages, {report.bytes:,} bytes"),
         ("Visits", f"{format_duration(mean)} lately, {format_duration(busy)} in all"),
         ("Failures", f"{report.failures} in a row"),
@@ -274,7 +274,7 @@ def host_state(report: HostReport, now: datetime) -> str:
     if report.blocked_until is not None and report.blocked_until > now:
         return f"blocked {_until(report.blocked_until, now)}{why}"
     if report.active:
-        return "in work"
+        return "in progress"
     if report.ready_at > now:
         return f"rests for {format_duration((report.ready_at - now).total_seconds())}"
     return "may be asked" if report.waiting else "-"

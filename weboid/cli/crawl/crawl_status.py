@@ -116,7 +116,7 @@ def _work_lines(view: FrontierOverview, holdings: CollectionHoldings | None) -> 
     stats = view.stats
     yield _line("State", _state(view, holdings))
     later = f" ({stats.later:,} scheduled for later)" if stats.later else ""
-    yield _line("To do", f"{stats.queued:,} queued{later}, {stats.claimed:,} in work")
+    yield _line("To do", f"{stats.queued:,} queued{later}, {stats.claimed:,} in progress")
     due = f"; {stats.due:,} of them are due for another visit" if stats.due else ""
     ended = f"{stats.done:,} done, {stats.skipped:,} skipped, {stats.dead:,} given up"
     yield _line("Ended", f"{ended}{due}")
@@ -135,7 +135,7 @@ def _state(view: FrontierOverview, holdings: CollectionHoldings | None) -> str:
         return f"paused: {view.stats.paused}; `weboid crawl resume` resumes it"
     at_work = bool(view.workers or view.stats.claimed) or (holdings is not None and holdings.in_use)
     if view.stopping is not None and at_work:
-        return "stopping at once" if view.stopping == "now" else "stopping after the pages in work"
+        return "stopping at once" if view.stopping == "now" else "stopping after the pages in progress"
     if not at_work:
         return "idle"
     blocked = len(view.blocked)
@@ -171,7 +171,7 @@ def _sections(view: FrontierOverview, columns: int | None) -> Iterator[str]:
         for each in view.leases[:SHOWN]
     ]
     leased = table(("worker", "for>", "lease>", "url"), leases, columns=columns, indent="  ")
-    yield from _section("In work", leased if leases else [], len(view.leases))
+    yield from _section("In progress", leased if leases else [], len(view.leases))
     slow = [host for host in view.slowest if host.done or host.busy]
     yield from _section("Slowest hosts", _hosts(slow, view, columns), len(slow))
     waiting = [host for host in view.longest if host.waiting]

@@ -243,7 +243,7 @@ def _worker(*, patience_s: float | None = None) -> check_worker.CheckWorkerOptio
 
 
 async def _check(store: RegistryStore, named: Sequence[DueUrl], order: _CheckOptions, show: CheckReporter) -> int:
-    """Check what is due, or the URLs `named`; if a checker holds their hosts, queue them there to be next."""
+    """Check due URLs, or the URLs `named`; if a checker holds their hosts, queue them there to be next."""
     parts = [order.part]
     if named:
         parts = [share_of_bucket(bucket) for bucket in sorted({bucket_of(each.host) for each in named})]

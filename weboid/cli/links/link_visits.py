@@ -142,9 +142,9 @@ def mirror_command(
 ) -> int:
     """Submit visited pages to other archives, or find copies of those that failed.
 
-    [links] mirror selects the visits: `failed` (those without a result), `always`, or `never`. After a good one Save
-    Page Now is asked to archive the page, too; after one that failed it is asked as well, and the archives of [links]
-    archives are queried for copies. See docs/how-to/archives.md.
+    [links] mirror selects the visits: `failed` (those without a result), `always`, or `never`. After a good visit the
+    page is also submitted to Save Page Now; after a failed one, too, and the archives of [links] archives are queried
+    for copies. See docs/how-to/archives.md.
     """
     settings = registry_settings(profile, stores.database_url, stores.root)
     if MirrorMode(settings.links.mirror) is MirrorMode.NEVER:
@@ -182,7 +182,7 @@ def mirror_command(
 
 
 def _round(task: CaptureMirror, start: datetime, limit: int, output: CommandOutput) -> tuple[datetime, bool]:
-    """Mirror waiting visits; return the next start time, and whether some are to be retried."""
+    """Mirror waiting visits; return the next start time, and whether some will be retried."""
     begun = CLOCK.now()
     todo = list(islice(task.waiting(start), limit))
     done = asyncio.run(task.mirror(todo))

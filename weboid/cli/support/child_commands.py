@@ -30,7 +30,7 @@ from weboid.cli.support.run_options import WEBOID
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
-STEADY_S = 60.0  # who lived for so long is started again at once
+STEADY_S = 60.0  # a child that ran this long is restarted at once
 LINE_LIMIT_BYTES = 1_000_000
 
 
@@ -139,7 +139,7 @@ class ProcessSupervisor:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
                 limit=LINE_LIMIT_BYTES,
-                start_new_session=True,  # a terminal's Ctrl-C is ours to pass on
+                start_new_session=True,  # the parent passes a terminal's Ctrl-C on
                 env=self._environment,
             )
         except OSError as error:
@@ -242,7 +242,7 @@ def watch_children(home: ChildCommandOptions, links: LinksSettings) -> list[Mana
     children = [
         _part(home, "check", "links check --watch"),
         _part(home, "confirm", "links confirm --every=5m --hand-over"),
-        # Does nothing where no wiki has its bot switched on.
+        # Does nothing when no wiki has its bot enabled.
         _part(home, "bot", "wiki bot run --all", every_s=_HOUR, first_s=_MINUTE),
         _part(home, "replace", "links replace --test", every_s=_DAY, first_s=5 * _MINUTE),
         _part(home, "purge", "links purge", every_s=_DAY, first_s=30 * _MINUTE),
@@ -261,7 +261,7 @@ def watch_children(home: ChildCommandOptions, links: LinksSettings) -> list[Mana
     if links.mirror != "never":
         children.append(_part(home, "mirror", "links mirror --every=10m"))
     if not home.database_url:
-        # Brings bad-address lists up to date whose files have changed; nothing where there are none.
+        # Updates bad-address lists whose files have changed, if there are any.
         children.append(_part(home, "lists", "scan lists refresh", every_s=_HOUR, first_s=_MINUTE))
     if read_config(home.collection).webhooks():
         children.append(_part(home, "webhooks", "webhooks send --every=1m"))

@@ -5,7 +5,7 @@
 def pause_command(*, reason: str = option("What `status` shows.", default="paused")) -> None: ...
 ```
 
-A parameter's name is the option's name, and its annotation tells flags, numbers and repeated options.
+A parameter's name is the option's name, and its annotation distinguishes flags, numbers and repeated options.
 """
 
 import gc
@@ -41,7 +41,7 @@ from core.layout import CONFIG_FILE
 class ExitCode(IntEnum):
     """Exit codes of commands."""
 
-    OK = 0  # all that was asked for is done
+    OK = 0  # everything requested is done
     # fmt: off
     SOME_FAILED = 1  # done, but pages failed, lines were no URLs, `verify` found faults, or pictures differ
     # fmt: on
@@ -50,7 +50,7 @@ class ExitCode(IntEnum):
     DISK_FULL = 4  # free some space, then run the same command again
     COLLECTION = 5  # the collection is in use, or of another version
     STOPPED = 6  # stopped on request; the same command continues where it stopped
-    INTERNAL = 70  # our own mistake
+    INTERNAL = 70  # internal error
 
 
 def exit_code_for(error: WeboidError) -> ExitCode:
@@ -72,7 +72,7 @@ QUIET = "weboid.quiet"
 COMMANDS: dict[str, dict[str, str]] = tomllib.loads(  # of lazy groups
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )
-# Former names of commands and options, which still work, and those of other programs.
+# Former names of commands and options, which still work, and names used by other programs.
 _FORMER = tomllib.loads(Path(__file__).with_name("former_names.toml").read_text(encoding="utf-8"))
 FORMER_NAMES: dict[str, str] = _FORMER["commands"]
 FORMER_OPTIONS: dict[str, str] = _FORMER["options"]

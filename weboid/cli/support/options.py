@@ -25,7 +25,7 @@ class ParsedType(click.ParamType[Any]):
     """Parameter type that a function parses from text; it fails with an InputError."""
 
     def __init__(self, name: str, parse: Callable[[str], object]) -> None:
-        """`name` stands for the value in the help."""
+        """`name` represents the value in the help."""
         self.name = name
         self._parse = parse
 
@@ -235,7 +235,7 @@ def with_database(settings: Settings, url: str) -> Settings:
 
 
 def _checked_stores(settings: Settings) -> Settings:
-    """Return the settings; ConfigError: the clock is moved, and they name a store that is no copy."""
+    """Return the settings; ConfigError: the clock is shifted, and they name a store that is not a copy."""
     if clock_offset():
         from crawler.collection import check_trial_stores
 

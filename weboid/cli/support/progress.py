@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def terminal_progress(*columns: ProgressColumn, quiet: bool) -> Progress:
-    """Return a progress on standard error; without output where that is no terminal."""
+    """Return a progress on standard error; without output where that is not a terminal."""
     console = Console(stderr=True)
     disable = quiet or not console.is_terminal
     return Progress(*columns, console=console, transient=True, disable=disable)
@@ -106,7 +106,7 @@ class BarRunReporter(RunReporter):
             counts = [f"{count} {verdict}" for verdict, count in checked if verdict]
             dead = [f"{event.dead} dead"] * bool(event.dead)
             rate = f"{event.per_minute:.0f}/min" if event.paused is None else "paused"
-            text = " · ".join([f"{event.claimed} in work", f"{event.queued} queued", *dead, rate, *counts])
+            text = " · ".join([f"{event.claimed} in progress", f"{event.queued} queued", *dead, rate, *counts])
             self._progress.update(self._task, standing=text)
         self._progress.update(self._task, total=self._todo, completed=self._done)
 

@@ -190,7 +190,7 @@ class RunReporter:
             self._todo = self._done + event.queued + event.claimed
         elif isinstance(event, PageDone | PageSkipped):
             self._done += 1
-            # The frontier's counts are a moment old: what came back meanwhile is not in them yet.
+            # The frontier's counts are slightly old: items returned since are not included yet.
             self._todo = max(self._todo, self._done)
             self._page(event)
         elif not (isinstance(event, PageChecked) and event.verdict == "good"):

@@ -28,7 +28,7 @@ from wiki.bot.remedies import LOST_STATES
 from wiki.settings import TALK_MODES, BotSettings, WikiSettings, replace_settings
 
 CLOCK = SystemClock()
-_COUNTED: Final = 1_000  # lost links that are looked through for copies of ours
+_COUNTED: Final = 1_000  # lost links that are searched for copies of our own
 
 
 def choose_wiki(store: RegistryStore, name: str) -> Wiki:

@@ -50,7 +50,7 @@ class WikiProbe:
     has_high_limits: bool
     has_contact: bool  # the User-Agent names a contact address
     unknown: tuple[str, ...]  # titles in criteria that do not exist
-    trouble: str  # why not all of that could be asked for; empty: it could
+    trouble: str  # why some of it could not be queried; empty if it could
 
 
 @cli_command("add")
@@ -195,7 +195,7 @@ async def _probe(url: str, feed: FeedSettings, settings: Settings) -> WikiProbe:
     account = wiki_credentials(feed)
 
     def opened(address: str) -> WikiApi:
-        # Nothing secret is sent to where the search leads, only to who was named.
+        # Secrets are sent only to the named server, not to redirect targets.
         anywhere = is_same_server(_with_scheme(url), address)
         return open_api(address, account if anywhere else WikiCredentials(), settings, attempts=1)
 

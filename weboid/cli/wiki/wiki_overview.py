@@ -55,7 +55,7 @@ _AT_ONCE: Final = 500
 _HEAD: Final = (*("wiki", "pages>", "links>", "queued>", "dead>", "no copy>", "bot", "feeds", "api"),)
 _SHOWN: Final = (CHANGES, SWEEP)  # to people; the others are workings of the feeder
 _CLOCK = SystemClock()
-_SHARED = frozenset({INDEX_URL, "WEBOID_FRONTIER", "WEBOID_DEDUP", "WEBOID_STORAGE"})  # stores that are no copies
+_SHARED = frozenset({INDEX_URL, "WEBOID_FRONTIER", "WEBOID_DEDUP", "WEBOID_STORAGE"})  # stores that are not copies
 
 
 @dataclass(frozen=True)
