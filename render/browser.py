@@ -21,6 +21,7 @@ from core.hosts import ProxyEndpoint
 from render import browser_process
 from render.cdp import CdpConnection, CommandError
 from render.chromium import BrowserExecutable, command_line
+from render.guardian import is_of_kind, own_bytes, session_processes
 
 if TYPE_CHECKING:
     from render.page import BrowserPage
@@ -113,6 +114,7 @@ class Browser:
         self._measured = (float("-inf"), 0)
         self.connection = CdpConnection(process.read_fd, process.write_fd)
         self.pid = process.pid
+        self._main_pid: int | None = None  # not known yet
         self.version = ""  # e.g. ``"156.0.8078.79"``
         self.user_agent = ""  # the browser's default User-Agent
         self.visits = 0  # number of visits so far
@@ -273,6 +275,18 @@ class Browser:
         if now - self._measured[0] >= MEASURE_S:
             self._measured = (now, self._process.rss_bytes())
         return self._measured[1]
+
+    def main_bytes(self) -> int:
+        """Return the private memory of its main process, which holds what pages store; 0 when it has ended."""
+        sizes = {}
+        for pid in session_processes(self.pid) if self._main_pid is None else (self._main_pid,):
+            with contextlib.suppress(OSError, ValueError):
+                if not is_of_kind(pid, ""):
+                    sizes[pid] = own_bytes(pid)
+        self._main_pid = max(
+            sizes, key=sizes.__getitem__, default=None
+        )  # beside programs that start it and small helpers
+        return max(sizes.values(), default=0)
 
     async def close(self) -> None:
         """End every process of the browser and remove its files. Idempotent."""

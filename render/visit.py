@@ -77,6 +77,10 @@ ANSWER_LIMIT_S = 8.0
 STAY_LIMIT_S = 8.0
 # A site that has stored more than this begins with a fresh context again.
 STORAGE_LIMIT_BYTES = 50_000_000
+# Of the browser's main process during a visit: frames that have gone and origins that were left may have stored so much.
+GROWTH_LIMIT_BYTES = 64_000_000
+# Servers refuse lines of 8,000 bytes or more, and so all pages of the site.
+COOKIE_LIMIT_BYTES = 6_000
 # Without TLS a frame cannot query its storage use: any database counts as too much.
 _STORED = """async () => {
   try {
@@ -229,6 +233,7 @@ class _VisitRun:
         self._clock = clock
         self._started_at = clock.now()
         self._browser = browser
+        self._main_bytes = browser.main_bytes() if request.context is not None else 0  # at the start
         self._arrival: NavigationResult | None = None
         self._artifacts = ArtifactSet()
         self._done: tuple[PageBehaviour, ...] = ()
@@ -288,6 +293,11 @@ class _VisitRun:
                 usage = await self.steps.attempt(query, limit_s)
                 framed = await self.steps.attempt(self._stored_by_frames(page), limit_s)
                 if usage is None or framed is None or usage["usage"] + framed > STORAGE_LIMIT_BYTES:
+                    return
+                cookies = await self.steps.attempt(page.send("Network.getCookies"), limit_s)
+                if cookies is None or sum(each["size"] for each in cookies["cookies"]) > COOKIE_LIMIT_BYTES:
+                    return
+                if self._browser.main_bytes() - self._main_bytes > GROWTH_LIMIT_BYTES:
                     return
             self.left_clean = await page.leave()
 

@@ -356,9 +356,15 @@ for (let n = 0; n < 300; n += 1) {
 </script>"""
 
 
-@pytest.mark.parametrize("framed", ["", "http://other.example/frame"])
+LEAVING = """<p>Words<iframe src=http://other.example/gone></iframe><script>
+fetch("/held");
+onmessage = () => { document.querySelector("iframe").remove(); new Image().src = "/filled"; };
+</script>"""
+
+
+@pytest.mark.parametrize("kind", ["page", "frame", "frame that has gone"])
 async def test_a_page_that_fills_storage_ends_the_context(
-    take: Take, origin: Origin, contexts: SharedContextPool, framed: str
+    take: Take, origin: Origin, contexts: SharedContextPool, kind: str
 ) -> None:
     """It is complete itself, or its frame of another site is; the next page of its site begins with nothing stored."""
     filled = threading.Event()
@@ -371,12 +377,58 @@ async def test_a_page_that_fills_storage_ends_the_context(
         filled.set()
         connection.sendall(ok(b"", more="Connection: close\r\n"))
 
-    page_of = f"<p>Words<iframe src={framed}></iframe>" if framed else FILLING
-    origin.answers |= {"/a": ok(page_of.encode()), "/frame": ok(FILLING.encode()), "/held": held, "/filled": note}
-    page = await take("/a", settle_limit_s=15.0)
+    pages = {"page": FILLING, "frame": "<p>Words<iframe src=http://other.example/frame></iframe>"}
+    leaving = FILLING.replace("n < 6", "n < 9").replace('new Image().src = "/filled"', 'parent.postMessage("", "*")')
+    origin.answers |= {"/a": ok(pages.get(kind, LEAVING).encode()), "/frame": ok(FILLING.encode())}
+    origin.answers |= {"/gone": ok(leaving.encode()), "/held": held, "/filled": note}
+    page = await take("/a", settle_limit_s=45.0, timeout_s=60.0)
     assert page.outcome is VisitOutcome.COMPLETE, page.reason
     assert filled.is_set()
     assert len(contexts) == 0
+
+
+CLOSING = "setTimeout(close, 100)"
+ODD = {
+    "clears its site's data": ("localStorage.kept = 1", 'Clear-Site-Data: "*"\r\n'),
+    "asks to stay": ("onbeforeunload = (leaving) => { leaving.preventDefault(); return 'stay'; }", ""),
+    "opens windows": ("for (let n = 0; n < 20; n += 1) open(`/window/${n}`)", ""),
+    "closes itself": (f"open('/closing', '_self'); {CLOSING}", ""),
+    "downloads": ("for (let n = 0; n < 12; n += 1) location = `/file/${n}`", ""),
+    "wants a password": ("new Image().src = '/locked'; fetch('/locked')", ""),
+    "shares a worker": ("new SharedWorker('/worker.js')", ""),
+    "sets long cookies": (
+        "for (let n = 0; n < 90; n += 1) document.cookie = `c${n}=${'x'.repeat(3000)}; domain=origin.example`", "",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ODD)
+async def test_the_next_page_of_the_site_is_as_if_it_came_first(
+    take: Take, origin: Origin, layout: Layout, kind: str
+) -> None:
+    """Whatever the page before did: the same requests with the same heads, the same text, and no record of another page."""
+    script, more = ODD[kind]
+    locked = ok(b"no", status="401 Unauthorized", more='WWW-Authenticate: Basic realm="x"\r\n')
+    file = ok(b"file", mime="application/octet-stream", more="Content-Disposition: attachment\r\n")
+    origin.answers |= {f"/file/{n}": file for n in range(12)}
+    origin.answers |= {
+        "/a": ok(f"<p>Words<script>{script}</script>".encode(), more=more),
+        "/b": styled("b"),
+        "/closing": ok(f"<p>Words<script>{CLOSING}</script>".encode()),
+        "/locked": locked,
+        "/worker.js": ok(b"setInterval(() => fetch('/alive'), 50)", mime="text/javascript"),
+    }
+    alone = await take("/b", KEY._replace(job="alone"))
+    odd = await take("/a")
+    after = await take("/b")
+    first, second = requested(origin, "/b")
+    others = [each for each in records(layout) if each.url not in (f"{SITE}/b", f"{SITE}/style.css")]
+
+    assert (odd.outcome, after.outcome) == (VisitOutcome.COMPLETE, VisitOutcome.COMPLETE)
+    assert after.text_digest == alone.text_digest
+    assert {each.url for each in after.resources} == {each.url for each in alone.resources}
+    assert first == second
+    assert {each.headers["WARC-Page-ID"] for each in others if each.kind == "response"} == {"page /a"}
 
 
 async def test_hundreds_of_sockets_keep_no_other_site_waiting(take: Take, origin: Origin, layout: Layout) -> None:
