@@ -12,7 +12,7 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -114,7 +114,10 @@ class ConsoleDatabase:
     def __init__(self, path: Path, clock: Clock, schema: str) -> None:
         """Open the file, and create it when it is missing."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        # Never close a file that SQLite has open in this process: that ends its locks (https://sqlite.org/howtocorrupt.html,
+        # 2.2), and another process removes the write-ahead log under it.
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._clock = clock
         self._lock = threading.Lock()
         self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
