@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from core.clock import Clock
-from core.errors import InputError
+from core.errors import InputError, TransientError
 from core.urls import mask_passwords
 from playback.web.i18n import noop
 
@@ -131,15 +131,18 @@ class ConsoleDatabase:
 
     @contextmanager
     def _rows(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection in a transaction of its own."""
+        """Yield the connection in a transaction of its own; TransientError: the file is locked, or the disk is full."""
         with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
             try:
+                self._connection.execute("BEGIN IMMEDIATE")
                 yield self._connection
-            except BaseException:
-                self._connection.execute("ROLLBACK")
+                self._connection.execute("COMMIT")
+            except BaseException as error:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                if isinstance(error, sqlite3.OperationalError):
+                    raise TransientError(f"The console's accounts cannot be used now: {error}. Try again.") from error
                 raise
-            self._connection.execute("COMMIT")
 
     @property
     def _now(self) -> int:

@@ -54,7 +54,7 @@ from warc.index.database import open_database
 from warc.text_index.reader import open_text_index
 from weboid.app.collection_config import read_config
 from weboid.console.accounts import COOKIE, AccountStore, ConsoleRole, SignedInUser, SignInDelayError, SignInError
-from weboid.console.api import API_PATH, CHALLENGE, NOT_SIGNED_IN, create_api, perform, problem
+from weboid.console.api import API_PATH, CHALLENGE, NOT_SIGNED_IN, create_api, perform, problem, problem_of
 from weboid.console.background_tasks import BackgroundTasks
 from weboid.console.oidc import (
     BEGIN_PATH,
@@ -145,15 +145,20 @@ class UserMiddleware:
         is_api = path.startswith(f"{API_PATH}/")
         scheme, _, secret = headers.get("authorization", "").partition(" ")
         user: SignedInUser | None = None
-        if is_api and scheme.lower() == "bearer":
-            user = await run_in_threadpool(self._accounts.token, secret.strip())
-        else:
-            # Browsers name the origin of every request that is not GET or HEAD (Fetch, 3.2).
-            if scope["method"] not in _SAFE and headers.get("origin") != self._origin:
-                await problem(403, "The request comes from another site")(scope, receive, send)
-                return
-            if cookie := Request(scope).cookies.get(COOKIE, ""):
-                user = await run_in_threadpool(self._accounts.session, cookie)
+        try:
+            if is_api and scheme.lower() == "bearer":
+                user = await run_in_threadpool(self._accounts.token, secret.strip())
+            else:
+                # Browsers name the origin of every request that is not GET or HEAD (Fetch, 3.2).
+                if scope["method"] not in _SAFE and headers.get("origin") != self._origin:
+                    await problem(403, "The request comes from another site")(scope, receive, send)
+                    return
+                if cookie := Request(scope).cookies.get(COOKIE, ""):
+                    user = await run_in_threadpool(self._accounts.session, cookie)
+        except WeboidError as error:
+            away = problem_of(error) if is_api else PlainTextResponse(str(error), 503)
+            await away(scope, receive, send)
+            return
         scope.setdefault("state", {})["user"] = user
         response: Response | None = None
         now = time.monotonic()

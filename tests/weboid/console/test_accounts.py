@@ -1,11 +1,15 @@
 """The console's file of accounts."""
 
+import sqlite3
 import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from core.clock import SystemClock
+from core.errors import TransientError
 from weboid.console.accounts import AccountStore, ConsoleRole
 
 ANOTHER = (
@@ -22,3 +26,16 @@ def test_another_process_leaves_the_log_of_an_open_file(tmp_path: Path) -> None:
 
         assert path.with_name("console.sqlite-wal").exists()
         assert (store.users(), second.users()) == ([], [])
+
+
+def test_a_locked_file_is_an_error_that_passes(tmp_path: Path) -> None:
+    """Of another program, such as a backup: the store says so, and works again afterwards."""
+    path = tmp_path / "console.sqlite"
+    with closing(AccountStore(path, SystemClock())) as store, closing(sqlite3.connect(path)) as backup:
+        store._connection.execute("PRAGMA busy_timeout = 10")
+        backup.execute("BEGIN IMMEDIATE")
+        with pytest.raises(TransientError, match="database is locked"):
+            store.users()
+        backup.rollback()
+
+        assert store.users() == []
