@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+import json
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,14 +15,47 @@ from crawler.frontier.base import ItemState
 from crawler.frontier.sqlite_frontier import open_frontier
 from playback.web.page_saves import SaveOptions
 from tests.support.console_server import serve_console
-from tests.support.firefox import FIREFOX, open_firefox
+from tests.support.firefox import FIREFOX, FirefoxWindow, open_firefox
 from tests.support.playback_fixtures import UNLIMITED, CollectionBuilder, Served, serving
 from tests.weboid.console.sample_collection import make_collection
+from tests.weboid.console.test_forms_in_browser import act
+from tests.weboid.console.test_page_frame import addresses
 from weboid.app.reader_queue_status import ReaderQueueStatus
 from weboid.console.accounts import COOKIE
+from weboid.console.page_frame import DONE
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(FIREFOX is None, reason="Firefox is not installed")]
 URL = "https://cited.example/page"
+FAULT = """
+    document.documentElement.scrollWidth > innerWidth ? 'wider than the window' : typeof htmx !== 'object' ? 'no script'
+    : 'pwned' in window ? 'markup of a page ran' : !document.querySelector('h1') || document.querySelector('.said.bad') ?
+    document.body.innerText : ''
+"""
+PRESS = """(() => {{
+    window.confirm = () => true;
+    window.old = true;
+    for (const each of document.querySelectorAll('details')) each.open = true;
+    for (const [id, value] of Object.entries({fields})) document.getElementById(id).value = value;
+    document.querySelector({button}).click();
+}})()"""
+ACTS: tuple[tuple[str, str, str, dict[str, str]], ...] = (  # page, operation, its form if there are several, fields
+    ("/crawl", "pause_crawl", "", {}),
+    ("/crawl", "resume_crawl", "", {}),
+    ("/crawl", "stop_crawl", "", {}),
+    ("/crawl", "pause_host", ":has(input[value='journal.example'])", {}),
+    ("/crawl", "resume_host", ":has(input[value='journal.example'])", {}),
+    ("/crawl/queue?state=dead", "retry_items", ":has(input[name=url])", {}),
+    ("/crawl/queue?host=refuses.example", "move_items", "", {}),
+    ("/crawl/queue?host=refuses.example", "drop_items", "", {}),
+    ("{capture}", "set_level", "", {"level": "text", "why": "Large pictures"}),
+    ("{capture}", "add_takedown", "", {"reason": "Names a minor"}),
+    ("/rules", "lift_takedown", "", {}),
+    ("/rules", "add_policy", "", {"pattern": "*.ads.example", "reason": "Advertisements"}),
+    ("/rules", "remove_policy", "", {}),
+    ("/bot", "review_edit", ":has(input[value='accept'])", {}),
+    ("/settings", "write_settings", "", {"text": "[visit]\ntimeout_s = 90\n"}),
+    ("/users", "remove_user", ":has(input[value='Rosa'])", {}),
+)
 CLOCK = SystemClock()
 
 
@@ -77,3 +111,46 @@ async def test_an_operator_captures_a_page_and_sees_it_in_the_queue(tmp_path: Pa
             await window.value("document.querySelector('#live').dataset.first = 'yes'; 1")
             console.frontier.pause("test")
             await window.until("document.querySelector('#live').textContent.includes('Paused')")
+
+
+@contextlib.asynccontextmanager
+async def administrator(folder: Path) -> AsyncIterator[tuple[FirefoxWindow, str, dict[str, str]]]:
+    """A window of an administrator, the address of the console, and the paths of its pages."""
+    layout = await asyncio.to_thread(make_collection, folder / "collection")
+    with serve_console(layout) as console:
+        console.role = "admin"
+        pages = await asyncio.to_thread(addresses, console)
+        async with open_firefox(folder) as window:
+            await window.cookie(COOKIE, console.sessions["admin"], "127.0.0.1")
+            yield window, f"{console.address}/console", pages
+
+
+@pytest.mark.asyncio
+async def test_pages_of_the_console(tmp_path: Path) -> None:
+    """Each fits a phone's and a desktop's window, and runs our script alone."""
+    faults = {}
+    async with administrator(tmp_path) as (window, console, pages):
+        for name, path in pages.items():
+            await window.open(f"{console}{path}")
+            for width in (390, 1280):
+                viewport = {"width": width, "height": 844}
+                await window.send("browsingContext.setViewport", context=window.context, viewport=viewport)
+                if fault := await window.value(FAULT):
+                    faults[name, width] = fault
+
+    assert faults == {}
+
+
+@pytest.mark.asyncio
+async def test_acts_of_the_console(tmp_path: Path) -> None:
+    """Each act's button does what the next page says."""
+    answers = []
+    async with administrator(tmp_path) as (window, console, pages):
+        for path, operation, form, fields in ACTS:
+            button = json.dumps(act(operation, form))
+            await window.open(f"{console}{path.format(**pages)}")
+            await window.value(PRESS.format(fields=json.dumps(fields), button=button))
+            await window.until("!window.old && document.querySelector('.said')")
+            answers.append(await window.value("document.querySelector('.said').textContent"))
+
+    assert answers == [DONE[operation] for _, operation, *_ in ACTS]

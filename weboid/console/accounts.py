@@ -12,7 +12,7 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from core.clock import Clock
-from core.errors import InputError
+from core.errors import InputError, TransientError
 from core.urls import mask_passwords
 from playback.web.i18n import noop
 
@@ -114,7 +114,10 @@ class ConsoleDatabase:
     def __init__(self, path: Path, clock: Clock, schema: str) -> None:
         """Open the file, and create it when it is missing."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        # Never close a file that SQLite has open in this process: that ends its locks (https://sqlite.org/howtocorrupt.html,
+        # 2.2), and another process removes the write-ahead log under it.
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._clock = clock
         self._lock = threading.Lock()
         self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
@@ -128,15 +131,18 @@ class ConsoleDatabase:
 
     @contextmanager
     def _rows(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection in a transaction of its own."""
+        """Yield the connection in a transaction of its own; TransientError: the file is locked, or the disk is full."""
         with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
             try:
+                self._connection.execute("BEGIN IMMEDIATE")
                 yield self._connection
-            except BaseException:
-                self._connection.execute("ROLLBACK")
+                self._connection.execute("COMMIT")
+            except BaseException as error:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                if isinstance(error, sqlite3.OperationalError):
+                    raise TransientError(f"The console's accounts cannot be used now: {error}. Try again.") from error
                 raise
-            self._connection.execute("COMMIT")
 
     @property
     def _now(self) -> int:

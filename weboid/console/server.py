@@ -7,7 +7,7 @@ with the session's ``csrf`` token only, and a request of a session that changes 
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from playback.access.decision_store import open_decisions
 from playback.access.holds import HoldIndex
 from playback.access.level_store import LevelStore
 from playback.access.threat_lists import lists_folder
-from playback.web.i18n import SOURCE, localized_path, split_prefix, translate
+from playback.web.i18n import SOURCE, localized_path, noop, split_prefix, translate
 from playback.web.page_renderer import FixedHeaders, LanguageMiddleware, OneOrigin, scripted_headers
 from playback.web.rate_limits import (
     ClientAddresses,
@@ -54,7 +54,7 @@ from warc.index.database import open_database
 from warc.text_index.reader import open_text_index
 from weboid.app.collection_config import read_config
 from weboid.console.accounts import COOKIE, AccountStore, ConsoleRole, SignedInUser, SignInDelayError, SignInError
-from weboid.console.api import API_PATH, CHALLENGE, NOT_SIGNED_IN, create_api, perform, problem
+from weboid.console.api import API_PATH, CHALLENGE, NOT_SIGNED_IN, create_api, perform, problem, problem_of
 from weboid.console.background_tasks import BackgroundTasks
 from weboid.console.oidc import (
     BEGIN_PATH,
@@ -70,12 +70,14 @@ from weboid.console.page_frame import CONSOLE_PATH, ConsoleFrame, ConsoleStores,
 from weboid.console.task_operations import UPLOAD_BYTES, UPLOAD_PATH
 
 BODY_BYTES = 4 << 20
+ENTERED_PATH = "/sign-in/entered"  # shows the fields of a form without a session
 ACCOUNT_RATE = TokenRate(50, 1_500)  # of each account, and of each of its tokens
 ADDRESS_RATES = ReaderRates(TokenRate(10, 300), TokenRate(30, 900), TokenRate(300, 3_000))  # of who is not signed in
 _FORM = ("application/x-www-form-urlencoded",)
 _OPEN = ("/sign-in", "/enter", "/oidc/", "/static/", "/healthz")  # paths for everybody
 _ACTION_PATHS = ("/do/", "/sign-in", "/enter", "/oidc/", "/sign-out", "/healthz")
 _SAFE = ("GET", "HEAD")
+_HIDDEN_FIELDS = ("csrf", "back", "password", "version")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -143,15 +145,20 @@ class UserMiddleware:
         is_api = path.startswith(f"{API_PATH}/")
         scheme, _, secret = headers.get("authorization", "").partition(" ")
         user: SignedInUser | None = None
-        if is_api and scheme.lower() == "bearer":
-            user = await run_in_threadpool(self._accounts.token, secret.strip())
-        else:
-            # Browsers name the origin of every request that is not GET or HEAD (Fetch, 3.2).
-            if scope["method"] not in _SAFE and headers.get("origin") != self._origin:
-                await problem(403, "The request comes from another site")(scope, receive, send)
-                return
-            if cookie := Request(scope).cookies.get(COOKIE, ""):
-                user = await run_in_threadpool(self._accounts.session, cookie)
+        try:
+            if is_api and scheme.lower() == "bearer":
+                user = await run_in_threadpool(self._accounts.token, secret.strip())
+            else:
+                # Browsers name the origin of every request that is not GET or HEAD (Fetch, 3.2).
+                if scope["method"] not in _SAFE and headers.get("origin") != self._origin:
+                    await problem(403, "The request comes from another site")(scope, receive, send)
+                    return
+                if cookie := Request(scope).cookies.get(COOKIE, ""):
+                    user = await run_in_threadpool(self._accounts.session, cookie)
+        except WeboidError as error:
+            away = problem_of(error) if is_api else PlainTextResponse(str(error), 503)
+            await away(scope, receive, send)
+            return
         scope.setdefault("state", {})["user"] = user
         response: Response | None = None
         now = time.monotonic()
@@ -164,7 +171,12 @@ class UserMiddleware:
             response = problem(429, "Too many requests", text) if is_api else PlainTextResponse(text, 429)
             response.headers["Retry-After"] = str(wait_s)
         elif user is None and not is_api and not path.startswith(_OPEN):
-            response = RedirectResponse(localized_path("/sign-in"), 303)
+            if scope["method"] in _SAFE:
+                response = RedirectResponse(localized_path("/sign-in"), 303)
+            else:  # a form whose session has ended
+                prefix = scope["raw_path"][: len(scope["raw_path"]) - len(path)].decode("latin-1")
+                entered = f"{prefix}{ENTERED_PATH}"
+                scope = {**scope, "path": entered, "raw_path": entered.encode("latin-1")}
         elif user is None and is_api and scope["method"] not in _SAFE:  # before its body is read
             response = problem(401, NOT_SIGNED_IN)
             response.headers.update(CHALLENGE)
@@ -206,6 +218,7 @@ class ConsoleForms:
         """Return the application of these routes."""
         routes: list[BaseRoute] = [
             Route("/sign-in", self.sign_in, methods=["GET", "POST"]),
+            Route(ENTERED_PATH, self.show_entered, methods=["POST"]),
             Route("/enter", self.enter, methods=["GET", "POST"]),
             Route("/do/sign_out", self.sign_out, methods=["POST"]),
             Route("/do/{name}", self.act, methods=["POST"]),
@@ -236,7 +249,16 @@ class ConsoleForms:
                 return self._begin(secret)
         return self._show_sign_in(request, error, code)
 
-    def _show_sign_in(self, request: Request, error: str, code: int, link: str = "") -> Response:
+    async def show_entered(self, request: Request) -> Response:
+        """Show what a form without a session has, so that it is not lost; nothing is carried out."""
+        fields = await _form(request)
+        entered = [(name, "\n".join(values)) for name, values in fields.items() if name not in _HIDDEN_FIELDS]
+        error = noop("Your session has ended, and nothing was done. Sign in, and enter again what is below.")
+        return self._show_sign_in(request, error, 401, entered=entered)
+
+    def _show_sign_in(
+        self, request: Request, error: str, code: int, link: str = "", entered: Sequence[tuple[str, str]] = ()
+    ) -> Response:
         request.state.user = SignedInUser("", ConsoleRole.READER)
         return self._frame(
             "sign_in.html",
@@ -245,6 +267,8 @@ class ConsoleForms:
             section=None,
             error=error and translate(error),
             link=link,
+            entered=[each for each in entered if each[1]],
+            sign_in_path=localized_path("/sign-in"),
             provider_path=localized_path(BEGIN_PATH) if self._provider is not None else "",
         )
 

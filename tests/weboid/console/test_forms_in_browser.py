@@ -66,11 +66,13 @@ async def test_a_host_is_paused_and_resumed(console: Console, screen: Screen) ->
     await console.show(screen, "/crawl")
     await press(screen, act("pause_host", row))
     paused = console.frontier.host("journal.example", now=now)
+    shown = await screen.value(f"document.querySelector(`tr{row}`).textContent")
     said = await press(screen, act("resume_host", row))
     resumed = console.frontier.host("journal.example", now=now)
 
     assert paused is not None
     assert paused.blocked_until is not None
+    assert "Blocked until it is resumed" in shown
     assert said == "The host may be visited again."
     assert resumed is not None
     assert resumed.blocked_until is None

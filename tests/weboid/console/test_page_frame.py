@@ -50,7 +50,7 @@ CHANGES: dict[str, dict[str, Any]] = {  # that pictures show
     "add_policy": {"pattern": "*.ads.example", "reason": "advertisements", "duration": "365d"},
     "add_takedown": {"url": "museum.example/visit-us", "reason": "asked by its author", "ticket": "#4711"},
     "set_level": {"domain": "council.example", "level": "text", "reason": "pictures of private persons"},
-    "pause_host": {"host": "council.example", "reason": "asked by mail"},
+    "pause_host": {"host": "council.example", "reason": "asked by mail", "duration": "30d"},
     "add_token": {"name": "statistics", "scopes": ["read"]},
 }
 HIDDEN_PATHS = """

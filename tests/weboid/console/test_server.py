@@ -248,13 +248,19 @@ def test_a_form_returns_to_its_page_and_nowhere_else(console: Served) -> None:
 
 
 def test_a_session_that_ends_in_the_middle_of_a_form(console: Served) -> None:
-    """The form is not carried out; the browser is led to the sign-in."""
+    """The form is not carried out; the sign-in shows what was entered, without passwords and as text."""
     with console.signed_in("operator") as client:
         token = csrf_of(client)
         console.clock.ahead = timedelta(hours=13)
-        answer = client.post("/do/save_capture", data={"csrf": token, "url": "https://late.example/"})
+        fields = {"csrf": token, "urls": "https://late.example/\nhttps://two.example/</textarea>", "password": "geheim"}
+        answers = [client.post(path, data=fields) for path in ("/do/create_crawl", "/de/console/crawl/new")]
 
-        assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
+        assert [each.status_code for each in answers] == [401, 401]
+        assert "https://two.example/&lt;/textarea&gt;" in answers[0].text
+        assert not any(token in each.text or "geheim" in each.text for each in answers)
+        assert "Ihre Sitzung ist beendet" in answers[1].text
+        assert 'action="/de/sign-in"' in answers[1].text
+        assert client.get("/console").headers["location"] == "/sign-in"
 
 
 def test_a_changed_role_ends_the_sessions(console: Served) -> None:
