@@ -31,7 +31,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _MICROSECOND = timedelta(microseconds=1)
 _DIGITS_ONLY = str.maketrans("", "", "-:T")
-_WARC_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?Z", re.ASCII)
+_WARC_DATE = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):([0-5]\d))", re.ASCII
+)
 
 
 def truncate_to_milliseconds(when: datetime) -> datetime:
@@ -101,16 +103,21 @@ def warc_date(when: datetime) -> str:
 
 
 @lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def parse_warc_date(text: str) -> datetime:
-    """Parse a WARC-Date in UTC, with whole seconds or a fraction (WARC/1.0, 1.1), or InputError."""
+    """Parse a WARC-Date with whole seconds or a fraction (WARC/1.0, 1.1), or InputError; some tools write an offset."""
     match = _WARC_DATE.fullmatch(text)
     if match is None:
         raise InputError(f"A WARC-Date looks like 2026-01-31T12:00:00Z; this is {text!r}.")
-    *whole, fraction = match.groups()
+    *whole, fraction, sign, hours, minutes = match.groups()
     microsecond = int((fraction or "0").ljust(6, "0")[:6])
     try:
-        return datetime(*map(int, whole), microsecond, tzinfo=UTC)  # type: ignore[misc,arg-type]
-    except ValueError as error:
+        moment = datetime(*map(int, whole), microsecond, tzinfo=UTC)  # type: ignore[misc,arg-type]
+        if sign is None:
+            return moment
+        offset = timedelta(hours=int(hours), minutes=int(minutes))
+        return moment - offset if sign == "+" else moment + offset
+    except (ValueError, OverflowError) as error:
         raise InputError(f"The WARC-Date {text!r} is not a date: {error}.") from error
 
 

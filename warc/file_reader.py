@@ -35,6 +35,7 @@ from net.http1 import (
 _GZIP = 31  # wbits for a gzip member
 _MAGIC = b"\x1f\x8b\x08"  # RFC 1952, 2.3.1: deflate is the only method
 _VERSION = b"WARC/"
+_BARE_LINE = re.compile(rb"WARC/[0-9.]+\n")  # a header whose lines end in LF alone
 _SHA256_LENGTH = len("sha256:") + 64  # how our own digests are spelled
 _SHA1 = re.compile("sha1:[A-Z2-7]{32}")  # how most tools spell theirs
 _TYPE_NAME = re.compile(rb"\n[ \t]*content-type", re.IGNORECASE)
@@ -243,7 +244,7 @@ def _inflated(source: _MemberSource) -> Iterator[bytes]:
 def has_member_per_record(path: Path) -> bool:
     """Return whether each gzip member of a file holds one record, up to the first that is damaged.
 
-    A member of another form counts when its checksum has shown that it is sound, or it has `_SOUND_BYTES`.
+    Nor does one with line ends that no reader of ours takes. A member of another form counts when its checksum has shown that it is sound, or it has `_SOUND_BYTES`.
     """
     with path.open("rb", buffering=0) as file, suppress(_UnreadableError):
         source = _MemberSource(file, 0, os.fstat(file.fileno()).st_size, None)
@@ -253,7 +254,7 @@ def has_member_per_record(path: Path) -> bool:
                 seen += len(piece)
                 if end < 0 and not is_other:
                     head += piece
-                    is_other = not head.startswith(_VERSION[: len(head)])
+                    is_other = not head.startswith(_VERSION[: len(head)]) or _BARE_LINE.match(head) is not None
                     size, length = head.find(_END), _LENGTH.search(head)
                     if size >= 0 and length is not None:
                         end = size + len(_END) + int(length[1])

@@ -1,8 +1,8 @@
 """Archive files of other tools: WARC, ARC, WACZ and folders of them, stored as WARCs with a gzip member a record.
 
 A WARC that is compressed record by record is copied byte for byte, or linked. Of every other file (uncompressed,
-Zstandard, several records in one gzip member, ARC) the records are packed one by one: header and block of a WARC record
-stay as they are, ARC records get WARC headers. No name in a file is used as a path, and nothing is held in memory.
+Zstandard, several records in one gzip member, headers with bare line feeds, ARC) the records are packed one by one:
+header and block of a WARC record stay as they are but for line ends, ARC records get WARC headers. No name in a file is used as a path, and nothing is held in memory.
 """
 
 import gzip
@@ -448,8 +448,11 @@ def _pack_records(
         return
     source = _RecordSource(read)
     while source.skip_blank_lines():
-        at, size = source.at, source.find(_BLANK_LINE)
+        at, line = source.at, source.find(b"\n")
+        is_bare = line > 1 and not source.begins_with(b"\r", line - 2)  # its lines end in LF alone, as some tools wrote
+        size = source.find(b"\n\n" if is_bare else _BLANK_LINE)
         head = b"".join(source.take(size)) if size >= 0 and source.begins_with(_VERSION) else b""
+        head = head.replace(b"\n", b"\r\n") if is_bare else head
         length = _LENGTH.search(head)
         if length is None:
             source.skip_to(_VERSION)
@@ -476,10 +479,11 @@ class _RecordSource:
             if not self._more():
                 return False
 
-    def begins_with(self, text: bytes) -> bool:
-        while len(self._held) - self._start < len(text) and self._more():
+    def begins_with(self, text: bytes, after: int = 0) -> bool:
+        """Return whether the text follows, behind that many bytes."""
+        while len(self._held) - self._start < after + len(text) and self._more():
             pass
-        return self._held.startswith(text, self._start)
+        return self._held.startswith(text, self._start + after)
 
     def find(self, mark: bytes) -> int:
         """Return the bytes up to the mark's end; -1 when there is none near."""
@@ -541,6 +545,15 @@ def _convert_arc(read: Callable[[int], bytes], target: IO[bytes], problems: list
     """Write ARC records as WARC records, by warcio: URL, date, address and block are those of the ARC."""
     from warcio.archiveiterator import ArchiveIterator
     from warcio.exceptions import ArchiveLoadFailed
+    from warcio.recordloader import ARC2WARCHeadersParser
+
+    class HeadersParser(ARC2WARCHeadersParser):  # type: ignore[misc] # warcio has no types
+        """Parser of ARC record headers that also reads the ten fields of ARC 2.0."""
+
+        def _get_protocol_and_headers(self, headerline: str, parts: list[str]) -> Any:
+            words = headerline.split(" ")
+            is_second = len(words) == 10 and words[2].isdigit()
+            return super()._get_protocol_and_headers(headerline, [*words[:4], words[-1]] if is_second else parts)
 
     class Reader:
         """File object for warcio."""
@@ -550,7 +563,9 @@ def _convert_arc(read: Callable[[int], bytes], target: IO[bytes], problems: list
 
     done = 0
     try:
-        for record in ArchiveIterator(Reader(), arc2warc=True, no_record_parse=True):
+        records = ArchiveIterator(Reader(), arc2warc=True, no_record_parse=True)
+        records.loader.arc_parser = HeadersParser()
+        for record in records:
             done += 1
             if record.rec_type == "warcinfo":  # the ARC's own head, which is consumed by now
                 continue

@@ -59,9 +59,11 @@ def test_what_is_no_timestamp_is_refused(text: str) -> None:
         parse_timestamp14(text)
 
 
-@pytest.mark.parametrize("text", ["", "2026-01-01", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00+02:00", "x"])
+@pytest.mark.parametrize(
+    "text", ["", "2026-01-01", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00", "0001-01-01T00:00:00+02:00", "x"]
+)
 def test_what_is_no_warc_date_is_refused(text: str) -> None:
-    """WARC/1.1, 5.4: UTC, with a Z."""
+    """WARC/1.1, 5.4: a moment in UTC; an offset, which some tools write, does as well as Z."""
     with pytest.raises(InputError):
         parse_warc_date(text)
 
@@ -73,3 +75,9 @@ def test_what_is_no_warc_date_is_refused(text: str) -> None:
 def test_a_warc_date_may_have_any_fraction(text: str, microsecond: int) -> None:
     """WARC/1.1 allows up to nine digits; other tools write them."""
     assert parse_warc_date(text).microsecond == microsecond
+
+
+def test_a_warc_date_with_an_offset_is_in_utc() -> None:
+    """As some tools write it."""
+    assert warc_date(parse_warc_date("2026-01-01T01:30:00.5+02:00")) == "2025-12-31T23:30:00.500Z"
+    assert warc_date(parse_warc_date("2026-01-01T00:00:00-00:30")) == "2026-01-01T00:30:00.000Z"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from core.config.database_urls import IndexAddress, RedisAddress
 
 BUSY_TIMEOUT_MS = 60_000
+_CACHE_KIB = 32_768  # rows of a batch are all over the indexes, whose pages are else written several times
 
 # One statement per row costs more than the row: number of rows per statement.
 _ROWS_AT_ONCE = (64, 8, 1)
@@ -50,6 +51,7 @@ class SqliteCaptureIndex(CaptureIndex):
         self._db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
         if not frozen:
             self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute(f"PRAGMA cache_size = {-_CACHE_KIB}")
         self._db.execute("PRAGMA synchronous = NORMAL")  # it can be made again from the WARCs
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         if version not in (0, SCHEMA_VERSION):

@@ -59,6 +59,9 @@ _OF_FILE = (
     f"SELECT id, {CAPTURE_COLUMNS} FROM captures WHERE filename = :name"  # noqa: S608 constants of ours
     ' AND "offset" > :after AND {condition} ORDER BY "offset" LIMIT :limit'
 )
+_IS_ARTIFACT = (  # a picture or text of a page, as browsertrix writes it
+    "record_type = 'resource' AND page_id IS NULL AND substr(url, 1, 4) = 'urn:' AND substr(url, 1, 13) <> 'urn:pageinfo:'"
+)
 _IS_PAGEINFO = "substr(url, 1, 13) = 'urn:pageinfo:'"
 _IS_DOCUMENT = f"status BETWEEN 200 AND 299 AND mime IN ({_DOCUMENTS}) AND page_id IS NOT NULL"
 _NEAREST = (
@@ -146,6 +149,7 @@ class CollectionImport:
         self._artifacts = ArtifactReader(layout)
         self._written: list[str] = []
         self._added: set[str] = set()
+        self._has_artifacts = False  # whether the present archive may have some that no page names
         self._writer = WarcFile(
             layout.archive,
             "artifacts",
@@ -202,15 +206,17 @@ class CollectionImport:
         start = self._index.indexed_to(stored.name)
         indexed = IndexingResult()
         size = path.stat().st_size
+        faults: list[str] = []
         if start < size or not size:
             indexed = self._index_file(stored.name, start)
+            faults = [f"At {offset:,}: {text}" for offset, text in indexed.faults.items()]
             if not (start or indexed.records):
                 if stored.is_new:
                     self._storage.remove(stored.name)
-                return replace(failed, problems=("It contains no readable WARC record.", *stored.problems))
+                why = ("It contains no readable WARC record.", *stored.problems, *faults)
+                return replace(failed, problems=why[:_FAULTS_SHOWN])
         if stored.is_new and not stored.is_packed:  # otherwise its bytes differ
             add_sums(self._layout, {stored.name: stored.sha256})
-        faults = [f"At {offset:,}: {text}" for offset, text in indexed.faults.items()]
         return FileImport(
             source=file.source,
             bytes=file.size,
@@ -258,6 +264,7 @@ class CollectionImport:
     def _add_pages(self, archive: ForeignArchive, files: dict[str, FileImport]) -> None:
         """Add the pages of an archive whose files are in the index."""
         before = self.result.pages + self.result.known_pages
+        self._has_artifacts = any(next(self._rows_of(name, _IS_ARTIFACT), None) is not None for name in files)
         for candidate in self._described_pages(files, ours=True):
             self._add_page(candidate, files)
         for source in archive.page_lists:
@@ -411,7 +418,7 @@ class CollectionImport:
         """Yield screenshots and the text of a page whose records do not name it, as browsertrix writes them."""
         if candidate.manifest is not None:
             return
-        for kind in (*_COPIED, ArtifactKind.TEXT):
+        for kind in (*_COPIED, ArtifactKind.TEXT) if self._has_artifacts else ():
             # Of browsertrix's, the later one is after its behaviours.
             names = (f"urn:{kind}Final:{url}", artifact_uri(kind, url)) if kind not in kinds else ()
             rows = (self._document(name, at_ms, files) for name in names)

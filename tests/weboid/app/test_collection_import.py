@@ -231,12 +231,13 @@ def test_every_compression_has_the_same_captures(tmp_path: Path, form: str) -> N
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_an_arc_file_has_its_pages(tmp_path: Path, is_packed: bool) -> None:
-    """Its records get WARC headers; address and block stay."""
+@pytest.mark.parametrize("more", [b"", b"200 2c7a - 1234567 x.arc "], ids=["1.0", "2.0"])
+def test_an_arc_file_has_its_pages(tmp_path: Path, is_packed: bool, more: bytes) -> None:
+    """Its records get WARC headers; address and block stay. `more`: fields of version 2."""
     head = b"1 0 InternetArchive\nURL IP-address Archive-date Content-type Archive-length\n"
     body = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<title>Old</title>"
-    data = b"filedesc://x.arc 0.0.0.0 20050101000000 text/plain %d\n%s\n" % (len(head), head)
-    data += b"http://old.example/ 10.0.0.1 20050102030405 text/html %d\n%s\n" % (len(body), body)
+    data = b"filedesc://x.arc 0.0.0.0 20050101000000 text/plain %s%d\n%s\n" % (more, len(head), head)
+    data += b"http://old.example/ 10.0.0.1 20050102030405 text/html %s%d\n%s\n" % (more, len(body), body)
     root = tmp_path / "collection"
 
     run(root, warc(tmp_path, gzip.compress(data) if is_packed else data, name="x.arc"))
@@ -444,6 +445,31 @@ def test_an_entry_that_differs_from_its_package_is_reported(tmp_path: Path) -> N
     done = run(tmp_path / "collection", file, code=1)
 
     assert [bool(each["problems"]) for each in done["files"]] == [False, True]
+
+
+@pytest.mark.parametrize("gz", [True, False])
+def test_headers_with_bare_line_feeds_are_read(tmp_path: Path, gz: bool) -> None:
+    """As some tools wrote them; the block stays as it is. So does an offset in a date, which is no damage."""
+    data = b"<title>Bare</title>\r\n\r\n<p>block"
+    head, _, block = record(ONE, data, gz=False, WARC_Date="2026-01-31T14:00:00+02:00").partition(b"\r\n\r\n")
+    bare = head.replace(b"\r\n", b"\n") + b"\n\n" + block.removesuffix(b"\r\n\r\n") + b"\n\n"
+    other = record(TWO, b"<title>Two</title>", gz=False)
+    records = (gzip.compress(each) if gz else each for each in (bare, other))
+    found = run(tmp_path / "c", warc(tmp_path, *records, name="crawl.warc.gz" if gz else "crawl.warc"))
+
+    assert found["files"][0]["problems"] == []
+    assert pages(tmp_path / "c") == [(ONE, "Bare", 200, "text/html"), (TWO, "Two", 200, "text/html")]
+    query = f"SELECT timestamp FROM captures WHERE url = '{ONE}'"
+    assert rows(tmp_path / "c", query) == [("20260131120000",)]
+    assert verify_collection(Layout(tmp_path / "c")).is_sound
+
+
+def test_a_file_without_a_readable_record_has_its_reason(tmp_path: Path) -> None:
+    """What is wrong with its records is reported, too."""
+    found = run(tmp_path / "c", warc(tmp_path, record(ONE, b"x", WARC_Date="yesterday")), code=1)
+
+    assert [each["state"] for each in found["files"]] == ["failed"]
+    assert "no valid WARC-Date" in found["files"][0]["problems"][1]
 
 
 @pytest.mark.parametrize(
