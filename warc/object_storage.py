@@ -80,7 +80,7 @@ class ObjectStorage:
     @contextmanager
     def _errors(self, name: str) -> Iterator[None]:
         """Map the library's errors during the block."""
-        from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+        from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError, SSLError
         from botocore.exceptions import ConnectionError as BotoConnectionError
 
         place = f"{self.url}/{name}".rstrip("/")
@@ -95,8 +95,16 @@ class ObjectStorage:
             if status in (404, 412, 416):
                 raise PermanentError(f"{place} does not exist, or was replaced: run `weboid verify`.") from error
             raise TransientError(f"{place}: {error}.") from error
+        except SSLError as error:
+            hint = "for a server with an authority of its own, name that one's certificate in AWS_CA_BUNDLE"
+            raise TransientError(
+                f"The certificate of the server of {place} does not verify: {hint}. {error}."
+            ) from error
         except (BotoConnectionError, HTTPClientError, OSError) as error:
             raise TransientError(f"The server of {place} does not answer: {error}.") from error
+        except NoCredentialsError as error:
+            hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for a profile of ~/.aws/credentials"
+            raise UnavailableError(f"There are no credentials for {place}: {hint}.") from error
         except BotoCoreError as error:
             raise UnavailableError(f"{place} cannot be used: {error}.") from error
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.certificate import write_certificate
 from core.errors import PermanentError, TransientError, UnavailableError
+from tests.support.proxy_fixtures import Origin
 from tests.support.services.s3_server import S3Server
 from warc import object_storage
 from warc.object_storage import ObjectStorage, open_storage
@@ -120,3 +122,22 @@ def test_errors_name_what_to_do(s3: S3Server) -> None:
         ObjectStorage(replace(settings, url="s3://no-such-bucket/a")).check()
     with pytest.raises(TransientError, match="does not answer"):
         ObjectStorage(replace(settings, endpoint_url="http://127.0.0.1:1")).check()
+
+
+def test_missing_credentials_and_an_unknown_authority_name_the_variable(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are the operator's to give; a certificate that does not verify is no outage."""
+    origin = Origin(write_certificate(tmp_path / "origin.pem", "localhost"))
+    try:
+        settings = replace(s3.settings(), endpoint_url=f"https://localhost:{origin.port}")
+        with pytest.raises(TransientError, match=r"does not verify: .* AWS_CA_BUNDLE"):
+            ObjectStorage(settings).check()
+    finally:
+        origin.close()
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    with pytest.raises(UnavailableError, match="set AWS_ACCESS_KEY_ID"):
+        ObjectStorage(s3.settings()).check()

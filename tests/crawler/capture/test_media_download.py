@@ -21,7 +21,9 @@ from core.clock import SystemClock
 from core.config.settings import MediaSettings
 from core.hosts import ProxyEndpoint
 from core.page_manifest import PageInfo, PlayerMedia, VisitOutcome, parse_pageinfo
+from core.timestamps import warc_date
 from crawler.capture.media_download import (
+    MediaDownloads,
     MediaPlayer,
     MediaRoute,
     _command,
@@ -31,6 +33,9 @@ from crawler.capture.media_download import (
     fetch_media,
     player_of,
 )
+from crawler.frontier.sqlite_frontier import SqliteFrontier
+from crawler.pools.shared_contexts import ContextKey
+from net.backoff import StoreRetry
 from render.network_log import RequestLog
 from render.visit import Visit
 from tests.support.commands import Weboid
@@ -117,6 +122,36 @@ def test_pages_of_a_run_share_the_media_and_robots_of_a_host(weboid_with: Callab
         named = {(e.url, e.recorded_at or d) for e in page.resources for u, d in stored if u == e.url}
         assert set(media) <= {url for url, date in named if (url, date) in stored}
     assert sum(each.target.endswith("segment-0.ts") for each in web.requests()) == 2
+
+
+async def test_processes_of_a_run_share_downloads_and_sites_share_no_failures(tmp_path: Path) -> None:
+    """Two processes with one frontier: what one has made the other uses, but for a failure on another site."""
+    player, media = MediaPlayer(PLAYER, PLAIN), MediaSettings(players=True)
+    one, two = ContextKey("one.example", "job", "settings"), ContextKey("two.example", "job", "settings")
+    clock = SystemClock()
+    with SqliteFrontier(tmp_path / "frontier.sqlite") as frontier:
+        processes = [MediaDownloads(frontier, StoreRetry(clock, lambda _event: None), clock) for _ in range(2)]
+
+        async def uses(process: int, context: ContextKey, reason: str, captured_at: str = "") -> bool:
+            async with processes[process].lend(player, context, media) as shared:
+                url = f"https://{context.site}/"
+                shared.made = PageInfo(
+                    "p",
+                    url,
+                    url,
+                    captured_at or warc_date(clock.now()),
+                    VisitOutcome.COMPLETE,
+                    media=PlayerMedia(reason=reason),
+                )
+                return shared.earlier is not None
+
+        assert not await uses(0, one, "yt-dlp: ERROR")
+        assert await uses(1, one, "yt-dlp: ERROR")
+        assert not await uses(1, two, "")
+        assert await uses(0, one, "")
+        assert not await uses(0, one._replace(job="other"), "")
+        assert await uses(1, one, "", "2020-01-01T00:00:00Z")
+        assert not await uses(0, one, "")  # that one is of an earlier run
 
 
 class PlaylistProxy(BaseHTTPRequestHandler):
