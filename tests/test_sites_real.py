@@ -12,8 +12,7 @@ import httpx
 import psutil
 import pytest
 
-from tests.support.browser_screen import browser_path
-from tests.support.services.processes import arguments
+from tests.support.services.processes import arguments, browser_path
 from tests.support.sites import hosts
 from tests.support.sites.client import client
 from tests.support.sites.docs import library

@@ -19,7 +19,7 @@ import pytest
 
 from tests.journeys.sites import SiteServer
 from tests.support import loopback
-from tests.support.browser_screen import browser_path
+from tests.support.services.processes import browser_path
 
 PROGRAMS = Path(sys.executable).parent  # of the environment, `weboid` among them
 TIME_LIMIT_S = 120.0

@@ -10,6 +10,7 @@ SERVICES = {
     "tests.support.polling",
     "tests.support.services.ports",
     "tests.support.services.postgres",
+    "tests.support.services.processes",
     "tests.support.services.redis_server",
     "tests.support.sites.mediawiki",
     "tests.support.wiki_writer",

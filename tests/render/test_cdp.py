@@ -75,7 +75,7 @@ async def test_a_refusal_names_its_command(peer: Peer) -> None:
     await asyncio.sleep(0)
     peer.say({"id": 1, "error": {"code": -32000, "message": "no such thing"}})
 
-    with pytest.raises(CommandError, match=r"A\.a: no such thing"):
+    with pytest.raises(CommandError, match=r"A\.a failed: no such thing"):
         await going
 
 
@@ -212,7 +212,7 @@ async def test_what_is_no_json_ends_the_connection(peer: Peer) -> None:
     async with asyncio.timeout(120):
         await peer.connection.closed.wait()
 
-    assert "no JSON" in repr(peer.connection)
+    assert "not JSON" in repr(peer.connection)
 
 
 async def test_a_cancelled_command_is_forgotten(peer: Peer) -> None:

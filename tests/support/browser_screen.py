@@ -5,7 +5,6 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,6 @@ from render.chromium import find_browser
 
 _AXE = Path(axe_core_python.__file__).parent / "axe.min.js"
 _SERIOUS = ("serious", "critical")
-
-
-@cache
-def browser_path() -> str:
-    """The browser that is installed, for one command each."""
-    return str(find_browser().path)
 
 
 @dataclass

@@ -42,8 +42,8 @@ from playback.access.levels import Level, LevelActor, target_of
 from playback.playback_server import serve
 from playback.web.asgi_app import WebOptions
 from playback.web.rate_limits import RateLimitPolicy, parse_networks
-from tests.support.browser_screen import browser_path
 from tests.support.services.ports import free_port
+from tests.support.services.processes import browser_path
 from warc.index.protocol import CAPTURES_DDL, QualityRow, columns, quality_row
 
 ROOT = Path(__file__).parents[2]

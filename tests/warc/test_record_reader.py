@@ -112,7 +112,7 @@ def test_a_head_of_http_that_never_ends_costs_its_limit() -> None:
     """The blocks of a head are bounded before they are joined."""
     stored = gzip.compress(warc(b"HTTP/1.1 200 OK\r\n" + b"a" * 3 * LONGEST_HEAD))
 
-    with pytest.raises(PermanentError, match="longer"):
+    with pytest.raises(PermanentError, match="too long"):
         read(stored)
 
 

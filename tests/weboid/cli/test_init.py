@@ -121,8 +121,8 @@ def test_config_show_names_the_source_of_each_setting(own: Weboid, config: Path)
     rows = json.loads(own.call("config", "show", "--json").out)["settings"]
 
     sources = {(row["group"], row["key"]): row["from"] for row in rows}
-    assert sources["visit", "dom"].endswith("weboid.toml")
-    assert sources["visit", "timeout_s"] == "profile wiki"
+    assert sources["visit", "dom"].endswith("weboid.toml, line 3")
+    assert sources["visit", "timeout_s"] == "profile wiki, line 5"
     assert sources["visit", "store"] == "default"
 
 

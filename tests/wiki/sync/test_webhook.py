@@ -359,7 +359,7 @@ def test_a_port_that_is_taken_is_told() -> None:
         ):
             pass
 
-    with pytest.raises(UnavailableError, match=r"can listen on .*name another"):
+    with pytest.raises(UnavailableError, match=r"Cannot listen on .*choose another"):
         asyncio.run(twice())
 
 
