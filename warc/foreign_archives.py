@@ -8,6 +8,7 @@ header and block of a WARC record stay as they are but for line ends, ARC record
 import gzip
 import hashlib
 import json
+import math
 import os
 import re
 import zipfile
@@ -134,6 +135,20 @@ def open_archives(
         yield from _wacz_archives(path, source, scratch, on_bytes)
     elif kind is not None:
         yield ForeignArchive(source, "", files=[replace(_plain_file(path), source=source)])
+    elif beginning.startswith(_GZIP_MAGIC) and not path.name.startswith(PART_PREFIX):
+        # Compressed once more, as by a server that sends it with a content coding.
+        inner = scratch / f"{PART_PREFIX}{os.getpid()}-unpacked"
+        left = max(_EXPANSION_COUNTS_FROM, _MOST_ZIP_EXPANSION * path.stat().st_size)
+        try:
+            with igzip.open(path) as stream, inner.open("wb") as target:  # type: ignore[no-untyped-call]
+                _copy(stream, target, on_bytes, DiskReserve(scratch, 0), left)
+            yield from open_archives(inner, scratch, on_bytes, source)
+        except _DAMAGED as error:
+            raise InputError(
+                f"{source} is not a WARC, ARC or WACZ file, and its gzip data is damaged: {error}."
+            ) from error
+        finally:
+            inner.unlink(missing_ok=True)
     elif beginning.lstrip().startswith(b"{") and len(beginning) < _READ_BYTES:
         yield from _listed_archives(path, beginning, scratch, on_bytes)
     else:
@@ -295,13 +310,23 @@ def _json_object(data: bytes, source: str) -> Mapping[str, Any]:
 
 
 def _copy(
-    source: IO[bytes], target: IO[bytes] | None, on_bytes: Callable[[int], None], reserve: DiskReserve | None = None
+    source: IO[bytes],
+    target: IO[bytes] | None,
+    on_bytes: Callable[[int], None],
+    reserve: DiskReserve | None = None,
+    limit: float = math.inf,
 ) -> tuple[str, int]:
-    """Copy the stream, or only hash it; return its SHA-256 and CRC-32. Raises DiskFullError before the disk is full."""
+    """Copy the stream, or only hash it; return its SHA-256 and CRC-32.
+
+    Raises DiskFullError before the disk is full, InputError for more than `limit` bytes.
+    """
     digest, crc = hashlib.sha256(), 0
     while data := source.read(_READ_BYTES):
         digest.update(data)
         crc = isal_zlib.crc32(data, crc)
+        limit -= len(data)
+        if limit < 0:
+            raise InputError("A file decompresses to very many times its size, like a bomb.")
         if target is not None:
             if reserve is not None and reserve.is_low():
                 raise DiskFullError("The disk is nearly full: free some space, then import again; it continues.")

@@ -11,6 +11,7 @@ import json
 import re
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -238,16 +239,22 @@ class WaczVerifier:
     def _checks(self, archive: zipfile.ZipFile, on_bytes: Callable[[int], None]) -> Iterator[EvidenceCheck]:
         documents: list[tuple[bytes, Mapping[str, Any]]] = []
         for name in _DESCRIPTIONS:
+            data, document, problem = b"", None, ""
             try:
                 with archive.open(name) as entry:
                     data = entry.read(_DESCRIPTION_BYTES + 1)
-                document = json.loads(data) if len(data) <= _DESCRIPTION_BYTES else None
-            except (KeyError, ValueError, RecursionError, zipfile.BadZipFile):
-                data, document = b"", None
-            if not isinstance(document, dict) and (name == _DESCRIPTIONS[0] or name in archive.namelist()):
-                yield EvidenceCheck(
-                    "package", f"{name} is missing, or is not a JSON object of at most 64 MB.", passed=False
-                )
+                if len(data) > _DESCRIPTION_BYTES:
+                    problem = "has more than 64 MB"
+                elif not isinstance(document := json.loads(data), dict):
+                    problem = "is JSON, but not an object"
+            except KeyError:
+                problem = "is missing" if name == _DESCRIPTIONS[0] else ""
+            except (ValueError, RecursionError) as error:
+                problem = f"is not valid JSON: {error}"
+            except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
+                problem = f"is damaged: {error}"
+            if problem:
+                yield EvidenceCheck("package", f"{name} {problem.rstrip('.')}.", passed=False)
                 return
             documents.append((data, document or {}))
         (package_data, package), (_, digest) = documents
@@ -296,7 +303,7 @@ class WaczVerifier:
                         found.update(piece)
                         size += len(piece)
                         on_bytes(len(piece))
-            except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+            except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
                 faults.append(f"{name} cannot be read: {error}")
                 continue
             if found.hexdigest() != wanted or left not in (None, size):

@@ -256,8 +256,9 @@ class HttpFetch:
     ) -> None:
         """Download to the file; one of an earlier attempt is continued if the server confirms that it is the same.
 
-        `on_progress` gets the bytes so far and, if known, in all; what it raises ends the download. Raises InputError,
-        or TransientError: try again.
+        The file is as it is stored there: a content coding is not undone, since servers state one for each ``.gz``.
+        `on_progress` gets the bytes so far and, if known, in all; what it raises ends the download. Its validator is
+        next to the file, so that a whole file is not sent again. Raises InputError, or TransientError: try again.
         """
         import aiohttp
 
@@ -266,27 +267,40 @@ class HttpFetch:
         for _ in range(hops + 1):
             headers = {"Accept-Encoding": "identity"}
             start = target.stat().st_size if target.exists() else 0  # noqa: ASYNC240 a local disk
-            if start and validator_file.exists():
-                headers |= {"Range": f"bytes={start}-", "If-Range": validator_file.read_text(encoding="latin-1")}
+            validator = validator_file.read_text(encoding="latin-1") if validator_file.exists() else ""
+            if start and validator:
+                headers |= {"Range": f"bytes={start}-", "If-Range": validator}
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=self._limit_s)
             try:
-                checked = self._judge.check(url)
-                timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=self._limit_s)
-                async with session.get(checked, headers=headers, allow_redirects=False, timeout=timeout) as answer:
+                async with session.get(
+                    self._judge.check(url),
+                    headers=headers,
+                    allow_redirects=False,
+                    timeout=timeout,
+                    auto_decompress=False,
+                ) as answer:
                     location = answer.headers.get("location", "")
                     if answer.status in REDIRECTS and location:
                         url = fetch_key(urljoin(url, location), allow_single_label=True)
                         continue
+                    span = answer.headers.get("content-range", "")
+                    if answer.status == 416 and span == f"bytes */{start}":
+                        return  # it was whole
+                    if answer.status == 416 or (answer.status == 206 and not span.startswith(f"bytes {start}-")):
+                        validator_file.unlink(missing_ok=True)
+                        raise TransientError(
+                            f"{url} does not continue where it broke off. Import it again from its start."
+                        )
                     if answer.status not in {200, 206}:
-                        is_passing = answer.status >= 500 or answer.status in {408, 416, 429}
-                        if answer.status == 416:
-                            target.unlink(missing_ok=True)  # noqa: ASYNC240
-                        raise (TransientError if is_passing else InputError)(f"{url} answers {answer.status}.")
+                        if answer.status >= 500 or answer.status in {408, 429}:
+                            raise TransientError(f"{url} answers {answer.status}. Import it again later.")
+                        raise InputError(
+                            f"{url} answers {answer.status}: open it in a browser, or import a file from disk."
+                        )
                     start = start if answer.status == 206 else 0
-                    if start and not answer.headers.get("content-range", "").startswith(f"bytes {start}-"):
-                        raise TransientError(f"{url} continues at another offset than requested.")
                     total = start + answer.content_length if answer.content_length is not None else None
                     if (total or 0) > limit_bytes:
-                        raise InputError(f"{url} has {total:,} bytes; the limit is {limit_bytes:,}.")
+                        raise InputError(f"{url} has {total:,} bytes; the limit is {limit_bytes:,} (--limit).")
                     etag = answer.headers.get("etag", "")
                     validator = etag if not etag.startswith("W/") else ""
                     validator_file.write_text(validator or answer.headers.get("last-modified", ""), encoding="latin-1")
@@ -295,18 +309,19 @@ class HttpFetch:
                             start += file.write(piece)
                             on_progress(start, total)
                             if start > limit_bytes:
-                                raise InputError(f"{url} sends more than {limit_bytes:,} bytes.")
-                    validator_file.unlink()
+                                file.truncate(0)
+                                raise InputError(f"{url} sends more than {limit_bytes:,} bytes, the limit (--limit).")
                     return
             except NoReplyError as error:
                 raise InputError(f"{url} cannot be downloaded: {error}.") from error
             except BadUrlError as error:
                 raise InputError(f"{url} redirects to an invalid address: {error}") from error
+            except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError) as error:
+                raise TransientError(f"{url} broke off. Import it again; it continues.") from error
             except (TimeoutError, aiohttp.ClientError) as error:
-                reason = " ".join(str(error).split())[:200] or type(error).__name__
-                raise TransientError(
-                    f"{url} closed the connection: {reason}. Import it again; it continues."
-                ) from error
+                reason = repr(error.message[:100]) if isinstance(error, aiohttp.ClientResponseError) else str(error)
+                reason = " ".join(reason.split())[:200] or type(error).__name__
+                raise TransientError(f"{url} does not answer as it should: {reason}. Import it again later.") from error
         raise InputError(f"{url} redirects more than {hops} times.")
 
     async def _once(

@@ -319,6 +319,27 @@ def test_keys_that_cannot_sign_are_refused(tmp_path: Path, authority: SigningAut
         read_signing_chain(authority.issue("x.example")[1], read_signing_key(tmp_path / "ec.pem"), NOW)
 
 
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [(None, "is missing"), (b"{", "not valid JSON"), (b"[]", "not an object"), (b"{}" * 99, "damaged")],
+)
+def test_what_is_wrong_with_a_data_package_is_named(tmp_path: Path, data: bytes | None, text: str) -> None:
+    """The last is compressed, and changed afterwards."""
+    path = tmp_path / "x.wacz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a", b"")
+        if data is not None:
+            archive.writestr("datapackage.json", data)
+    if text == "damaged":
+        start = path.read_bytes().index(b"datapackage.json") + len("datapackage.json")
+        path.write_bytes(path.read_bytes()[:start] + b"\xff" + path.read_bytes()[start + 1 :])
+
+    (check,) = WaczVerifier([]).verify(path)
+
+    assert (check.name, check.passed) == ("package", False)
+    assert text in check.text
+
+
 def test_a_file_that_is_no_zip_is_named(tmp_path: Path) -> None:
     """And one that holds no data package fails."""
     (tmp_path / "x.wacz").write_bytes(b"no zip")

@@ -361,10 +361,17 @@ async def _import(
                     path = Path(source)
                     if is_url := source.startswith(("http://", "https://")):
                         path = await _download(source, layout, settings, limit, reserve)
-                    for archive in open_archives(path, layout.archive, advance, source):
-                        run.add(archive)
-                    if is_url:
-                        path.unlink()
+                    problem = None
+                    try:
+                        for archive in open_archives(path, layout.archive, advance, source):
+                            run.add(archive)
+                    except InputError as error:
+                        problem = error
+                    if is_url:  # of no use any more; after an interruption it is
+                        for each in (path, path.with_suffix(".validator")):
+                            each.unlink(missing_ok=True)
+                    if problem is not None:
+                        raise problem
             if settings.index.text:
                 with open_texts(layout, settings.index.url, visible_text) as (reader, writer):
                     complete_texts(reader, writer)

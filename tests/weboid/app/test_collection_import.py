@@ -304,6 +304,21 @@ def test_packages_of_several_archives(tmp_path: Path, form: str) -> None:
     assert [url for url, *_ in pages(root)] == [ONE, TWO]
 
 
+@pytest.mark.parametrize("name", ["a.warc.gz", "a.wacz"])
+def test_a_file_that_was_compressed_once_more_is_read(tmp_path: Path, name: str) -> None:
+    """As servers send it with a content coding."""
+    inner = (
+        wacz(tmp_path / name, {"archive/a.warc.gz": b"".join(site())}) if "wacz" in name else warc(tmp_path, *site())
+    )
+    outer = tmp_path / "outer"
+    outer.write_bytes(gzip.compress(inner.read_bytes()))
+
+    run(tmp_path / "collection", outer)
+
+    assert len(pages(tmp_path / "collection")) == 2
+    assert not list(Layout(tmp_path / "collection").archive.glob(".*"))
+
+
 def test_files_of_one_name_are_both_stored(tmp_path: Path) -> None:
     """Each under its digest; no file replaces another."""
     one = warc(tmp_path / "1", record(ONE, b"<title>One</title>"))
