@@ -100,7 +100,7 @@ class LinkState(IntEnum):
     DEVIATED = 6  # the content differs from the copy's
     PERMALIVE = 7  # marked as working by a person; not checked
     PERMADEAD = 8
-    INVALID = 9  # a URL to MediaWiki, but not a valid address (W48)
+    INVALID = 9  # a URL to MediaWiki, but not a valid address
     EXCLUDED = 10  # excluded by policy; never checked
 
 
