@@ -9,11 +9,11 @@ RUN groupadd --gid 1000 weboid \
     && useradd --uid 1000 --gid 1000 --create-home weboid \
     && install -d -o weboid -g weboid /logs /collection /collection/db /collection/db/lists \
         /collection/cache /collection/cache/quality \
-    # Services that must not see these mount an empty folder over them.
+    # Services that must not read these mount an empty folder over them.
     && install -d -m 700 -o weboid -g weboid /collection/ca /collection/logins
 WORKDIR /app
 
-# Wheels cover x86-64; elsewhere a few libraries are compiled, in stages that no image keeps.
+# Wheels exist for x86-64; on other platforms a few libraries are compiled, in stages that are not part of the images.
 FROM base AS builder
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends build-essential libffi-dev libssl-dev

@@ -30,7 +30,7 @@ class PageResource:
     """Request of the page, as seen by the browser and as recorded."""
 
     url: str  # as requested, without its fragment
-    method: str = "GET"
+    method: str = "GET"  # HTTP method
     status: int | None = None  # HTTP status; None without a response
     mime: str = ""  # bare media type as determined by the browser
     resource_type: str = ""  # the browser's type: Document, Image, Script, …
@@ -76,7 +76,7 @@ class PageLink:
 class PagePicture:
     """Stored picture of the page."""
 
-    kind: str
+    kind: str  # `view`, `fullPage` or `thumbnail`
     width: int  # in pixels of the picture
     height: int  # in pixels of the picture
     # The page's height in such pixels when the picture is cut; else None.
@@ -122,7 +122,7 @@ class PageBehaviour:
     name: str  # its name; of a user's own, that of its file
     found: int = 0  # number of elements it found
     done: int = 0  # number of elements it acted on
-    seconds: float = 0.0
+    seconds: float = 0.0  # duration
     error: str = ""  # why it did not finish; empty when it did
     notes: tuple[str, ...] = ()  # further results, e.g. ``OneTrust: refused``.
 
@@ -135,13 +135,13 @@ class PlayerMedia:
     urls: tuple[str, ...] = ()
     extractor: str = ""  # the yt-dlp extractor that matched the page
     identifier: str = ""  # the media's name at its site
-    title: str = ""
-    uploader: str = ""
+    title: str = ""  # its title at its site
+    uploader: str = ""  # name of the account that published it
     published: str = ""  # its day as YYYYMMDD; empty when unknown
     duration_s: float | None = None  # its playing time
     height: int | None = None  # of the picture, in pixels
     reason: str = ""  # why there is nothing, or not all; empty when all was fetched
-    seconds: float = 0.0
+    seconds: float = 0.0  # duration of the download
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,17 +160,17 @@ class PageInfo:
     """Manifest of one page."""
 
     page_id: str  # the page's identifier, in every record of the visit as WARC-Page-ID
-    url: str
+    url: str  # the requested URL
     final_url: str  # the URL after redirects
     captured_at: str  # WARC-Date of the visit's start
-    outcome: VisitOutcome
+    outcome: VisitOutcome  # `complete`, `partial`, `failed` or `skipped`
     reason: str = ""  # why it is not COMPLETE; empty when it is
     status: int | None = None  # HTTP status of the final document
     mime: str = ""  # its media type
     title: str = ""  # the page's title; empty when it has none
     records: int = 0  # captures and artifacts written for the page, without this manifest
     stored_bytes: int = 0  # their compressed size
-    seconds: float = 0.0
+    seconds: float = 0.0  # duration of the visit
     resources: tuple[PageResource, ...] = ()  # every request
     artifacts: tuple[str, ...] = ()  # kinds of the stored artifacts
     outlinks: tuple[str, ...] = ()  # absolute URLs that the page links to
@@ -185,7 +185,7 @@ class PageInfo:
     # Of the visible text, ignoring white space; without text, of the document's payload; empty when
     # neither was stored. Equal digests mean no visible change.
     text_digest: str = ""
-    behaviours: tuple[PageBehaviour, ...] = ()
+    behaviours: tuple[PageBehaviour, ...] = ()  # result of each that was run
     # Statements of the page about itself, for citations; see `core.page_facts`.
     facts: tuple[PageFact, ...] = ()
     # The same and those of its head, each with its position; the first ones only.

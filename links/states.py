@@ -100,7 +100,7 @@ class LinkState(IntEnum):
     DEVIATED = 6  # the content differs from the copy's
     PERMALIVE = 7  # marked as working by a person; not checked
     PERMADEAD = 8
-    INVALID = 9  # a URL to MediaWiki, but not a valid address (W48)
+    INVALID = 9  # a URL to MediaWiki, but not a valid address
     EXCLUDED = 10  # excluded by policy; never checked
 
 
@@ -122,13 +122,13 @@ class TransitionRule(Enum):
     """Rule for a state and a verdict, with a text for the documentation."""
 
     KEEP = "nothing changes"
-    CLEAR = "alive, and all failures forgotten"
-    COUNT = "one failure more: dying, or dead at the threshold"
-    BLOCK = "blocked, and all failures forgotten"
-    DOUBT = "as it is; the browser is asked"
-    SEEN = "the browser's: good is alive, gone is a failure more; other clients': the browser is asked"
-    USURP = "the browser's: usurped; other clients': the browser is asked"
-    DEVIATE = "the browser's: deviated; other clients': the browser is asked"
+    CLEAR = "alive; the count of failures is reset"
+    COUNT = "one more failure: dying, or dead at the threshold"
+    BLOCK = "blocked; the count of failures is reset"
+    DOUBT = "no change; the browser checks the link"
+    SEEN = "in the browser: ok is alive, gone is one more failure; in another client: the browser checks the link"
+    USURP = "in the browser: usurped; in another client: the browser checks the link"
+    DEVIATE = "in the browser: deviated; in another client: the browser checks the link"
     VOID = "invalid"
 
 

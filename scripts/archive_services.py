@@ -19,7 +19,7 @@ def page() -> str:
 
 def _table() -> list[str]:
     return [
-        "| name | archive | hosts | the address that is kept | asked by that name |",
+        "| name | archive | hosts | stored address | name in `archives` |",
         "|---|---|---|---|---|",
         *(_row(service) for service in SERVICES.values()),
     ]
@@ -28,9 +28,9 @@ def _table() -> list[str]:
 def _row(service: ArchiveService) -> str:
     hosts = dict.fromkeys((*service.hosts, *(host for form in service.forms for host in form.hosts)))
     shown = ", ".join(list(hosts)[:4]) + (f" and {len(hosts) - 4} more" if len(hosts) > 4 else "")
-    kept = f"`{service.template}`" if service.template else "as it is"
+    kept = f"`{service.template}`" if service.template else "unchanged"
     if service.fault:
-        kept = f"none: it is {service.fault}"
+        kept = f"none: the service is {service.fault}"
     names = [name for name in (*KNOWN_ADAPTERS, *KNOWN_TIMEMAPS) if name.removesuffix("-cdx") == service.name]
     asked = ", ".join(f"`{name}`" for name in names) or "-"
     return f"| `{service.name}` | {service.title} | {shown} | {kept} | {asked} |"

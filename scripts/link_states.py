@@ -48,13 +48,13 @@ error page counts as a page:
 | body of a 404, 410, 400 or 5xx | verdict | reason |
 |---|---|---|
 | a document, recording or container of 4 KiB or more; declared type and first bytes agree | 7, ok | errors are not sent in such types; a smaller one may be one line, "not found" |
-| … only one of the two says so | 7, suspect | the browser checks; nothing is counted |
+| … only one of the two agrees | 7, suspect | the browser checks; nothing is counted |
 | a plain text over 64 KiB with 4xx | 7, suspect | error texts are short |
 | any body over 128 KiB with 5xx | 7, suspect | pages of failing servers are small |
-| a page, picture, text or data of any length with 404 or 410 | gone | sites send whole pages, and pictures, with a rightful 404 |
-| anything with 401, 403, 429 and similar | as the status says | a refusal may have any body |
+| a page, picture, text or data of any length with 404 or 410 | gone | sites send whole pages, and pictures, with a correct 404 |
+| any body with 401, 403, 429 and similar | that of the status | a refusal may have any body |
 
-The codes 19 and 20 are always checked by the browser.
+The bytes 19 and 20 are always checked by the browser.
 """
 
 
@@ -74,7 +74,7 @@ def page() -> str:
 
 
 def edges() -> Iterator[tuple[LinkState, LinkState, str]]:
-    """From which state to which a look leads, and by which verdict."""
+    """Return the transitions between states, with their verdicts."""
     for (state, verdict), rule in TRANSITIONS.items():
         target = _TARGETS.get(rule)
         words = str(verdict)
@@ -83,7 +83,7 @@ def edges() -> Iterator[tuple[LinkState, LinkState, str]]:
         if rule in _BY_BROWSER:
             words += " by the browser"
         if state is LinkState.DYING and rule is TransitionRule.COUNT:
-            target, words = LinkState.DEAD, f"{words}, too often and too long"
+            target, words = LinkState.DEAD, f"{words}, at the threshold"
         if state is LinkState.DEAD and rule is TransitionRule.COUNT:
             target = None
         if target is not None and target is not state:
@@ -95,8 +95,8 @@ def _meanings() -> list[str]:
     rows = re.findall(r"^    (\w+) = (\d+)(?:  # (.+))?$", source, re.MULTILINE)
     above = {
         "ALIVE": "it works",
-        "DEAD": "it failed as often and as long as the preset says",
-        "PERMADEAD": "the same, dead",
+        "DEAD": "it failed as often, and for as long, as the preset requires",
+        "PERMADEAD": "marked as dead by a person; not checked",
     }
     lines = ["## States", "", "| number | state | meaning |", "|---|---|---|"]
     return [*lines, *(f"| {number} | `{name}` | {why or above[name]} |" for name, number, why in rows), ""]
@@ -104,7 +104,7 @@ def _meanings() -> list[str]:
 
 def _table() -> list[str]:
     lines = [
-        "## What a look does",
+        "## Transitions by the verdict of a check",
         "",
         "| state | " + " | ".join(verdict.value for verdict in CheckVerdict) + " |",
         "|---" * (len(CheckVerdict) + 1) + "|",
@@ -112,7 +112,7 @@ def _table() -> list[str]:
     for state in LinkState:
         cells = [TRANSITIONS[state, verdict].name.lower() for verdict in CheckVerdict]
         lines.append(f"| `{state.name}` | " + " | ".join(cells) + " |")
-    lines += ["", "| rule | what is done |", "|---|---|"]
+    lines += ["", "| rule | effect |", "|---|---|"]
     return [*lines, *(f"| {rule.name.lower()} | {rule.value} |" for rule in TransitionRule), ""]
 
 
@@ -126,10 +126,10 @@ def _presets() -> list[str]:
 
 def _toll_words() -> str:
     return (
-        "Why 18 days: an outage of two weeks spans 14 days, and 17 with a stray failure three days before"
-        " it. A host that goes on the day after it was seen fails first 8 days later at most, so its links"
-        " are dead 26 days after it went. Names that do not resolve count among what may pass: domains"
-        " lapse and are renewed."
+        "Why 18 days: an outage of two weeks spans 14 days, and 17 with an unrelated failure three days before"
+        " it. If a host disappears on the day after a check, its first failure is at most 8 days later, so its"
+        " links are dead 26 days after it disappeared. Names that do not resolve count as temporary failures,"
+        " since domains lapse and are renewed."
     )
 
 
@@ -148,15 +148,15 @@ def _dead(preset: CheckPreset) -> str:
 
 
 _PRESET_ROWS = (
-    ("dead: gone each time", lambda p: f"{p.sure.fails} failures, {p.sure.days} days"),
-    ("dead: a failure may pass", lambda p: f"{p.passing.fails} failures, {p.passing.days} days"),
-    ("failures count when … apart", lambda p: f"{p.apart_days} days"),
-    ("one of them by GET", lambda p: _yes(p.needs_get)),
-    ("the last by the browser, if any", lambda p: _yes(p.needs_browser)),
-    ("next look: after a good one", lambda p: _spread(p, p.alive_days)),
-    ("… the first good one", lambda p: f"1 to {p.first_days} days" if p.first_days else "the same"),
+    ("dead, if every failure is *gone*", lambda p: f"{p.sure.fails} failures, {p.sure.days} days"),
+    ("dead, if a failure may be temporary", lambda p: f"{p.passing.fails} failures, {p.passing.days} days"),
+    ("minimum time between counted failures", lambda p: f"{p.apart_days} days"),
+    ("one of the failures must be by GET", lambda p: _yes(p.needs_get)),
+    ("the last failure must be in the browser, if there is one", lambda p: _yes(p.needs_browser)),
+    ("next check after a successful one", lambda p: _spread(p, p.alive_days)),
+    ("… after the first successful one", lambda p: f"1 to {p.first_days} days" if p.first_days else "the same"),
     ("… after a failure", lambda p: f"{p.failing_days} days"),
-    ("… after one that said nothing", lambda p: f"{p.undecided_days} days, or when the host says"),
+    ("… after an undecided one", lambda p: f"{p.undecided_days} days, or when the host says"),
     ("… when dead", _dead),
     ("… when blocked", lambda p: _spread(p, p.blocked_days)),
     ("… when usurped or deviated", lambda p: _spread(p, p.seldom_days)),
@@ -167,13 +167,11 @@ def _bytes() -> list[str]:
     lines = [
         "## The status byte",
         "",
-        "What a look found, as the registry keeps it (W58), and what others are told (W55). Against the",
-        "founding table: 431 is 37 alone; 308 is 14; 307 is temporary; 507 is 42, and loops (508) and 506",
-        "are with the servers' other errors; 421 is 20; 511 is 77, for it comes from a gate of our own",
-        "network; 520-530 are 45; refused and broken connections, time-outs and TLS have numbers of their",
-        "own (W59). After a redirect that led well, the byte is the redirect's.",
+        "The registry stores the result of a check as one byte. *HTTP* lists the statuses that a byte stands for,",
+        "*reported* the status that APIs return for it. After a redirect to a working page, the byte is that of",
+        "the redirect. 511 counts as a failure of our own network, since it is sent by a portal in that network.",
         "",
-        "| byte | HTTP | verdict | told | words |",
+        "| byte | HTTP | verdict | reported | meaning |",
         "|---|---|---|---|---|",
     ]
     for entry in STATUS_TABLE.values():

@@ -18,7 +18,7 @@ WARC/1.1, one gzip member a record. `weboid-*.warc.gz` hold captures, `artifacts
 
 | record | convention |
 |---|---|
-| `warcinfo` | first in each file: software, format, operator, title (`isPartOf`), description, robots, User-Agent |
+| `warcinfo` | first in each file: software, format, operator, contact, title (`isPartOf`), description, robots, profile, User-Agent |
 | `request`, `response` | the bytes as they were on the wire, without hop-by-hop headers |
 | `revisit` | payload stored before: `WARC-Refers-To-Target-URI` and `-Date` always, `WARC-Refers-To` where known, `WARC-Truncated: length` |
 | `revisit`, server-not-modified | a `304`; indexed only with `WARC-Confirmed-Response`: status and type of the archived response that [the host confirmed](../explanation/proxy.md#unchanged-since-the-last-capture) and the page received |
@@ -26,6 +26,8 @@ WARC/1.1, one gzip member a record. `weboid-*.warc.gz` hold captures, `artifacts
 | `WARC-Page-ID` | in every record of a visit: the manifest's `page_id` |
 | `WARC-Payload-Digest`, `WARC-Block-Digest` | SHA-256 |
 | `WARC-Identified-Payload-Type` | where the payload's bytes say more than its declared type |
+| `WARC-Protocol`, `WARC-Cipher-Suite` | HTTP version, TLS version and cipher suite of the connection |
+| `WARC-TLS-Verification`, `WARC-TLS-Certificate` | why the certificate did not verify; SHA-256 of the certificate |
 | `WARC-Truncated` | `length` and `time`: a limit of `[proxy]` was reached; `disconnect`: the server ended early; `unspecified`: malformed chunks |
 
 [What is recorded](../explanation/proxy.md#what-is-recorded) has the details.

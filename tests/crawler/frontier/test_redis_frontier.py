@@ -327,7 +327,7 @@ def test_a_wrong_password_is_told_without_it(tmp_path: Path, connect: Open) -> N
     locked = RedisServer(tmp_path / "locked", "--requirepass", "s3cret")
     try:
         wrong = locked.url.replace("//", "//:hunter2@")
-        with pytest.raises(UnavailableError, match=r"refuses us.*\[frontier\] url") as refused:
+        with pytest.raises(UnavailableError, match=r"refuses the login.*\[frontier\] url") as refused:
             connect(wrong)
         connect(locked.url.replace("//", "//:s3cret@"))
     finally:

@@ -155,8 +155,8 @@ def settings_of(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *
 
 
 def rows_of(text: str) -> dict[str, list[str]]:
-    """The table of docs/how-to/policy.md under "Who obeys what", by its first cell."""
-    part = text.partition("## Who obeys what")[2].partition("\n## ")[0]
+    """The table of docs/how-to/policy.md under "Which commands obey robots.txt", by its first cell."""
+    part = text.partition("## Which commands obey robots.txt")[2].partition("\n## ")[0]
     lines = [line for line in part.splitlines() if line.startswith("| `")]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return {row[0].strip("`"): row[1:] for row in cells}
@@ -167,7 +167,7 @@ def words_of(settings: Settings) -> list[str]:
     policy = settings.policy
     obeyed = {"obey": "obeyed", "ignore": "ignored"}
     count, days = policy.ban_failures, policy.ban_failures_s / 86_400
-    failing = f"left alone after {count} URLs in a row, {days:g} day" if count else "asked"
+    failing = f"not visited for {days:g} day after {count} failed URLs in a row" if count else "visited"
     return [obeyed[policy.robots], obeyed[policy.noarchive], failing]
 
 

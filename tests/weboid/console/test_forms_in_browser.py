@@ -245,5 +245,5 @@ async def test_settings_are_edited(console: Console, screen: Screen) -> None:
 
     assert f"{path}, line 3" in wrong
     assert "'long'" in draft
-    assert saved == "Gespeichert. Es gilt, sobald die Prozesse neu starten."
+    assert saved == "Gespeichert. Die Änderung gilt nach dem nächsten Start der Prozesse."
     assert await screen.value("document.getElementById('text').value") == "# ours\n[visit]\ntimeout_s = 120\n"
