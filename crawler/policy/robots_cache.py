@@ -130,7 +130,7 @@ def interpret_answer(fetched: FetchedFile, agent: str, *, now: datetime) -> Robo
         return RobotsAnswer(Robots(), f"status {status}")
     why = fetched.error or (f"status {status}" if status else "no answer")
     if 200 <= status < 300:
-        why = f"it closed the connection: {why}"
+        why = f"it was interrupted: {why}"
     not_before = retry_moment(fetched.headers, now=now)
     return RobotsAnswer(None, why, not_before, down=why.startswith(UNREACHABLE))
 

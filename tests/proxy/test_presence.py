@@ -74,7 +74,7 @@ def test_a_living_one_whose_lock_is_not_seen_refuses_the_folder(tmp_path: Path) 
     """The file system does not carry locks: two would take the same files for a dead one's."""
     path = left_behind(tmp_path, "there")
     beats: Callable[[float], Path] = lambda _: left_behind(tmp_path, "there", beat=8)  # noqa: E731
-    with pytest.raises(UnavailableError, match=r"locks are not seen here.*docs/how-to/cluster\.md"):
+    with pytest.raises(UnavailableError, match=r"locks are not visible here.*docs/how-to/cluster\.md"):
         join_collection(tmp_path, machine="here", wait=beats)
 
     assert list(tmp_path.iterdir()) == [path]

@@ -294,7 +294,7 @@ async def test_a_program_that_is_no_browser_says_what_it_said(clock: SystemClock
     """The error holds the program's last words, and nothing is left."""
     executable = fake_browser(scratch, "echo no display >&2; exit 3")
 
-    with pytest.raises(BrowserUnavailableError, match="It said: no display"):
+    with pytest.raises(BrowserUnavailableError, match="Its output: no display"):
         await Browser.launch(SETTINGS, executable, clock=clock)
     assert homes(scratch) == set()
 

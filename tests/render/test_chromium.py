@@ -75,7 +75,7 @@ def test_the_setting_decides(path: Path, tmp_path: Path) -> None:
 
     assert find_browser(str(mine)).version == "9.8.7.6"
     assert find_browser(str(mine)).major == "9"
-    with pytest.raises(BrowserUnavailableError, match="'nothing' is not there"):
+    with pytest.raises(BrowserUnavailableError, match="'nothing' does not exist"):
         find_browser("nothing")
 
 

@@ -31,7 +31,8 @@ from weboid.app.text_table import clean
 def url_json(row: UrlRow) -> dict[str, Any]:
     """Return a URL as JSON values."""
     return {
-        **json_facts(row, "url state code fails mime kib"),
+        **json_facts(row, "url state fails mime kib"),
+        "code": row.code,
         "added": day_text(row.added_day),
         "checked": day_text(row.checked_day),
         "due": day_text(row.due_day),
@@ -91,7 +92,8 @@ def link_document(
         "looks": [
             {
                 "moment": moment_text(look.moment),
-                **json_facts(look, "how verdict code http note similarity"),
+                **json_facts(look, "how verdict http note similarity"),
+                "code": look.code,
                 "final_url": look.final_url or None,
             }
             for look in looks
@@ -117,7 +119,8 @@ def _quirk(quirk: QuirkFacts, kinds: type[UrlQuirk] | type[HostQuirk]) -> dict[s
 def found_link_json(link: FoundLink) -> dict[str, Any]:
     """Return a link as JSON values."""
     return {
-        **json_facts(link, "url state code more_pages"),
+        **json_facts(link, "url state more_pages"),
+        "code": link.code,
         "checked": None if link.checked_day is None else str(date_of(link.checked_day)),
         "pages": [
             {"wiki": page.wiki, "page_id": page.page_id, "namespace": page.namespace, "title": page.title}

@@ -67,7 +67,8 @@ def data_of(answer: RegistryAnswer, origin: str, fields: Fields = ALL_FIELDS) ->
 
 def _link(link: LinkRecord, today: int, origin: str) -> Data:
     return {
-        **json_facts(link, "url state kib reports", status_byte="code", mapped_http="http", failures="fails"),
+        **json_facts(link, "url state kib reports", mapped_http="http", failures="fails"),
+        "status_byte": link.code,
         "spelling": link.spelling or link.url,
         "group": link.group.value,
         "words": standing_of(link),

@@ -356,7 +356,7 @@ for (let n = 0; n < 300; n += 1) {
 </script>"""
 
 
-LEAVING = """<p>Words<iframe src=http://other.example/gone></iframe><script>
+VANISHING = """<p>Words<iframe src=http://other.example/gone></iframe><script>
 fetch("/held");
 onmessage = () => { document.querySelector("iframe").remove(); new Image().src = "/filled"; };
 </script>"""
@@ -379,7 +379,7 @@ async def test_a_page_that_fills_storage_ends_the_context(
 
     pages = {"page": FILLING, "frame": "<p>Words<iframe src=http://other.example/frame></iframe>"}
     leaving = FILLING.replace("n < 6", "n < 9").replace('new Image().src = "/filled"', 'parent.postMessage("", "*")')
-    origin.answers |= {"/a": ok(pages.get(kind, LEAVING).encode()), "/frame": ok(FILLING.encode())}
+    origin.answers |= {"/a": ok(pages.get(kind, VANISHING).encode()), "/frame": ok(FILLING.encode())}
     origin.answers |= {"/gone": ok(leaving.encode()), "/held": held, "/filled": note}
     page = await take("/a", settle_limit_s=45.0, timeout_s=60.0)
     assert page.outcome is VisitOutcome.COMPLETE, page.reason

@@ -79,7 +79,7 @@ async def test_a_host_that_refuses_a_part_is_blocked() -> None:
     parts = (resource("https://cdn.test/a.js", 429), resource("https://cdn.test/b.js"))
     follow_up = await after(page(resources=parts))
 
-    assert follow_up.back_offs == [HostBackOff("cdn.test", "status 429 for a part of a page")]
+    assert follow_up.back_offs == [HostBackOff("cdn.test", "status 429 for a resource of a page")]
 
 
 async def test_a_page_that_names_thousands_of_hosts_moves_a_bounded_number() -> None:

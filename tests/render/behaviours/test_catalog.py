@@ -56,5 +56,5 @@ def test_a_script_that_cannot_be_used_is_refused_by_name(tmp_path: Path, text: s
 
 def test_a_behaviour_that_is_none_is_refused() -> None:
     """The error names those that there are."""
-    with pytest.raises(ConfigError, match="known are consent, scroll"):
+    with pytest.raises(ConfigError, match="known: consent, scroll"):
         load_behaviours(BehaviourSettings(run=("scrol",)))

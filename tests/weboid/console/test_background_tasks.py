@@ -89,7 +89,7 @@ def test_a_task_of_a_console_that_died_has_failed(layout: Layout) -> None:
         states = [ended(tasks, number)["state"] for number in (1, 2)]
 
         assert states == ["failed", "done"]
-        assert "start it again" in (tasks.task(1) or {})["error"]
+        assert "start the task again" in (tasks.task(1) or {})["error"]
 
 
 def test_old_tasks_go_with_their_files(layout: Layout) -> None:

@@ -123,7 +123,7 @@ async def test_a_wiki_that_is_not_there_is_known_to_have_done_nothing(api_at: Ap
     ("answer", "error", "said"),
     [
         (Answer(401, PAGE, {"WWW-Authenticate": "Basic"}), LoggedOutError, "--basic-file"),
-        (Answer(403, PAGE), PermissionDeniedError, "forbids"),
+        (Answer(403, PAGE), PermissionDeniedError, "refuses our requests"),
         (Answer(404, PAGE), WikiRefusedError, "no API"),
         (Answer.refusing("readapidenied"), LoggedOutError, "--account"),
         (Answer.refusing("permissiondenied"), PermissionDeniedError, "permissiondenied"),
@@ -171,7 +171,7 @@ async def test_secrets_do_not_follow_a_redirect_to_another_server(
         ("", "invalid address"),
         ("file:///etc/passwd", "invalid address"),
         ("http://127.0.0.1:22/api.php", "not used for the web"),
-        ("/api.php", "on and on"),
+        ("/api.php", "in a loop"),
     ],
 )
 async def test_a_redirect_that_leads_astray_is_not_followed(

@@ -61,7 +61,7 @@ async def test_an_editor_sets_how_much_of_a_link_is_recorded(set_level: SetLevel
     text = replace(asked("text"), is_stored=True)
     assert await set_level(text) == "text"
     assert held(layout) == ("images", "text")
-    with pytest.raises(RefusedRequestError, match="text at most"):
+    with pytest.raises(RefusedRequestError, match="at most text"):
         await set_level(replace(text, level="everything"))
     with pytest.raises(InputError, match="known: text, no-media, everything"):
         await set_level(replace(text, level="html"))

@@ -163,7 +163,7 @@ def test_a_host_is_left_alone_and_asked_again(weboid: Weboid, frontier: Frontier
     [
         (("crawl", "pause", "a b"), "not a host"),
         (("crawl", "pause", "a.example", "--for", "soon"), "not a duration"),
-        (("crawl", "pause", "a.example", "--until", "2001-01-01"), "is over"),
+        (("crawl", "pause", "a.example", "--until", "2001-01-01"), "in the past"),
         (("crawl", "pause", "a.example", "--for", "1h", "--until", "2099-01-01"), "not both"),
         (("crawl", "pause", "--for", "1h"), "apply to one host"),
         (("crawl", "resume", "unknown.example"), "has no host"),

@@ -285,7 +285,7 @@ def test_a_version_is_chosen_locked_and_dropped(links: Links) -> None:
     ("arguments", "said"),
     [
         (("copies", "set", A, "wayback", W.replace(A, B)), "a copy of http://b.test/"),
-        (("copies", "set", A, "perma", W), "of the archive wayback"),
+        (("copies", "set", A, "perma", W), "to the archive wayback"),
         (("copies", "rm", A, "wayback"), "has no copy in"),
         (("copies", A, "--lock"), "no copies yet"),
         (("copies", "http://c.test/"), "is not watched"),

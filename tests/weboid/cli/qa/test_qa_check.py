@@ -215,7 +215,7 @@ def test_a_url_without_a_copy_is_told(made: CollectionBuilder) -> None:
 
 def test_a_beginning_that_is_none_is_told_with_what_to_write(made: CollectionBuilder) -> None:
     """It may be a moment or a length of time."""
-    with pytest.raises(InputError, match=r"neither a moment nor a length of time.*12h or 3d"):
+    with pytest.raises(InputError, match=r"neither a date nor a duration.*12h or 3d"):
         run(made, "--since", "yesterday")
 
 
@@ -228,7 +228,7 @@ def test_why_nothing_is_checked_is_told(made: CollectionBuilder) -> None:
     ]
 
     assert "Nothing is left to check" in outputs[0].output
-    assert "https://a.example/: no level rule shows it in full" in outputs[1].output
+    assert "https://a.example/: no level rule shows it at level full" in outputs[1].output
 
 
 def test_the_usage_of_a_command_below_has_none_of_the_arguments_above() -> None:

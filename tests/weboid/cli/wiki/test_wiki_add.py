@@ -117,8 +117,8 @@ def test_a_wiki_says_how_much_of_what_it_cites_is_recorded(wiki: Wiki, command: 
         (("--account", "A@b"), ExitCode.INPUT, "password"),
         (("--password-file", "/nothing"), ExitCode.INPUT, "/nothing"),
         (("--grace", "-1"), ExitCode.INPUT, "--grace"),
-        (("--name", "a b"), ExitCode.INPUT, "names no wiki"),
-        (("--farm", "a b"), ExitCode.INPUT, "names no wiki"),
+        (("--name", "a b"), ExitCode.INPUT, "is not a wiki's name"),
+        (("--farm", "a b"), ExitCode.INPUT, "is not a wiki's name"),
     ],
     ids=str,
 )
