@@ -71,7 +71,7 @@ def test_setup_browser_does_not_replace_a_named_browser(bare: dict[str, str]) ->
     """A variable with a wrong path is an error, and nothing is installed in its place."""
     done = run(*(sys.executable, "-m", "weboid", "setup", "browser"), **bare, WEBOID_BROWSER="/none/chrome")
     assert done.returncode == 3
-    assert "'/none/chrome' is not there" in done.stderr
+    assert "'/none/chrome' does not exist" in done.stderr
     assert "could be installed" not in done.stderr
 
 
