@@ -451,7 +451,8 @@ def test_many_prefixes_keep_few_files_open(start: Starter, monkeypatch: pytest.M
     service, running = start()
     for number in range(8):
         service.ask(f"/many/{number}", {"warc-prefix": f"job{number}"})
-    service.records("/many/7")
+    for number in range(8):
+        service.records(f"/many/{number}")
     running.proxy.archivist.flush()
 
     assert len([*service.folder.glob("job*.open")]) <= 4
