@@ -23,6 +23,7 @@ from core.config.settings import IndexSettings, Settings, StorageSettings
 from core.errors import DiskFullError, InputError, UnavailableError
 from core.hosts import host_name
 from core.layout import Layout
+from core.urls import mask_passwords
 from crawler.collection import open_collection
 from crawler.frontier.base import ItemState
 from crawler.frontier.frontier_export import ItemSelection, select_items
@@ -363,7 +364,8 @@ async def _import(
                         path = await _download(source, layout, settings, limit, reserve)
                     problem = None
                     try:
-                        for archive in open_archives(path, layout.archive, advance, source):
+                        shown = mask_passwords(source)  # to readers, as the provenance of its pages
+                        for archive in open_archives(path, layout.archive, advance, shown):
                             run.add(archive)
                     except InputError as error:
                         problem = error
