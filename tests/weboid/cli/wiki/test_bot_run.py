@@ -124,7 +124,7 @@ def test_the_way_from_a_dry_run_to_a_review(desk: Desk) -> None:
     assert "declined" in desk.run("review", "--decline", str(waiting["edit"]), "--reason", "no page")
     assert "Nothing awaits" in desk.run("review")
     assert "1 declined" in desk.run("show")
-    assert "no more" in desk.run("off")
+    assert "no longer edits" in desk.run("off")
     assert desk.told("show")[0]["enabled"] is False
 
 
