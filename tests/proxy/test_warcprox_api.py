@@ -100,6 +100,8 @@ class Service:
 
     def _all(self) -> Iterator[Written]:
         for path in sorted(self.folder.glob("*.warc*")):
+            if not path.exists():  # it was closed, and renamed, after it was listed
+                path = path.with_suffix("")  # noqa: PLW2901
             with path.open("rb") as file:
                 try:
                     for each in ArchiveIterator(file, no_record_parse=False):
