@@ -272,7 +272,10 @@ async def test_a_host_that_flips_to_loopback_is_refused(
 def leaks(browser: Chromium, port: int) -> list[object]:
     """The browser's sockets that lead anywhere but to the proxy; a name server is asked by UDP."""
     family = [psutil.Process(browser.pid), *psutil.Process(browser.pid).children(recursive=True)]
-    sockets = [each for process in family for each in process.net_connections("inet")]
+    sockets = []
+    for process in family:
+        with suppress(psutil.NoSuchProcess):  # one that has just ended
+            sockets += process.net_connections("inet")
     return [each for each in sockets if each.raddr != ("127.0.0.1", port)]
 
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -26,6 +26,7 @@ from render.sign_in import ShownPage, open_recorded_window
 from tests.support.commands import Weboid
 from tests.support.polling import wait_until
 from tests.support.proxy_fixtures import Origin, check, ok, records
+from tests.support.services.processes import arguments
 from weboid.app.recorded_session import (
     SessionAccess,
     SessionCounts,
@@ -184,10 +185,17 @@ def test_a_window_on_a_screen_is_recorded(
         pytest.skip(str(error))
     origin = sites[0]
     origin.requests.clear()
-    with subprocess.Popen(["Xvfb", "-displayfd", "1", "-nolisten", "tcp"], stdout=subprocess.PIPE, text=True) as screen:
+    with ExitStack() as stack:
+        screen = stack.enter_context(
+            subprocess.Popen(["Xvfb", "-displayfd", "1", "-nolisten", "tcp"], stdout=subprocess.PIPE, text=True)
+        )
+        stack.callback(screen.terminate)
         assert screen.stdout is not None
         monkeypatch.setenv("DISPLAY", f":{screen.stdout.readline().strip()}")
-        process = weboid.start("record", "--json", "--profile", str(weboid.profile), "http://site.example/")
+        process = stack.enter_context(
+            weboid.start("record", "--json", "--profile", str(weboid.profile), "http://site.example/")
+        )
+        stack.callback(process.kill)
         wait_until(lambda: b"/red.svg" in b"".join(origin.requests))
         # The address bar asks search engines about what is typed, and stores nothing here.
         for words in ("key ctrl+t", "type site.example/second", "key Return"):
@@ -198,11 +206,10 @@ def test_a_window_on_a_screen_is_recorded(
         (browser,) = (
             each
             for each in psutil.Process(process.pid).children(recursive=True)
-            if "--no-startup-window" in each.cmdline() and not any("--type=" in word for word in each.cmdline())
+            if "--no-startup-window" in (command := arguments(each)) and "--type=" not in command
         )
         browser.kill()
         out, errors = process.communicate(timeout=weboid.limit_s)
-        screen.terminate()
     facts = json.loads(out.splitlines()[-1])
     found = weboid.call("search", "second")
 
