@@ -87,7 +87,7 @@ def remove_policy(context: OperationContext, fields: PolicyEntryFields) -> dict[
     return {"id": fields.entry_id, "message": "The rule was removed."}
 
 
-@resource("/takedowns", ConsoleRole.OPERATOR)
+@resource("/takedowns", ConsoleRole.REVIEWER)
 def read_takedowns(context: OperationContext, query: ListFields) -> dict[str, Any]:
     """Return the take-downs with their tickets, by number, lifted ones too.
 
@@ -204,7 +204,7 @@ class LevelFields(LevelQuery):
 
 @operation("/levels", ConsoleRole.CURATOR, state=read_level)
 def set_level(context: OperationContext, fields: LevelFields) -> dict[str, Any]:
-    """Set how much of a link's or a domain's copies readers are shown."""
+    """Set the level of a link or a domain: how much of its copies readers are shown."""
     target = fields.target
     level = fields.level or None
     context.stores.levels.decide(
@@ -242,7 +242,7 @@ def _changed_user(context: OperationContext, fields: Any) -> Any:
 
 @operation("/users", ConsoleRole.ADMIN, status=201, state=list_users, logged=_changed_user)
 def set_user(context: OperationContext, fields: UserFields) -> dict[str, Any]:
-    """Add an account, or change its role and password; its sessions end."""
+    """Add or change an account with its role and password; its sessions end."""
     context.stores.accounts.set_user(fields.name, fields.role, password=fields.password or None)
     return {"name": fields.name, "role": fields.role, "message": f"{fields.name} is {fields.role}."}
 
@@ -285,7 +285,7 @@ class TokenFields(OperationFields):
 
 @operation("/tokens", ConsoleRole.READER, status=201, state=list_tokens, logged=_own_tokens)
 def add_token(context: OperationContext, fields: TokenFields) -> dict[str, Any]:
-    """Create an API token of your account; the answer has its secret, which is not shown again."""
+    """Create an API token; the answer has its secret, which is not shown again."""
     if unknown := sorted(set(fields.scopes) - {*OPERATIONS, "read", "upload_file"}):
         raise InputError(f"There is no operation {unknown[0]!r}.")
     if context.user.scopes or ":" in context.user.name:
@@ -310,7 +310,7 @@ class TokenNumberFields(OperationFields):
 
 @operation("/tokens/remove", ConsoleRole.READER, state=list_tokens)
 def remove_token(context: OperationContext, fields: TokenNumberFields) -> dict[str, Any]:
-    """Remove an API token of your account, or as an administrator any."""
+    """Remove an API token, of your account or as an administrator any."""
     own = "" if context.user.may(ConsoleRole.ADMIN) else context.user.name
     context.stores.accounts.remove_token(fields.id, owner=own)
     return {"id": fields.id, "message": "The token was removed."}
