@@ -49,7 +49,7 @@ from playback.web.rate_limits import (
     reader_prefix,
 )
 from playback.web.registry.registry_forms import read_body
-from playback.web.registry.registry_service import RegistrySource
+from playback.web.registry.registry_service import READ_LIMIT_S, RegistrySource
 from warc.index.database import open_database
 from warc.text_index.reader import open_text_index
 from weboid.app.collection_config import read_config
@@ -98,7 +98,7 @@ def open_stores(
         frontier = stack.enter_context(open_frontier(layout, settings.frontier, settings.politeness))
         database = stack.enter_context(closing(open_database(layout, database_url)))
         decisions = stack.enter_context(closing(open_decisions(layout, database_url)))
-        registry = stack.enter_context(closing(RegistrySource(layout, database_url)))
+        registry = stack.enter_context(closing(RegistrySource(layout, database_url, read_limit_s=READ_LIMIT_S)))
         texts = stack.enter_context(closing(open_text_index(layout, database_url)))
         status = StatusReader(layout, lambda: frontier, settings=settings, clock=clock, background=True)
         environment = store_environment(database_url, settings.frontier.url)
