@@ -36,6 +36,7 @@ VERIFIED_AT_ONCE = 2  # passwords; each takes 64 MiB and some 50 ms
 TOKENS_LIMIT = 100  # of an account
 KEY_AGE = timedelta(days=1)  # of an idempotency key
 AUDIT_LENGTH = 4_000  # characters of each JSON value of a line of the audit log
+BUSY_TIMEOUT_S = 30.0  # wait for the lock of the file
 _NAME_LENGTH = 100
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS users (
@@ -120,7 +121,7 @@ class ConsoleDatabase:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._clock = clock
         self._lock = threading.Lock()
-        self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        self._connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
         self._connection.row_factory = sqlite3.Row
         self._connection.executescript(f"PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON; {schema}")
 

@@ -49,7 +49,8 @@ CONSOLE_PATH = "/console"
 ALL_CAPTURES_ROLE = "curator"  # sees captures that readers are not shown
 _NO_RIGHT = noop("Your role does not allow this. Ask an administrator of this archive.")
 _MISSING = noop("There is no such page, or it has been removed.")
-_AWAY = noop("A database does not answer at the moment. Try again in a few seconds.")
+AWAY = noop("A database does not answer at the moment. Try again in a few seconds.")
+RETRY_AFTER = {"Retry-After": "5"}  # of answers while a store is not available
 _LOG = logging.getLogger(__name__)
 PICTURE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; sandbox",
@@ -204,7 +205,9 @@ def pages_app(stores: ConsoleStores, frame: ConsoleFrame) -> Starlette:
             is_missing = error.status_code == 404 and error.detail == "Not Found"
             return frame.problem(request, error.status_code, translate(_MISSING) if is_missing else error.detail)
         _LOG.warning("console.store_unavailable error=%s", error)
-        return frame.problem(request, 503, translate(_AWAY), str(request.url.path))
+        answer = frame.problem(request, 503, translate(AWAY), str(request.url.path))
+        answer.headers.update(RETRY_AFTER)
+        return answer
 
     sections: tuple[type[ConsolePages], ...] = (CrawlPages, CapturePages, LinkPages, BotPages, AdminPages)
     routes = [route for each in sections for route in each(stores, frame).routes()]
