@@ -76,7 +76,7 @@ class SignInError(InputError):
 
 
 class SignInDelayError(SignInError):
-    """The sign-in was refused unseen, because of failed ones before."""
+    """The sign-in was refused without a look at the password, because of failed ones before."""
 
     def __init__(self, retry_after_s: int) -> None:
         super().__init__(noop("Too many failed attempts: try again in a few minutes."))
@@ -345,7 +345,7 @@ class AccountStore(ConsoleDatabase):
                 raise InputError(f"There is no token {number}.")
 
     def token(self, secret: str) -> SignedInUser | None:
-        """Return the user of an API token: with the lower of its role and its owner's; None when it does not hold."""
+        """Return the user of an API token: with the lower of its role and its owner's; None when it is unknown or has expired."""
         now = self._now
         with self._rows() as rows:
             row = rows.execute(
@@ -360,7 +360,7 @@ class AccountStore(ConsoleDatabase):
         return SignedInUser(f"{row['owner']}:{row['name']}", role, scopes=tuple(row["scopes"].split()), token=row["id"])
 
     def is_valid(self, user: SignedInUser) -> bool:
-        """Return True while the session or token of the user holds; this is no use of it."""
+        """Return True while the session or token of the user holds; this does not count as its use."""
         with self._rows() as rows:
             if user.session:
                 query = "SELECT began, used FROM sessions WHERE digest = ?"
