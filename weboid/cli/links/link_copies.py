@@ -184,7 +184,9 @@ def set_command(
     archive: str | None = argument("[ARCHIVE]"),
     address: str | None = argument("[ADDRESS]"),
     is_locked: bool | None = option(
-        "Keep the choice in later searches, or release it; for pages that change all the time.", "--lock/--unlock", default=None
+        "Keep the choice in later searches, or release it; for pages that change all the time.",
+        "--lock/--unlock",
+        default=None,
     ),
     context: _CopiesContext = _CONTEXT,
 ) -> None:
