@@ -133,6 +133,7 @@ def test_thousands_of_links_are_told_in_parts(extended: Extended) -> None:
 
 def test_what_was_not_heard_is_told_again(extended: Extended) -> None:
     """A silent webhook keeps the job in the queue, and others from trying for a while."""
+    extended.say(Pause=600)
     extended.webhook.answer = lambda heard: Said(503)
     extended.writer.write("Unheard", "https://e.org/unheard")
     extended.writer.write("Unheard, too", "https://e.org/unheard-too")
