@@ -16,8 +16,8 @@ from PIL import Image
 
 from tests.support.browser_screen import Screen, open_screen
 from tests.support.documentation_pictures import save_picture
-from tests.support.http_listener import Heard, Said
-from tests.support.mediawiki_extension import Extended
+from tests.support.http_listener import ReceivedRequest, StubResponse
+from tests.support.mediawiki_extension import ExtensionWiki
 from tests.support.sites.mediawiki import ADMIN, PASSWORD
 from tests.support.wiki_visitor import Visitor
 
@@ -42,14 +42,14 @@ async def screen() -> AsyncIterator[Screen]:
 
 
 @pytest.fixture(scope="module")
-def lit(extended_once: Extended) -> str:
+def lit(extended_once: ExtensionWiki) -> str:
     """The base of a wiki with a page about a lighthouse."""
     extended_once.writer.write("Lighthouse", TEXT)
     return f"{extended_once.wiki.base}/index.php?title="
 
 
 @pytest.fixture(scope="module")
-def admin(extended_once: Extended) -> Visitor:
+def admin(extended_once: ExtensionWiki) -> Visitor:
     """An administrator's session: the list has forms then."""
     return Visitor(extended_once.wiki.base, ADMIN, PASSWORD)
 
@@ -65,7 +65,7 @@ def admin(extended_once: Extended) -> Visitor:
     ids=["page", "page, narrow, dark", "list", "list, narrow, right to left"],
 )
 async def test_axe_finds_nothing_serious_in_what_is_ours(
-    extended: Extended, lit: str, admin: Visitor, screen: Screen,
+    extended: ExtensionWiki, lit: str, admin: Visitor, screen: Screen,
     page: str, width: int, more: str, dark: bool,
 ) -> None:  # fmt: skip
     """Names, contrasts, targets: nothing serious on what the extension adds."""
@@ -84,7 +84,7 @@ async def test_axe_finds_nothing_serious_in_what_is_ours(
     assert found == []
 
 
-async def test_a_cached_link_says_what_it_leads_to(extended: Extended, lit: str, screen: Screen) -> None:
+async def test_a_cached_link_says_what_it_leads_to(extended: ExtensionWiki, lit: str, screen: Screen) -> None:
     """Its accessible name has the link's address and the copy's day, and begins with what is seen."""
     await screen.open(f"{lit}Lighthouse")
     names = await screen.value(
@@ -95,7 +95,7 @@ async def test_a_cached_link_says_what_it_leads_to(extended: Extended, lit: str,
     assert all(name.startswith(seen) for seen, name in names)
 
 
-async def test_cached_links_are_not_printed(extended: Extended, lit: str, screen: Screen) -> None:
+async def test_cached_links_are_not_printed(extended: ExtensionWiki, lit: str, screen: Screen) -> None:
     """Nobody can follow them on paper; MediaWiki prints the addresses of the links themselves."""
     await screen.open(f"{lit}Lighthouse")
     await screen.send("Emulation.setEmulatedMedia", media="print")
@@ -106,7 +106,7 @@ async def test_cached_links_are_not_printed(extended: Extended, lit: str, screen
     assert shown == 0
 
 
-async def test_a_dead_link_looks_unlike_others(extended: Extended, lit: str, screen: Screen) -> None:
+async def test_a_dead_link_looks_unlike_others(extended: ExtensionWiki, lit: str, screen: Screen) -> None:
     """By more than its colour."""
     await screen.open(f"{lit}Lighthouse")
     lines = await screen.value(
@@ -116,16 +116,16 @@ async def test_a_dead_link_looks_unlike_others(extended: Extended, lit: str, scr
     assert lines[0] != lines[1]
 
 
-async def test_a_mark_changes_while_a_reader_looks_at_it(extended: Extended, lit: str, screen: Screen) -> None:
+async def test_a_mark_changes_while_a_reader_looks_at_it(extended: ExtensionWiki, lit: str, screen: Screen) -> None:
     """From queued to archived without a reload, and from not known to queued."""
     extended.writer.write("Tide", "[https://e.org/tide The tide] and [https://e.org/other another]")
     waiting = {"answer": "queued", "href": f"{extended.front.address}/latest/x", "copy": None}
     now = dict(waiting)
 
-    def answer(heard: Heard) -> Said:
-        said = json.loads(extended.front.usual(heard).body)
-        said["links"] = [{**link, **now} if link["url"].endswith("tide") else link for link in said["links"]]
-        return Said(body=json.dumps({**said, "fresh_s": 1 if now else 60}).encode())
+    def answer(request: ReceivedRequest) -> StubResponse:
+        document = json.loads(extended.front.default_answer(request).body)
+        document["links"] = [{**link, **now} if link["url"].endswith("tide") else link for link in document["links"]]
+        return StubResponse(body=json.dumps({**document, "fresh_s": 1 if now else 60}).encode())
 
     extended.front.answer = answer
     await screen.open(f"{lit}Tide", size=(1000, 600))

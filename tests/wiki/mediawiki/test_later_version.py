@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.mediawiki_extension import EXTENSION, Extended, extended_wiki
+from tests.support.mediawiki_extension import EXTENSION, ExtensionWiki, extended_wiki
 from tests.support.sites.mediawiki import ADMIN, PASSWORD
 from tests.support.sites.versions import LATER, OLDEST, php_of
 from tests.support.wiki_visitor import Visitor
@@ -47,7 +47,7 @@ $wgHooks['BeforePageDisplay'][] = static function ( $out ) {{
 
 
 @pytest.fixture(scope="module")
-def later_once() -> Iterator[Extended]:
+def later_once() -> Iterator[ExtensionWiki]:
     """A wiki of that version that complains of what is deprecated, with a page of links."""
     with extended_wiki(SETTINGS, LATER) as running:
         running.writer.write("Shown", TEXT)
@@ -56,14 +56,14 @@ def later_once() -> Iterator[Extended]:
 
 
 @pytest.fixture
-def later(later_once: Extended) -> Extended:
-    """The same, with usual settings and nothing remembered."""
-    later_once.forget()
+def later(later_once: ExtensionWiki) -> ExtensionWiki:
+    """The same wiki, with default settings and empty caches."""
+    later_once.reset()
     return later_once
 
 
 @pytest.mark.parametrize("parser", ["", "&useparsoid=1"], ids=["old parser", "Parsoid"])
-def test_each_link_has_its_cached_one(later: Extended, parser: str) -> None:
+def test_each_link_has_its_cached_one(later: ExtensionWiki, parser: str) -> None:
     """After every cache, and nothing else is changed in what either parser made."""
     place = later.front.address
     marked = later.body("Shown", parser)
@@ -75,32 +75,32 @@ def test_each_link_has_its_cached_one(later: Extended, parser: str) -> None:
         ("copy", f"{place}/2026/https://e.org/ref", "cached"),
     ]
     assert marked.count('data-originalurl="https://e.org/a"') == 1
-    later.say(Front="")
+    later.configure(Front="")
     assert later.body("Shown", parser) == ADDED.sub("", marked)
 
 
-def test_a_save_tells_its_links_by_a_job(later: Extended) -> None:
+def test_a_save_tells_its_links_by_a_job(later: ExtensionWiki) -> None:
     """Added, removed, by a template, by a deletion: nobody waits, and the job tells."""
     later.writer.write("Template:Source", "[https://e.org/old s]")
     page_id, rev = later.writer.write("Edited", "[https://e.org/1 a] {{Source}}")
-    assert later.webhook.heard == []
+    assert later.webhook.requests == []
     later.run_jobs()
-    (page,) = later.webhook.heard[0].json()["pages"]
+    (page,) = later.webhook.requests[0].json()["pages"]
     assert (page["page_id"], page["rev"]) == (page_id, rev)
     assert sorted(page["added"]) == ["https://e.org/1", "https://e.org/old"]
-    later.webhook.heard.clear()
+    later.webhook.requests.clear()
     later.writer.write("Template:Source", "[https://e.org/new s]")
     later.run_jobs()
-    (page,) = later.webhook.heard[0].json()["pages"]
+    (page,) = later.webhook.requests[0].json()["pages"]
     assert (page["added"], page["removed"]) == (["https://e.org/new"], ["https://e.org/old"])
-    later.webhook.heard.clear()
+    later.webhook.requests.clear()
     later.writer.delete("Edited")
     later.run_jobs()
-    (page,) = later.webhook.heard[0].json()["pages"]
+    (page,) = later.webhook.requests[0].json()["pages"]
     assert sorted(page["removed"]) == ["https://e.org/1", "https://e.org/new"]
 
 
-def test_the_list_is_in_the_readers_language_and_takes_levels(later: Extended) -> None:
+def test_the_list_is_in_the_readers_language_and_takes_levels(later: ExtensionWiki) -> None:
     """Whoever has the right sets a level with the form; others see a list."""
     page = later.view("Special:WeboidLinks/Shown", "&uselang=de").html
     assert "Archivierte Weblinks" in page
@@ -110,24 +110,24 @@ def test_the_list_is_in_the_readers_language_and_takes_levels(later: Extended) -
     fields = admin.form("Special:WeboidLinks/Shown", "https://e.org/a")
     status, _ = admin.post("Special:WeboidLinks/Shown", {**fields, "level": "text", "reason": "x"})
     assert status == 200
-    assert later.webhook.heard[0].json()["level"] == "text"
-    later.set("$wgGroupPermissions['sysop']['weboid-level'] = false;")
+    assert later.webhook.requests[0].json()["level"] == "text"
+    later.set_local_settings("$wgGroupPermissions['sysop']['weboid-level'] = false;")
     status, page = admin.post("Special:WeboidLinks/Shown", {**fields, "level": "text"})
     assert "<title>Permission error" in page
-    assert len(later.webhook.heard) == 1
+    assert len(later.webhook.requests) == 1
 
 
-def test_nothing_of_the_extension_is_deprecated(later: Extended) -> None:
+def test_nothing_of_the_extension_is_deprecated(later: ExtensionWiki) -> None:
     """Of all that the tests above did MediaWiki complains not once; it does complain of what is."""
     for query in ("", "&useparsoid=1", "&action=info", "&action=history"):
         later.view("Shown", query)
-    later.age("weboid-answers", 7_200)
+    later.age_cached("weboid-answers", 7_200)
     later.view("Shown")
     later.view("Special:Version")
     later.view("Special:WeboidLinks/Shown")
     later.view("Special:LinkSearch", "&target=e.org")
-    told = later.writer.ask(action="query", meta="siteinfo", list="exturlusage", euquery="e.org")
-    assert told["query"]["general"]["weboid"]["version"]
+    result = later.writer.ask(action="query", meta="siteinfo", list="exturlusage", euquery="e.org")
+    assert result["query"]["general"]["weboid"]["version"]
     later.run_jobs()
     assert _complaints(later.wiki.folder) == []
     later.view("Shown", "&deprecated=1")

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.commands import Weboid
-from tests.support.mediawiki_extension import Extended, extended_wiki
+from tests.support.mediawiki_extension import ExtensionWiki, extended_wiki
 from tests.support.sites.versions import LATER, MACHINES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -20,14 +20,14 @@ NOTE = "may be missing from these results"
 class Searched:
     """A wiki with the extension, and the archive whose front it asks."""
 
-    extended: Extended
+    extended: ExtensionWiki
     weboid: Weboid
 
     def exclude(self, *words: str) -> None:
         """Change the list of the wiki by `weboid links exclude`; what the wiki remembered is lost."""
         done = self.weboid.call("links", "exclude", *words, f"--wiki={WIKI}")
         assert done.code == 0, done
-        self.extended.forget()
+        self.extended.reset()
 
     def page(self, target: str) -> str:
         """Return what Special:LinkSearch shows."""
@@ -38,9 +38,9 @@ class Searched:
     def warning(self, query: str, **more: str) -> str:
         """Return what list=exturlusage warns of; empty: of nothing."""
         question = {"action": "query", "list": "exturlusage", "euquery": query, **more}
-        told = self.extended.writer.ask(**question)
-        assert "exturlusage" in told["query"]
-        found: str = told.get("warnings", {}).get("exturlusage", {}).get("warnings", "")
+        result = self.extended.writer.ask(**question)
+        assert "exturlusage" in result["query"]
+        found: str = result.get("warnings", {}).get("exturlusage", {}).get("warnings", "")
         return found
 
 
@@ -93,9 +93,9 @@ def test_a_removed_entry_is_not_named(searched: Searched) -> None:
     """Nor is anything where the archive does not know the wiki."""
     searched.exclude("add", "kept-out.org")
     assert NOTE in searched.page("kept-out.org")
-    searched.extended.say(Wiki="unknown@example")
+    searched.extended.configure(Wiki="unknown@example")
     assert NOTE not in searched.page("kept-out.org")
-    searched.extended.say()
+    searched.extended.configure()
     searched.exclude("remove", "kept-out.org")
     assert NOTE not in searched.page("kept-out.org")
     assert searched.warning("kept-out.org") == ""
