@@ -412,7 +412,7 @@ class FrontierTransaction:
             self._count_attempt(held.seq)
             self.log_attempt(held, "expired", "the worker's lease expired")
             if held.attempts + 1 >= CLAIMS_PER_ATTEMPT * max(self._settings.attempts, 1):
-                self.end(held, ItemState.DEAD, "its workers keep vanishing")
+                self.end(held, ItemState.DEAD, "its leases expired repeatedly")
             else:
                 self.requeue(held, None)
 
