@@ -402,7 +402,7 @@ class FrontierTransaction:
         return longest_back_off(self._politeness) // _MILLISECOND
 
     def _expire_leases(self) -> None:
-        """Queue the items whose leases ran out again, or bury those that keep doing so."""
+        """Requeue items whose leases expired; end those whose leases expired repeatedly."""
         rows = self.db.execute(
             f"{_CLAIM_ROW} WHERE c.lease_ms <= ? ORDER BY c.lease_ms LIMIT ?", (self.now_ms, TIDY_LIMIT)
         ).fetchall()

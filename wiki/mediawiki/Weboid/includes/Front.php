@@ -8,8 +8,8 @@ namespace MediaWiki\Extension\Weboid;
  * Responses are cached by the links that they are about: an edit that changes no link needs no request, and
  * a change in a template takes effect at once. When a response has expired, one view requests it again and
  * waits for up to half a second; on a timeout the expired response is shown. While the front is unavailable
- * no view waits and no marks are shown, until a request after a response was sent succeeds. While the front
- * refuses with 429 the last known answers are shown, also for links of a page that has changed since.
+ * no view waits and no marks are shown, until a deferred request (sent after a page view) succeeds. While the
+ * front refuses with 429 the last known answers are shown, also for links of a page that has changed since.
  *
  * @license GPL-3.0-or-later
  */
@@ -61,8 +61,8 @@ class Front {
 	 * @param int $changed Unix timestamp of the page's last change: the webhook receives its links a moment
 	 *  later, so links that the front does not know yet are shown as queued
 	 * @return array{links:array<string,array>,until:int,waiting:bool,soon:bool,down:bool,busy:bool,missing:bool}
-	 *  answers by URL; their expiry (Unix timestamp); whether a link is queued or unknown (waiting), and its
-	 *  state will change within seconds (soon); whether the front is unavailable (down: links is empty, see
+	 *  answers by URL; their expiry (Unix timestamp); whether a link is queued or unknown (waiting), and
+	 *  whether a state will change within seconds (soon); whether the front is unavailable (down: links is empty, see
 	 *  recentAnswers()) or has refused with 429 (busy); whether answers are missing because of an error
 	 */
 	public function lookup( int $pageId, array $urls, string $lang, int $changed = 0 ): array {
