@@ -1,4 +1,4 @@
-"""Readers of a real wiki see cached links, fresh on every view, and never a broken page (A09, A10)."""
+"""Cached links on a real wiki: current on every view, and no broken page if the front fails (A09, A10)."""
 
 import json
 import re
@@ -28,8 +28,8 @@ def shown(extended_once: ExtensionWiki) -> str:
     return "Shown"
 
 
-def test_each_external_link_has_its_cached_one(extended: ExtensionWiki, shown: str) -> None:
-    """With its kind, its address at the front, and a word for people."""
+def test_each_external_link_gets_a_cached_link(extended: ExtensionWiki, shown: str) -> None:
+    """With kind, address at the front, and label."""
     place = extended.front.address
     assert SUP.findall(extended.body(shown)) == [
         ("copy", f"{place}/2026/https://e.org/a", "cached"),
@@ -40,8 +40,8 @@ def test_each_external_link_has_its_cached_one(extended: ExtensionWiki, shown: s
     ]
 
 
-def test_the_question_is_the_documented_one(extended: ExtensionWiki, shown: str) -> None:
-    """One request: the wiki, the page, its links as they stand there, the reader's language."""
+def test_lookup_request_has_the_documented_form(extended: ExtensionWiki, shown: str) -> None:
+    """One request with the wiki, the page, its links as written, and the reader's language."""
     extended.view(shown, "&uselang=de")
     (request,) = extended.front.requests
     query = request.json()
@@ -55,8 +55,8 @@ def test_the_question_is_the_documented_one(extended: ExtensionWiki, shown: str)
     ]
 
 
-def test_a_link_tells_its_copy_to_programs(extended: ExtensionWiki, shown: str) -> None:
-    """Robust Links attributes and classes are on the link itself."""
+def test_links_have_robust_links_attributes(extended: ExtensionWiki, shown: str) -> None:
+    """The attributes and classes are on the link itself."""
     assert (
         'class="external text weboid-link weboid-working" href="https://e.org/a" '
         'data-originalurl="https://e.org/a" '
@@ -65,8 +65,8 @@ def test_a_link_tells_its_copy_to_programs(extended: ExtensionWiki, shown: str) 
     ) in extended.body(shown)
 
 
-def test_a_second_view_asks_nothing(extended: ExtensionWiki, shown: str) -> None:
-    """Not even after an edit that changes no link."""
+def test_second_view_sends_no_request(extended: ExtensionWiki, shown: str) -> None:
+    """Nor does an edit that changes no link."""
     first = extended.body(shown)
     extended.writer.write("Shown", TEXT.replace("A [", "The [", 1))
     assert SUP.findall(extended.body(shown)) == SUP.findall(first)
@@ -75,8 +75,8 @@ def test_a_second_view_asks_nothing(extended: ExtensionWiki, shown: str) -> None
 
 
 @pytest.mark.parametrize(("show", "count"), [("always", 5), ("dead", 1), ("never", 0), ("odd", 5)])
-def test_the_setting_counts_at_once(extended: ExtensionWiki, shown: str, show: str, count: int) -> None:
-    """The parser cache holds nothing of ours: the same entry is shown either way."""
+def test_changed_setting_applies_to_the_next_view(extended: ExtensionWiki, shown: str, show: str, count: int) -> None:
+    """The parser cache contains no marks."""
     extended.view(shown)
     extended.configure(Show=show)
     html = extended.view(shown).html
@@ -86,8 +86,8 @@ def test_the_setting_counts_at_once(extended: ExtensionWiki, shown: str, show: s
     assert "Saved in parser cache" in html or "parser cache" in html
 
 
-def test_without_front_the_page_is_the_wikis_own(extended: ExtensionWiki, shown: str) -> None:
-    """Marked HTML without what was added is what the wiki makes without the extension."""
+def test_without_front_the_page_has_no_marks(extended: ExtensionWiki, shown: str) -> None:
+    """Without its marks a page is byte for byte what the wiki renders without the extension."""
     marked = extended.body(shown)
     extended.configure(Front="")
     bare = extended.body(shown)
@@ -97,16 +97,16 @@ def test_without_front_the_page_is_the_wikis_own(extended: ExtensionWiki, shown:
     assert re.sub(added, "", SUP.sub("", marked)) == bare
 
 
-def test_programs_get_pages_as_they_are(extended: ExtensionWiki, shown: str) -> None:
-    """The API, Parsoid's HTML and the sources of pages have nothing of ours."""
+def test_api_and_raw_text_have_no_marks(extended: ExtensionWiki, shown: str) -> None:
+    """Programs get unchanged pages."""
     extended.view(shown)
     parsed = extended.writer.ask(action="parse", page=shown, prop="text")["parse"]["text"]
     assert "weboid" not in parsed
     assert "weboid" not in extended.view(shown, "&action=raw").html
 
 
-def test_parsoids_own_html_can_be_marked(extended: ExtensionWiki, shown: str, php: PhpFunctions) -> None:
-    """The same links are found in what the wiki's REST API gives."""
+def test_parsoid_html_can_be_marked(extended: ExtensionWiki, shown: str, php: PhpFunctions) -> None:
+    """The same links are found in the HTML of the REST API."""
     html = extended.parsoid(shown)
     assert 'rel="mw:ExtLink' in html
     urls = [url for url in php.urls(html) if "127.0.0.1" not in url]
@@ -123,8 +123,8 @@ ADDED = re.compile(
 )
 
 
-def test_old_versions_are_marked_by_their_own_links(extended: ExtensionWiki) -> None:
-    """What is shown follows the links that are shown."""
+def test_old_revisions_are_marked_by_their_links(extended: ExtensionWiki) -> None:
+    """Each revision has marks for the links that it contains."""
     _, old = extended.writer.write("Aged", "https://e.org/before")
     extended.writer.write("Aged", "https://e.org/after")
     assert "/2026/https://e.org/before" in extended.view("Aged", f"&oldid={old}").html
@@ -132,7 +132,7 @@ def test_old_versions_are_marked_by_their_own_links(extended: ExtensionWiki) -> 
 
 
 def test_other_namespaces_are_not_marked(extended: ExtensionWiki) -> None:
-    """Talk pages have no content."""
+    """Talk pages are no content pages."""
     extended.writer.write("Talk:Shown", "https://e.org/talk")
     assert "weboid" not in extended.view("Talk:Shown").html
     assert extended.front.requests == []
@@ -150,10 +150,10 @@ SILENT: dict[str, Callable[[ReceivedRequest], StubResponse]] = {
 
 
 @pytest.mark.parametrize("answer", SILENT.values(), ids=SILENT.keys())
-def test_a_front_without_answer_changes_nothing(
+def test_failing_front_leaves_pages_unmarked(
     extended: ExtensionWiki, shown: str, answer: Callable[[ReceivedRequest], StubResponse]
 ) -> None:
-    """The page is as it is without the extension, and nobody asks again for half a minute."""
+    """No further request is sent for half a minute."""
     extended.front.answer = answer
     for _ in range(3):
         html = extended.view(shown).html
@@ -162,8 +162,8 @@ def test_a_front_without_answer_changes_nothing(
     assert len(extended.front.requests) == 1
 
 
-def test_a_front_that_hangs_is_not_waited_for(extended: ExtensionWiki, shown: str) -> None:
-    """The view goes on after the time-out, while the front still thinks."""
+def test_view_does_not_wait_for_a_hanging_front(extended: ExtensionWiki, shown: str) -> None:
+    """The page is sent after the timeout."""
     import threading
 
     done = threading.Event()
@@ -181,8 +181,8 @@ def test_a_front_that_hangs_is_not_waited_for(extended: ExtensionWiki, shown: st
         done.set()
 
 
-def test_known_copies_are_not_shown_while_the_front_is_away(extended: ExtensionWiki, shown: str) -> None:
-    """A link that leads nowhere is worse than none; the front's return is noticed behind a reader's back."""
+def test_known_copies_are_not_shown_while_the_front_is_down(extended: ExtensionWiki, shown: str) -> None:
+    """The cached links would not work; a deferred request notices when the front is back."""
     extended.view(shown)
     extended.writer.write("Other", "https://e.org/other")
     extended.front.answer = lambda request: StubResponse(503)
@@ -195,8 +195,8 @@ def test_known_copies_are_not_shown_while_the_front_is_away(extended: ExtensionW
     extended.view_until(shown, "weboid-cached")
 
 
-def test_what_one_page_asks_is_no_reason_to_be_silent(extended: ExtensionWiki, shown: str) -> None:
-    """A question that the front does not take leaves the others."""
+def test_rejected_lookup_does_not_affect_other_pages(extended: ExtensionWiki, shown: str) -> None:
+    """Status 400 may be caused by the links of one page."""
     extended.writer.write("Strange", "https://e.org/strange")
     usual = extended.front.default_answer
     extended.front.answer = lambda request: StubResponse(400) if b"strange" in request.body else usual(request)
@@ -206,8 +206,8 @@ def test_what_one_page_asks_is_no_reason_to_be_silent(extended: ExtensionWiki, s
     assert len(extended.front.requests) == 2
 
 
-def test_hostile_answers_cannot_break_out(extended: ExtensionWiki, shown: str) -> None:
-    """Addresses lead to the front; everything else is text."""
+def test_hostile_answers_cannot_inject_html(extended: ExtensionWiki, shown: str) -> None:
+    """Addresses must be at the front; all other values are escaped."""
     evil = "</sup><script>alert(1)</script>\"' onload=x <img src=x>"
 
     def answer(request: ReceivedRequest) -> StubResponse:
@@ -231,8 +231,8 @@ def test_hostile_answers_cannot_break_out(extended: ExtensionWiki, shown: str) -
     assert "&lt;script&gt;" in body
 
 
-def test_the_first_reader_after_a_change_sees_it(extended: ExtensionWiki, shown: str) -> None:
-    """An answer past its time is asked for again before the page is sent, once."""
+def test_expired_answer_is_renewed_before_the_page_is_sent(extended: ExtensionWiki, shown: str) -> None:
+    """Once for all views."""
     extended.view(shown)
     extended.age_cached("weboid-answers", 7_200)
     extended.front.requests.clear()
@@ -245,8 +245,8 @@ def test_the_first_reader_after_a_change_sees_it(extended: ExtensionWiki, shown:
     assert len(extended.front.requests) == 1
 
 
-def _unheard(extended: ExtensionWiki, *, is_new: bool) -> Callable[[ReceivedRequest], StubResponse]:
-    """A front that has not heard of the links."""
+def _without_copies(extended: ExtensionWiki, *, is_new: bool) -> Callable[[ReceivedRequest], StubResponse]:
+    """Return an answer of a front that does not know the links."""
 
     def answer(request: ReceivedRequest) -> StubResponse:
         document = json.loads(extended.front.default_answer(request).body)
@@ -258,9 +258,9 @@ def _unheard(extended: ExtensionWiki, *, is_new: bool) -> Callable[[ReceivedRequ
 
 
 @pytest.mark.parametrize("is_new", [True, False], ids=["new", "never requested"])
-def test_a_link_that_was_just_sent_is_called_queued(extended: ExtensionWiki, is_new: bool) -> None:
-    """Before the front, or MediaWiki's job, has heard of it; not what nobody will ask for, and not for long."""
-    extended.front.answer = _unheard(extended, is_new=is_new)
+def test_sent_links_are_shown_as_queued(extended: ExtensionWiki, is_new: bool) -> None:
+    """Before the front knows them, for a minute, and only if they are new."""
+    extended.front.answer = _without_copies(extended, is_new=is_new)
     extended.writer.write("Fresh", f"https://e.org/fresh?a=<b>&n={is_new} and more")
     body = extended.body("Fresh")
     assert ('<sup class="weboid-cached weboid-queued">' in body) == is_new
@@ -271,17 +271,17 @@ def test_a_link_that_was_just_sent_is_called_queued(extended: ExtensionWiki, is_
     assert "weboid-queued" not in extended.body("Fresh")
 
 
-def test_a_page_asks_by_itself_while_something_is_on_its_way(extended: ExtensionWiki) -> None:
-    """Its script is there then, and is not when all is settled."""
+def test_poll_script_is_loaded_only_while_links_are_new_or_queued(extended: ExtensionWiki) -> None:
+    """Otherwise the page has no script."""
     extended.writer.write("Moving", "https://e.org/moving")
     assert "ext.weboid.poll" not in extended.view("Moving").html
-    extended.front.answer = _unheard(extended, is_new=True)
+    extended.front.answer = _without_copies(extended, is_new=True)
     extended.delete_cached("weboid-%")
     assert "ext.weboid.poll" in extended.view("Moving").html
 
 
-def test_a_link_that_waits_for_its_site_says_so(extended: ExtensionWiki) -> None:
-    """It is not called queued: nothing comes before the next attempt."""
+def test_link_with_a_later_attempt_is_shown_as_waiting(extended: ExtensionWiki) -> None:
+    """Not as queued."""
 
     def answer(request: ReceivedRequest) -> StubResponse:
         document = json.loads(extended.front.default_answer(request).body)
@@ -296,8 +296,8 @@ def test_a_link_that_waits_for_its_site_says_so(extended: ExtensionWiki) -> None
     assert 'aria-label="waiting: the site of e.org/queued-patient does not respond yet"' in body
 
 
-def test_a_browser_that_has_the_page_gets_the_new_state(extended: ExtensionWiki, shown: str) -> None:
-    """Not modified is said while nothing changed, and no longer than the answers hold."""
+def test_revalidation_considers_the_states_of_links(extended: ExtensionWiki, shown: str) -> None:
+    """304 while nothing changed, and only as long as the answers are fresh."""
     extended.writer.write("Held", "https://e.org/held")
     extended.age_page("Held", 3_600)
     extended.view("Held")
@@ -316,8 +316,8 @@ def test_a_browser_that_has_the_page_gets_the_new_state(extended: ExtensionWiki,
     assert extended.view("Held", If_Modified_Since=had).status == 200
 
 
-def test_an_edit_in_the_second_of_a_view_is_seen(extended: ExtensionWiki) -> None:
-    """By the browser that has the page of that view: it came without a date of the future."""
+def test_revalidation_notices_an_edit_in_the_second_of_a_view(extended: ExtensionWiki) -> None:
+    """Last-Modified is never in the future."""
     for number in range(3):
         extended.writer.write("Quick", f"https://e.org/quick {number}")
         extended.view("Quick")
@@ -326,8 +326,8 @@ def test_an_edit_in_the_second_of_a_view_is_seen(extended: ExtensionWiki) -> Non
         wait_until(lambda had=had: extended.view("Quick", If_Modified_Since=had).status == 200)  # type: ignore[misc]
 
 
-def test_a_page_without_links_is_not_sent_again(extended: ExtensionWiki) -> None:
-    """Nothing of it can change without an edit."""
+def test_page_without_links_is_not_modified(extended: ExtensionWiki) -> None:
+    """It can change only by an edit."""
     extended.writer.write("Plain", "No links.")
     extended.age_page("Plain", 3_600)
     extended.view("Plain")
@@ -335,8 +335,8 @@ def test_a_page_without_links_is_not_sent_again(extended: ExtensionWiki) -> None
     assert extended.view("Plain", If_Modified_Since=had).status == 304
 
 
-def test_shared_caches_keep_a_page_for_less_while_something_is_queued(extended: ExtensionWiki) -> None:
-    """The front says for how long; without anything queued the wiki's own setting holds."""
+def test_shared_caches_keep_pages_with_queued_links_for_less_time(extended: ExtensionWiki) -> None:
+    """As long as the answers are fresh; otherwise the wiki's setting applies."""
     extended.writer.write("Settled", "https://e.org/settled")
     extended.writer.write("Waiting", "https://e.org/queued")
     usual = _shared(extended.view("Settled").headers)
@@ -351,23 +351,23 @@ def test_shared_caches_keep_a_page_for_less_while_something_is_queued(extended: 
     assert 0 < _shared(extended.view("Settled").headers) <= 30
 
 
-def test_words_are_in_the_readers_language(extended: ExtensionWiki, shown: str) -> None:
-    """Both what is seen and what a screen reader says, which begins alike."""
+def test_labels_are_in_the_readers_language(extended: ExtensionWiki, shown: str) -> None:
+    """The visible label and the accessible name, which begins with it."""
     html = extended.view(shown, "&uselang=de").html
     assert ">archiviert</a></sup>" in html
     assert 'aria-label="archiviert: Kopie von e.org/a vom 20. November 2026"' in html
     assert 'aria-label="cached copy of e.org/a from 20 November 2026"' in extended.body(shown)
 
 
-def test_the_front_is_shown_a_token(extended: ExtensionWiki, shown: str) -> None:
-    """So that it lets the wiki ask as often as it likes."""
+def test_lookup_sends_the_token(extended: ExtensionWiki, shown: str) -> None:
+    """It exempts the wiki from the rate limit."""
     extended.configure(Token="a-token-of-thirty-two-characters!")
     extended.view(shown)
     assert extended.front.requests[0].headers["authorization"] == "Bearer a-token-of-thirty-two-characters!"
 
 
-def test_links_may_lead_to_another_origin_than_is_asked(extended: ExtensionWiki, shown: str) -> None:
-    """The wiki asks within its own net; readers are led to the public name."""
+def test_cached_links_may_be_at_another_origin(extended: ExtensionWiki, shown: str) -> None:
+    """The wiki queries an internal address; readers get the public one."""
     extended.configure(Origins=["https://archive.example"])
     with Listener.running(
         lambda request: StubResponse(
@@ -380,16 +380,16 @@ def test_links_may_lead_to_another_origin_than_is_asked(extended: ExtensionWiki,
         assert 'href="https://archive.example/2026/https://e.org/a"' in extended.body(shown)
 
 
-def test_a_wiki_without_cache_does_not_ask_on_each_view(extended: ExtensionWiki, shown: str) -> None:
-    """The database keeps the answers then."""
+def test_wiki_without_cache_stores_answers_in_the_database(extended: ExtensionWiki, shown: str) -> None:
+    """So that not every view sends a request."""
     extended.set_local_settings("$wgMainCacheType = CACHE_NONE; $wgMessageCacheType = CACHE_NONE;\n")
     extended.view(shown)
     assert "weboid-cached" in extended.view(shown).html
     assert len(extended.front.requests) == 1
 
 
-def test_pages_with_thousands_of_links_are_asked_for_in_parts(extended: ExtensionWiki) -> None:
-    """The first thousand at once, the rest behind the reader's back."""
+def test_lookups_of_many_links_are_split(extended: ExtensionWiki) -> None:
+    """The first thousand before the page is sent, the others afterwards."""
     extended.writer.write("Long list", " ".join(f"[https://e.org/n/{n} n]" for n in range(1_500)))
     assert extended.view("Long list").html.count("weboid-cached") == 1_000
     last = extended.view_until("Long list", "/2026/https://e.org/n/1499").html

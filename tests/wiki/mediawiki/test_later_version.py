@@ -1,4 +1,4 @@
-"""The extension in MediaWiki 1.43: both parsers, the job, the list, nothing deprecated (A09, A19)."""
+"""The extension in MediaWiki 1.43: both parsers, the job, the list, no deprecation notices (A09, A19)."""
 
 import os
 import re
@@ -48,7 +48,7 @@ $wgHooks['BeforePageDisplay'][] = static function ( $out ) {{
 
 @pytest.fixture(scope="module")
 def later_once() -> Iterator[ExtensionWiki]:
-    """A wiki of that version that complains of what is deprecated, with a page of links."""
+    """A wiki of that version that logs deprecations, with a page of links."""
     with extended_wiki(SETTINGS, LATER) as running:
         running.writer.write("Shown", TEXT)
         running.run_jobs()
@@ -63,8 +63,8 @@ def later(later_once: ExtensionWiki) -> ExtensionWiki:
 
 
 @pytest.mark.parametrize("parser", ["", "&useparsoid=1"], ids=["old parser", "Parsoid"])
-def test_each_link_has_its_cached_one(later: ExtensionWiki, parser: str) -> None:
-    """After every cache, and nothing else is changed in what either parser made."""
+def test_each_link_gets_a_cached_link(later: ExtensionWiki, parser: str) -> None:
+    """The rest of the HTML of either parser is unchanged."""
     place = later.front.address
     marked = later.body("Shown", parser)
     assert ("data-mw-parsoid-version" in marked) == bool(parser)
@@ -79,8 +79,8 @@ def test_each_link_has_its_cached_one(later: ExtensionWiki, parser: str) -> None
     assert later.body("Shown", parser) == ADDED.sub("", marked)
 
 
-def test_a_save_tells_its_links_by_a_job(later: ExtensionWiki) -> None:
-    """Added, removed, by a template, by a deletion: nobody waits, and the job tells."""
+def test_changed_links_are_sent_by_a_job(later: ExtensionWiki) -> None:
+    """After an edit, a template's change and a deletion."""
     later.writer.write("Template:Source", "[https://e.org/old s]")
     page_id, rev = later.writer.write("Edited", "[https://e.org/1 a] {{Source}}")
     assert later.webhook.requests == []
@@ -100,8 +100,8 @@ def test_a_save_tells_its_links_by_a_job(later: ExtensionWiki) -> None:
     assert sorted(page["removed"]) == ["https://e.org/1", "https://e.org/new"]
 
 
-def test_the_list_is_in_the_readers_language_and_takes_levels(later: ExtensionWiki) -> None:
-    """Whoever has the right sets a level with the form; others see a list."""
+def test_list_is_translated_and_sets_levels(later: ExtensionWiki) -> None:
+    """Users with the right have a form, others only the list."""
     page = later.view("Special:WeboidLinks/Shown", "&uselang=de").html
     assert "Archivierte Weblinks" in page
     assert page.count("<tr><td>") == 5
@@ -117,8 +117,8 @@ def test_the_list_is_in_the_readers_language_and_takes_levels(later: ExtensionWi
     assert len(later.webhook.requests) == 1
 
 
-def test_nothing_of_the_extension_is_deprecated(later: ExtensionWiki) -> None:
-    """Of all that the tests above did MediaWiki complains not once; it does complain of what is."""
+def test_extension_causes_no_deprecation_notices(later: ExtensionWiki) -> None:
+    """In all tests above; an example shows that notices are logged."""
     for query in ("", "&useparsoid=1", "&action=info", "&action=history"):
         later.view("Shown", query)
     later.age_cached("weboid-answers", 7_200)
@@ -129,13 +129,13 @@ def test_nothing_of_the_extension_is_deprecated(later: ExtensionWiki) -> None:
     result = later.writer.ask(action="query", meta="siteinfo", list="exturlusage", euquery="e.org")
     assert result["query"]["general"]["weboid"]["version"]
     later.run_jobs()
-    assert _complaints(later.wiki.folder) == []
+    assert _notices(later.wiki.folder) == []
     later.view("Shown", "&deprecated=1")
-    assert _complaints(later.wiki.folder) != []
+    assert _notices(later.wiki.folder) != []
 
 
-def test_the_oldest_php_can_read_every_file() -> None:
-    """MediaWiki 1.39 runs with PHP 7.4, and so must the extension."""
+def test_files_parse_with_the_oldest_php() -> None:
+    """MediaWiki 1.39 supports PHP 7.4."""
     php = php_of(OLDEST)
     for file in sorted(EXTENSION.rglob("*.php")):
         done = subprocess.run(
@@ -148,8 +148,8 @@ def test_the_oldest_php_can_read_every_file() -> None:
         assert (done.returncode, "eprecated" in done.stdout) == (0, False), done.stdout
 
 
-def _complaints(folder: Path) -> list[str]:
-    """What MediaWiki calls deprecated, and all else that names the extension's code."""
+def _notices(folder: Path) -> list[str]:
+    """Return deprecation notices, and errors that name the extension's code."""
     log = folder / "complaints.log"
     lines = log.read_text().splitlines() if log.exists() else []
     return [line for line in lines if OURS.search(line)]

@@ -1,4 +1,4 @@
-"""Searches for links say on the wiki what they leave out (X06); the wiki tells how the extension is set."""
+"""Notices about excluded links in link searches (X06), and the extension's settings in the API."""
 
 import json
 import urllib.parse
@@ -27,8 +27,8 @@ def _queries(extended: ExtensionWiki) -> list[dict[str, list[str]]]:
     return [urllib.parse.parse_qs(each.query) for each in parts if each.path.endswith("excluded")]
 
 
-def test_the_special_page_says_what_is_missing(extended: ExtensionWiki) -> None:
-    """Above its results, as text; the front is asked once in ten minutes."""
+def test_special_page_shows_a_notice(extended: ExtensionWiki) -> None:
+    """Escaped, above the results; one request per ten minutes."""
     _exclude(extended)
     query = "&target=*.kept-out.org"
     for _ in range(2):
@@ -37,8 +37,8 @@ def test_the_special_page_says_what_is_missing(extended: ExtensionWiki) -> None:
     assert _queries(extended) == [{"dbname": ["library@example"], "pattern": ["*.kept-out.org"]}]
 
 
-def test_the_api_says_what_is_missing(extended: ExtensionWiki) -> None:
-    """As a warning of list=exturlusage."""
+def test_api_returns_a_warning(extended: ExtensionWiki) -> None:
+    """For list=exturlusage."""
     _exclude(extended)
     question = {"action": "query", "list": "exturlusage", "euquery": "kept-out.org"}
     result = extended.writer.ask(**question)
@@ -56,15 +56,15 @@ def test_the_api_says_what_is_missing(extended: ExtensionWiki) -> None:
     ],
     ids=["nothing", "form", "list", "away", "older front"],
 )
-def test_without_a_clear_answer_nothing_is_said(extended: ExtensionWiki, document: object, status: int) -> None:
-    """The search is what it would be without the extension."""
+def test_invalid_responses_show_no_notice(extended: ExtensionWiki, document: object, status: int) -> None:
+    """The search works as without the extension."""
     _exclude(extended, document, status)
     page = extended.view("Special:LinkSearch", "&target=kept-out.org")
     assert page.status == 200
     assert "may be missing" not in page.html
 
 
-def test_nobody_is_asked_without_a_pattern(extended: ExtensionWiki) -> None:
+def test_no_request_without_a_pattern(extended: ExtensionWiki) -> None:
     """Nor on other special pages."""
     _exclude(extended)
     extended.view("Special:LinkSearch")
@@ -72,8 +72,8 @@ def test_nobody_is_asked_without_a_pattern(extended: ExtensionWiki) -> None:
     assert _queries(extended) == []
 
 
-def test_the_wiki_tells_how_the_extension_is_set(extended: ExtensionWiki) -> None:
-    """What `weboid wiki check` compares; of the secret only by what two sides see that it is the same."""
+def test_siteinfo_contains_the_settings(extended: ExtensionWiki) -> None:
+    """For `weboid wiki check`, with a fingerprint of the secret only."""
     result = extended.writer.ask(action="query", meta="siteinfo")["query"]["general"]["weboid"]
     assert result["wiki"] == "library@example"
     assert result["origins"] == [extended.front.address]

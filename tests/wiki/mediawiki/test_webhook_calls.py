@@ -1,4 +1,4 @@
-"""What changes on a real wiki notifies the webhook, once, signed, and never in an editor's way (A01, A25)."""
+"""Changed links of a real wiki are sent to the webhook: once, signed, without delaying editors (A01, A25)."""
 
 import time
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def _empty_queue(extended: ExtensionWiki) -> None:
-    """The wiki is shared: what other tests wrote is not told here."""
+    """Delete jobs of other tests."""
     extended.drop_jobs()
 
 
@@ -22,14 +22,14 @@ def _pages(extended: ExtensionWiki) -> list[dict[str, object]]:
 
 
 def _flush(extended: ExtensionWiki) -> list[dict[str, object]]:
-    """What the job queue tells."""
+    """Run the queued jobs; return the pages that were sent."""
     extended.webhook.requests.clear()
     extended.run_jobs()
     return _pages(extended)
 
 
-def test_an_edit_tells_its_links(extended: ExtensionWiki) -> None:
-    """Added and removed links, the page and the revision; a second edit tells the difference alone."""
+def test_edits_send_changed_links(extended: ExtensionWiki) -> None:
+    """With page and revision; a second edit sends only the difference."""
     page_id, rev = extended.writer.write("Edited", "[https://e.org/1 a] https://e.org/2")
     assert extended.webhook.requests == []  # nobody waited for it
     pages = _flush(extended)
@@ -42,8 +42,8 @@ def test_an_edit_tells_its_links(extended: ExtensionWiki) -> None:
     ]
 
 
-def test_a_request_is_signed(extended: ExtensionWiki) -> None:
-    """The webhook can tell who notifies, and when."""
+def test_requests_are_signed(extended: ExtensionWiki) -> None:
+    """With the secret and the time."""
     extended.writer.write("Signed", "[https://e.org/signed a]")
     extended.run_jobs()
     (request,) = extended.webhook.requests
@@ -53,8 +53,8 @@ def test_a_request_is_signed(extended: ExtensionWiki) -> None:
     assert not is_signed(request, SECRET + "x", time.time())
 
 
-def test_levels_of_the_wiki_are_told_with_its_changes(extended: ExtensionWiki) -> None:
-    """A18: what LocalSettings.php says of all copies; what it leaves out is left to the archive."""
+def test_changes_contain_the_levels_of_the_wiki(extended: ExtensionWiki) -> None:
+    """A18: levels of LocalSettings.php, or null."""
     pages = []
     for number, settings in enumerate(({}, {"Store": "text"}, {"Level": "html"})):
         extended.configure(**settings)
@@ -69,8 +69,8 @@ def test_levels_of_the_wiki_are_told_with_its_changes(extended: ExtensionWiki) -
     ]
 
 
-def test_an_edit_without_new_links_is_not_told(extended: ExtensionWiki) -> None:
-    """The same links in other words are no change."""
+def test_edits_that_change_no_links_are_not_sent(extended: ExtensionWiki) -> None:
+    """The same links in another text."""
     extended.writer.write("Same", "https://e.org/same")
     _flush(extended)
     extended.writer.write("Same", "See https://e.org/same")
@@ -78,8 +78,8 @@ def test_an_edit_without_new_links_is_not_told(extended: ExtensionWiki) -> None:
     assert _flush(extended) == []
 
 
-def test_a_template_tells_of_each_page_that_uses_it(extended: ExtensionWiki) -> None:
-    """Links that come with a template are no edit of the page, and told all the same."""
+def test_changed_template_sends_all_pages_that_use_it(extended: ExtensionWiki) -> None:
+    """Although the pages are not edited."""
     extended.writer.write("Template:Source", "[https://e.org/old s]")
     first, _ = extended.writer.write("Uses it", "{{Source}}")
     second, _ = extended.writer.write("Uses it, too", "{{Source}}")
@@ -90,8 +90,8 @@ def test_a_template_tells_of_each_page_that_uses_it(extended: ExtensionWiki) -> 
     assert pages == {first: change, second: change}
 
 
-def test_a_deleted_page_has_no_links_and_a_restored_one_has(extended: ExtensionWiki) -> None:
-    """Deleting removes all, restoring adds all."""
+def test_deletions_and_restorations_send_all_links(extended: ExtensionWiki) -> None:
+    """As removed and as added."""
     page_id, _ = extended.writer.write("Fleeting", "https://e.org/fleeting")
     _flush(extended)
     extended.writer.delete("Fleeting")
@@ -102,8 +102,8 @@ def test_a_deleted_page_has_no_links_and_a_restored_one_has(extended: ExtensionW
     assert pages["added"] == ["https://e.org/fleeting"]
 
 
-def test_a_move_is_told(extended: ExtensionWiki) -> None:
-    """The page has another name now, with the links that it had."""
+def test_moves_are_sent(extended: ExtensionWiki) -> None:
+    """Without changed links."""
     page_id, _ = extended.writer.write("Wanderer", "https://e.org/wanderer")
     _flush(extended)
     extended.writer.move("Wanderer", "Wayfarer")
@@ -111,8 +111,8 @@ def test_a_move_is_told(extended: ExtensionWiki) -> None:
     assert [(page["page_id"], page["added"], page["removed"]) for page in pages] == [(page_id, [], [])]
 
 
-def test_other_namespaces_are_not_told(extended: ExtensionWiki) -> None:
-    """Those with content are told, unless the setting names others."""
+def test_other_namespaces_are_not_sent(extended: ExtensionWiki) -> None:
+    """Content namespaces, unless the setting names others."""
     extended.writer.write("Talk:Edited", "https://e.org/talk")
     assert _flush(extended) == []
     extended.configure(Namespaces=[1])
@@ -121,8 +121,8 @@ def test_other_namespaces_are_not_told(extended: ExtensionWiki) -> None:
     assert [page["added"] for page in _flush(extended)] == [["https://e.org/talk2"]]
 
 
-def test_thousands_of_links_are_told_in_parts(extended: ExtensionWiki) -> None:
-    """A page's links fit into jobs of a size that every database keeps."""
+def test_many_links_are_sent_in_several_jobs(extended: ExtensionWiki) -> None:
+    """Each within the size limit of all databases."""
     urls = [f"https://e.org/{'x' * 80}/{number}" for number in range(1_200)]
     extended.writer.write("Huge", " ".join(urls))
     pages = _flush(extended)
@@ -131,8 +131,8 @@ def test_thousands_of_links_are_told_in_parts(extended: ExtensionWiki) -> None:
     assert max(len(request.body) for request in extended.webhook.requests) < 65_535
 
 
-def test_changes_that_the_webhook_did_not_accept_are_sent_again(extended: ExtensionWiki) -> None:
-    """A silent webhook keeps the job in the queue, and others from trying for a while."""
+def test_failed_jobs_are_retried(extended: ExtensionWiki) -> None:
+    """After a failure other jobs do not send requests for a while."""
     extended.configure(Pause=600)
     extended.webhook.answer = lambda request: StubResponse(503)
     extended.writer.write("Unheard", "https://e.org/unheard")
@@ -148,8 +148,8 @@ def test_changes_that_the_webhook_did_not_accept_are_sent_again(extended: Extens
     ]
 
 
-def test_a_wiki_without_secret_tells_nothing(extended: ExtensionWiki) -> None:
-    """What nobody could believe is not sent; the job says what is missing."""
+def test_nothing_is_sent_without_a_secret(extended: ExtensionWiki) -> None:
+    """The job's error names the setting."""
     extended.configure(Secret="short")
     extended.writer.write("Unsigned", "https://e.org/unsigned")
     assert "$wgWeboidSecretFile" in extended.run_jobs()
@@ -159,7 +159,7 @@ def test_a_wiki_without_secret_tells_nothing(extended: ExtensionWiki) -> None:
 
 
 def test_the_secret_may_be_in_a_file(extended: ExtensionWiki) -> None:
-    """Without its line end."""
+    """A trailing line break is ignored."""
     file = extended.wiki.folder / "secret"
     file.write_text(f"{SECRET}-of-the-file\n")
     extended.configure(SecretFile=str(file))
@@ -168,8 +168,8 @@ def test_the_secret_may_be_in_a_file(extended: ExtensionWiki) -> None:
     assert is_signed(extended.webhook.requests[0], f"{SECRET}-of-the-file", time.time())
 
 
-def test_the_wikis_own_name_is_its_database_at_its_host(extended: ExtensionWiki) -> None:
-    """Without a setting the name is one that the registry takes."""
+def test_default_name_consists_of_database_and_host(extended: ExtensionWiki) -> None:
+    """In a form that the registry accepts."""
     extended.configure(Wiki="")
     extended.writer.write("Named", "https://e.org/named")
     extended.run_jobs()
@@ -177,7 +177,7 @@ def test_the_wikis_own_name_is_its_database_at_its_host(extended: ExtensionWiki)
 
 
 def test_a_wiki_without_webhook_makes_no_jobs(extended: ExtensionWiki) -> None:
-    """Nothing waits in the queue for somebody who does not exist."""
+    """They could not be run."""
     extended.configure(Webhook="")
     extended.writer.write("Quiet", "https://e.org/quiet")
     assert "weboid" not in extended.run_jobs()
