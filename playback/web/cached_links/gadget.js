@@ -82,14 +82,19 @@
 
 	/* Request. */
 
-	function isPaused( until ) {
+	function pause() {
 		try {
-			if ( until ) {
-				sessionStorage.setItem( RETRY_KEY, String( until ) );
-			}
+			sessionStorage.setItem( RETRY_KEY, String( Date.now() + RETRY_MS ) );
+		} catch ( error ) {
+			// Without storage there is no pause.
+		}
+	}
+
+	function isPaused() {
+		try {
 			return Number( sessionStorage.getItem( RETRY_KEY ) ) > Date.now();
 		} catch ( error ) {
-			return false; // without storage there is no pause
+			return false;
 		}
 	}
 
@@ -250,7 +255,7 @@
 			try {
 				schedulePoll( store( urls, await request( urls ) ) );
 			} catch ( error ) {
-				isPaused( Date.now() + RETRY_MS );
+				pause();
 			}
 		}
 		roots.forEach( markAll );
