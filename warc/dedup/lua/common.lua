@@ -19,4 +19,3 @@ local function is_free(held)
   end
   return not is_alive[owner]
 end
-
