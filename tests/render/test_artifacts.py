@@ -2,9 +2,11 @@
 
 import io
 import re
-import subprocess
+import tempfile
 from base64 import b64decode
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -158,12 +160,20 @@ async def test_a_scene_that_is_drawn_for_ever_holds_up_no_other_page(
         assert browser.recycle_due() == "scene"
 
 
-async def test_letters_without_a_font_are_noted(look: Look) -> None:
+async def test_letters_without_a_font_are_noted(site: Site, settings: VisitSettings, clock: SystemClock) -> None:
     """By script, where they are drawn as boxes; letters that some font has are not."""
-    rare = {"Toto": "1e290", "Vithkuqi": "10570", "Tangsa": "16a70", "Khitan": "18b00"}
-    listed = {name: subprocess.check_output(["fc-list", f":charset={code}"]) for name, code in rare.items()}
-    missing = [name for name, fonts in listed.items() if not fonts]
-    seen = await look("/glyphs.html")
+    executable = find_browser()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # the browser is another user
+        # A machine with Unifont has a glyph for every script: this browser knows one font.
+        fonts = "<fontconfig><dir>/usr/share/fonts/truetype/dejavu</dir><cachedir prefix='xdg'/></fontconfig>"
+        (folder / "fonts.conf").write_text(fonts)
+        program = folder / "browser"
+        program.write_text(f'#!/bin/sh\nFONTCONFIG_FILE={folder}/fonts.conf exec {executable.path} "$@"\n')
+        program.chmod(0o755)
+        launching = Browser.launch(BrowserSettings(), replace(executable, path=program), clock=clock)
+        async with await launching as browser:
+            seen = await visit(browser, VisitRequest(site.url("/glyphs.html")), settings, clock=clock)
 
-    assert missing, "this system has fonts for every script that the page has"
-    assert seen.notes == (f"glyphs: no font for {', '.join(missing)}, boxes are drawn.",)
+    assert seen.notes == ("glyphs: no font for Toto, boxes are drawn.",)
