@@ -2,8 +2,11 @@
 
 import io
 import re
+import tempfile
 from base64 import b64decode
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -157,8 +160,20 @@ async def test_a_scene_that_is_drawn_for_ever_holds_up_no_other_page(
         assert browser.recycle_due() == "scene"
 
 
-async def test_letters_without_a_font_are_noted(look: Look) -> None:
+async def test_letters_without_a_font_are_noted(site: Site, settings: VisitSettings, clock: SystemClock) -> None:
     """By script, where they are drawn as boxes; letters that some font has are not."""
-    seen = await look("/glyphs.html")
+    executable = find_browser()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # the browser is another user
+        # A machine with Unifont has a glyph for every script: this browser knows one font.
+        fonts = "<fontconfig><dir>/usr/share/fonts/truetype/dejavu</dir><cachedir prefix='xdg'/></fontconfig>"
+        (folder / "fonts.conf").write_text(fonts)
+        program = folder / "browser"
+        program.write_text(f'#!/bin/sh\nFONTCONFIG_FILE={folder}/fonts.conf exec {executable.path} "$@"\n')
+        program.chmod(0o755)
+        launching = Browser.launch(BrowserSettings(), replace(executable, path=program), clock=clock)
+        async with await launching as browser:
+            seen = await visit(browser, VisitRequest(site.url("/glyphs.html")), settings, clock=clock)
 
     assert seen.notes == ("glyphs: no font for Toto, boxes are drawn.",)

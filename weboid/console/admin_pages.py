@@ -143,7 +143,7 @@ class AdminPages(ConsolePages):
             {
                 **each,
                 "at": _moment(each["moment"]),
-                "label": translate(labels.get(each["operation"], each["operation"])),
+                "label": translate(labels.get(str(each["operation"]), str(each["operation"]))),
             }
             for each in entries[:_ENTRIES]
         ]
