@@ -8,7 +8,7 @@ CREATE TABLE IF NOT EXISTS seen (
 ) WITHOUT ROWID;
 
 -- One row per URL, in order of arrival; written when added and when ended. Current ended rows
--- (`item_rows.ENDED`) are indexed: the spelling `ended % 4 > 0` keeps the planner from taking it
+-- (`sqlite_database.ENDED`) are indexed: the spelling `ended % 4 > 0` keeps the planner from taking it
 -- for a range to search.
 CREATE TABLE IF NOT EXISTS items (
     seq INTEGER PRIMARY KEY,
