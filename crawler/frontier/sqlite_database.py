@@ -1,4 +1,4 @@
-"""SQLite frontier database: transactions, items and queues as rows, and counters kept up to date; tables: ``schema.sql``."""
+"""SQLite frontier database: transactions, rows of items and queues, up-to-date counters; tables: ``schema.sql``."""
 
 import sqlite3
 import threading
