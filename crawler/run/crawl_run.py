@@ -159,8 +159,8 @@ async def perform_run(
                 ):
                     log_of = crawl_log.note
                     # This process holds the collection's lock: the claims are a killed run's.
-                    while frontier.counts()[ItemState.CLAIMED]:
-                        for record in frontier.ls(ItemState.CLAIMED, limit=1000):
+                    while frontier.counts()[ItemState.CLAIMED] and (claimed := frontier.ls(ItemState.CLAIMED)):
+                        for record in claimed:
                             frontier.release(record.item, now=clock.now(), reason="the worker is gone")
                     await begin(frontier)
                     reporting = asyncio.create_task(_report_status(frontier, clock, report))
