@@ -8,15 +8,13 @@ import pytest
 from core.config.settings import Settings
 from crawler.frontier.base import Lane
 from crawler.jobs.job_settings import JobSettings
-from tests.support.console_server import Console
-from weboid.console.accounts import COOKIE
+from tests.support.console_server import Console, api_client
 
 
 @pytest.fixture
 def client(console: Console) -> Iterator[httpx.Client]:
     """A browser of an operator."""
-    with httpx.Client(base_url=f"{console.address}/api/v1", headers={"Origin": console.address}, timeout=120) as it:
-        it.cookies.set(COOKIE, console.sessions["operator"])
+    with api_client(console.address, console.sessions["operator"]) as it:
         yield it
 
 
