@@ -161,11 +161,7 @@ class LocalProxyPool:
     """`ProxyPool` of one run's own processes, as many as the settings say."""
 
     def __init__(
-        self,
-        collection: Collection,
-        settings: Settings,
-        folder: Path,
-        report: Callable[[FileRecovered], None] = lambda _event: None,
+        self, collection: Collection, settings: Settings, folder: Path, report: Callable[[FileRecovered], None]
     ) -> None:
         self._proxies = [
             ProxyProcess(slot, collection, settings, folder, report) for slot in range(settings.proxy.processes)

@@ -19,7 +19,7 @@ from typing import Any
 
 from aiohttp import WSMsgType, web
 
-from core.errors import ConfigError, InputError
+from core.errors import BrowserUnavailableError, ConfigError, InputError
 from core.hosts import registrable
 from core.page_manifest import PageBehaviour
 from core.url_patterns import PatternTable, parse_pattern, pattern_target
@@ -171,11 +171,12 @@ class CdpRelay:
     def __init__(self, page: BrowserPage) -> None:
         self._connection = page.connection
         self._target_id = page.target_id
-        self._context_id = page.context_id
+        self._context_id = page.context.id
         self._url = page.url
         self._sessions: set[str] = set()
         self._page_session = ""
         self._outgoing: asyncio.Queue[str] = asyncio.Queue()
+        self._passing: set[asyncio.Task[None]] = set()  # commands that the browser has not answered
         self._token = secrets.token_urlsafe(32)
         self._runner: web.AppRunner | None = None
         self._is_taken = False
@@ -191,6 +192,8 @@ class CdpRelay:
 
     async def __aexit__(self, *_: object) -> None:
         assert self._runner is not None
+        for task in self._passing:
+            task.cancel()
         for session in self._sessions:
             self._connection.untap(session)
         if self._page_session:
@@ -234,17 +237,17 @@ class CdpRelay:
             if session not in self._sessions or is_refused:
                 self._refuse(message)
             else:
-                self._pass_on(message, method, params, session)
+                self._start_command(message, method, params, session)
         elif method == "Target.setAutoAttach":
             await self._attach()
             self._answer(message, {})
         elif method == "Target.getTargetInfo":
             self._answer(message, {"targetInfo": _ROOT_TARGET})
         elif method == "Browser.getVersion":
-            self._pass_on(message, method, params, "")
+            self._start_command(message, method, params, "")
         elif method in _CONTEXT_METHODS:
             own = {**params, "browserContextId": self._context_id}
-            self._pass_on(message, method, own, "")
+            self._start_command(message, method, own, "")
         else:
             self._refuse(message)
 
@@ -269,19 +272,24 @@ class CdpRelay:
     def _event(self, message: Message) -> None:
         if message["method"] == "Target.attachedToTarget":
             self._tap(message["params"]["sessionId"])
-        self._put(message)
+        # In the order of messages: a command that was answered before resumes in the loop's next turn, too.
+        asyncio.get_running_loop().call_soon(self._put, message)
 
-    def _pass_on(self, message: Message, method: str, params: Message, session: str) -> None:
-        def answered(answer: Message | CommandError) -> None:
-            if isinstance(answer, CommandError):
-                self._put(_numbered(message, {"error": {"code": -32000, "message": answer.detail}}))
-            else:
-                self._answer(message, answer)
+    def _start_command(self, message: Message, method: str, params: Message, session: str) -> None:
+        """Pass the command on to the browser; its result or error is sent when it comes."""
 
-        self._connection.pass_on(method, params, session, answered)
+        async def passed() -> None:
+            try:
+                self._answer(message, await self._connection.send(method, params, session))
+            except (CommandError, BrowserUnavailableError) as error:
+                self._refuse(message, error.detail if isinstance(error, CommandError) else str(error))
 
-    def _refuse(self, message: Message) -> None:
-        text = f"{message['method']} is not possible within a visit."
+        task = asyncio.create_task(passed())
+        self._passing.add(task)
+        task.add_done_callback(self._passing.discard)
+
+    def _refuse(self, message: Message, reason: str = "") -> None:
+        text = reason or f"{message['method']} is not possible within a visit."
         self._put(_numbered(message, {"error": {"code": -32000, "message": text}}))
 
     def _answer(self, message: Message, result: Message) -> None:

@@ -13,8 +13,8 @@ from core.config.sheets import surt_prefix
 from core.errors import InputError
 from core.json_values import FactsOf, json_facts, json_value
 from crawler.frontier.base import JOB_ORDER, JobCounts, Lane, NewItem
-from crawler.jobs.crawl_orders import Job, change_sheet, jobs_of_groups, parse_job
-from crawler.jobs.job_settings import SHEET_ORDER, live_sheets
+from crawler.jobs.crawl_orders import Job, change_sheet, jobs_of_groups, live_sheets, parse_job
+from crawler.jobs.job_settings import SHEET_ORDER
 from crawler.jobs.list_files import parse_lines
 from weboid.app.collection_config import read_config, seeds_by_scope
 from weboid.app.operator_identity import collection_settings

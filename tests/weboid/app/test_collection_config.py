@@ -7,8 +7,8 @@ import pytest
 from core.config.settings import ScopeSettings
 from core.errors import ConfigError
 from crawler.profiles import load_profile
-from weboid.app.collection_config import read_config, write_config_table
-from weboid.app.operator_identity import OperatorIdentity, read_operator, write_operator
+from weboid.app.collection_config import read_config, write_config_table, write_operator
+from weboid.app.operator_identity import OperatorIdentity, read_operator
 
 
 def written(root: Path, text: str) -> Path:
