@@ -20,7 +20,7 @@ from urllib.parse import SplitResult, urlsplit
 
 
 def entries(section: str, name: str) -> Any:
-    """Return a list or a table."""
+    """Return a list or a table of ``phrases.toml``."""
     return _document()[section][name]
 
 
@@ -117,7 +117,7 @@ class PageEvidence:
         return tuple(part for each in self.seen.headings[:6] for part in parts(each))
 
     def called(self, pattern: re.Pattern[str]) -> str:
-        """Return the first part of title and headings that is wholly of the pattern; empty without."""
+        """Return the first part of title and headings that matches the pattern as a whole; empty when none does."""
         named = (*self.title_parts, *self.heading_parts)
         return next((part for part in named if pattern.fullmatch(part)), "")
 

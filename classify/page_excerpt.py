@@ -1,9 +1,9 @@
 """Page excerpts: title, wording, refresh, simhash of the first bytes of an HTML page; invented sibling URLs.
 
 All results are hints: a title can be about error pages, a shop sells domains. None of them makes a link
-dead; they trigger a check with the browser (links.md 2.3, W29). Pure, and linear in the page's length.
+dead; they trigger a check with the browser (W29). Pure, and linear in the page's length.
 
-Two known pitfalls of siblings (links.md 2.3, 5.11): a site that redirects unknown URLs to its root page makes
+Two known pitfalls of siblings: a site that redirects unknown URLs to its root page makes
 that page look like an error page; so a page counts as one only when the *cited* URL was redirected there too,
 or when both are answered without redirects and with the same words. And a site that answers without
 redirects is missed by comparing redirects alone; so words are compared as well.

@@ -2,7 +2,7 @@
 
 A redirect is not a failure: sites move, http becomes https. But a site that no longer has a page often
 redirects to its root page, to an error page with status 200, to a login, or, after a change of
-ownership, to a domain seller (links.md 2.4, 2.5).
+ownership, to a domain seller.
 """
 
 import re

@@ -5,10 +5,12 @@ WeboidError
 │   ├── ConfigError         a setting, a profile or a collection.toml
 │   └── BadUrlError         a URL that cannot be fetched; `reason` has the rule
 ├── TransientError          try again later
-│   └── IndexUnavailableError
+│   ├── IndexUnavailableError
+│   └── OverloadedError     too much waits; `retry_after_s` says how long
 ├── PermanentError          record it and continue with the rest
 │   ├── BodyTooLargeError   a message over a limit
-│   └── PictureError        a picture that cannot be read
+│   ├── PictureError        a picture that cannot be read
+│   └── MakingFailedError   a copy that cannot be sanitised
 ├── UnavailableError        something must be installed, started or freed first
 │   ├── BrowserUnavailableError
 │   ├── ProxyUnavailableError
@@ -53,7 +55,7 @@ class IndexUnavailableError(TransientError):
 
 
 class OverloadedError(TransientError):
-    """Overload."""
+    """Server or queue with too much waiting work: ask again after `retry_after_s`."""
 
     def __init__(self, message: str, *, retry_after_s: int = 5) -> None:
         super().__init__(message)

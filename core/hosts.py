@@ -45,7 +45,7 @@ MAX_HOST_LENGTH = 253  # RFC 1035 2.3.4: 255 octets on the wire
 _NO_HOST = re.compile(r"[\x00-\x20\x7f/\\?#@\[\]:]")
 _BRACKETED = re.compile(r"\[[0-9A-Fa-f:.]+\]")
 
-# Fetch, 2.9 "port blocking": services that an HTTP request could talk into something.
+# Fetch, 2.9 "port blocking": services that an HTTP request could make do something.
 # fmt: off
 BAD_PORTS = frozenset((
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102,

@@ -99,7 +99,7 @@ def fetch_key(text: str, *, allow_single_label: bool = False) -> str:
     if match is None:
         raise _bad(repaired, UrlFault.SCHEME, "it is neither http nor https")
     authority = match[2].rpartition("@")[2]
-    # The parser skips any number of slashes; two people mean a host, three a host left out (W48).
+    # The parser skips any number of slashes; after two a host is meant, after three it was left out (W48).
     if len(match[1]) > 2 or not authority:
         raise _bad(repaired, UrlFault.NO_HOST, "it has no host")
     if "%" in authority:
@@ -150,7 +150,7 @@ def repair(text: str) -> str:
         raise _bad(text, UrlFault.SCHEME, "it looks like an e-mail address")
     host = authority.partition(":")[0]
     if _DIGITS_AND_DOTS.fullmatch(host) and not _IPV4.fullmatch(host):
-        # With a scheme the parser's word holds (it reads 3.14 as 3.0.0.14); without, it is a number.
+        # With a scheme it is a host as the parser reads it (3.14 is 3.0.0.14); without one, a number.
         raise _bad(text, UrlFault.NO_HOST, "it is a number")
     return "http://" + text
 
@@ -225,7 +225,7 @@ def _identity_of(parsed: can_ada.URL) -> str:
 
 
 def _normalize_escapes(component: str, plain: frozenset[str]) -> str:
-    """Normalize a component's escapes as in an identity key; characters in `kept` need none."""
+    """Normalize a component's escapes as in an identity key; characters in `plain` need none."""
 
     def spelled(match: re.Match[str]) -> str:
         if match[1] is None:

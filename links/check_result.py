@@ -331,7 +331,7 @@ class FetchFailure(StrEnum):
     NO_CONNECTION = "connection: time-out"
     TLS = "tls"
     TLS_SILENT = "tls: time-out"
-    WANTS_CERTIFICATE = "tls: wants a certificate"  # of us, as of its own people
+    WANTS_CERTIFICATE = "tls: wants a certificate"  # of a client, such as members have
     OTHER_PROTOCOL = "tls: another protocol"  # no HTTP/1.1: a browser may know it
     RESET = "answer: reset"
     CLOSED = "answer: none"

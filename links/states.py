@@ -1,7 +1,7 @@
 """Link states, their transitions, and the failure thresholds of each preset (docs/explanation/when-a-link-is-dead.md).
 
 A failure is sure when the server itself reports that the page is gone; a run with one temporary failure must reach the
-larger threshold. `DEFAULT` (research links.md 2.5): an outage of two weeks spans 14 days and, with a stray failure
+larger threshold. `DEFAULT`: an outage of two weeks spans 14 days and, with a stray failure
 three days before it, 17; a host that disappears the day after a check is dead 26 days later, which leaves two days of
 the four weeks for a late checker. Invariants of `TRANSITIONS` and `next_health`:
 
@@ -69,7 +69,7 @@ IABOT = CheckPreset(
     spread_days=0,
     dead_growth=0,
 )
-# The German Wikipedia's: four times, each two weeks after the other (research links.md 2.3).
+# The German Wikipedia's: four times, each two weeks after the other.
 DEWIKI = CheckPreset(
     "dewiki",
     *(FailureThreshold(4, 42), FailureThreshold(4, 42), 14),

@@ -1,7 +1,7 @@
 """Server of a collection: reader pages in this process, replay in child processes.
 
 The replay processes share one listening socket, so that the others serve while one restarts. Front and replay use
-separate ports, hence separate origins: archived content never shares an origin with the front (research 1.8).
+separate ports, hence separate origins: archived content never shares an origin with the front.
 """
 
 import asyncio

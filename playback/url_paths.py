@@ -54,7 +54,7 @@ _MERGED_SLASHES = re.compile(r"(https?):/+", re.IGNORECASE)
 # A page of a PDF as a picture: ``urn:pdfpage-<number>:<url>``, an image like any other.
 _PDF_PAGE = re.compile(r"urn:pdfpage-([1-9]\d{0,3}):(.+)", re.ASCII | re.DOTALL)
 
-LONGEST_URL = 8_192  # characters; what the proxy archives at most (research C-12)
+LONGEST_URL = 8_192  # characters; what the proxy archives at most
 
 
 class MementoModifier(StrEnum):

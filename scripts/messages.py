@@ -4,7 +4,7 @@
     python -m scripts.messages --add fr     a new language
     python -m scripts.messages --check      say what is missing, change nothing; exit code 1 if any
 
-Translators fill in ``playback/front/locale/<language>/LC_MESSAGES/front.po``; nothing is compiled.
+Translators fill in ``playback/web/locale/<language>/LC_MESSAGES/front.po``; nothing is compiled.
 """
 
 import argparse
@@ -18,7 +18,9 @@ from babel.messages.catalog import Catalog, Message
 from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
+import weboid.console.api  # noqa: F401 registers the operations
 from playback.web.i18n import DOMAIN, LOCALES, SOURCE
+from weboid.console.operations import OPERATIONS
 
 ROOT = Path(__file__).parents[1]
 SITES = (ROOT / "playback" / "web", ROOT / "qa" / "web", ROOT / "weboid" / "console")
@@ -49,6 +51,8 @@ def extracted() -> Catalog:
             # Without the line: else every edit of a template would change every catalogue.
             place = (f"{folder}/{filename}", 0)
             catalog.add(message, None, [place], auto_comments=comments, context=context)
+    for operation in OPERATIONS.values():
+        catalog.add(operation.label, None, [(f"{operation.perform.__module__.replace('.', '/')}.py", 0)])
     return catalog
 
 

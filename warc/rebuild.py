@@ -221,7 +221,7 @@ def rebuild_index(  # noqa: PLR0913 what a profile says of dedup, and where to r
                 progress(filename, indexed.rows)
         fresh.settle()
         if shared is not None:
-            shared.bury()
+            shared.release_dead()
             # Find payloads of revisits on other machines; a chunked one's key is not in the revisit.
             orphans = {row: PayloadKey(digest, bucket) for row, digest in fresh.orphans().items()}
             originals = shared.find(set(orphans.values()), also)

@@ -169,7 +169,7 @@ def recover_warcs(
                 done.append(recovered)
         if done:
             index.settle([each.filename for each in done])
-        payloads.bury()
+        payloads.release_dead()
     return done
 
 

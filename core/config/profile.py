@@ -251,7 +251,7 @@ def _fault(key: str, value: object) -> str:
 
 
 def link_user_agent(links: LinksSettings) -> str:
-    """Return the User-Agent of link checks; ConfigError for "link", which many sites refuse (links.md 5.5)."""
+    """Return the User-Agent of link checks; ConfigError for "link", which many sites refuse."""
     pages = "".join(f"; +{each}" for each in (links.purpose_page, links.contact) if each)
     name = links.user_agent or f"Mozilla/5.0 (compatible; Weboid/0.2{pages})"
     setting = "user_agent" if links.user_agent else "contact or purpose_page"

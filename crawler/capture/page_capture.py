@@ -117,10 +117,10 @@ REFUSED_CONNECTIONS = ("tls:", "malformed:", "disconnected:")
 _REFUSED_BROWSERS = ("net::ERR_SSL", "net::ERR_CERT", "net::ERR_HTTP2", "net::ERR_EMPTY", "net::ERR_CONNECTION_CLOSED")
 # Certificates that do not verify where they must: the browser's connections do not take them either.
 _UNVERIFIED = re.compile("tls: (expired|not-yet-valid|wrong-host|self-signed|unknown-issuer):")
-SILENCES = ("timeout", "deadline: navigate")  # what some hosts have for clients that they take for no browser
-# Shortfalls of the machine or the connection rather than of the page: a second visit may be whole.
+SILENCES = ("timeout", "deadline: navigate")  # how some hosts treat clients that they do not take for browsers
+# Failures of the machine or the connection rather than of the page: a second visit may be complete.
 _TRANSIENT_SHORTFALLS = ("crashed", "cut:", "missing:")
-# Reasons that are the same tomorrow; "origin:" is an answer that no browser takes from a site.
+# Reasons that do not change with time; "origin:" is an answer that no browser takes from a site.
 _LEFT_OUT = "level:"  # the proxy's reason (`proxy.exchange.left_out_reason`)
 _PERMANENT = ("address:", "origin:", _LEFT_OUT, "net::ERR_UNSAFE_PORT", "net::ERR_INVALID_URL")
 

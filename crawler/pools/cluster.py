@@ -112,7 +112,7 @@ def _message(kind: str, name: str, content: dict[str, Any]) -> bytes:
     return json.dumps([kind, name, content], sort_keys=True, separators=(",", ":")).encode()
 
 
-def lives_here(frontier: Frontier, kind: str, host: str, clock: Clock) -> bool:
+def is_announced_on(frontier: Frontier, kind: str, host: str, clock: Clock) -> bool:
     """Return True when such a process is announced on that machine; may raise TransientError."""
     for text in frontier.notes(kind, now=clock.now()).values():
         try:
@@ -178,14 +178,14 @@ class ServiceAnnouncer:
             self._frontier.put_note(self._kind, self._name, json.dumps(content), now=now, until=now + ANNOUNCEMENT_LIFE)
             self._silent = False
         except WeboidError as error:
-            if not self._silent:  # once an outage
+            if not self._silent:  # once per outage
                 log.warning("registry.silent error=%s", error)
             self._silent = True
 
 
 PROXIES_POLL_S = 2.0
 AVOID_S = 2.0  # back-off after an unreachable proxy, doubled each time …
-AVOID_LIMIT_S = 60.0  # … and at most so long
+AVOID_LIMIT_S = 60.0  # … up to this
 
 
 @dataclass(eq=False, repr=False)

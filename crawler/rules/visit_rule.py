@@ -108,7 +108,7 @@ class VisitRule:
         """Add the follow-up of the visit; called also when the visit will be tried again."""
 
 
-MINIMAL_REST = timedelta(milliseconds=1)  # to the frontier no delay means that the host was not asked
+MINIMAL_REST = timedelta(milliseconds=1)  # to the frontier a delay of zero means that the host got no request
 HOSTS_LIMIT = 200  # of one page; a hostile page could name thousands
 
 
@@ -148,7 +148,7 @@ def _page_back_offs(item: FrontierItem, captured: CaptureResult) -> list[HostBac
     if page.page_class is PageClass.CHALLENGE:
         return [HostBackOff(host, "challenge", captured.not_before)]
     if page.outcome is VisitOutcome.FAILED and page.reason.startswith(UNREACHABLE):
-        # No server has to be spared where there is none.
+        # A host that does not exist needs no pause.
         return [HostBackOff(host, page.reason, down=True, blocks=not page.reason.startswith(NO_SUCH_HOST))]
     return []
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from crawler.capture.proxy_fetcher import FileFetcher, ProxyFetcher
     from render.sign_in import SiteLogins
 
-SLOT_LOOKUP_LIMIT_S = 5.0  # a name that takes longer takes its own host's turn
+SLOT_LOOKUP_LIMIT_S = 5.0  # of names, to find hosts of one server; a slower name has a slot of its own
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from net.stop_signals import wait_for_any
 log = logging.getLogger(__name__)
 
 WAIT_LIMIT_S = 1.0  # poll interval: other processes may add, finish or unblock
-BLOCKED_PAUSE_S = 10.0  # while no page can be kept
+BLOCKED_PAUSE_S = 10.0  # while no page can be stored
 LONG_WAIT = timedelta(hours=1)  # a run ends when its next item is due later than this
-ORDERS_POLL_S = 0.5  # an order reaches us within so long
+ORDERS_POLL_S = 0.5  # until an order is noticed
 BACKOFF_INITIAL_S = 1.0  # of a worker after an internal error outside of any page …
 BACKOFF_MAX_S = 30.0  # … doubled each time in a row, up to this
 SNAPSHOT_ORDER = "snapshot"  # its kind; the value is the moment of the last one

@@ -369,7 +369,7 @@ POLL_S: Final = 2.0
 SAVE_LIMIT_S: Final = 240.0  # a capture takes two minutes at most, waiting in line comes on top
 SESSION_TRIES: Final = 22
 _SESSIONS = "user-session-limit"
-# The trouble is theirs, the line's, or today's. All else is the page's own (links.md 2.1).
+# Errors of the service or the connection, which may pass; all others are the page's own.
 TRANSIENT_SAVE_ERRORS: Final = frozenset(
     (
         *(_SESSIONS, "celery", "soft-time-limit-exceeded", "proxy-error", "browsing-timeout"),

@@ -77,7 +77,7 @@ async def check_copy(asker: ArchiveClient, address: str, url: str, *, own: tuple
     requested = address
     try:
         for _ in range(HOPS):
-            # Unknown hosts do not wait for each other.
+            # Hosts of unknown archives are queried independently of each other.
             queue = authority_of(requested) if service == OTHER else service
             response = await asker.ask(queue, ArchiveRequest(requested, is_head_enough=True))
             target = response.headers.get("location", "")
@@ -91,7 +91,7 @@ async def check_copy(asker: ArchiveClient, address: str, url: str, *, own: tuple
                     note = f"a copy of a redirect to {parsed.original[:200]}"
                     return CopyCheckResult(CopyVerdict.BAD, note=note)
             elif authority_of(requested) != authority_of(fetch_key(address)):
-                # A parked domain leads elsewhere: the archive's death, and not the copy's (W32).
+                # The archive's own domain may be parked: this says nothing about the copy (W32).
                 return _unclear(f"it redirects to another host, {authority_of(requested)[:200]}")
     except TroubleError as error:
         note = "it is refused" if error.failure is ArchiveFailure.REFUSED else str(error)

@@ -8,7 +8,7 @@ compared separately, as a front page changes daily and keeps its title. Short te
     … and the page now has the typical words of domain grabbers              ─> USURPED
 
 Other evidence (`DriftEvidence`) is computed only where runs of words are inconclusive. Usurpers have several
-words of ``usurpers.toml`` where the copy had none (research links.md 2.4).
+words of ``usurpers.toml`` where the copy had none.
 """
 
 import re

@@ -5,7 +5,7 @@ and no evidence against the link. After a certificate error, which readers click
 follows, and the result has a note. `[egress] via` is not supported: such a host is blocked.
 
 The header fields are those of browsers, over HTTP/1.1, without Referer; the user agent must not contain *link*, which
-more sites block (links.md 5.5). The parser is not a library's because libraries reject what browsers accept: a line
+more sites block. The parser is not a library's because libraries reject what browsers accept: a line
 without a colon, line ends without a carriage return, bytes after the answer to HEAD, a broken chunk.
 """
 

@@ -1,6 +1,6 @@
 """Feed of due URLs from the registry into the timetable, with their check methods.
 
-A thorough check, of one or two more requests, is made only where it may yield more (research links.md 2.3). A host
+A thorough check, of one or two more requests, is made only where it may yield more. A host
 with more URLs than the timetable takes of one is read separately whenever some of its URLs are done. URLs that were
 read and are not yet stored are not read again.
 """

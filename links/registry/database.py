@@ -210,10 +210,13 @@ class RegistryStore:
         return type(first) is sqlite3.DatabaseError  # "file is not a database", "malformed"
 
 
-def open_registry_store(layout: Layout, url: str = "") -> RegistryStore:
-    """Open and upgrade the registry of a collection, or of an index; CollectionVersionError if newer."""
+def open_registry_store(layout: Layout, url: str = "", *, read_limit_s: float = 0) -> RegistryStore:
+    """Open and upgrade the registry of a collection, or of an index; CollectionVersionError if newer.
+
+    PostgreSQL cancels statements that read for longer than `read_limit_s`, with a TransientError; 0: no limit.
+    """
     address = parse_index_url(url) if url else None
-    store, is_ready = _opened(layout, address)
+    store, is_ready = _opened(layout, address, read_limit_s)
     try:
         if not is_ready:
             with store.transient_outages():
@@ -237,15 +240,23 @@ def open_registry_read_only(layout: Layout, url: str = "") -> RegistryStore | No
     return store if is_ready else None
 
 
-def _opened(layout: Layout, address: IndexAddress | None) -> tuple[RegistryStore, bool]:
+def _opened(layout: Layout, address: IndexAddress | None, read_limit_s: float = 0) -> tuple[RegistryStore, bool]:
     """Open the database; return it, and True when it has the current version."""
     if address is None:
         store = _own(layout.links_db)
     else:
         parameters = {**address.parameters, "connect_timeout": "5", "application_name": "weboid-links"}
+        if read_limit_s:
+            parameters["options"] += f" -c statement_timeout={read_limit_s * 1_000:.0f}"
         engine = sa.create_engine(
             "postgresql+psycopg://", connect_args=parameters, pool_size=_CONNECTIONS, pool_pre_ping=True
         )
+
+        @sa.event.listens_for(engine, "begin")
+        def _unlimited(connection: sa.Connection) -> None:
+            if read_limit_s and connection.get_execution_options().get(_WRITES, False):
+                connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+
         store = RegistryStore(engine, str(address))
     try:
         with store.reading() as connection:

@@ -42,7 +42,7 @@ from links.rules.wiki_rules import forget_spam_hits
 KEEP_DAYS = 100  # W39: two to three months, the table says 100 days
 OBSERVATION_DAYS = 200
 SPAM_DAYS = 200  # source of a spam list entry's links
-IMPORT_DAYS = 30  # an import that was left so long is started again
+IMPORT_DAYS = 30  # after this an interrupted import cannot be continued
 BATCH = 200  # rows of one transaction: others wait for it
 _UNIX = date(1970, 1, 1)
 _WINDOW = 20_000  # candidates that are remembered at once
@@ -71,7 +71,7 @@ def _unused(query: Any, *had: Any) -> Any:
     return query.where(urls.c.touched_day <= one("before"), of_a_page.scalar_subquery().is_(None))
 
 
-def _oldest(table: Table, *conditions: Any) -> SqlStatement:
+def _deletion(table: Table, *conditions: Any) -> SqlStatement:
     """Build the statement that deletes some rows of a table that match all conditions."""
     key = tuple(table.primary_key.columns)
     some: Select[Any] = select(*key).where(*conditions).limit(one("most"))
@@ -96,7 +96,7 @@ FORGET_OF_URLS = {
     table.name: SqlStatement(delete(table).where(table.c.url_id.in_(many("ids"))), "ids") for table in _OF_URLS
 }
 FORGET_URLS = SqlStatement(delete(urls).where(urls.c.id.in_(many("ids"))), "ids")
-# Who is about to give one of these a URL holds it (`links.registry.urls`): wait, then look again.
+# A transaction that adds a URL to one of these hosts has locked it (`links.registry.urls`): wait, then test again.
 LOCK_HOSTS = SqlStatement(
     select(hosts.c.id).where(hosts.c.id.in_(many("ids"))).order_by(hosts.c.id).with_for_update(), "ids"
 )
@@ -108,8 +108,8 @@ FORGET_HOSTS = SqlStatement(
     ),
     "ids",
 )
-GONE_LINKS = _oldest(refs, refs.c.gone_day <= one("before"))
-OLD_URL_QUIRKS = _oldest(url_quirks, url_quirks.c.last_day <= one("before"))
+GONE_LINKS = _deletion(refs, refs.c.gone_day <= one("before"))
+OLD_URL_QUIRKS = _deletion(url_quirks, url_quirks.c.last_day <= one("before"))
 _OLD_QUIRK = (
     select(host_quirks.c.host_id, host_quirks.c.kind).where(host_quirks.c.last_day <= one("before")).limit(one("most"))
 )
@@ -120,8 +120,8 @@ FORGET_HOST_QUIRK = SqlStatement(
         host_quirks.c.host_id == one("of"), host_quirks.c.kind == one("which"), host_quirks.c.last_day <= one("before")
     )
 )
-OLD_OBSERVATIONS = _oldest(observations, observations.c.moment < one("before"))
-OVER_REPORTS = _oldest(reports, reports.c.expires_day < one("before"))
+OLD_OBSERVATIONS = _deletion(observations, observations.c.moment < one("before"))
+OVER_REPORTS = _deletion(reports, reports.c.expires_day < one("before"))
 OLD_IMPORTS = SqlStatement(delete(imports).where(imports.c.day <= one("before")))
 COUNT_PAGES = _count(pages, pages.c.wiki_id == one("wiki"), pages.c.touched_day <= one("before"))
 COUNT_LINKS = _count(refs, refs.c.gone_day <= one("before"))

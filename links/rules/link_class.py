@@ -126,8 +126,8 @@ class WikiRules:
 
 
 NO_RULES = WikiRules()
-MISSING_TARGET = "missing-target"  # the note of what is `Sort.MISSING`
-FTP = "ftp"  # the note of what is `Sort.NOT_CHECKED`
+MISSING_TARGET = "missing-target"  # the note of links that are `LinkClass.MISSING`
+FTP = "ftp"  # the note of links that are `LinkClass.NOT_CHECKED`
 _FTP = re.compile(r"\s*(?:ftps?|sftp)://[^/\s]", re.IGNORECASE)
 WATCHED = frozenset({LinkClass.WATCHED, LinkClass.EXCLUDED})
 LONG_CHARS = 8_192

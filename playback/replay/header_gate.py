@@ -2,7 +2,7 @@
 
 Responses of the application are matched against an allow-list: `TYPE_POLICIES`, the media types and
 their policies, and `ALLOWED_HEADERS`, the headers it may set and their values. Mandatory headers are
-set on every response (research 1.6, P-12, P-17, P-19). Of a request, the application sees only the
+set on every response (P-12, P-17, P-19). Of a request, the application sees only the
 method, the target, If-None-Match and, by strict patterns, Range, If-Range and Sec-Fetch-Dest.
 """
 
@@ -41,8 +41,8 @@ class TypePolicy:
 
     sandbox: str = "sandbox"  # the sandbox directive
     directives: tuple[str, ...] = ()  # further directives of the content policy
-    # shown within pages. In a sandboxed document our own images count as cross-origin
-    # (research 1.6, the trap), so these must allow embedding
+    # shown within pages. In a sandboxed document our own images count as cross-origin,
+    # so these must allow embedding
     is_part: bool = False
     # always an attachment: needs a Content-Disposition, and allows ranges
     is_attached: bool = False

@@ -141,7 +141,7 @@ def value_of(row: ListedCapture, name: str) -> str:
 
 
 def is_field(name: str) -> bool:
-    """Return True when the field exists; record locations are not exposed (research 1.10)."""
+    """Return True when the field exists; record locations are not exposed."""
     return _NAMES.get(name, name) in FIELDS
 
 

@@ -1,7 +1,7 @@
 """CDX server: rows of the captures index, read in chunks and streamed (`playback.web.cdx_query`).
 
-Rows and time of a response are limited; a truncated one carries a resumption key. Record locations are not exposed
-(research 1.10). Queries for whole hosts and domains need a setting.
+Rows and time of a response are limited; a truncated one carries a resumption key. Record locations are not exposed.
+Queries for whole hosts and domains need a setting.
 """
 
 import heapq
@@ -47,6 +47,7 @@ class CdxWalk:
     """Iteration over matching rows; then `resume` is the next position or None, `ended_late` True after a time-out."""
 
     def __init__(self, rows: CaptureQueries, permits: AccessControl, query: CdxQuery, late: Callable[[], bool]) -> None:
+        """Prepare the query; iteration ends when `late` returns True."""
         self._rows = rows
         self._permits = permits
         self._query = query

@@ -6,7 +6,8 @@
 /save/<url>               redirects to the filled-in form, as at other archives
 /save            (POST)   queue the page and redirect to its progress
 
-Addresses and day totals are counted by token buckets, in Redis when several fronts share a frontier.
+Addresses and day totals are counted by token buckets, which are stored in the frontier as notes, or in Redis when
+several fronts share a frontier.
 """
 
 import math
@@ -52,8 +53,15 @@ class SaveQueue(QueueStatusReader, Protocol):
         """Raise RefusedAddressError when the fetch key is, by its text alone, not on the public web."""
         ...
 
-    def save(self, url: str, *, again: timedelta) -> None:
-        """Queue the fetch key before all others, unless it ended less than `again` ago."""
+    def save(self, url: str, *, again: timedelta, counters: Mapping[str, tuple[str, float]]) -> None:
+        """Queue the fetch key before all others, unless it ended less than `again` ago.
+
+        `counters` are texts to store by name, each for a time in seconds.
+        """
+        ...
+
+    def counter(self, name: str) -> str | None:
+        """Return a stored text; None when there is none or its time is over."""
         ...
 
 
@@ -84,7 +92,9 @@ class SavePages:
             TokenRate(most / _DAY_S, most)
             for most in (saves.per_address, saves.per_address * _RANGE_FACTOR, saves.per_day)
         ]
-        self._quota = RequestThrottle(ReaderRates(*rates), shared=access.shared, name="saved pages")
+        self._quota = RequestThrottle(
+            ReaderRates(*rates), shared=access.shared, name="saved pages", stored=saves.queue.counter
+        )
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
@@ -149,14 +159,16 @@ class SavePages:
             if standing is None or standing.standing in _PENDING or not is_recent:
                 self._saves.queue.check(url)
                 address, is_internal = self._door.address_of(request), self._door.is_internal(request)
-                wait_s = 0 if is_internal else self._quota.wait_s(address, self._means.clock.monotonic())
+                moment = now.timestamp()  # by the wall clock, so that it means the same after a restart
+                wait_s = 0 if is_internal else self._quota.wait_s(address, moment)
                 if wait_s:
                     return self._refused(request, BusyError(wait_s), entered)
+                counters = {} if is_internal else self._quota.texts_of(address, moment)
                 try:
-                    self._saves.queue.save(url, again=SAVE_INTERVAL)
+                    self._saves.queue.save(url, again=SAVE_INTERVAL, counters=counters)
                 except TransientError:
                     if not is_internal:
-                        self._quota.charge(address, self._means.clock.monotonic(), -1)  # nothing was queued
+                        self._quota.charge(address, moment, -1)  # nothing was queued
                     raise
         except (BusyError, InputError) as error:
             return self._refused(request, error, entered)

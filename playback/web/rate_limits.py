@@ -235,11 +235,18 @@ class RequestThrottle:
     """Request counter with at most `most` token buckets, or `shared` ones under `name`. Thread-safe."""
 
     def __init__(
-        self, rates: ReaderRates, *, most: int = MOST_BUCKETS, shared: SharedBuckets | None = None, name: str = ""
+        self,
+        rates: ReaderRates,
+        *,
+        most: int = MOST_BUCKETS,
+        shared: SharedBuckets | None = None,
+        name: str = "",
+        stored: Callable[[str], str | None] = lambda _: None,
     ) -> None:
-        """Create the buckets."""
+        """Create the buckets; `stored` returns the text of a bucket (`texts_of`) that an earlier process has stored."""
         self._rates = rates
         self._shared = shared
+        self._stored = stored
         self._name = name
         self._most = most
         self._lock = threading.Lock()
@@ -272,6 +279,15 @@ class RequestThrottle:
         with self._lock:
             self._take(buckets, self._left(buckets, now), cost, now)
 
+    def texts_of(self, address: Address, now: float) -> dict[str, tuple[str, float]]:
+        """Return the buckets of an address as texts to store, each with the seconds until it is full; none if shared."""
+        if self._shared is not None:
+            return {}
+        buckets = self._of(address)
+        with self._lock:
+            left = self._left(buckets, now)
+        return {name: (f"{left[name]:.6f} {now:.3f}", (burst - left[name]) / per_s) for name, per_s, burst in buckets}
+
     def __len__(self) -> int:
         return len(self._buckets)
 
@@ -287,9 +303,17 @@ class RequestThrottle:
     def _left(self, buckets: Sequence[Bucket], now: float) -> dict[str, float]:
         left = {}
         for name, per_s, burst in buckets:
-            have, at = self._buckets.get(name, (burst, now))
+            have, at = self._buckets.get(name) or self._restored(name, now) or (burst, now)
             left[name] = min(burst, have + max(now - at, 0.0) * per_s)
         return left
+
+    def _restored(self, name: str, now: float) -> tuple[float, float] | None:
+        """Return the stored state of a bucket; a time in the future was written by a wrong clock and does not count."""
+        text = self._stored(name)
+        if text is None:
+            return None
+        have, at = map(float, text.split())
+        return (have, at) if at <= now else None
 
     def _take(self, buckets: Sequence[Bucket], left: Mapping[str, float], cost: float, now: float) -> None:
         for name, _, burst in buckets:

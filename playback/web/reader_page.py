@@ -174,6 +174,8 @@ def full_routes(copies: FullCopyAccess, means: WebContext) -> Sequence[Route]:
 
 
 class _FullPages:
+    """Routes of the notice before a full copy, and of the copy."""
+
     def __init__(self, copies: FullCopyAccess, means: WebContext) -> None:
         self._copies = copies
         self._means = means
@@ -223,7 +225,7 @@ class LevelOffers:
         self._book = book
         self._full = full
 
-    def speak_of(self, wiki: str) -> bool:
+    def has_rules_for(self, wiki: str) -> bool:
         """Return True when the wiki has rules of its own; else the rules for all wikis apply."""
         return wiki in self._book.now().wikis
 

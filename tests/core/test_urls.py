@@ -243,13 +243,13 @@ def _delimited(url: str) -> tuple[object, ...]:
 def test_the_fetch_key_is_the_whatwg_serialisation_of_the_repaired_text(
     text: str, expected: str, _key: str | None
 ) -> None:
-    """W51, links.md 3.2 and 3.3: what a browser would ask for."""
+    """W51: what a browser would ask for."""
     assert fetch_key(text) == expected
 
 
 @pytest.mark.parametrize(("text", "_expected", "key"), [row for row in WHATWG if row[2]])
 def test_the_replay_key_of_a_fetch_key_is_its_surt(text: str, _expected: str, key: str) -> None:
-    """The column surt of links.md 3.3, for the URL as a browser asks for it."""
+    """The SURT of the URL as a browser asks for it."""
     assert replay_key(fetch_key(text)) == key
 
 

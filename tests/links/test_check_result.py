@@ -132,7 +132,7 @@ def test_no_other_status_calls_a_page_gone(status: int) -> None:
 
 @pytest.mark.parametrize("status", [401, 402, 403, 405, 406, 407, 409, 412, 418, 426, 428, 444, 451, 505, 999])
 def test_who_refuses_us_is_not_failing(status: int) -> None:
-    """Firewalls choose among these statuses (research links.md 2.4)."""
+    """Firewalls choose among these statuses."""
     assert verdict_of(code_of_http(status)) is CheckVerdict.REFUSED
 
 

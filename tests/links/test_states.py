@@ -252,7 +252,7 @@ def _died(verdict: CheckVerdict, preset: CheckPreset, every: int, *, wide: bool 
 
 
 def test_the_default_calls_what_is_gone_dead_after_nine_days() -> None:
-    """At least 3 failures over at least 9 days (research links.md 2.5)."""
+    """At least 3 failures over at least 9 days."""
     assert _died(CheckVerdict.GONE, DEFAULT, 3) == 9
     assert _died(CheckVerdict.GONE, DEFAULT, 1) == 9
     assert _died(CheckVerdict.GONE, DEFAULT, 7) == 14

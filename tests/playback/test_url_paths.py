@@ -88,7 +88,7 @@ def test_any_target_parses_or_does_not(text: str) -> None:
 
 
 def test_each_level_without_scripts_has_its_modifier() -> None:
-    """And none of them is one by which pywb hands out what was archived as it is (research 0.3)."""
+    """And none of them is one by which pywb hands out what was archived as it is."""
     raw = {"id_", "if_", "im_", "oe_", "js_", "cs_", "fr_", "xx_", "mp_", "jm_", "wk", "sw", "rc"}
 
     assert set(LEVEL_MODIFIERS) == set(Level) - {Level.FULL}

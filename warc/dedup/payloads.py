@@ -89,7 +89,7 @@ class PayloadIndex(ABC):
     def add(self, originals: Mapping[PayloadKey, OriginalRecord]) -> None:
         """Add payloads of records in WARCs; known originals and living processes' claims stay."""
 
-    def bury(self) -> None:  # noqa: B027
+    def release_dead(self) -> None:  # noqa: B027
         """Release claims of this collection's dead processes; call after, never before, adding what they wrote."""
 
     def close(self) -> None:  # noqa: B027

@@ -86,7 +86,7 @@ def unpack_original(key: PayloadKey, value: bytes) -> OriginalRecord:
 log = logging.getLogger(__name__)
 
 HEARTBEAT_S = 10.0  # a process without a heartbeat for this long counts as dead
-BEATS = 3  # … and in this time it beats so often
+BEATS = 3  # heartbeats sent in that time
 CLAIM_MS = 86_400_000  # unrequested claims of dead processes expire after a day
 FIRST_POLL_S = 0.002  # a batch takes some milliseconds
 LAST_POLL_S = 0.05
@@ -103,8 +103,10 @@ class RedisPayloadIndex(PayloadIndex):
         """Connect, and find dead processes by their lock files in `folder`; raises DedupUnavailableError."""
         self._tag = address.tag
         self._heartbeat_s = heartbeat_s
-        self._debts: dict[PayloadKey, OriginalRecord | None] = {}  # to be known; None: to be released
-        self._turn = threading.Lock()  # debts are paid by one thread at a time, and not in a claim
+        self._pending: dict[
+            PayloadKey, OriginalRecord | None
+        ] = {}  # queued operations: an original to add; None: a claim to release
+        self._turn = threading.Lock()  # queued operations are run by one thread at a time, and not during a claim
         self._over = threading.Event()
         self._silent = False
         self._server = dedup_server(address)
@@ -132,7 +134,7 @@ class RedisPayloadIndex(PayloadIndex):
         if not keys:
             return {}
         with self._turn:
-            self._pay()
+            self._run_pending()
             claimed = [self._key(PayloadKey(key.digest, b)) for key in keys for b in (key.bucket, *also)]
             arguments = (self._name, self._about, self._lease_ms(), CLAIM_MS, 1 + len(also))
             try:
@@ -142,7 +144,7 @@ class RedisPayloadIndex(PayloadIndex):
                     for key, each in zip(keys, answers, strict=True)
                 }
             except DedupUnavailableError:
-                self._owe(dict.fromkeys(keys))  # the answer may be lost, not the question
+                self._add_pending(dict.fromkeys(keys))  # the claims may have been made although the answer is lost
                 raise
 
     def find(self, keys: Collection[PayloadKey], also: Sequence[str] = ()) -> dict[PayloadKey, OriginalRecord]:
@@ -166,9 +168,9 @@ class RedisPayloadIndex(PayloadIndex):
         try:
             lost = self._script("settle", keys, self._about, self._lease_ms(), *values)
         except DedupUnavailableError as error:
-            log.warning("payloads.owed count=%d error=%s", len(keys), error)
+            log.warning("payloads.pending count=%d error=%s", len(keys), error)
             with self._turn:
-                self._owe(originals)
+                self._add_pending(originals)
             return frozenset()
         return frozenset(keys[place - 1] for place in lost)
 
@@ -180,7 +182,7 @@ class RedisPayloadIndex(PayloadIndex):
             self._script("release", keys)
         except DedupUnavailableError:
             with self._turn:
-                self._owe(dict.fromkeys(keys))
+                self._add_pending(dict.fromkeys(keys))
 
     def wait(self, keys: Collection[PayloadKey], timeout_s: float) -> None:
         """Wait until one of the keys is not claimed by another living process any more."""
@@ -197,7 +199,7 @@ class RedisPayloadIndex(PayloadIndex):
         for keys in _key_batches(list(originals)):
             self._script("add", keys, dead, *(pack_original(key, originals[key]) for key in keys))
 
-    def bury(self) -> None:
+    def release_dead(self) -> None:
         """Release the claims of this collection's dead processes."""
         for path in self._dead:
             self._server.delete((self._heartbeat_of(path.name),))
@@ -211,10 +213,10 @@ class RedisPayloadIndex(PayloadIndex):
         self._pulse.join()
         try:
             with self._turn:
-                self._pay()
+                self._run_pending()
             self._server.delete((self._heartbeat,))
         except DedupUnavailableError as error:
-            log.warning("payloads.left debts=%d error=%s", len(self._debts), error)
+            log.warning("payloads.left pending=%d error=%s", len(self._pending), error)
         self._presence.close()
         self._server.close()
 
@@ -223,33 +225,33 @@ class RedisPayloadIndex(PayloadIndex):
             try:
                 self._beat()
                 with self._turn:
-                    self._pay()
+                    self._run_pending()
                 self._silent = False
             except DedupUnavailableError as error:
-                if not self._silent:  # once an outage
+                if not self._silent:  # once per outage
                     log.warning("payloads.unavailable error=%s", error)
                 self._silent = True
 
     def _beat(self) -> None:
         self._server.set_for(self._heartbeat, self._about, self._lease_ms())
 
-    def _owe(self, debts: Mapping[PayloadKey, OriginalRecord | None]) -> None:
+    def _add_pending(self, operations: Mapping[PayloadKey, OriginalRecord | None]) -> None:
         """Add operations to the queue; publishing a record takes precedence over a release."""
-        for key, debt in debts.items():
-            if debt is not None or self._debts.get(key) is None:
-                self._debts[key] = debt
+        for key, operation in operations.items():
+            if operation is not None or self._pending.get(key) is None:
+                self._pending[key] = operation
 
-    def _pay(self) -> None:
+    def _run_pending(self) -> None:
         """Run the queued operations, with the lock held.
 
         After a stall one of these records may be a second `response`; no record refers to it, so it stays.
         """
-        if not self._debts:
+        if not self._pending:
             return
-        self.add({key: debt for key, debt in self._debts.items() if debt is not None})
-        for keys in _key_batches([key for key, debt in self._debts.items() if debt is None]):
+        self.add({key: original for key, original in self._pending.items() if original is not None})
+        for keys in _key_batches([key for key, original in self._pending.items() if original is None]):
             self._script("release", keys)
-        self._debts.clear()
+        self._pending.clear()
 
     def _script(self, name: str, keys: Collection[PayloadKey], *arguments: bytes | int) -> Any:
         named = (self._heartbeat, *map(self._key, keys))

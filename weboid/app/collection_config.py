@@ -109,7 +109,7 @@ class CollectionConfig:
 
     @property
     def preset(self) -> str:
-        """Name of the preset below the file; empty when it names none."""
+        """Return the preset that the file extends; empty when it names none."""
         value = self.document.get(EXTENDS, "")
         return value if isinstance(value, str) else ""
 

@@ -90,9 +90,9 @@ def own_copy(layout: Layout, url: str, front: str, wanted: str) -> ArchiveMement
 
 
 def no_archives_notice(count: int) -> str:
-    """Return a notice for the operator: links are lost and no archive is configured for copies."""
-    links = "1 dead link has" if count == 1 else f"{count:,} dead links have"
-    return f"{links} no copy; no archive is configured: [links] archives (docs/how-to/archives.md)."
+    """Return a notice for the operator: links have no copy, and no archive is configured."""
+    links = "1 link has" if count == 1 else f"{count:,} links have"
+    return f"{links} no copy; no archive is configured: name some in [links] archives (docs/how-to/archives.md)."
 
 
 def count_without_copy(store: RegistryStore, layout: Layout, settings: Settings) -> int:

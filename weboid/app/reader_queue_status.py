@@ -15,6 +15,7 @@ from crawler.frontier.base import POLICY_ORDER, Frontier, ItemRecord, ItemState,
 from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.policy.policy_entries import PolicyEntries, PolicyEntry, PolicyKind, read_entries
 from links.feedback.replacements import AddressRefusal, refusal_of, refused_address_error
+from links.feedback.reporter_limits import open_reporter_digests
 from links.url_parts import url_parts_of
 from net.address_policy import EgressPolicy
 from net.connect_errors import BlockedHostError, BlockedPortError
@@ -22,6 +23,7 @@ from playback.web.copy_lookup import FailedAttempt, UrlQueueState, UrlQueueStatu
 
 _PRIVATE = frozenset({*PolicyKind, "list"})
 _NO_ATTEMPT = "release"  # a claim that was given back unvisited
+_COUNTER = "save-quota"  # kind of the notes that count readers' saves
 
 
 @dataclass(slots=True)
@@ -99,15 +101,36 @@ class ReaderQueueStatus:
         if reason is not None:
             raise refused_address_error(url, reason)
 
-    def save(self, url: str, *, again: timedelta) -> None:
-        """Queue a fetch key in the first lane, unless it ended less than `again` ago; TransientError: not now."""
+    def save(self, url: str, *, again: timedelta, counters: Mapping[str, tuple[str, float]]) -> None:
+        """Queue a fetch key in the first lane, unless it ended less than `again` ago; TransientError: not now.
+
+        `counters`, which name readers' addresses, are stored under keyed digests, each for its time in seconds.
+        """
+        now = self.clock.now()
         try:
             with self._lock:
                 frontier = self._opened(make=True)
                 assert frontier is not None
-                frontier.add([NewItem(url, Lane.NOW)], now=self.clock.now(), again=again)
+                frontier.add([NewItem(url, Lane.NOW)], now=now, again=again)
+                for name, (text, seconds) in counters.items():
+                    until = now + timedelta(seconds=seconds)
+                    frontier.put_note(_COUNTER, self._counter_key(name), text, now=now, until=until)
         except UnavailableError as error:
             raise TransientError(str(error)) from error
+
+    def counter(self, name: str) -> str | None:
+        """Return a counter that was stored; None when its time is over; TransientError: not now."""
+        try:
+            with self._lock:
+                frontier = self._opened()
+                if frontier is None:
+                    return None
+                return frontier.note(_COUNTER, self._counter_key(name), now=self.clock.now())
+        except UnavailableError as error:
+            raise TransientError(str(error)) from error
+
+    def _counter_key(self, name: str) -> str:
+        return open_reporter_digests(self.layout).digest(_COUNTER, name).hex()
 
     def _opened(self, *, make: bool = False) -> Frontier | None:
         """Return the frontier, opened when it exists or to `make` it."""

@@ -40,7 +40,7 @@ from playback.access.threat_lists import (
 from weboid.app.malware_scanner import CLAMD_ADDRESS, CLAMD_VARIABLE
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CommandGroup, ExitCode, GroupWithDefault, argument, cli_command, option
-from weboid.cli.support.options import DURATION, OUTPUT, CommandOutput
+from weboid.cli.support.options import INTERVAL, OUTPUT, CommandOutput
 from weboid.cli.support.progress import count_progress
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -106,7 +106,7 @@ def remove_command(
 def refresh_command(
     *,
     stores: CollectionStores = STORES,
-    every: timedelta | None = option("Repeat at this interval: 1h.", type=DURATION, metavar="DURATION"),
+    every: timedelta | None = option("Repeat at this interval: 1h.", type=INTERVAL, metavar="DURATION"),
     output: CommandOutput = OUTPUT,
 ) -> int:
     """Update lists whose files have changed since they were added; `wiki watch` does it hourly.
@@ -254,7 +254,7 @@ def scan_group(
         metavar="ADDRESS",
     ),
     watch: bool = option("Keep running: scan new payloads, and all when signatures change."),
-    every: str = option("Polling interval, with --watch.", default="10s"),
+    every: timedelta = option("Polling interval, with --watch.", type=INTERVAL, default="10s"),
     again: bool = option("Also scan payloads that already have a verdict of the current signatures."),
     jobs: int = option("At once.", type=click.IntRange(1, 64), default=2),
     max_bytes: int = option(
@@ -276,7 +276,7 @@ def scan_group(
     with a threat. Exit code 1: a threat was found. See docs/how-to/scanning.md.
     """
     layout = read_collection(stores.root)
-    address, pause_s = malware_scan.parse_clamd_address(clamd), parse_duration(every).total_seconds()
+    address, pause_s = malware_scan.parse_clamd_address(clamd), every.total_seconds()
     with ExitStack() as stack:
         scan = malware_scan.CollectionScan(
             stack.enter_context(stores.index()),

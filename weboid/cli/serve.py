@@ -26,7 +26,7 @@ from playback.web.i18n import SOURCE
 from playback.web.machine_api import MachineAccess, SearchIndexing
 from playback.web.page_saves import SAVES_PER_ADDRESS, SAVES_PER_DAY, SaveOptions
 from playback.web.rate_limits import ClientAddresses, RateLimitPolicy, SharedBuckets, parse_networks, read_token
-from playback.web.registry.registry_service import LinkRegistry, RegistrySource, ReportOptions
+from playback.web.registry.registry_service import READ_LIMIT_S, LinkRegistry, RegistrySource, ReportOptions
 from playback.web.site_pages import Crawler
 from qa.web.check_pages import QualityContext
 from qa.web.review import ReviewerRules
@@ -234,7 +234,7 @@ def command(
         with (
             closing(shared) if shared is not None else nullcontext(),
             closing(ReaderQueueStatus(layout, settings, clock=SystemClock())) as status,
-            closing(RegistrySource(layout, stores.database_url)) as registry,
+            closing(RegistrySource(layout, stores.database_url, read_limit_s=READ_LIMIT_S)) as registry,
         ):
 
             async def run() -> None:

@@ -37,6 +37,7 @@ VERIFIED_AT_ONCE = 2  # passwords; each takes 64 MiB and some 50 ms
 TOKENS_LIMIT = 100  # of an account
 KEY_AGE = timedelta(days=1)  # of an idempotency key
 AUDIT_LENGTH = 4_000  # characters of each JSON value of a line of the audit log
+BUSY_TIMEOUT_S = 30.0  # wait for the lock of the file
 _NAME_LENGTH = 100
 _Answer = TypeVar("_Answer", bound=Mapping[str, Any])
 _SCHEMA = """
@@ -77,7 +78,7 @@ class SignInError(InputError):
 
 
 class SignInDelayError(SignInError):
-    """The sign-in was refused unseen, because of failed ones before."""
+    """The sign-in was refused without a look at the password, because of failed ones before."""
 
     def __init__(self, retry_after_s: int) -> None:
         super().__init__(noop("Too many failed attempts: try again in a few minutes."))
@@ -131,7 +132,7 @@ class ConsoleDatabase:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._clock = clock
         self._lock = threading.Lock()
-        self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        self._connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
         self._connection.row_factory = sqlite3.Row
         self._connection.executescript(f"PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON; {schema}")
 
@@ -355,7 +356,7 @@ class AccountStore(ConsoleDatabase):
                 raise InputError(f"There is no token {number}.")
 
     def token(self, secret: str) -> SignedInUser | None:
-        """Return the user of an API token: with the lower of its role and its owner's; None when it does not hold."""
+        """Return the user of an API token: with the lower of its role and its owner's; None when it is unknown or has expired."""
         now = self._now
         with self._rows() as rows:
             row = rows.execute(
@@ -370,7 +371,7 @@ class AccountStore(ConsoleDatabase):
         return SignedInUser(f"{row['owner']}:{row['name']}", role, scopes=tuple(row["scopes"].split()), token=row["id"])
 
     def is_valid(self, user: SignedInUser) -> bool:
-        """Return True while the session or token of the user holds; this is no use of it."""
+        """Return True while the session or token of the user holds; this does not count as its use."""
         with self._rows() as rows:
             if user.session:
                 query = "SELECT began, used FROM sessions WHERE digest = ?"

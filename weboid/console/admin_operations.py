@@ -103,7 +103,7 @@ def remove_policy(context: OperationContext, fields: PolicyEntryFields) -> Remov
     return {"id": fields.entry_id, "message": "The rule was removed."}
 
 
-@resource("/takedowns", ConsoleRole.OPERATOR)
+@resource("/takedowns", ConsoleRole.REVIEWER)
 def read_takedowns(context: OperationContext, query: ListFields) -> TakedownList:
     """Return the take-downs with their tickets, by number, lifted ones too.
 
@@ -220,7 +220,7 @@ class LevelFields(LevelQuery):
 
 @operation("/levels", ConsoleRole.CURATOR, state=read_level)
 def set_level(context: OperationContext, fields: LevelFields) -> NewLevel:
-    """Set how much of a link's or a domain's copies readers are shown."""
+    """Set the level of a link or a domain: how much of its copies readers are shown."""
     target = fields.target
     level = fields.level or None
     context.stores.levels.decide(
@@ -267,7 +267,7 @@ def _changed_user(context: OperationContext, fields: Any) -> Any:
 
 @operation("/users", ConsoleRole.ADMIN, status=201, state=list_users, logged=_changed_user)
 def set_user(context: OperationContext, fields: UserFields) -> ChangedAccount:
-    """Add an account, or change its role and password; its sessions end."""
+    """Add or change an account with its role and password; its sessions end."""
     context.stores.accounts.set_user(fields.name, fields.role, password=fields.password or None)
     return {"name": fields.name, "role": fields.role, "message": f"{fields.name} is {fields.role}."}
 
@@ -310,7 +310,7 @@ class TokenFields(OperationFields):
 
 @operation("/tokens", ConsoleRole.READER, status=201, state=list_tokens, logged=_own_tokens)
 def add_token(context: OperationContext, fields: TokenFields) -> NewToken:
-    """Create an API token of your account; the answer has its secret, which is not shown again."""
+    """Create an API token; the answer has its secret, which is not shown again."""
     if unknown := sorted(set(fields.scopes) - {*OPERATIONS, "read", "upload_file"}):
         raise InputError(f"There is no operation {unknown[0]!r}.")
     if context.user.scopes or ":" in context.user.name:
@@ -335,7 +335,7 @@ class TokenNumberFields(OperationFields):
 
 @operation("/tokens/remove", ConsoleRole.READER, state=list_tokens)
 def remove_token(context: OperationContext, fields: TokenNumberFields) -> RemovedToken:
-    """Remove an API token of your account, or as an administrator any."""
+    """Remove an API token, of your account or as an administrator any."""
     own = "" if context.user.may(ConsoleRole.ADMIN) else context.user.name
     context.stores.accounts.remove_token(fields.id, owner=own)
     return {"id": fields.id, "message": "The token was removed."}

@@ -17,14 +17,17 @@ from crawler.profile_check import profile_faults, profile_warnings, setting_rows
 from crawler.profiles import chain_settings, load_chain
 from playback.access.levels import Level
 from playback.access.takedowns import Takedown, TakedownSubject, list_takedowns
+from playback.web.i18n import noop, translate
 from weboid.app.collection_config import read_config_text
 from weboid.app.setup_check import check_setup
 from weboid.console.collection_operations import settings_faults, text_version
+from weboid.console.operations import OPERATIONS
 from weboid.console.page_frame import CONSOLE_PATH, ROLE_NAMES, ConsolePages, console_path
 
 ROWS_SHOWN = 200
 _ENTRIES = 100
 _LONGEST_VALUE = 200
+_OTHER_LABELS = {"sign_in": noop("Sign in"), "upload_file": noop("Upload a file")}  # of lines of the audit log
 
 
 class AdminPages(ConsolePages):
@@ -135,7 +138,15 @@ class AdminPages(ConsolePages):
         text = request.query_params.get("before", "")
         before = int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else None
         entries = self._stores.accounts.log_entries(before=before, limit=_ENTRIES + 1)
-        shown = [{**each, "at": _moment(each["moment"])} for each in entries[:_ENTRIES]]
+        labels = {each.name: each.label for each in OPERATIONS.values()} | _OTHER_LABELS
+        shown = [
+            {
+                **each,
+                "at": _moment(each["moment"]),
+                "label": translate(labels.get(str(each["operation"]), str(each["operation"]))),
+            }
+            for each in entries[:_ENTRIES]
+        ]
         older = console_path("audit", before=str(shown[-1]["id"])) if len(entries) > _ENTRIES else ""
         return self._frame("audit.html", request, section="audit", entries=shown, older=older)
 

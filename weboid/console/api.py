@@ -57,7 +57,7 @@ from weboid.console.operations import (
     UnknownThingError,
     capture_facts,
 )
-from weboid.console.page_frame import ConsoleStores
+from weboid.console.page_frame import RETRY_AFTER, ConsoleStores
 from weboid.console.task_operations import UPLOAD_PATH, upload_endpoint
 
 API_PATH = "/api/v1"
@@ -99,8 +99,11 @@ def problem_of(error: WeboidError) -> JSONResponse:
         return problem(404, "Not found", str(error))
     if isinstance(error, InputError):
         return problem(422, "The request cannot be carried out", str(error))
-    is_away = isinstance(error, TransientError | UnavailableError)
-    return problem(503 if is_away else 500, "A store is not available" if is_away else "Internal error", str(error))
+    if isinstance(error, TransientError | UnavailableError):
+        answer = problem(503, "A store is not available", str(error))
+        answer.headers.update(RETRY_AFTER)
+        return answer
+    return problem(500, "Internal error", str(error))
 
 
 def require(role: ConsoleRole, name: str = "") -> Callable[[Request], SignedInUser]:

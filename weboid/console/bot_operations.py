@@ -119,7 +119,7 @@ class SwitchFields(WikiFields):
 
 @operation("/bot/switches", ConsoleRole.CURATOR, state=read_bot)
 def switch_bot(context: OperationContext, fields: SwitchFields) -> BotExceptions:
-    """Switch the bot on or off for one page, or for all links of a domain."""
+    """Switch the bot on or off for a page or all links of a domain."""
     if bool(fields.title) == bool(fields.domain):
         raise InputError("Name a page by its title, or a domain.")
     pages, domains = [fields.title] * bool(fields.title), [fields.domain] * bool(fields.domain)
@@ -220,7 +220,7 @@ class ApprovalFields(WikiPageFields):
 
 @operation("/bot/repairs", ConsoleRole.CURATOR)
 def approve_repair(context: OperationContext, fields: ApprovalFields) -> ApprovedRepair:
-    """Make the edit that the preview showed, also where the bot is off; 409 when it would be another one by now."""
+    """Edit a page as its preview showed, also where the bot is off; 409 when it would be another one by now."""
     wiki, _ = known_page(context, fields)
     done = _run(context, wiki, BotOptions((fields.title,), limit=1, approved=fields.digest))
     if done.get("did") == PageEditStatus.EDITED.name.lower():

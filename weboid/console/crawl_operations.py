@@ -120,7 +120,7 @@ class ConfiguredFields(OperationFields):
 
 @operation("/crawls/configured", ConsoleRole.OPERATOR, status=201)
 def crawl_configured(context: OperationContext, fields: ConfiguredFields) -> ConfiguredCrawls:
-    """Crawl the seeds of the collection's weboid.toml, each with its own scope, as `weboid crawl` does."""
+    """Crawl the seeds in weboid.toml, each with its own scope, as `weboid crawl` does."""
     root = context.stores.layout.root
     seeds = read_config(root).seeds()
     if not seeds:
@@ -146,7 +146,7 @@ class ListFileFields(OperationFields):
 
 @operation("/lists", ConsoleRole.OPERATOR, status=202)
 def queue_list(context: OperationContext, fields: ListFileFields) -> QueuedList:
-    """Queue a list of URLs; lines that are none are reported, and do not keep the others out."""
+    """Queue a list of URLs; lines that are not URLs are reported, the others are queued."""
     lines = fields.urls.splitlines() if isinstance(fields.urls, str) else fields.urls
     if len(lines) > URLS_LIMIT:
         raise InputError(f"The list has {len(lines):,} lines; at most {URLS_LIMIT:,} go into one request.")
@@ -210,7 +210,7 @@ class DelayFields(HostFields):
 
 @operation("/hosts/delay", ConsoleRole.OPERATOR, state=list_sheets)
 def set_host_delay(context: OperationContext, fields: DelayFields) -> ChangedDelay:
-    """Set the delay between two visits to a host and its subdomains, from the next visit on."""
+    """Set the delay of a host and its subdomains, from the next visit on."""
     prefix = surt_prefix(fields.host)
     change_sheet(
         context.frontier,

@@ -180,7 +180,7 @@ def _of_url(context: OperationContext, fields: Any) -> Any:
 
 @operation("/links/checks", ConsoleRole.REVIEWER, status=202, state=_of_url)
 def check_links(context: OperationContext, fields: ChecksFields) -> QueuedChecks:
-    """Check links before all others that are due; `weboid links check --watch` makes the checks."""
+    """Check links before all others; `weboid links check --watch` makes the checks."""
     if fields.host:
         if fields.url:
             raise InputError("Name URLs or a host.")
@@ -245,7 +245,7 @@ class MarkFields(OperationFields):
 
 @operation("/links/marks", ConsoleRole.CURATOR, status=201, state=_of_url)
 def mark_links(context: OperationContext, fields: MarkFields) -> NewMarks:
-    """Mark links as working, dead, never or always to be checked, or set how they are checked."""
+    """Mark links: as working, dead, never or always to be checked, or how they are checked."""
     end = context.now + parse_duration(fields.duration) if fields.duration else None
     made = [
         check_mark(
@@ -288,7 +288,7 @@ def _named(context: OperationContext, fields: Any) -> Any:
     logged=_named,
 )
 def remove_marks(context: OperationContext, fields: MarkNamesFields) -> RemovedMarks:
-    """Remove marks; they stay in the history, and their links are watched again."""
+    """Remove marks of links; they stay in the history, and their links are watched again."""
     store = context.registry
     with store.writing() as rows:
         lifted = named_marks(rows, _names(fields.mark))
@@ -335,7 +335,7 @@ class ReportFields(OperationFields):
 
 @operation("/links/reports", ConsoleRole.REVIEWER, status=201, state=_of_url)
 def report_links(context: OperationContext, fields: ReportFields) -> NewReports:
-    """Report links as reachable that are shown as dead."""
+    """Report links as reachable, which are shown as dead."""
     who = open_reporter_digests(context.stores.layout).of_name(context.user.name)
     names = _names(fields.url)
     with context.registry.writing() as rows:
@@ -350,7 +350,7 @@ def report_links(context: OperationContext, fields: ReportFields) -> NewReports:
 
 @operation("/links/reports/withdraw", ConsoleRole.REVIEWER, state=_of_url)
 def withdraw_link_reports(context: OperationContext, fields: ReportFields) -> WithdrawnReports:
-    """Remove all reports about links, and the presumption about their domains."""
+    """Remove the reports about links, and the presumption about their domains."""
     names = _names(fields.url)
     with context.registry.writing() as rows:
         done = withdraw_reports(rows, names, bytes(16), context.now, is_pattern=fields.is_pattern, limits=_UNLIMITED)
@@ -417,7 +417,7 @@ def propose_link_replacement(context: OperationContext, fields: ReplacementField
 
 @operation("/links/replacements/approve", ConsoleRole.CURATOR, state=_of_url)
 def approve_link_replacement(context: OperationContext, fields: ReplacementFields) -> ChangedProposal:
-    """Show a proposed replacement without waiting for its test; refused when another address is proposed by now."""
+    """Approve the replacement of a link, without waiting for its test; refused when another one is proposed by now."""
     around = link_facts.proposal_context(context.registry, _UNLIMITED, context.stores.clock)
     with context.registry.writing() as rows:
         replacements.approve_replacement(rows, fields.url, fields.address, context.now, around)

@@ -325,7 +325,7 @@ PAGES_SHOWN = 50
 _RESULTS = {
     "proposed": noop("This edit would be made."),
     "nothing": noop("There is nothing to repair on this page now."),
-    "off": noop("The bot leaves this page alone."),
+    "off": noop("The bot does not edit this page: it is excluded."),
 }
 
 
@@ -368,7 +368,7 @@ class BotPages(ConsolePages):
         )
 
     def repairs(self, request: Request) -> Response:
-        """Return pages of a wiki with dead links, and what the bot leaves alone there."""
+        """Return pages of a wiki with dead links, and what is excluded from repairs there."""
         wiki = request.query_params.get("wiki", "")
         query = {"wiki": wiki, "cursor": request.query_params.get("after", ""), "limit": PAGES_SHOWN}
         context = OperationContext(self._stores, request.state.user)

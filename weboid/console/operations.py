@@ -6,6 +6,7 @@ send the same fields as forms. The work is done by the stores that the commands 
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -109,6 +110,11 @@ class ConsoleOperation:
     # What of it the audit log has as it was before and after; a long list is not read for one line of it.
     read_logged: Callable[..., Any] | None = None
 
+    @property
+    def label(self) -> str:
+        """Return the beginning of the docstring as its name on pages, where it is translated."""
+        return re.split(r"[,;:]|\.\s*$|\.\s", self.perform.__doc__ or "", maxsplit=1)[0]
+
 
 OPERATIONS: dict[str, ConsoleOperation] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -205,7 +211,7 @@ class SaveFields(OperationFields):
 
 @operation("/captures", ConsoleRole.OPERATOR, status=202)
 def save_capture(context: OperationContext, fields: SaveFields) -> SavedUrl:
-    """Queue a URL before all others, also when it was captured before."""
+    """Capture a URL before all others, also when it was captured before."""
     url = fetch_key(fields.url)
     added = context.frontier.add([NewItem(url, Lane[fields.lane.upper()])], now=context.now, again=timedelta(0))
     state = "queued" if added.added or added.requeued else "already queued"
@@ -228,7 +234,7 @@ class CrawlFields(OperationFields):
 
 @operation("/crawls", ConsoleRole.OPERATOR, status=201)
 def create_crawl(context: OperationContext, fields: CrawlFields) -> CreatedCrawl:
-    """Store a crawl and queue its seeds; workers begin at once. With `dry_run` nothing is stored."""
+    """Start a crawl of seeds; workers begin at once. With `dry_run` nothing is stored."""
     lines = fields.urls.splitlines() if isinstance(fields.urls, str) else fields.urls
     urls, problems = unique_urls(parse_lines(lines[:URLS_LIMIT], source="urls"))
     if not urls:
@@ -278,7 +284,7 @@ def pause_crawl(context: OperationContext, fields: PauseFields) -> CrawlChange:
 
 @operation("/crawl/resume", ConsoleRole.OPERATOR, state=read_crawl)
 def resume_crawl(context: OperationContext, fields: NoFields) -> CrawlChange:  # noqa: ARG001 one form for all
-    """Resume a paused crawl, and cancel a stop order."""
+    """Resume the crawl, also after a stop order."""
     context.frontier.resume()
     context.frontier.take_back(STOP_ORDER, "")
     return _crawl_state(context, "The crawl is resumed.")
@@ -292,7 +298,7 @@ class StopFields(OperationFields):
 
 @operation("/crawl/stop", ConsoleRole.OPERATOR, state=read_crawl)
 def stop_crawl(context: OperationContext, fields: StopFields) -> CrawlChange:
-    """Stop the current runs after the pages in progress. Nothing is lost; the next run continues."""
+    """Stop the crawl after the pages in progress. Nothing is lost; the next run continues."""
     is_shared, layout = bool(context.stores.settings.frontier.url), context.stores.layout
     if not (is_shared or is_worked_on(layout, context.frontier, now=context.now)):
         raise StateConflictError("No run is active: there is nothing to stop.")
@@ -355,7 +361,7 @@ def pause_host(context: OperationContext, fields: HostPauseFields) -> HostChange
 
 @operation("/hosts/resume", ConsoleRole.OPERATOR, state=read_host)
 def resume_host(context: OperationContext, fields: HostFields) -> HostChange:
-    """End the block of a host, whatever its origin."""
+    """Resume a host, whatever had blocked it."""
     host = host_name(fields.host)
     context.frontier.block_until(host, _PAST, "", now=context.now)
     return {**read_host(context, fields), "message": f"{host} may be visited again."}
@@ -375,7 +381,7 @@ def _read_retried(context: OperationContext, fields: Any) -> Any:
 
 @operation("/queue/retry", ConsoleRole.OPERATOR, state=_read_retried)
 def retry_items(context: OperationContext, fields: RetryFields) -> RequeuedItems:
-    """Queue failed or skipped pages again, with fresh attempts."""
+    """Queue failed or skipped pages again, with all their attempts."""
     frontier = context.frontier
     if bool(fields.url) == bool(fields.state):
         raise InputError("Name one URL, or a state: dead or skipped.")

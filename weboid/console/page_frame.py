@@ -49,7 +49,8 @@ CONSOLE_PATH = "/console"
 ALL_CAPTURES_ROLE = "curator"  # sees captures that readers are not shown
 _NO_RIGHT = noop("Your role does not allow this. Ask an administrator of this archive.")
 _MISSING = noop("There is no such page, or it has been removed.")
-_AWAY = noop("A database does not answer at the moment. Try again in a few seconds.")
+AWAY = noop("A database does not answer at the moment. Try again in a few seconds.")
+RETRY_AFTER = {"Retry-After": "5"}  # of answers while a store is not available
 _LOG = logging.getLogger(__name__)
 PICTURE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; sandbox",
@@ -67,7 +68,7 @@ _SECTIONS = (
     ("settings", noop("Settings"), "operator"),
     ("health", noop("Health"), "operator"),
     ("users", noop("Access"), "reader"),
-    ("audit", noop("Changes"), "operator"),
+    ("audit", noop("Changes"), "admin"),
 )
 _PAGE_ROLES = {
     **{key: role for key, _, role in _SECTIONS},
@@ -204,7 +205,9 @@ def pages_app(stores: ConsoleStores, frame: ConsoleFrame) -> Starlette:
             is_missing = error.status_code == 404 and error.detail == "Not Found"
             return frame.problem(request, error.status_code, translate(_MISSING) if is_missing else error.detail)
         _LOG.warning("console.store_unavailable error=%s", error)
-        return frame.problem(request, 503, translate(_AWAY), str(request.url.path))
+        answer = frame.problem(request, 503, translate(AWAY), str(request.url.path))
+        answer.headers.update(RETRY_AFTER)
+        return answer
 
     sections: tuple[type[ConsolePages], ...] = (CrawlPages, CapturePages, LinkPages, BotPages, AdminPages)
     routes = [route for each in sections for route in each(stores, frame).routes()]
@@ -248,35 +251,35 @@ def state_name(state: str) -> str:
 DONE = {
     "save_capture": noop("The page will be captured."),
     "create_crawl": noop("The crawl has been queued."),
-    "pause_crawl": noop("Paused; pages in progress finish."),
-    "resume_crawl": noop("Pages begin again."),
-    "stop_crawl": noop("Stopping after the pages in progress."),
+    "pause_crawl": noop("The crawl is paused; pages in progress finish."),
+    "resume_crawl": noop("The crawl continues."),
+    "stop_crawl": noop("The crawl stops after the pages in progress."),
     "pause_host": noop("The host is paused."),
     "resume_host": noop("The host may be visited again."),
-    "retry_items": noop("Queued again."),
-    "move_items": noop("Moved to the front of the queue."),
-    "drop_items": noop("Removed from the queue."),
+    "retry_items": noop("The pages have been queued again."),
+    "move_items": noop("The page has been moved to the front of the queue."),
+    "drop_items": noop("The page has been removed from the queue."),
     "add_policy": noop("The rule applies within a second."),
     "remove_policy": noop("The rule has been removed."),
-    "add_takedown": noop("Taken down."),
+    "add_takedown": noop("The content has been taken down."),
     "lift_takedown": noop("The take-down has been lifted."),
     "set_level": noop("The level has been set."),
     "mark_links": noop("The links have been marked."),
     "remove_replacement": noop("The proposal has been removed."),
     "check_links": noop("The links are checked next."),
     "remove_marks": noop("The marks have been removed."),
-    "report_links": noop("Reported as reachable."),
+    "report_links": noop("The links have been reported as reachable."),
     "withdraw_link_reports": noop("The reports have been removed."),
     "propose_link_replacement": noop("The replacement has been proposed. It is tested before it is shown."),
     "approve_link_replacement": noop("The replacement is shown."),
-    "set_bot": noop("The bot has been switched."),
-    "switch_bot": noop("The bot has been switched."),
+    "set_bot": noop("The setting of the bot has been changed."),
+    "switch_bot": noop("The setting of the bot has been changed."),
     "approve_repair": noop("The page has been edited."),
-    "skip_repair": noop("The page is left unchanged until it changes."),
+    "skip_repair": noop("The bot skips the page until it changes."),
     "review_edit": noop("The review has been stored."),
     "set_user": noop("The account has been stored."),
     "remove_user": noop("The account has been removed."),
-    "add_token": noop("The token has been made."),
+    "add_token": noop("The token has been created."),
     "write_settings": noop("Saved. It takes effect when the processes start again."),
     "remove_token": noop("The token has been removed."),
 }

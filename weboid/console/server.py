@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.clock import Clock
 from core.config.settings import Settings, store_environment
-from core.errors import ConfigError, InputError, WeboidError
+from core.errors import ConfigError, InputError, TransientError, WeboidError
 from core.layout import Layout
 from crawler.frontier.base import STOP_ORDER
 from crawler.frontier.sqlite_frontier import open_frontier
@@ -49,7 +49,7 @@ from playback.web.rate_limits import (
     reader_prefix,
 )
 from playback.web.registry.registry_forms import read_body
-from playback.web.registry.registry_service import RegistrySource
+from playback.web.registry.registry_service import READ_LIMIT_S, RegistrySource
 from warc.index.database import open_database
 from warc.text_index.reader import open_text_index
 from weboid.app.collection_config import read_config
@@ -66,7 +66,15 @@ from weboid.console.oidc import (
     read_provider,
 )
 from weboid.console.operations import OPERATIONS, OperationContext
-from weboid.console.page_frame import CONSOLE_PATH, ConsoleFrame, ConsoleStores, console_path, pages_app
+from weboid.console.page_frame import (
+    AWAY,
+    CONSOLE_PATH,
+    RETRY_AFTER,
+    ConsoleFrame,
+    ConsoleStores,
+    console_path,
+    pages_app,
+)
 from weboid.console.task_operations import UPLOAD_BYTES, UPLOAD_PATH
 
 BODY_BYTES = 4 << 20
@@ -98,7 +106,7 @@ def open_stores(
         frontier = stack.enter_context(open_frontier(layout, settings.frontier, settings.politeness))
         database = stack.enter_context(closing(open_database(layout, database_url)))
         decisions = stack.enter_context(closing(open_decisions(layout, database_url)))
-        registry = stack.enter_context(closing(RegistrySource(layout, database_url)))
+        registry = stack.enter_context(closing(RegistrySource(layout, database_url, read_limit_s=READ_LIMIT_S)))
         texts = stack.enter_context(closing(open_text_index(layout, database_url)))
         status = StatusReader(layout, lambda: frontier, settings=settings, clock=clock, background=True)
         environment = store_environment(database_url, settings.frontier.url)
@@ -156,7 +164,7 @@ class UserMiddleware:
                 if cookie := Request(scope).cookies.get(COOKIE, ""):
                     user = await run_in_threadpool(self._accounts.session, cookie)
         except WeboidError as error:
-            away = problem_of(error) if is_api else PlainTextResponse(str(error), 503)
+            away = problem_of(error) if is_api else PlainTextResponse(str(error), 503, RETRY_AFTER)
             await away(scope, receive, send)
             return
         scope.setdefault("state", {})["user"] = user
@@ -227,7 +235,12 @@ class ConsoleForms:
         if self._provider is not None:
             enter, refuse = self._enter_identity, self._show_sign_in
             routes += ProviderRoutes(self._provider, enter, refuse, is_secure=self._is_secure).routes()
-        return Starlette(routes=routes, middleware=[Middleware(LanguageMiddleware, default=SOURCE)])
+
+        def unavailable(request: Request, _error: Exception) -> Response:
+            return self._show_sign_in(request, AWAY, 503)
+
+        languages = Middleware(LanguageMiddleware, default=SOURCE)
+        return Starlette(routes=routes, middleware=[languages], exception_handlers={TransientError: unavailable})
 
     async def sign_in(self, request: Request) -> Response:
         """Show the form, or begin a session."""
@@ -260,7 +273,7 @@ class ConsoleForms:
         self, request: Request, error: str, code: int, link: str = "", entered: Sequence[tuple[str, str]] = ()
     ) -> Response:
         request.state.user = SignedInUser("", ConsoleRole.READER)
-        return self._frame(
+        response = self._frame(
             "sign_in.html",
             request,
             code,
@@ -271,16 +284,20 @@ class ConsoleForms:
             sign_in_path=localized_path("/sign-in"),
             provider_path=localized_path(BEGIN_PATH) if self._provider is not None else "",
         )
+        response.headers.update(RETRY_AFTER if code == 503 else {})
+        return response
 
     async def enter(self, request: Request) -> Response:
         """Begin the session of a sign-in link, after a click: programs that preview links do not use it up."""
         if request.method == "GET":
             return self._show_sign_in(request, "", 200, request.query_params.get("key", "")[:200])
-        fields = await _form(request)
+        key = (await _form(request)).get("key", [""])[0][:200]
         try:
-            return self._begin(await run_in_threadpool(self._accounts.use_link, fields.get("key", [""])[0][:200]))
+            return self._begin(await run_in_threadpool(self._accounts.use_link, key))
         except SignInError as refused:
             return self._show_sign_in(request, str(refused), 401)
+        except TransientError:  # the link was not used up
+            return self._show_sign_in(request, AWAY, 503, key)
 
     def _enter_identity(self, identity: ProviderIdentity) -> Response:
         secret = self._accounts.sign_in_subject(identity.subject, identity.name, identity.role)

@@ -142,7 +142,7 @@ class ExportFields(OperationFields):
 
 @operation("/exports", ConsoleRole.OPERATOR, status=202)
 def start_export(context: OperationContext, fields: ExportFields) -> QueuedTask:
-    """Export captures that readers may see into a file, in the background; `/tasks/file` sends it."""
+    """Export captures, those that readers may see, into a file in the background; `/tasks/file` sends it."""
     lists = (("host", fields.hosts), ("job", fields.jobs), ("page", fields.page_ids))
     options = [f"--{name}={value}" for name, values in lists for value in values]
     texts = (("since", fields.since), ("until", fields.until), ("title", fields.title))
@@ -177,7 +177,7 @@ class ImportFields(OperationFields):
 
 @operation("/imports", ConsoleRole.OPERATOR, status=202)
 def start_import(context: OperationContext, fields: ImportFields) -> QueuedTask:
-    """Import files that were uploaded, put into `incoming/`, or are on the web, in the background."""
+    """Import files in the background: uploaded ones, those in `incoming/`, or from the web."""
     if not fields.names and not fields.urls:
         raise InputError("Name a file of incoming/, or a URL.")
     incoming = context.stores.layout.incoming
@@ -261,7 +261,7 @@ def upload_endpoint(stores: ConsoleStores, require: Callable[..., SignedInUser])
 
 @operation("/imports/files/remove", ConsoleRole.OPERATOR)
 def remove_incoming_file(context: OperationContext, fields: IncomingQuery) -> RemovedFile:
-    """Remove a file of `incoming/`; imported content stays."""
+    """Remove an uploaded file; imported content stays."""
     path = context.stores.layout.incoming / check_name(fields.name, of="a file", limit=200)
     if not path.is_file():
         raise UnknownThingError(f"There is no file {fields.name[:200]!r} in the collection's folder incoming/.")

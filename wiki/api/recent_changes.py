@@ -226,7 +226,7 @@ def _format_moment(moment: datetime) -> str:
 EVENT_CHARS: Final = 4_000_000
 ID_CHARS: Final = 20_000
 MARKER_S: Final = 30.0
-IDLE_S: Final = 90.0  # EventStreams sends something every few seconds, and be it a comment
+IDLE_S: Final = 90.0  # EventStreams sends something every few seconds, at least a comment
 _PAUSE_S: Final = 2.0
 _PAUSE_MOST_S: Final = 120.0
 _FAILURES_MOST: Final = 12

@@ -134,7 +134,7 @@ class ApiTransport:
             async with asyncio.timeout(self._limit_s):
                 return await self._send(question)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            text = f"{host} cannot be reached: {_error_text(error)}."
+            text = f"{host} cannot be reached: {_error_text(error)}. Check its address, and that it runs."
             raise WikiAwayError(text, is_unsent=True) from error
         except (TimeoutError, httpx.TimeoutException) as error:
             raise WikiAwayError(f"{host} did not answer within {self._limit_s:.0f} s.") from error

@@ -1,7 +1,7 @@
 """Gate of full copies: sandbox and content policy for archived scripts, and requests with a body.
 
 Like `playback.replay.header_gate`, it sets every header of every response. All archived content gets
-the same policy: a sandbox, and requests to the capture's own origin only (research 1.5, 1.6, P-01,
+the same policy: a sandbox, and requests to the capture's own origin only (P-01,
 P-03 to P-08, P-12, P-17). Safety does not depend on rewriting.
 
 A copy's script (`full.js`) writes method, media type and body into the query of a GET, with names as those that
@@ -174,8 +174,8 @@ def fixed_full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Hea
         ("Referrer-Policy", "no-referrer"),
         ("Permissions-Policy", PERMISSIONS_POLICY),
         ("Cross-Origin-Opener-Policy", "same-origin"),
-        # An opaque origin is foreign to every origin, its own address included (research 1.6, the
-        # trap); this host's name is unguessable.
+        # An opaque origin is foreign to every origin, its own address included; this host's name is
+        # unguessable.
         ("Cross-Origin-Resource-Policy", "cross-origin"),
         ("Access-Control-Allow-Origin", "null"),
         ("Access-Control-Allow-Methods", "GET, HEAD"),

@@ -58,14 +58,14 @@ class PywbPageRewriter(HTMLRewriter):  # type: ignore[misc]
         name, modifier = _FRAMES.get(tag, ("", ""))
         if values.get(name):
             attributes = [each for each in attributes if each[0] != name]
-            # So spelled, pywb leaves an attribute alone.
+            # pywb does not rewrite an attribute in this spelling.
             attributes.append((name.upper(), self._rewrite_url(values[name], modifier, True)))  # noqa: FBT003 pywb's
         if "modulepreload" in relations and "href" in values:
             attributes = [each for each in attributes if each[0] != "href"]
             attributes.append(("HREF", self._rewrite_url(values["href"], "js_", True)))  # noqa: FBT003 pywb's
         if (tag == "script" and "src" in values) or "stylesheet" in relations:
-            # Without it a script's errors and a sheet's rules are hidden from the page, for even
-            # its own are foreign to an opaque origin.
+            # Without it a script's errors and a sheet's rules are hidden from the page: for its opaque
+            # origin even its own resources are cross-origin.
             attributes.append(("crossOrigin", "anonymous"))
         done: bool = super()._rewrite_tag_attrs(tag, attributes, *more)
         return done

@@ -1,7 +1,7 @@
 """Safe HTML documents: archived markup through nh3, and documents of our own.
 
 nh3 (ammonia, html5ever) keeps only what is on a level's lists (`playback.replay.sanitizer.allowlist`;
-research 1.5, P-01, P-02). All URLs in the result come from `ReplayUrlRewriter`. Paragraphs and line
+P-01, P-02). All URLs in the result come from `ReplayUrlRewriter`. Paragraphs and line
 breaks are made from markup that nh3 wrote, so that every ``<`` begins a tag (HTML, 13.3).
 """
 

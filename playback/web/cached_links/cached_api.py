@@ -387,6 +387,6 @@ class CachedLinks:
         """Return the wiki for use in addresses; empty unless it has level rules of its own."""
         try:
             named = check_wiki(wiki.in_levels) if wiki is not None else ""
-            return named if named and self._means.offers.speak_of(named) else ""
+            return named if named and self._means.offers.has_rules_for(named) else ""
         except (InputError, TransientError):
             return ""

@@ -44,6 +44,7 @@ from playback.web.registry.registry_values import (
 _Use = TypeVar("_Use", registry_lists.LinkOfPage, registry_lists.FoundUse)
 
 RETRY_S = 5.0
+READ_LIMIT_S = 10.0  # of a query that a page asks; as `warc.index.postgres.ANSWER_LIMIT_S`
 _PATIENCE_S = 5.0
 _LOG = logging.getLogger(__name__)
 
@@ -58,9 +59,11 @@ class RegistrySource:
     After a failure, opening is not attempted for `RETRY_S`, so that requests do not block.
     """
 
-    def __init__(self, layout: Layout, url: str = "") -> None:
+    def __init__(self, layout: Layout, url: str = "", *, read_limit_s: float = 0) -> None:
+        """Store the place; a database server cancels queries after `read_limit_s`; 0: no limit."""
         self._layout = layout
         self._url = url
+        self._read_limit_s = read_limit_s
         self._lock = threading.Lock()
         self._opened: RegistryStore | None = None
         self._failed: tuple[float, str] | None = None
@@ -80,7 +83,7 @@ class RegistrySource:
             if self._failed is not None and now - self._failed[0] < RETRY_S:
                 raise TransientError(self._failed[1])
             try:
-                self._opened = open_registry_store(self._layout, self._url)
+                self._opened = open_registry_store(self._layout, self._url, read_limit_s=self._read_limit_s)
             except (TransientError, UnavailableError) as error:
                 self._failed = (now, str(error))
                 raise TransientError(str(error)) from error

@@ -217,7 +217,7 @@ async def test_a_link_that_works_again_is_forgotten_to_have_failed(world: World)
     ],
 )
 async def test_what_is_no_failure_of_a_link(world: World, facts: dict[str, Any]) -> None:
-    """Redirects, refusals, and what is tried again (research: redirects are no failures)."""
+    """Redirects, refusals, and what is tried again."""
     await world.after(**facts)
     assert (await world.before()).action is RuleAction.VISIT
 

@@ -53,7 +53,7 @@ def test_a_link_that_fails_is_looked_at_after_three_days(before: LinkHealth) -> 
 
 
 def test_a_dead_link_is_looked_at_less_and_less() -> None:
-    """Seven days, then a day more each time, thirty at most (research links.md 2.5)."""
+    """Seven days, then a day more each time, thirty at most."""
     day, standing = 100, LinkHealth(LinkState.DEAD, 4, 91, 100)
     due = next_due(_DYING, standing, _GONE, day, DEFAULT, _KEY)
     gaps = []

@@ -6,11 +6,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import func, select, text
 
 from core.errors import TransientError
 from core.layout import Layout
 from links.registry.database import RegistryStore, open_registry_store
+from links.registry.statements import SqlStatement
 from links.registry.urls import ensure_urls, find_urls
 from tests.support.services.postgres import PostgresServer
 
@@ -116,6 +117,23 @@ def test_a_mistake_of_ours_is_not_called_an_outage(store: RegistryStore) -> None
     with pytest.raises(Exception, match="nonsense") as raised, store.reading() as rows:
         rows.execute(text("SELECT nonsense FROM link_urls"))
     assert not isinstance(raised.value, TransientError)
+
+
+def test_a_server_cancels_what_reads_for_too_long(layout: Layout, database_url: str) -> None:
+    """Nothing of it runs on after the request; what writes may take its time, and the next question is answered."""
+    running = text("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep(%'")
+    with closing(open_registry_store(layout, database_url, read_limit_s=0.3)) as store:
+        with store.writing() as rows:
+            rows.execute(text("SELECT pg_sleep(0.6)"))
+            ensure_urls(rows, [URL], day=1)
+        with pytest.raises(TransientError, match="statement timeout"), store.reading() as rows:
+            rows.execute(text("SELECT pg_sleep(60)"))
+        with pytest.raises(TransientError, match="statement timeout"), store.snapshot() as reader:
+            SqlStatement(select(func.pg_sleep(60))).rows(reader, {})
+
+        with store.reading() as rows:
+            assert rows.execute(running).scalar() == 0
+        assert _asked(store)
 
 
 @pytest.mark.slow

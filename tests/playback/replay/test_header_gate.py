@@ -84,7 +84,7 @@ def test_every_response_carries_the_fixed_headers(status: str, content_type: str
 
 
 def test_a_page_may_do_nothing_but_show_pictures_media_styles_and_fonts() -> None:
-    """The content policy of sanitised pages, word for word (research 1.6)."""
+    """The content policy of sanitised pages, word for word."""
     headers = dict(fixed_headers(POLICY, HTML))
 
     assert headers["Content-Security-Policy"] == (

@@ -93,7 +93,7 @@ async def test_nothing_runs_under_any_route(served: Served, site: str, leaks: Le
 
 
 def test_pictures_and_styles_of_a_copy_are_shown(served: Served, site: str, browser: Browser) -> None:
-    """In a sandboxed page of an opaque origin, inside the reader's page (research 1.6, the trap)."""
+    """In a sandboxed page of an opaque origin, inside the reader's page."""
     served.builder.response(f"{site}/i.png", png("lime", (40, 40)), mime="image/png")
     served.builder.response(f"{site}/bg.png", png("blue", (40, 40)), mime="image/png")
     served.builder.response(f"{site}/s.css", b"body{margin:0;background:url(bg.png)}img{width:200px}", mime="text/css")

@@ -251,7 +251,7 @@ def test_an_open_connection_does_not_hold_up_the_end(collection: CollectionBuild
 
 
 def test_kept_alive_connections_do_not_wait(archived: Archived, site: str) -> None:
-    """Nagle's algorithm and delayed acknowledgement cost 40 ms an answer (research 1.11)."""
+    """Nagle's algorithm and delayed acknowledgement cost 40 ms an answer."""
     archived.builder.response(f"{site}/i", png(), mime="image/png")
     address = urlsplit(archived.replay.origin)
     request = f"GET /c/{TS}im_/{site}/i HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode()

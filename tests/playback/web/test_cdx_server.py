@@ -190,7 +190,7 @@ def test_rows_come_in_the_archives_form(served: Served, site: str) -> None:
 @pytest.mark.parametrize("output", ["text", "json", "cdxj"])
 @pytest.mark.parametrize("path", ["/cdx", "/cdx/search/cdx"])
 def test_nothing_tells_where_a_record_lies(served: Served, site: str, output: str, path: str) -> None:
-    """Neither by name nor through a filter: no file, no offset, no folder (research 1.10)."""
+    """Neither by name nor through a filter: no file, no offset, no folder."""
     captured(served, site)
     url = f"{site}/a?b=1&c=2"
     fields = "filename,offset,source,orig.filename,page_id,id,number,position,url"

@@ -181,13 +181,28 @@ def test_quotas_end_at_an_address_and_at_all_readers(saving: SaveFront) -> None:
     codes = [saving.save(f"{URL}/{n}", f"198.51.{n // 2}.1").status_code for n in range(5)]
     assert codes == [303] * 5
     everybody = saving.save(f"{URL}/x", "203.0.113.1")
-    own = SaveFront(saving.builder)
-    with contextlib.closing(own.status):
-        assert [own.save(f"{URL}/own{n}").status_code for n in range(3)] == [303, 303, 429]
+    saving.clock.moment += timedelta(days=1)
+    assert [saving.save(f"{URL}/own{n}").status_code for n in range(3)] == [303, 303, 429]
     assert everybody.status_code == 429
     assert int(everybody.headers["retry-after"]) == 86_400 // 5
     assert "Too many pages" in everybody.text
     assert len(saving.queued()) == 7
+
+
+def test_quotas_survive_a_restart(saving: SaveFront) -> None:
+    """They are in the queue's file, which tells no address of a reader; a time in the future does not count."""
+    first = [saving.save(f"{URL}/{n}").status_code for n in range(2)]
+    restarted, with_wrong_clock = SaveFront(saving.builder), SaveFront(saving.builder)
+    restarted.clock.moment += timedelta(hours=1)
+    with_wrong_clock.clock.moment -= timedelta(hours=1)
+    with contextlib.closing(restarted.status), contextlib.closing(with_wrong_clock.status):
+        codes = [each.save(f"{URL}/2").status_code for each in (restarted, with_wrong_clock)]
+
+    assert first == [303, 303]
+    assert codes == [429, 303]
+    files = [each.read_bytes() for each in saving.builder.layout.databases.glob("frontier.sqlite*")]
+    assert b"save-quota" in b"".join(files)
+    assert b"192.0.2." not in b"".join(files)
 
 
 def test_no_quota_is_spent_when_the_queue_fails(saving: SaveFront, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +278,7 @@ def pages(collection: CollectionBuilder) -> Iterator[dict[str, str]]:
         contextlib.closing(status),
         serving(collection, saves=SaveOptions(status), status=status, access=UNLIMITED) as it,
     ):
-        status.save("https://queued.example/", again=timedelta(0))
+        status.save("https://queued.example/", again=timedelta(0), counters={})
         yield {
             "form": f"{it.front}/save",
             "filled in": f"{it.front}/save?url={quote(news, safe='')}",

@@ -241,7 +241,7 @@ def test_the_next_process_of_the_collection_frees_the_dead_ones_claims_at_once(
     assert living.claim([TWO]) == {TWO: Claim.BUSY}
     successor = connect(server.url)
     assert successor.claim([TWO]) == {TWO: Claim.BUSY}
-    successor.bury()
+    successor.release_dead()
 
     assert successor.claim([ONE, TWO]) == {ONE: Claim.BUSY, TWO: Claim.YOURS}
     assert len(list((tmp_path / "here").iterdir())) == 2

@@ -47,6 +47,7 @@ def test_others_see_their_own_tokens_only(console: Console) -> None:
 
 def test_the_audit_log_is_read_in_parts(console: Console) -> None:
     """Newest first, with what was changed; markup stays text."""
+    console.role = "admin"
     text = console.get("/audit").text
     older = text.partition('rel="next" href="')[2].partition('"')[0].replace("&amp;", "&")
     rest = console.get(older.removeprefix("/console")).text
@@ -55,3 +56,19 @@ def test_the_audit_log_is_read_in_parts(console: Console) -> None:
     assert rest.count("pause_host") == 50
     assert "<b>149" not in text
     assert 'rel="next"' not in rest
+
+
+def test_the_audit_log_names_operations_and_results_in_the_readers_language(console: Console) -> None:
+    """Those of the API, and the others that are logged."""
+    console.role = "admin"
+    console.accounts.log("Grace", "set_host_delay", {"host": "a.example"}, "refused: no such host")
+    console.accounts.log("Grace", "upload_file", {"name": "a.warc.gz"}, "done")
+
+    english, german = console.get("/audit").text, console.get("/de/console/audit").text
+
+    assert ">Set the delay of a host and its subdomains<" in english
+    assert "Refused: no such host" in english
+    assert ">Upload a file<" in english
+    assert ">Abstand der Besuche eines Hosts und seiner Subdomains festlegen<" in german
+    assert "Abgelehnt: no such host" in german
+    assert ">Datei hochladen<" in german

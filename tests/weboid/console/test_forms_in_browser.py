@@ -51,10 +51,10 @@ async def test_the_crawl_is_paused_resumed_and_stopped(console: Console, screen:
     orders = console.frontier.orders(STOP_ORDER)
     await press(screen, act("resume_crawl"))
 
-    assert paused == "Paused; pages in progress finish."
+    assert paused == "The crawl is paused; pages in progress finish."
     assert why
-    assert resumed == "Pages begin again."
-    assert stopped == "Stopping after the pages in progress."
+    assert resumed == "The crawl continues."
+    assert stopped == "The crawl stops after the pages in progress."
     assert orders == {"": ""}
     assert console.frontier.orders(STOP_ORDER) == {}
 

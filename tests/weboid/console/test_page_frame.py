@@ -162,7 +162,7 @@ async def test_workers_are_shown_live_only_when_asked(console: Console, screen: 
     [
         ("/settings", "operator"),
         ("/health", "operator"),
-        ("/audit", "operator"),
+        ("/audit", "admin"),
         ("/rules", "reviewer"),
         ("/bot", "reviewer"),
         ("/crawl/log", "reviewer"),

@@ -1,8 +1,10 @@
 """The console's server: sign-in, sessions, forms, roles, and who may not."""
 
 import re
+import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -171,6 +173,37 @@ def test_a_link_signs_in_once(console: Served) -> None:
         assert [client.post("/enter", data={"key": key}).status_code for _ in range(2)] == [303, 401]
         console.clock.ahead = timedelta(minutes=31)
         assert client.post("/enter", data={"key": late}).status_code == 401
+
+
+def test_a_locked_file_of_accounts_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """503 and when to try again, for every way to sign in, pages and the API; a link is not used up."""
+    monkeypatch.setattr("weboid.console.accounts.BUSY_TIMEOUT_S", 0.2)
+    layout = Layout(tmp_path / "collection")
+    layout.databases.mkdir(parents=True)
+    with (
+        open_stores(layout, Settings(), clock=SystemClock()) as stores,
+        serving(lambda origin: create_app(stores, origin=origin)) as origin,
+        httpx.Client(base_url=origin, headers={"Origin": origin}, verify=False) as client,
+        closing(sqlite3.connect(layout.console_db, isolation_level=None)) as other,
+    ):
+        key = stores.accounts.make_link("ada")
+        session = {"Cookie": f"{COOKIE}={stores.accounts.use_link(stores.accounts.make_link('ada'))}"}
+        other.execute("BEGIN IMMEDIATE")
+        refused = [
+            client.post("/enter", data={"key": key}),
+            client.post("/sign-in", data={"name": "ada", "password": PASSWORD}),
+            client.get("/console", headers=session),
+            client.get("/api/v1/me", headers=session),
+        ]
+        german = client.post("/de/enter", data={"key": key}).text
+        other.execute("ROLLBACK")
+        entered = client.post("/enter", data={"key": key})
+
+    assert [(each.status_code, each.headers.get("retry-after")) for each in refused] == [(503, "5")] * 4
+    assert f'value="{key}"' in refused[0].text
+    assert "does not answer at the moment" in refused[1].text
+    assert "Eine Datenbank antwortet gerade nicht" in german
+    assert entered.status_code == 303
 
 
 def test_sign_in_links_go_with_a_removed_account(console: Served) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from core.clock import Clock
 from core.config.settings import Settings
-from core.errors import InputError
+from core.errors import BadUrlError, InputError
 from core.json_values import FactsOf, json_facts
 from core.layout import Layout
 from core.urls import fetch_key, host_of
@@ -127,7 +127,10 @@ def switch_parts(
 
     Raises InputError for a page that the registry does not know, or text that is not a domain.
     """
-    hosts = [host_of(fetch_key(each if "://" in each else f"http://{each}")).partition(":")[0] for each in domains]
+    try:
+        hosts = [host_of(fetch_key(each if "://" in each else f"http://{each}")).partition(":")[0] for each in domains]
+    except BadUrlError as error:
+        raise InputError(f"{', '.join(domains)[:200]!r} has a name that is not a domain: write example.org.") from error
     with store.writing() as rows:
         wiki = wiki_of(rows, wiki.id)
         known = pages_by_title(rows, wiki.id, pages)

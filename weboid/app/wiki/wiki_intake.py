@@ -122,7 +122,7 @@ def _follow_local_settings(levels: LevelStore, request: WikiLevelsRequest, clock
 
 
 def _is_news(held: LevelDecision[Any] | None, level: StrEnum | None, actor: LevelActor) -> bool:
-    """Return True if the wiki's rule has to change; no setting removes only its own rule."""
+    """Return True if the wiki's rule has to change; without a setting only a rule by the same actor is removed."""
     if level is None:
         return held is not None and held.actor == actor
     return held is None or held.level is not level

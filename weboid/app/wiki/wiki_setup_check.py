@@ -60,7 +60,7 @@ class WikiSetupCheck:
             else bad(
                 "contact",
                 "not set: sites and wikis cannot report a problem to you",
-                'Set [links] contact = "https://…" or a mail address in the profile.',
+                'Set contact = "https://…" or a mail address under [operator] in weboid.toml.',
             ),
             self._feed(),
         ]

@@ -24,7 +24,7 @@ from core.timestamps import format_duration
 from crawler.collection import read_collection
 from crawler.frontier.base import Frontier, HostReport, ended_in
 from crawler.frontier.sqlite_frontier import open_frontier
-from crawler.pools.cluster import SERVICE_KINDS, lives_here
+from crawler.pools.cluster import SERVICE_KINDS, is_announced_on
 from crawler.profiles import load_profile
 from crawler.status.collection_status import (
     CollectionHoldings,
@@ -344,6 +344,6 @@ def alive_command(
     """
     settings = SharedStores(frontier_url=frontier_url).applied_to(load_profile(profile))
     with open_frontier(Layout(collection), settings.frontier, settings.politeness) as frontier:
-        alive = lives_here(frontier, kind, socket.gethostname(), SystemClock())
+        alive = is_announced_on(frontier, kind, socket.gethostname(), SystemClock())
     click.echo("alive" if alive else f"No {kind} of this machine has reported in time.")
     return ExitCode.OK if alive else ExitCode.SOME_FAILED

@@ -37,7 +37,7 @@ _SAYS = {
     SearchStep.KEPT: "remembered",
     SearchStep.OWN: "our own capture",
     SearchStep.FOUND: "found",
-    SearchStep.SAVE: "no copy exists: archive it while it is there",
+    SearchStep.SAVE: "no copy is known: archive the page while it can be reached",
     SearchStep.UNFIXABLE: "dead, without a copy in any archive",
     SearchStep.LATER: "not every archive answered; try again later",
 }
@@ -74,7 +74,7 @@ def _copies_context(
 
 _CONTEXT = made_by(_copies_context)
 _LIMIT = option("Maximum number of links.", type=click.IntRange(1), default=100)
-_DRY_RUN = option("Show what would be checked.")
+_DRY_RUN = option("List the links, without requests.")
 
 
 @cli_command("show")
@@ -109,7 +109,7 @@ def find_command(
     dry_run: bool = _DRY_RUN,
     context: _CopiesContext = _CONTEXT,
 ) -> int:
-    """Ask archives for copies: of URL, or of links without."""
+    """Search archives for copies of URL, or of links that have none."""
     now, output, has_archives = copy_sources.CLOCK.now(), context.output, bool(context.settings.links.archives)
     with context.registry() as store:
         if not url and not has_archives and not dry_run:
@@ -140,7 +140,7 @@ def find_command(
 
 @cli_command("check", command, hidden=True)
 def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _CopiesContext = _CONTEXT) -> None:
-    """Check the copies that were not checked for a quarter."""
+    """Check the copies whose last check was more than three months ago."""
     now, output = copy_sources.CLOCK.now(), context.output
     with context.registry() as store:
         with store.reading() as rows:
@@ -184,13 +184,16 @@ def set_command(
     archive: str | None = argument("[ARCHIVE]"),
     address: str | None = argument("[ADDRESS]"),
     is_locked: bool | None = option(
-        "Lock or unlock the choice; for pages that change all the time.", "--lock/--unlock", default=None
+        "Keep the choice in later searches, or release it; for pages that change all the time.",
+        "--lock/--unlock",
+        default=None,
     ),
     context: _CopiesContext = _CONTEXT,
 ) -> None:
     """Choose the version in ARCHIVE that is shown for URL, or lock it.
 
-    An empty ADDRESS, "", chooses no version of that archive.
+    ARCHIVE is named as in the list of copies, such as wayback; ADDRESS is the version's URL there. An empty
+    ADDRESS, "", chooses no version of that archive.
     """
     if (archive is None) != (address is None) or (archive is None) == (is_locked is None):
         raise click.UsageError("Name ARCHIVE and ADDRESS, or use --lock or --unlock.")

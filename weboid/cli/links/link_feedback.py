@@ -49,7 +49,7 @@ _CLOCK = SystemClock()
 _BECOMES = {
     LinkState.PERMALIVE: "always alive",
     LinkState.PERMADEAD: "always dead",
-    LinkState.EXCLUDED: "never asked",
+    LinkState.EXCLUDED: "never requested",
     LinkState.UNKNOWN: "watched again",
 }
 
@@ -205,7 +205,9 @@ def _print_marked(
         setting = f" {mark.key}={mark.value}" if mark.key else ""
         prefix = "" if dry_run else f"{done}: #{mark.id} "
         lines.append(f"{prefix}{clean(f'{mark.kind}{setting} {mark.pattern}')}")
-    lines += [f"{count:,} links {would}{_BECOMES[state]}." for state, count in counts.items()]
+    lines += [
+        f"{count:,} {'link' if count == 1 else 'links'} {would}{_BECOMES[state]}." for state, count in counts.items()
+    ]
     if not counts:
         lines.append("No link's state would change." if dry_run else "No link's state changed.")
     output.show(facts, lines)

@@ -129,7 +129,7 @@ def exclude_command(
 
     As a pattern, example.com is the host with its subdomains, example.org/foo a URL prefix on that
     host, https://example.org/foo the same under https only. Searches follow at once; pages that
-    have such links now are marked, so that the wiki sync reads their links again and they are
+    have such links now are marked, so that `weboid wiki watch` reads their links again and they are
     counted. The list shows the number of links that each entry excludes.
 
     --suggest shows hosts that very many pages link to, always with the same few links, so that a

@@ -135,7 +135,12 @@ def list_command(*, stores: CollectionStores = STORES, output: CommandOutput = O
         for each in stored
     ]
     rows_shown = [(each["of"], each["kind"], each["loaded"], each["name"]) for each in facts]
-    output.table({"lists": facts}, ("of", "kind", "loaded", "name"), rows_shown, "There is not a list.")
+    output.table(
+        {"lists": facts},
+        ("of", "kind", "loaded", "name"),
+        rows_shown,
+        "There is no list: `weboid wiki watch` fetches those of its wikis, `weboid links spam add` adds one.",
+    )
 
 
 @cli_command("show", spam_group)
@@ -144,7 +149,7 @@ def show_command(
     urls: tuple[str, ...] = argument("[URL]..."),
     wiki: str = _WIKI_OPTION,
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
-    after: str = option("Continue after an earlier answer.", metavar="PLACE", default=""),
+    after: str = option("Continue at the place that an earlier answer ended with.", metavar="PLACE", default=""),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -212,7 +217,7 @@ def run_command(
 ) -> None:
     """Match all known links against the lists, after the lists have changed.
 
-    Pages of the wiki that have such a link are marked, so that the wiki sync reads their links
+    Pages of the wiki that have such a link are marked, so that `weboid wiki watch` reads their links
     again and stores each with its line.
     """
     with stores.registry() as store:

@@ -31,6 +31,7 @@ from weboid.cli.support.commands import ExitCode, cli_command, option
 from weboid.cli.support.options import (
     COLLECTION,
     DURATION,
+    INTERVAL,
     OUTPUT,
     PROFILE,
     SHARED,
@@ -57,7 +58,7 @@ def confirm_command(
     lately: timedelta | None = option(
         "Also compare captures of this period with the first copy: 7d.", "--captures", type=DURATION, metavar="DURATION"
     ),
-    every: timedelta | None = option("Repeat at this interval: 6h.", type=DURATION, metavar="DURATION"),
+    every: timedelta | None = option("Repeat at this interval: 6h.", type=INTERVAL, metavar="DURATION"),
     dry_run: bool = option("List the waiting links only."),
     collection: Path = COLLECTION,
     shared: SharedStores = SHARED,
@@ -134,17 +135,17 @@ def mirror_command(
     *,
     since: timedelta = option("Visits within this period.", type=DURATION, default="7d", metavar="DURATION"),
     limit: int = option("Maximum number of links.", default=100),
-    every: timedelta | None = option("Repeat at this interval: 10m.", type=DURATION, metavar="DURATION"),
+    every: timedelta | None = option("Repeat at this interval: 10m.", type=INTERVAL, metavar="DURATION"),
     dry_run: bool = option("Show the links, without querying archives."),
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> int:
-    """Submit visited pages to other archives, or find copies of those that failed.
+    """Submit visited pages to Save Page Now, and search other archives for copies of those that failed.
 
-    [links] mirror selects the visits: `failed` (those without a result), `always`, or `never`. After a good visit the
-    page is also submitted to Save Page Now; after a failed one, too, and the archives of [links] archives are queried
-    for copies. See docs/how-to/archives.md.
+    [links] mirror selects the visits: `failed` (those without a result), `always`, or `never`. Their pages are submitted
+    to the Wayback Machine's Save Page Now; after a failed visit the archives of [links] archives are queried for copies,
+    too. See docs/how-to/archives.md.
     """
     settings = registry_settings(profile, stores.database_url, stores.root)
     if MirrorMode(settings.links.mirror) is MirrorMode.NEVER:

@@ -34,6 +34,7 @@ from links.registry.wikis import (
     put_farm,
     read_interwikis,
 )
+from links.rules.exclusion_list import EntryForm
 from links.rules.link_class import WATCHED, LinkClass
 from links.rules.wiki_rules import RuleBook
 from weboid.app.text_table import clean
@@ -44,6 +45,7 @@ from weboid.cli.support.stores import STORES, CollectionStores
 from wiki.settings import WikiSettings
 
 _CLOCK = SystemClock()
+_WIKI_SETTINGS = ("feed", "bot", "templates", PUBLIC, "is_private", "servers", "registers_own", *EntryForm)
 
 
 @cli_command("set")
@@ -66,10 +68,13 @@ def set_wiki_command(
     """Change any setting of a wiki or farm, or add one that has no API.
 
     NAME is a database name and a farm's, such as dewiki@WMF; a farm is a project whose wikis belong
-    together, and readers of one never see pages of another. Without @ the farm is WMF.
+    together, and readers of one never see pages of another. Without @ the farm is WMF. `weboid wiki add`
+    has options for most settings. See docs/how-to/wiki.md.
     """
     wanted = parse_wiki(name)
     changes = _settings(settings)
+    if url and not url.startswith(("http://", "https://")):
+        raise InputError(f"{clean(url)!r} is not the address of an api.php: write https://wiki.example.org/w/api.php.")
     with stores.registry(make=True) as store, store.writing() as connection:
         there = find_farm(connection, wanted.farm)
         if there is None and not new_farm:
@@ -85,7 +90,7 @@ def set_wiki_command(
         wiki = ensure_wiki(connection, wanted, day=day_of(_CLOCK.now()))
         merged = {**json.loads(wiki.settings), **changes} if changes else None
         wiki = change_wiki(connection, wiki, url=url, pages_url=pages_url, settings=merged)
-    output.show(_facts(wiki), f"{wiki.name} is known.")
+    output.show(_facts(wiki), f"The settings of {wiki.name} are stored.")
     return ExitCode.OK
 
 
@@ -98,7 +103,11 @@ def _settings(texts: tuple[str, ...]) -> dict[str, Any]:
         try:
             found[key.strip()] = json.loads(value)
         except ValueError as error:
-            raise InputError(f"The value of {clean(key)} is not JSON: {error}.") from error
+            raise InputError(
+                f"The value of {clean(key)} is not JSON: write true, false, a number, a list, or a text in double quotes."
+            ) from error
+    if unknown := sorted(found.keys() - _WIKI_SETTINGS):
+        raise InputError(f"{clean(unknown[0])!r} is not a setting of a wiki; there is {', '.join(_WIKI_SETTINGS)}.")
     if not isinstance(found.get(PUBLIC, True), bool):
         raise InputError(f"{PUBLIC} is true or false; with false only internal callers see it.")
     groups = {key: found[key] for key in ("feed", "bot", "templates") if key in found}
@@ -126,7 +135,7 @@ def add_page_command(
     wiki: str = argument("WIKI"),
     page: str = argument("PAGE"),
     urls: tuple[str, ...] = argument("[URL]..."),
-    page_id: int | None = option("The wiki's number for the page.", "--id", type=click.IntRange(1)),
+    page_id: int | None = option("The page ID in the wiki.", "--id", type=click.IntRange(1)),
     namespace: int = option("The page's namespace.", default=0),
     keep: bool = option("Add to the page's links instead of replacing them.", "--add"),
     stores: CollectionStores = STORES,
@@ -134,8 +143,7 @@ def add_page_command(
 ) -> None:
     """Set the links of a page of a wiki.
 
-    WIKI is a name such as dewiki@WMF, PAGE the page's title; the wiki's number for the page is
-    needed once, by --id. URLs are read from standard input, one a line, when there are none or one
+    WIKI is a name such as dewiki@WMF, PAGE the page's title; the page ID is needed once, by --id. URLs are read from standard input, one a line, when there are none or one
     is -. Other links of the page are removed, unless --add is given.
     """
     page_urls = [url for url in urls if url != "-"]
@@ -149,8 +157,7 @@ def add_page_command(
             there = pages_by_title(connection, found.id, [page]).get(page)
             if there is None:
                 raise InputError(
-                    f"{found.name} has no page {clean(page)!r} : give the wiki's number for it with --id (curid in "
-                    "its address)."
+                    f"{found.name} has no page {clean(page)!r}: give its page ID with --id, as `Page information` on the wiki shows it."
                 )
             name = PageName(there.page_id, page, there.namespace)
         if keep:

@@ -56,7 +56,7 @@ def list_command(
         "With PATTERN: only links on pages of that namespace; repeatable.", "--namespace", type=int
     ),
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
-    after: str = option("Continue after an earlier answer.", metavar="PLACE", default=""),
+    after: str = option("Continue at the place that an earlier answer ended with.", metavar="PLACE", default=""),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -387,8 +387,8 @@ def purge_command(
             gone = to_purge(store, day=today, keep_days=keep_days)
         else:
             with session_progress(quiet=output.is_json) as show:
-                gone = purge(store, day=today, keep_days=keep_days, progress=lambda what, _: show(f"forgetting {what}"))
+                gone = purge(store, day=today, keep_days=keep_days, progress=lambda what, _: show(f"deleting {what}"))
     counts = gone._asdict()
     parts = [f"{count:,} {what}" for what, count in counts.items() if count]
-    verb = "Would forget" if dry_run else "Forgot"
+    verb = "Would delete" if dry_run else "Deleted"
     output.show({**counts, "dry_run": dry_run}, f"{verb} {', '.join(parts) or 'nothing'}.")

@@ -97,7 +97,7 @@ def save(
         "engine": header.engine,
         "folder": str(baseline.folder),
     }
-    counts = ", ".join(f"{count} {word}" for word, count in _some(facts["verdicts"]))
+    counts = ", ".join(f"{count} {word}" for word, count in _positive(facts["verdicts"]))
     output.show(facts, f"{name}: {len(verdicts)} of {len(header.pages)} pages kept ({counts}).")
     return ExitCode.OK if whole else ExitCode.STOPPED
 
@@ -143,7 +143,7 @@ def check(
         is_changed = each.course is not RegressionKind.UNCHANGED
         output.show(regression_as_json(each), line if is_changed else ())
     counts = {str(course): count for course, count in count_by_kind(results).items()}
-    summary = ", ".join(f"{count} {word}" for word, count in _some(counts))
+    summary = ", ".join(f"{count} {word}" for word, count in _positive(counts))
     facts = {"counts": counts, "before": header.engine, "after": engine, "report": str(baseline.report)}
     output.show(facts, f"{summary or 'nothing to compare'}. {baseline.report} shows them.")
     if not whole:
@@ -191,5 +191,5 @@ def _run_options(stores: CollectionStores, profile: str, jobs: int) -> CheckRunO
     return CheckRunOptions(stores.layout, stores.database_url, browser, jobs, _CLOCK, cached=False)
 
 
-def _some(counts: Any) -> list[tuple[str, int]]:
+def _positive(counts: Any) -> list[tuple[str, int]]:
     return [(word, count) for word, count in counts.items() if count]

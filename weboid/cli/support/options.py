@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,15 @@ class ParsedType(click.ParamType[Any]):
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
 DURATION, SIZE = ParsedType("duration", parse_duration), ParsedType("size", parse_size)
+
+
+def _parse_interval(text: str) -> timedelta:
+    if interval := parse_duration(text):
+        return interval
+    raise InputError("an interval is at least a second: write 90s, 15m, 2h or 1d.")
+
+
+INTERVAL = ParsedType("duration", _parse_interval)  # at which a command repeats its work
 
 
 def end_moment(text: str, *, now: datetime, option: str) -> datetime:

@@ -42,7 +42,7 @@ def command(
     *,
     name: str = argument("[NAME]", required=False, default=""),
     dry_run: bool = option("Show what would be changed; write nothing anywhere."),
-    limit: int | None = option("Edits at most.", type=click.IntRange(1)),
+    limit: int | None = option("Maximum number of edits.", type=click.IntRange(1)),
     titles: tuple[str, ...] = option("Only this page.", "--page", metavar="TITLE"),
     look_back: bool = option("Only check the outcome of earlier edits."),
     front: str | None = option("With --dry-run: public origin of our own copies.", metavar="ORIGIN"),
@@ -75,7 +75,10 @@ def command(
             worst: int = ExitCode.OK
             with store.reading() as rows:
                 known = [wiki for wiki in all_wikis(rows) if wiki.url]
-            for wiki in [each for each in known if settings_of_wiki(each).bot.enabled]:
+            known = [each for each in known if settings_of_wiki(each).bot.enabled]
+            if not known:
+                show.line("The bot is off on every wiki: `weboid wiki bot on` switches it on.")
+            for wiki in known:
                 try:
                     code = begin(store, wiki)
                 except WeboidError as error:
@@ -252,6 +255,8 @@ def list_command(
         with store.reading() as rows:
             edits = newest_edits(rows, wiki.id, wanted, limit=limit)
         _show(store, wiki, edits, output=output)
+        if not edits and not output.is_json:
+            click.echo(f"The bot has made no such edit on {wiki.name}.")
 
 
 @cli_command("review")
@@ -260,16 +265,16 @@ def review_command(
     name: str = argument("[NAME]", required=False, default=""),
     accept: tuple[int, ...] = option("Accept the revert: make no such edit again.", type=int, metavar="ID"),
     decline: tuple[int, ...] = option("The edit was right: it may be repeated.", type=int, metavar="ID"),
-    reason: str = option("In a few words.", default="", metavar="TEXT"),
+    reason: str = option("Reason, in a few words.", default="", metavar="TEXT"),
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
     limit: int = option("Maximum number of edits.", type=click.IntRange(1, 10_000), default=50),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Show the edits that people undid; accept or decline each undo.
+    """Show the edits that people reverted; accept or decline each revert.
 
-    An undone edit is not repeated on its page until the undo is declined here, and its link counts
-    as reported by its author. Accepting closes the case permanently.
+    A reverted edit is not repeated on its page until the revert is declined here, and its link counts
+    as reported by the user who reverted it. An accepted revert is final.
     """
     if both := set(accept) & set(decline):
         raise click.UsageError(f"{min(both)} cannot be accepted and declined.")

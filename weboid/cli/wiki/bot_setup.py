@@ -60,12 +60,12 @@ def source_warnings(store: RegistryStore, where: CommandTarget, wiki: Wiki, bot:
     if bot.front:
         return []
     here = _lost_with_copies(store, where, wiki)
-    way = f"`weboid wiki bot on {wiki.name} --front ORIGIN` sets it (with `run --dry-run`: --front)"
+    way = f"set it by `weboid wiki bot on {wiki.name} --front ORIGIN`, for a dry run by --front"
     if not where.settings.links.archives:
         known = f"{here}, but no public address is known. " if here else ""
         raise InputError(
-            f"{known}The bot needs copies to cite on {wiki.name}: our own, at the address of the front"
-            f" that readers reach ({way}), or those of other archives ([links] archives in the profile)."
+            f"{known}The bot needs copies to cite on {wiki.name}: those of this archive, for which it needs the origin of"
+            f" the reader pages ({way}), or those of other archives ([links] archives in weboid.toml)."
         )
     return [f"{here}, but no public address is known, so they are not cited: {way}."] if here else []
 
@@ -85,9 +85,11 @@ def _lost_with_copies(store: RegistryStore, where: CommandTarget, wiki: Wiki) ->
 
 
 _SETTING_OPTIONS: dict[str, Any] = {
-    "run_page": option("Edit only while this page says yes or run.", metavar="TITLE"),
-    "edits_per_minute": option("At most.", type=click.FloatRange(0.01, 600)),
-    "talk": option("Post messages on talk pages.", type=click.Choice(TALK_MODES)),
+    "run_page": option("Edit only while the first line of this page is yes or run.", metavar="TITLE"),
+    "edits_per_minute": option("Maximum number of edits per minute.", type=click.FloatRange(0.01, 600)),
+    "talk": option(
+        "Post messages on talk pages: never, beside edits, or only messages, no edits.", type=click.Choice(TALK_MODES)
+    ),
     "convert_bare": option("Convert bare references to citations.", "--convert-bare/--keep-bare", default=None),
     "tag_dead": option("Tag dead links that have no copy.", "--tag-dead/--no-tag-dead", default=None),
     "mark": option("Mark edits with the bot flag.", "--mark/--no-mark", default=None),
@@ -104,7 +106,7 @@ def on_command(
     front: str | None = option("Public origin of our own copies; - for none.", metavar="ORIGIN"),
     pages: tuple[str, ...] = option("Only for this page.", "--page", metavar="TITLE"),
     domains: tuple[str, ...] = option("Only for links of this domain.", "--domain", metavar="HOST"),
-    messages_read: bool = option("Confirm that messages to the bot were read."),
+    messages_read: bool = option("Confirm that messages on the bot's talk page were read; it does not edit before."),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -156,7 +158,7 @@ def off_command(
     """Switch off the bot for a wiki, or for pages and domains of it.
 
     A run in progress follows at its next batch of pages. `on --page` and `on --domain` switch it on
-    again; `weboid wiki bot show` lists what it leaves alone.
+    again; `weboid wiki bot show` lists the exclusions.
     """
     if pages or domains:
         _switch(where, name, pages, domains, is_on=False, output=output)

@@ -104,7 +104,7 @@ def command(
     """Add a wiki, by any address of it, or change its settings.
 
     Its API is found and queried; nothing has to be installed there. For a known wiki the given options change and the
-    rest stays; - in place of a list empties it. Without --namespace the articles are observed.
+    rest stays; - in place of a list empties it. Without --namespace pages of the main namespace are observed.
     """
     operator = _operator(stores.root, profile, contact, recrawl, as_json=output.is_json)
     settings = registry_settings(profile, stores.database_url, stores.root)
@@ -326,8 +326,7 @@ def _warnings(wiki: Wiki, seen: WikiProbe) -> list[str]:
         warnings.append(f"the wiki is read-only: {facts.read_only_reason or 'no reason given'}")
     if wiki.name.farm == DEFAULT_FARM and not seen.has_contact:
         warnings.append(
-            "Wikimedia refuses robots without a contact address: set [links] contact in "
-            "a profile, to an address of a page or for mail."
+            "Wikimedia refuses robots without a contact address: --contact sets the address of a page or for mail."
         )
     if wiki.name.dbname != facts.dbname:
         warnings.append(f"the wiki now calls itself {facts.dbname}; its name here stays the same.")

@@ -257,7 +257,7 @@ def trial_command(
     name: str = argument("[WIKI]", required=False, default=""),
     days: int = option("Days to simulate.", type=click.IntRange(1, 400), default=40),
     gone: tuple[str, ...] = option("Simulate that this host is down; may be given several times.", metavar="HOST"),
-    limit: int = option("So many links.", type=click.IntRange(1, 10_000), default=200),
+    limit: int = option("Maximum number of links.", type=click.IntRange(1, 10_000), default=200),
     keep: Path | None = option(
         "Keep the copy in this folder, for `weboid --clock-offset 40d … --collection DIR`.",
         type=click.Path(file_okay=False, path_type=Path),
@@ -333,5 +333,7 @@ def _lines(forecasts: Sequence["LinkForecast"], days: int) -> list[str]:
             why = f" ({event['evidence']})" if event["evidence"] else ""
             after = f" after {event['failed']} failed checks" if event["failed"] else ""
             lines.append(clean(f"  {event['day']}  {event['state']}{after}{why}"))
+    if not forecasts:
+        return ["The wiki has no links yet: `weboid wiki sweep` reads its pages."]
     lines.append(f"{same} of {len(forecasts)} links do not change within {days} days.")
     return lines

@@ -58,7 +58,7 @@ def command(
     lists = [("namespace", str(number)) for number in namespaces]
     lists += [("category", title) for title in categories]  # each including its subcategories
     if lists and (len(wanted) != 1 or is_now or dry_run):
-        raise InputError("--namespace and --category are for one named wiki, without --now and --dry-run.")
+        raise InputError("With --namespace or --category name one wiki, and leave out --now and --dry-run.")
     with ExitStack() as stack:
         store = stack.enter_context(where.stores.registry(make=not dry_run))
         wikis = select_wikis(store, wanted)

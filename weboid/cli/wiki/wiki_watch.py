@@ -105,7 +105,7 @@ def command(
     if once and (listener is not None or stream is not None):
         raise InputError("--once ends before any notification could arrive: leave out --webhook and --stream.")
     if serve is not None and (once or feed_only):
-        raise InputError("--feed-only serves no readers: run `weboid serve`.")
+        raise InputError("--once and --feed-only serve no readers: leave out --listen, and run `weboid serve`.")
     for_serve = serve_words(serving)
     if for_serve and serve is None:
         name = for_serve[0].partition("=")[0]

@@ -195,7 +195,7 @@ def test_an_admin_is_told_that_nobody_is_asked(links: Links, tmp_path: Path, com
     code, out, err = links(*command, "--collection", str(tmp_path))
 
     assert code == ExitCode.OK
-    assert "2 dead links have no copy; no archive is configured: [links] archives" in out + err
+    assert "2 links have no copy; no archive is configured: name some in [links] archives" in out + err
 
 
 def test_copies_are_found_for_links_without(
@@ -261,7 +261,7 @@ def test_nobody_is_asked_without_a_setting(links: Links) -> None:
 
     assert code == ExitCode.OK
     assert "try again later" in out
-    assert "1 dead link has no copy; no archive is configured: [links] archives" in err
+    assert "1 link has no copy; no archive is configured: name some in [links] archives" in err
 
 
 def test_a_version_is_chosen_locked_and_dropped(links: Links) -> None:

@@ -162,11 +162,27 @@ def test_show_tells_of_links_that_are_not_watched(filled: Links, tmp_path: Path)
 def test_wikis_are_added_with_their_farms(links: Links) -> None:
     """A farm is made when it is asked for."""
     assert links("wiki", "set", "my@home")[0] == ExitCode.INPUT
-    made = links("wiki", "set", "my@home", "--new-farm", "--set", "namespaces=[0, 4]", "--json")
-    assert _objects(made)[0]["settings"] == {"namespaces": [0, 4]}
+    made = links("wiki", "set", "my@home", "--new-farm", "--set", "public=false", "--json")
+    assert _objects(made)[0]["settings"] == {"public": False}
     changed = links("wiki", "set", "my@home", "--url", "https://w.home.net/api.php", "--json")
-    assert _objects(changed)[0]["settings"] == {"namespaces": [0, 4]}
+    assert _objects(changed)[0]["settings"] == {"public": False}
     assert "https://w.home.net/api.php" in links("wiki", "ls")[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--set", "pubic=false"), "'pubic' is not a setting of a wiki; there is feed, bot"),
+        (("--set", "public=maybe"), "write true, false, a number"),
+        (("--set", "public"), "write KEY=VALUE"),
+        (("--url", "home.net"), "write https://wiki.example.org/w/api.php"),
+    ],
+)
+def test_a_setting_that_no_wiki_has_is_refused(options: tuple[str, ...], words: str, links: Links) -> None:
+    """With what to write; nothing is stored."""
+    code, _, err = links("wiki", "set", "my@home", "--new-farm", *options)
+    assert (code, words in err) == (ExitCode.INPUT, True)
+    assert "my@home" not in links("wiki", "ls")[1]
 
 
 def test_what_a_feed_cannot_use_is_not_stored(links: Links) -> None:
@@ -178,5 +194,5 @@ def test_what_a_feed_cannot_use_is_not_stored(links: Links) -> None:
 
 def test_purge_says_what_it_forgets(filled: Links) -> None:
     """Nothing, of what came today."""
-    assert "Would forget nothing." in filled("purge", "--dry-run")[1]
+    assert "Would delete nothing." in filled("purge", "--dry-run")[1]
     assert _objects(filled("purge", "--json"))[0]["urls"] == 0
