@@ -18,7 +18,6 @@ from weboid.app.collection_config import read_config, seeds_by_scope
 from weboid.app.operator_identity import collection_settings
 from weboid.console.accounts import ConsoleRole
 from weboid.console.operations import (
-    URLS_LIMIT,
     HostFields,
     LaneName,
     NoFields,
@@ -29,6 +28,7 @@ from weboid.console.operations import (
     operation,
     resource,
     submit,
+    url_lines,
 )
 
 JOB_LIMITS = ("pages", "depth", "bytes", "seconds", "host_pages", "host_bytes", "host_seconds")
@@ -127,10 +127,7 @@ class ListFileFields(OperationFields):
 @operation("/lists", ConsoleRole.OPERATOR, status=202)
 def queue_list(context: OperationContext, fields: ListFileFields) -> dict[str, Any]:
     """Queue a list of URLs; lines that are none are reported, and do not keep the others out."""
-    lines = fields.urls.splitlines() if isinstance(fields.urls, str) else fields.urls
-    if len(lines) > URLS_LIMIT:
-        raise InputError(f"The list has {len(lines):,} lines; at most {URLS_LIMIT:,} go into one request.")
-    parsed = list(parse_lines(lines, source="urls"))
+    parsed = list(parse_lines(url_lines(fields.urls), source="urls"))
     urls = [each for each in parsed if isinstance(each, str)]
     problems = [str(each) for each in parsed if not isinstance(each, str)]
     if not urls:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
 
+from pydantic import ValidationError
 from sqlalchemy import func, select
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -18,10 +18,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from core.config.settings import SCOPE_KINDS
-from core.errors import BadUrlError, TransientError
+from core.errors import BadUrlError, TransientError, WeboidError
 from core.urls import fetch_key
-from crawler.frontier.base import Frontier, HostReport, ItemRecord, ItemState, MinuteCounts
+from crawler.frontier.base import JOB_ORDER, Frontier, HostReport, ItemRecord, ItemState, MinuteCounts
 from crawler.jobs.list_files import parse_lines, unique_urls
 from crawler.jobs.scope import describe_span
 from crawler.profiles import builtin_profiles
@@ -31,10 +30,10 @@ from links.registry.schema import urls
 from links.states import LinkState
 from playback.web.i18n import noop, translate
 from playback.web.page_store import COLUMNS, CapturedPage
-from playback.web.registry.registry_forms import read_body
 from playback.web.registry.registry_service import NoRegistryError
 from weboid.console import page_frame
 from weboid.console.link_pages import LINK_STATES, STATE_GROUPS, EditLine, StateChart, edit_lines, read_state_chart
+from weboid.console.operations import CrawlFields, OperationContext, create_crawl, url_lines
 
 LATEST_SHOWN = 10
 WORKERS_SHOWN = 12
@@ -43,7 +42,6 @@ LISTED = 100
 LOG_READ_BYTES = 4 << 20  # of the crawl log for one answer
 LINKS_COUNTED = 1_000_000  # the newest; counted in the background
 _EDITS_SHOWN = 5
-NEW_CRAWL_BYTES = 4 << 20  # of the form: some 50,000 URLs
 SEEDS_SHOWN = 10
 _SCOPES = {
     "page": noop("These pages only"),
@@ -227,16 +225,30 @@ class CrawlPages(page_frame.ConsolePages):
         return self._new(request, dict[str, str](), None)
 
     async def estimate(self, request: Request) -> Response:
-        """Return the filled form with scope and estimate; nothing is queued."""
-        body = await read_body(request, ("application/x-www-form-urlencoded",), NEW_CRAWL_BYTES)
-        fields = dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=30))
-        return await run_in_threadpool(self._new, request, fields, estimate_crawl(fields, self._stores.status.status()))
+        """Return the filled form with scope and estimate, or with its error; nothing is queued."""
+        fields = {name: values[0] for name, values in (await page_frame.read_form(request)).items()}
+        return await run_in_threadpool(self._estimate, request, fields)
 
-    def _new(self, request: Request, fields: Mapping[str, str], estimate: "CrawlEstimate | None") -> Response:
+    def _estimate(self, request: Request, fields: Mapping[str, str]) -> Response:
+        planned = {name: value for name, value in fields.items() if name not in ("csrf", "back")}
+        try:
+            given = CrawlFields.model_validate({**planned, "dry_run": True})
+            name = create_crawl(OperationContext(self._stores, request.state.user), given)["name"]
+        except ValidationError as error:
+            return self._new(request, fields, None, page_frame.fault_of(error))
+        except WeboidError as error:
+            return self._new(request, fields, None, str(error))
+        is_known = name in self._stores.frontier.orders(JOB_ORDER)
+        return self._new(request, fields, estimate_crawl(given, self._stores.status.status(), name, is_known=is_known))
+
+    def _new(
+        self, request: Request, fields: Mapping[str, str], estimate: "CrawlEstimate | None", error: str = ""
+    ) -> Response:
         return self._frame(
             "new.html",
             request,
             section="crawl",
+            error=error,
             fields=defaultdict(str, fields),
             scopes=[(kind, translate(name)) for kind, name in _SCOPES.items()],
             presets=builtin_profiles(),
@@ -308,6 +320,8 @@ class CrawlPages(page_frame.ConsolePages):
 class CrawlEstimate:
     """Scope of a planned crawl, and its size estimated from measurements so far."""
 
+    name: str
+    is_known: bool  # there is a crawl of that name, which would be changed
     seeds: Sequence[tuple[str, str]]  # the first: URL, and what it brings into scope
     count: int  # of all seeds
     problems: Sequence[str]  # the first lines that are not URLs
@@ -316,17 +330,16 @@ class CrawlEstimate:
     seconds: float | None  # at the rate of the last ten minutes; None: unknown
 
 
-def estimate_crawl(fields: Mapping[str, str], status: CollectionStatus) -> CrawlEstimate:
+def estimate_crawl(fields: CrawlFields, status: CollectionStatus, name: str, *, is_known: bool) -> CrawlEstimate:
     """Return scope and size of a crawl from its form."""
-    kind = fields.get("scope", "page")
-    kind = kind if kind in SCOPE_KINDS else "page"
-    seeds, problems = unique_urls(parse_lines(fields.get("urls", "").splitlines(), source=translate("The list")))
-    limit = fields.get("page_limit", "").strip()
-    pages = len(seeds) if kind == "page" else int(limit) if limit.isascii() and limit.isdecimal() and limit else None
+    seeds, problems = unique_urls(parse_lines(url_lines(fields.urls), source=translate("The list")))
+    pages = len(seeds) if fields.scope == "page" else fields.page_limit or None
     each_bytes = status.holdings.bytes_per_page if status.holdings is not None else None
     rate = status.frontier.per_minute[10] if status.frontier is not None else 0
     return CrawlEstimate(
-        [(url, describe_span(kind, url)) for url in seeds[:SEEDS_SHOWN]],
+        name,
+        is_known,
+        [(url, describe_span(fields.scope, url)) for url in seeds[:SEEDS_SHOWN]],
         len(seeds),
         list(map(str, problems[:SEEDS_SHOWN])),
         pages,

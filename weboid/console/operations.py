@@ -211,11 +211,18 @@ class CrawlFields(OperationFields):
     dry_run: bool = False
 
 
+def url_lines(urls: str | list[str]) -> list[str]:
+    """Return the lines of a list of URLs. Raises InputError: more than `URLS_LIMIT`."""
+    lines = urls.splitlines() if isinstance(urls, str) else urls
+    if len(lines) > URLS_LIMIT:
+        raise InputError(f"The list has {len(lines):,} lines; at most {URLS_LIMIT:,} go into one request.")
+    return lines
+
+
 @operation("/crawls", ConsoleRole.OPERATOR, status=201)
 def create_crawl(context: OperationContext, fields: CrawlFields) -> dict[str, Any]:
     """Store a crawl and queue its seeds; workers begin at once. With `dry_run` nothing is stored."""
-    lines = fields.urls.splitlines() if isinstance(fields.urls, str) else fields.urls
-    urls, problems = unique_urls(parse_lines(lines[:URLS_LIMIT], source="urls"))
+    urls, problems = unique_urls(parse_lines(url_lines(fields.urls), source="urls"))
     if not urls:
         raise InputError(str(problems[0]) if problems else "Name what to crawl: at least one URL.")
     if fields.scope not in SCOPE_KINDS:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qs, quote, urlencode
 
+from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -37,6 +38,7 @@ from playback.web.i18n import SOURCE, localized_path, noop, page_language, short
 from playback.web.page_renderer import HERE as READER_FOLDER
 from playback.web.page_renderer import LanguageMiddleware, PageRenderer, path_with_query, scripted_headers
 from playback.web.page_store import PageRecords, PageStore
+from playback.web.registry.registry_forms import read_body
 from playback.web.registry.registry_service import RegistrySource
 from warc.artifact_reader import ArtifactReader
 from warc.index.database import IndexDatabase
@@ -47,6 +49,7 @@ from weboid.console.background_tasks import BackgroundTasks
 HERE = Path(__file__).parent
 CONSOLE_PATH = "/console"
 ALL_CAPTURES_ROLE = "curator"  # sees captures that readers are not shown
+FORM_BYTES = 4 << 20  # some 50,000 URLs
 _NO_RIGHT = noop("Your role does not allow this. Ask an administrator of this archive.")
 _MISSING = noop("There is no such page, or it has been removed.")
 _AWAY = noop("A database does not answer at the moment. Try again in a few seconds.")
@@ -178,6 +181,21 @@ class ConsoleFrame:
         """Return the page of an operation that was refused, with the reason, the way back, and settings to correct."""
         back = back or console_path()
         return self("problem.html", request, code, section=None, error=text, back=back, draft=draft)
+
+
+async def read_form(request: Request) -> dict[str, list[str]]:
+    """Return the fields of a form; HTTPException: it is none, or too large."""
+    body = await read_body(request, ("application/x-www-form-urlencoded",), FORM_BYTES)
+    try:
+        return parse_qs(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=20_000)
+    except ValueError as error:
+        raise HTTPException(413, "The form has too many fields.") from error
+
+
+def fault_of(error: ValidationError) -> str:
+    """Return the first fault of the fields of a form, with the field's name."""
+    first = error.errors()[0]
+    return f"{first['loc'][0] if first['loc'] else 'form'}: {first['msg']}"
 
 
 class ConsolePages:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 from starlette.applications import Starlette
@@ -48,7 +48,6 @@ from playback.web.rate_limits import (
     parse_networks,
     reader_prefix,
 )
-from playback.web.registry.registry_forms import read_body
 from playback.web.registry.registry_service import RegistrySource
 from warc.index.database import open_database
 from warc.text_index.reader import open_text_index
@@ -66,10 +65,18 @@ from weboid.console.oidc import (
     read_provider,
 )
 from weboid.console.operations import OPERATIONS, OperationContext
-from weboid.console.page_frame import CONSOLE_PATH, ConsoleFrame, ConsoleStores, console_path, pages_app
+from weboid.console.page_frame import (
+    CONSOLE_PATH,
+    FORM_BYTES,
+    ConsoleFrame,
+    ConsoleStores,
+    console_path,
+    fault_of,
+    pages_app,
+    read_form,
+)
 from weboid.console.task_operations import UPLOAD_BYTES, UPLOAD_PATH
 
-BODY_BYTES = 4 << 20
 ENTERED_PATH = "/sign-in/entered"  # shows the fields of a form without a session
 ACCOUNT_RATE = TokenRate(50, 1_500)  # of each account, and of each of its tokens
 ADDRESS_RATES = ReaderRates(TokenRate(10, 300), TokenRate(30, 900), TokenRate(300, 3_000))  # of who is not signed in
@@ -182,7 +189,7 @@ class UserMiddleware:
             response.headers.update(CHALLENGE)
         read = 0
         is_upload = path == f"{API_PATH}{UPLOAD_PATH}" and user is not None and user.may(ConsoleRole.OPERATOR)
-        limit = UPLOAD_BYTES if is_upload else BODY_BYTES
+        limit = UPLOAD_BYTES if is_upload else FORM_BYTES
 
         async def receive_bounded() -> Message:
             nonlocal read
@@ -233,7 +240,7 @@ class ConsoleForms:
         """Show the form, or begin a session."""
         error, code = "", 200
         if request.method == "POST":
-            fields = await _form(request)
+            fields = await read_form(request)
             name, password = (fields.get(key, [""])[0] for key in ("name", "password"))
             peer = reader_prefix(self._addresses.address_of(request))
             try:
@@ -251,7 +258,7 @@ class ConsoleForms:
 
     async def show_entered(self, request: Request) -> Response:
         """Show what a form without a session has, so that it is not lost; nothing is carried out."""
-        fields = await _form(request)
+        fields = await read_form(request)
         entered = [(name, "\n".join(values)) for name, values in fields.items() if name not in _HIDDEN_FIELDS]
         error = noop("Your session has ended, and nothing was done. Sign in, and enter again what is below.")
         return self._show_sign_in(request, error, 401, entered=entered)
@@ -276,7 +283,7 @@ class ConsoleForms:
         """Begin the session of a sign-in link, after a click: programs that preview links do not use it up."""
         if request.method == "GET":
             return self._show_sign_in(request, "", 200, request.query_params.get("key", "")[:200])
-        fields = await _form(request)
+        fields = await read_form(request)
         try:
             return self._begin(await run_in_threadpool(self._accounts.use_link, fields.get("key", [""])[0][:200]))
         except SignInError as refused:
@@ -297,7 +304,7 @@ class ConsoleForms:
     async def sign_out(self, request: Request) -> Response:
         """End the session."""
         user: SignedInUser = request.state.user
-        if (await _form(request)).get("csrf") == [user.csrf]:
+        if (await read_form(request)).get("csrf") == [user.csrf]:
             self._accounts.sign_out(user.session)
         response = RedirectResponse(localized_path("/sign-in"), 303)
         response.delete_cookie(COOKIE, path="/")
@@ -306,7 +313,7 @@ class ConsoleForms:
     async def act(self, request: Request) -> Response:
         """Perform the operation that a form names; redirect to its page, or show why it was refused."""
         user: SignedInUser = request.state.user
-        fields = await _form(request)
+        fields = await read_form(request)
         back = _own_path(fields.pop("back", [""])[0])
         operation = OPERATIONS.get(request.path_params["name"])
         if operation is None or fields.pop("csrf", [""]) != [user.csrf]:
@@ -322,8 +329,7 @@ class ConsoleForms:
             given = operation.fields.model_validate(document)
             answer = await run_in_threadpool(perform, operation, OperationContext(self._stores, user), given)
         except ValidationError as error:
-            first = error.errors()[0]
-            return self._frame.problem(request, 422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}", back)
+            return self._frame.problem(request, 422, fault_of(error), back)
         except WeboidError as error:
             code = 422 if isinstance(error, InputError) else 503
             draft = document if operation.name == "write_settings" else None
@@ -333,11 +339,6 @@ class ConsoleForms:
         parts = urlsplit(back)
         query = f"{parts.query}&" if parts.query else ""
         return RedirectResponse(f"{parts.path}?{query}done={operation.name}", 303)
-
-
-async def _form(request: Request) -> dict[str, list[str]]:
-    body = await read_body(request, _FORM, BODY_BYTES)
-    return parse_qs(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=20_000)
 
 
 def _own_path(back: str) -> str:

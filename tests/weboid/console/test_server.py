@@ -273,6 +273,17 @@ def test_a_changed_role_ends_the_sessions(console: Served) -> None:
         console.accounts.set_user("guest", ConsoleRole.READER)
         assert client.get("/console").status_code == 303
     role = console.accounts.token(secret)
+def test_a_form_with_too_many_fields_is_refused(console: Served) -> None:
+    """Also by the sign-in, which is open to everybody."""
+    with console.signed_in("operator") as client:
+        codes = [
+            client.post(path, data={str(number): "" for number in range(20_001)}).status_code
+            for path in ("/sign-in", "/do/save_capture", "/console/crawl/new")
+        ]
+
+    assert codes == [413] * 3
+
+
     console.accounts.remove_user("guest")
 
     assert role is not None
