@@ -216,30 +216,28 @@ class AccountStore(ConsoleDatabase):
         """
         from argon2.exceptions import Argon2Error, InvalidHashError
 
-        with self._rows() as rows:
-            since = self._now - int(FAILURE_WINDOW.total_seconds())
-            rows.execute("DELETE FROM failures WHERE moment < ?", (since,))
-            for who, free in ((f"{peer} {name}", FAILURES), (peer, PEER_FAILURES)):
-                query = "SELECT count(*), max(moment) FROM failures WHERE who = ?"
-                count, last = rows.execute(query, (who,)).fetchone()
-                over = min(FIRST_WAIT_S << min(count - free, 20), LONGEST_WAIT_S) if count >= free else 0
-                if over and last + over > self._now:
-                    raise SignInDelayError(last + over - self._now)
-            row = rows.execute("SELECT * FROM users WHERE name = ? AND password != ''", (name,)).fetchone()
-        try:
-            # Equally slow for an unknown name, so that timing does not reveal its existence.
-            with self._verifying:
+        with self._verifying:  # to its end: attempts at the same time see the failures of each other
+            with self._rows() as rows:
+                since = self._now - int(FAILURE_WINDOW.total_seconds())
+                rows.execute("DELETE FROM failures WHERE moment < ?", (since,))
+                for who, free in ((f"{peer} {name}", FAILURES), (peer, PEER_FAILURES)):
+                    query = "SELECT count(*), max(moment) FROM failures WHERE who = ?"
+                    count, last = rows.execute(query, (who,)).fetchone()
+                    over = min(FIRST_WAIT_S << min(count - free, 20), LONGEST_WAIT_S) if count >= free else 0
+                    if over and last + over > self._now:
+                        raise SignInDelayError(last + over - self._now)
+                row = rows.execute("SELECT * FROM users WHERE name = ? AND password != ''", (name,)).fetchone()
+            try:
+                # Equally slow for an unknown name, so that timing does not reveal its existence.
                 _hasher().verify(row["password"] if row is not None else _UNKNOWN, password)
-        except (Argon2Error, InvalidHashError):
-            row = None
-        with self._rows() as rows:
-            if row is None:
-                rows.executemany(
-                    "INSERT INTO failures VALUES (?, ?)", ((who, self._now) for who in (f"{peer} {name}", peer))
-                )
-            else:
-                rows.execute("DELETE FROM failures WHERE who = ?", (f"{peer} {name}",))
-                return self._begin(rows, name)
+            except (Argon2Error, InvalidHashError):
+                row = None
+            with self._rows() as rows:
+                if row is not None:
+                    rows.execute("DELETE FROM failures WHERE who = ?", (f"{peer} {name}",))
+                    return self._begin(rows, name)
+                failed = ((who, self._now) for who in (f"{peer} {name}", peer))
+                rows.executemany("INSERT INTO failures VALUES (?, ?)", failed)
         raise SignInError(noop("Name or password is wrong."))
 
     def sign_in_subject(self, subject: str, name: str, role: ConsoleRole) -> str:

@@ -39,7 +39,7 @@ from playback.access.holds import HoldIndex
 from playback.access.level_store import LevelStore
 from playback.access.threat_lists import lists_folder
 from playback.web.i18n import SOURCE, localized_path, noop, split_prefix, translate
-from playback.web.page_renderer import FixedHeaders, LanguageMiddleware, OneOrigin, scripted_headers
+from playback.web.page_renderer import FixedHeaders, LanguageMiddleware, OneOrigin, scripted_headers, security_headers
 from playback.web.rate_limits import (
     ClientAddresses,
     ReaderRates,
@@ -178,8 +178,10 @@ class UserMiddleware:
             response = problem(429, "Too many requests", text) if is_api else PlainTextResponse(text, 429)
             response.headers["Retry-After"] = str(wait_s)
         elif user is None and not is_api and not path.startswith(_OPEN):
-            if scope["method"] in _SAFE:
-                response = RedirectResponse(localized_path("/sign-in"), 303)
+            prefix = scope["raw_path"][: len(scope["raw_path"]) - len(path)].decode("latin-1")
+            if scope["method"] in _SAFE:  # a page that refreshes a part of itself is left as a whole
+                code, target = 401 if "hx-request" in headers else 303, f"{prefix}/sign-in"
+                response = RedirectResponse(target, code, {"HX-Redirect": target})
             else:  # a form whose session has ended
                 prefix = scope["raw_path"][: len(scope["raw_path"]) - len(path)].decode("latin-1")
                 entered = f"{prefix}{ENTERED_PATH}"
@@ -252,8 +254,7 @@ class ConsoleForms:
             except SignInError as refused:
                 error, code = str(refused), 401
             else:
-                self._accounts.log(name, "sign_in", {"peer": peer}, "done")
-                return self._begin(secret)
+                return self._begin(secret, {"peer": peer})
         return self._show_sign_in(request, error, code)
 
     async def show_entered(self, request: Request) -> Response:
@@ -285,18 +286,20 @@ class ConsoleForms:
             return self._show_sign_in(request, "", 200, request.query_params.get("key", "")[:200])
         fields = await read_form(request)
         try:
-            return self._begin(await run_in_threadpool(self._accounts.use_link, fields.get("key", [""])[0][:200]))
+            secret = await run_in_threadpool(self._accounts.use_link, fields.get("key", [""])[0][:200])
+            return self._begin(secret, {"by": "link"})
         except SignInError as refused:
             return self._show_sign_in(request, str(refused), 401)
 
     def _enter_identity(self, identity: ProviderIdentity) -> Response:
         secret = self._accounts.sign_in_subject(identity.subject, identity.name, identity.role)
-        self._accounts.log(identity.name, "sign_in", {"subject": identity.subject}, "done")
         address = console_path()
         page = f'<!doctype html><meta http-equiv="refresh" content="0;url={address}"><a href="{address}">Weboid</a>'
-        return self._begin(secret, Response(page, media_type="text/html"))
+        return self._begin(secret, {"subject": identity.subject}, Response(page, media_type="text/html"))
 
-    def _begin(self, secret: str, response: Response | None = None) -> Response:
+    def _begin(self, secret: str, how: dict[str, str], response: Response | None = None) -> Response:
+        user = self._accounts.session(secret)
+        self._accounts.log(user.name if user is not None else "", "sign_in", how, "done")
         response = response or RedirectResponse(console_path(), 303)
         response.set_cookie(COOKIE, secret, httponly=True, samesite="strict", secure=self._is_secure, path="/")
         return response
@@ -380,7 +383,8 @@ def create_app(
             await pages(scope, receive, send)
 
     return FixedHeaders(
-        OneOrigin(UserMiddleware(dispatch, stores.accounts, origin, addresses), origin), scripted_headers("")
+        OneOrigin(UserMiddleware(dispatch, stores.accounts, origin, addresses), origin),
+        {**security_headers(""), **scripted_headers("")},
     )
 
 

@@ -20,7 +20,9 @@ from playback.web.rate_limits import TokenRate
 from tests.support.console_server import serving
 from weboid.console.accounts import (
     COOKIE,
+    FAILURES,
     TOKENS_LIMIT,
+    VERIFIED_AT_ONCE,
     AccountStore,
     ConsoleRole,
     SignedInUser,
@@ -138,6 +140,20 @@ def test_failed_sign_ins_make_the_next_ones_wait(console: Served) -> None:
     assert later.status_code == 303
 
 
+def test_attempts_at_the_same_time_have_to_wait_too(console: Served) -> None:
+    """Most of twenty passwords are not even looked at."""
+
+    def attempt(number: int) -> type[Exception]:
+        with pytest.raises(SignInError) as error:
+            console.accounts.sign_in("admin", f"wrong {number}", peer="192.0.2.3")
+        return error.type
+
+    with ThreadPoolExecutor(20) as pool:
+        kinds = list(pool.map(attempt, range(20)))
+
+    assert kinds.count(SignInDelayError) >= 20 - FAILURES - VERIFIED_AT_ONCE
+
+
 def test_failures_elsewhere_do_not_lock_an_account(console: Served) -> None:
     """Only the address with the failures waits, at last for every name."""
     for number in range(20):
@@ -171,6 +187,35 @@ def test_a_link_signs_in_once(console: Served) -> None:
         assert [client.post("/enter", data={"key": key}).status_code for _ in range(2)] == [303, 401]
         console.clock.ahead = timedelta(minutes=31)
         assert client.post("/enter", data={"key": late}).status_code == 401
+
+
+def test_sign_ins_are_in_the_audit_log(console: Served) -> None:
+    """With the account's name and how; by a link, too."""
+    with console.client() as client:
+        client.post("/enter", data={"key": console.accounts.make_link("curator")})
+        client.post("/sign-in", data={"name": "admin", "password": PASSWORD})
+    lines = [(each["actor"], each["operation"], each["fields"]) for each in console.accounts.log_entries(limit=2)]
+
+    assert lines == [("admin", "sign_in", '{"peer": "127.0.0.1"}'), ("curator", "sign_in", '{"by": "link"}')]
+
+
+def test_every_answer_has_the_headers_of_a_private_page(console: Served) -> None:
+    """Of pages, API, style sheets and redirects: nothing guesses its type, frames it or lists it."""
+    with console.signed_in("reader") as client:
+        answers = [client.get(path) for path in ("/console", "/api/v1/me", "/static/console.css", "/", "/healthz")]
+
+    for each in answers:
+        assert each.headers["X-Content-Type-Options"] == "nosniff", each.url
+        assert each.headers["X-Frame-Options"] == "DENY", each.url
+        assert "noindex" in each.headers["X-Robots-Tag"], each.url
+
+
+def test_a_page_that_refreshes_itself_leads_to_the_sign_in(console: Served) -> None:
+    """As a whole, in its language, when its session has ended."""
+    with console.client(**{"HX-Request": "true"}) as client:
+        answer = client.get("/de/console/crawl")
+
+    assert (answer.status_code, answer.headers["HX-Redirect"]) == (401, "/de/sign-in")
 
 
 def test_sign_in_links_go_with_a_removed_account(console: Served) -> None:
@@ -228,6 +273,17 @@ def test_forms_of_other_sites_change_nothing(console: Served) -> None:
     assert known == 404
 
 
+def test_a_form_with_too_many_fields_is_refused(console: Served) -> None:
+    """Also by the sign-in, which is open to everybody."""
+    with console.signed_in("operator") as client:
+        codes = [
+            client.post(path, data={str(number): "" for number in range(20_001)}).status_code
+            for path in ("/sign-in", "/do/save_capture", "/console/crawl/new")
+        ]
+
+    assert codes == [413] * 3
+
+
 def test_a_form_returns_to_its_page_and_nowhere_else(console: Served) -> None:
     """With the operation's message; addresses of other sites lead to the overview."""
     with console.signed_in("operator") as client:
@@ -273,17 +329,6 @@ def test_a_changed_role_ends_the_sessions(console: Served) -> None:
         console.accounts.set_user("guest", ConsoleRole.READER)
         assert client.get("/console").status_code == 303
     role = console.accounts.token(secret)
-def test_a_form_with_too_many_fields_is_refused(console: Served) -> None:
-    """Also by the sign-in, which is open to everybody."""
-    with console.signed_in("operator") as client:
-        codes = [
-            client.post(path, data={str(number): "" for number in range(20_001)}).status_code
-            for path in ("/sign-in", "/do/save_capture", "/console/crawl/new")
-        ]
-
-    assert codes == [413] * 3
-
-
     console.accounts.remove_user("guest")
 
     assert role is not None
