@@ -51,7 +51,7 @@ from playback.web.rate_limits import (
 from playback.web.registry.registry_service import RegistrySource
 from warc.index.database import open_database
 from warc.text_index.reader import open_text_index
-from weboid.app.collection_config import read_config
+from weboid.app.collection_config import parse_origin, read_config
 from weboid.console.accounts import COOKIE, AccountStore, ConsoleRole, SignedInUser, SignInDelayError, SignInError
 from weboid.console.api import API_PATH, CHALLENGE, NOT_SIGNED_IN, create_api, perform, problem, problem_of
 from weboid.console.background_tasks import BackgroundTasks
@@ -80,7 +80,6 @@ from weboid.console.task_operations import UPLOAD_BYTES, UPLOAD_PATH
 ENTERED_PATH = "/sign-in/entered"  # shows the fields of a form without a session
 ACCOUNT_RATE = TokenRate(50, 1_500)  # of each account, and of each of its tokens
 ADDRESS_RATES = ReaderRates(TokenRate(10, 300), TokenRate(30, 900), TokenRate(300, 3_000))  # of who is not signed in
-_FORM = ("application/x-www-form-urlencoded",)
 _OPEN = ("/sign-in", "/enter", "/oidc/", "/static/", "/healthz")  # paths for everybody
 _ACTION_PATHS = ("/do/", "/sign-in", "/enter", "/oidc/", "/sign-out", "/healthz")
 _SAFE = ("GET", "HEAD")
@@ -183,7 +182,6 @@ class UserMiddleware:
                 code, target = 401 if "hx-request" in headers else 303, f"{prefix}/sign-in"
                 response = RedirectResponse(target, code, {"HX-Redirect": target})
             else:  # a form whose session has ended
-                prefix = scope["raw_path"][: len(scope["raw_path"]) - len(path)].decode("latin-1")
                 entered = f"{prefix}{ENTERED_PATH}"
                 scope = {**scope, "path": entered, "raw_path": entered.encode("latin-1")}
         elif user is None and is_api and scope["method"] not in _SAFE:  # before its body is read
@@ -401,6 +399,7 @@ async def serve_console(
     `titles` are the archive's name and the origin of its reader pages, which may be empty.
     An address that other machines reach needs `origin` with https: a proxy in front of it has the certificate.
     """
+    origin = parse_origin("--origin", origin)
     host, port = listen
     if host not in _LOOPBACK and not origin.startswith("https://"):
         raise ConfigError(
@@ -411,7 +410,8 @@ async def serve_console(
     shown_host = f"[{host}]" if ":" in host else host
     origin = origin or f"http://{shown_host}:{listener.getsockname()[1]}"
     oidc = read_provider(read_config(stores.layout.root))
-    app = create_app(stores, origin=origin, name=titles[0], front_origin=titles[1], oidc=oidc)
+    name, front = titles[0], parse_origin("--front", titles[1])
+    app = create_app(stores, origin=origin, name=name, front_origin=front, oidc=oidc)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):

@@ -234,6 +234,8 @@ class ChildCommandOptions:
     qa: bool | None = None  # check the copies of archived pages; None: as the profile sets it
     clamd: str = ""  # address of a virus scanner; empty: there is none
     console: str = ""  # listening address of the operator's console; empty: not served
+    console_origin: str = ""  # public origin of the console; empty: its address
+    front: str = ""  # origin of the reader pages; empty: they are not served
     without: frozenset[str] = frozenset()  # names of children that run elsewhere, of `CHILD_NAMES`
 
 
@@ -266,7 +268,8 @@ def watch_children(home: ChildCommandOptions, links: LinksSettings) -> list[Mana
     if read_config(home.collection).webhooks():
         children.append(_part(home, "webhooks", "webhooks send --every=1m"))
     if home.console:
-        children.append(_part(home, "console", f"console --no-worker --listen={home.console}"))
+        place = home.collection, home.profile, home.console, home.console_origin
+        children.append(console_part(*place, home.front, "--no-worker"))
     if home.clamd:
         children.append(_part(home, "scan", f"scan --watch --clamd={home.clamd}"))
     if home.serve is not None:
@@ -277,6 +280,17 @@ def watch_children(home: ChildCommandOptions, links: LinksSettings) -> list[Mana
         command = ("serve", *own, f"--collection={home.collection}", listen)
         children.append(ManagedProcess("serve", (*WEBOID, *command, *home.serve_options)))
     return [each for each in children if each.name not in home.without]
+
+
+def origin_of(host: str, port: int) -> str:
+    """Return the origin of a server that listens there; empty for any free port."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}" if port else ""
+
+
+def console_part(root: Path, profile: str, listen: str, origin: str, front: str, *more: str) -> ManagedProcess:
+    """Return the operator's console beside the reader pages at `front`."""
+    own = (f"--collection={root}", f"--profile={profile}", f"--listen={listen}", f"--front={front}")
+    return ManagedProcess("console", (*WEBOID, "console", *own, f"--origin={origin}", *more))
 
 
 def with_time(text: str, now: datetime) -> str:
@@ -346,6 +360,6 @@ def _part(
     options = [f"--collection={home.collection}"]
     if not words.startswith("scan"):  # which has no profile
         options.append(f"--profile={home.profile}")
-    if home.as_json and name != "console":
+    if home.as_json:
         options.append("--json")
     return ManagedProcess(name, (*WEBOID, *words.split(), *options), every_s, first_s)

@@ -32,6 +32,7 @@ from weboid.cli.support.child_commands import (
     ChildCommandOptions,
     ProcessSupervisor,
     child_output_printer,
+    origin_of,
     watch_children,
     with_time,
 )
@@ -80,6 +81,7 @@ def command(
     ),
     serving: dict[str, Any] = option_dict(SERVE_OPTIONS),
     console: str = option("Serve the operator's console there, too.", default="", metavar="HOST:PORT"),
+    console_origin: str = option("Public origin of the console, behind a proxy with TLS.", default=""),
     feed_only: bool = option("Only watch: other processes archive, check links and confirm results."),
     without: tuple[str, ...] = option(
         "Omit a part that runs elsewhere, such as check or confirm; repeatable.",
@@ -110,18 +112,21 @@ def command(
     if for_serve and serve is None:
         name = for_serve[0].partition("=")[0]
         raise InputError(f"{name} is for the front that --listen starts: add --listen.")
+    address = None if serve is None else parse_listen_address(serve)
     home = ChildCommandOptions(
         where.layout.root,
         where.profile,
         where.settings.frontier.url,
         where.settings.index.url,
         workers,
-        None if serve is None else parse_listen_address(serve),
+        address,
         for_serve,
         output.is_json,
         qa,
         find_clamd(os.environ),
         console=console,
+        console_origin=console_origin,
+        front=serving["origin"] or (origin_of(*address) if address is not None else ""),
         without=frozenset(without),
     )
     warn_missing_contact(where.settings.links.contact or where.settings.visit.contact)
@@ -333,14 +338,12 @@ def _note(
     secret_files: Sequence[str],
     serving: dict[str, Any],
 ) -> WatchNote:
-    front, replay = serving["origin"], serving["replay_origin"]
-    if home.serve is not None and not front:
+    replay = serving["replay_origin"]
+    if home.serve is not None and not serving["origin"]:
         host, port = home.serve
-        place = f"[{host}]" if ":" in host else host
-        front = f"http://{place}:{port}"
-        replay = f"http://{place}:{replay_port_for(port, serving['replay_port'])}"
+        replay = origin_of(host, replay_port_for(port, serving["replay_port"]))
     files = {owner: str(Path(file).expanduser().absolute()) for owner, file in _owned_files(secret_files)}
-    return WatchNote(front, replay, webhook or "" if listener is not None else "", files)
+    return WatchNote(home.front, replay, webhook or "" if listener is not None else "", files)
 
 
 def signature_store(store: RegistryStore) -> UseSignature:
