@@ -76,11 +76,13 @@ class LimitsFields(CrawlName):
     lane: LaneName | None = None
 
 
-def _job_state(context: OperationContext, fields: Any) -> Any:
-    return {name: value for name, value in read_job(context, fields).items() if name != "counts"}
+@resource("/crawls/limits")
+def read_limits(context: OperationContext, query: CrawlName) -> dict[str, Any]:
+    """Return a crawl without its counts, which change while it runs: its ETag is for If-Match."""
+    return {name: value for name, value in read_job(context, query).items() if name != "counts"}
 
 
-@operation("/crawls/limits", ConsoleRole.OPERATOR, state=_job_state)
+@operation("/crawls/limits", ConsoleRole.OPERATOR, state=read_limits)
 def change_limits(context: OperationContext, fields: LimitsFields) -> dict[str, Any]:
     """Change limits and lane of a crawl, also while it runs; pages that a limit had kept out are queued again."""
     job = _job(context, fields.name)

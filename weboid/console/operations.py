@@ -320,6 +320,13 @@ def read_host(context: OperationContext, query: HostFields) -> dict[str, Any]:
     return dict(json_value(asdict(report)))
 
 
+@resource("/hosts/block")
+def read_block(context: OperationContext, query: HostFields) -> dict[str, Any]:
+    """Return until when and why a host is not visited: its ETag is for If-Match, that of the host changes all the time."""
+    names = ("host", "blocked_until", "blocked_reason", "down_until")
+    return {name: value for name, value in read_host(context, query).items() if name in names}
+
+
 class HostPauseFields(HostFields):
     """Pause of a host."""
 
@@ -327,7 +334,7 @@ class HostPauseFields(HostFields):
     reason: Reason = "paused in the console"
 
 
-@operation("/hosts/pause", ConsoleRole.OPERATOR, state=read_host)
+@operation("/hosts/pause", ConsoleRole.OPERATOR, state=read_block)
 def pause_host(context: OperationContext, fields: HostPauseFields) -> dict[str, Any]:
     """Pause a host, for a time or until it is resumed."""
     length, host = parse_duration(fields.duration) if fields.duration else LONGEST_DURATION, host_name(fields.host)
@@ -335,7 +342,7 @@ def pause_host(context: OperationContext, fields: HostPauseFields) -> dict[str, 
     return {**read_host(context, fields), "message": f"{host} is paused."}
 
 
-@operation("/hosts/resume", ConsoleRole.OPERATOR, state=read_host)
+@operation("/hosts/resume", ConsoleRole.OPERATOR, state=read_block)
 def resume_host(context: OperationContext, fields: HostFields) -> dict[str, Any]:
     """End the block of a host, whatever its origin."""
     host = host_name(fields.host)

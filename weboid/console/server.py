@@ -155,11 +155,12 @@ class UserMiddleware:
             if is_api and scheme.lower() == "bearer":
                 user = await run_in_threadpool(self._accounts.token, secret.strip())
             else:
+                cookie = Request(scope).cookies.get(COOKIE, "")
                 # Browsers name the origin of every request that is not GET or HEAD (Fetch, 3.2).
-                if scope["method"] not in _SAFE and headers.get("origin") != self._origin:
+                if scope["method"] not in _SAFE and (cookie or not is_api) and headers.get("origin") != self._origin:
                     await problem(403, "The request comes from another site")(scope, receive, send)
                     return
-                if cookie := Request(scope).cookies.get(COOKIE, ""):
+                if cookie:
                     user = await run_in_threadpool(self._accounts.session, cookie)
         except WeboidError as error:
             away = problem_of(error) if is_api else PlainTextResponse(str(error), 503)
@@ -187,9 +188,8 @@ class UserMiddleware:
         elif user is None and is_api and scope["method"] not in _SAFE:  # before its body is read
             response = problem(401, NOT_SIGNED_IN)
             response.headers.update(CHALLENGE)
-        read = 0
-        is_upload = path == f"{API_PATH}{UPLOAD_PATH}" and user is not None and user.may(ConsoleRole.OPERATOR)
-        limit = UPLOAD_BYTES if is_upload else FORM_BYTES
+        may_upload = user is not None and user.may(ConsoleRole.OPERATOR) and path == f"{API_PATH}{UPLOAD_PATH}"
+        read, limit = 0, UPLOAD_BYTES if may_upload else FORM_BYTES
 
         async def receive_bounded() -> Message:
             nonlocal read

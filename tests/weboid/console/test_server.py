@@ -268,8 +268,10 @@ def test_forms_of_other_sites_change_nothing(console: Served) -> None:
             client.post("/api/v1/captures", json={"url": fields["url"]}, headers={"Origin": "null"}).status_code,
         ]
         known = client.get("/api/v1/queue/item", params={"url": fields["url"]}).status_code
+        program = httpx.post(f"{console.origin}/api/v1/captures", json={"url": URL}, timeout=120)
 
     assert codes == [403] * 5
+    assert program.status_code == 401  # it has no session that another site could use
     assert known == 404
 
 
