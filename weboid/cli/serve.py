@@ -19,7 +19,7 @@ from links.archives.copy_store import ArchiveCopies
 from links.feedback.reporter_limits import limits_of
 from playback.access.holds import UnscannedPolicy
 from playback.playback_server import ServerOrigins, serve
-from playback.url_paths import LOCAL
+from playback.url_paths import LOCAL, http_origin
 from playback.web.asgi_app import WebOptions
 from playback.web.i18n import SOURCE
 from playback.web.machine_api import MachineAccess, SearchIndexing
@@ -35,10 +35,10 @@ from weboid.app.collection_config import parse_origin
 from weboid.app.malware_scanner import find_clamd
 from weboid.app.operator_identity import collection_settings, known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus
-from weboid.cli.support.child_commands import console_part, origin_of, queue_worker, running_children, scanner
+from weboid.cli.support.child_commands import ManagedProcess, queue_worker, running_children, scanner
 from weboid.cli.support.commands import cli_command, option, option_dict
 from weboid.cli.support.options import FRONTIER, PROFILE, with_frontier
-from weboid.cli.support.run_options import SCAN
+from weboid.cli.support.run_options import SCAN, WEBOID
 from weboid.cli.support.stores import STORES, CollectionStores
 
 _LAST_PORT = 65_535
@@ -214,8 +214,9 @@ def command(
         if save_worker and not console:  # which has its own
             children.append(queue_worker(stores.root, profile))
     if console:
-        front = origins.front if origins is not None else origin_of(host, port)
-        children.append(console_part(stores.root, profile, console, console_origin, front))
+        front = origins.front if origins is not None else http_origin(host, port) if port else ""
+        own = (f"--collection={stores.root}", f"--profile={profile}", f"--listen={console}", f"--front={front}")
+        children.append(ManagedProcess("console", (*WEBOID, "console", f"--origin={console_origin}", *own)))
     if scan and (clamd := find_clamd(os.environ)) and os.access(stores.root, os.W_OK):
         children.append(scanner(stores.root, clamd, "--watch"))
     access = RateLimitPolicy(

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from core.config.settings import SCOPE_KINDS, Settings
+from core.config.settings import Settings
 from core.errors import InputError
 from core.hosts import host_name
 from core.json_values import json_facts, json_value
@@ -225,8 +225,6 @@ def create_crawl(context: OperationContext, fields: CrawlFields) -> dict[str, An
     urls, problems = unique_urls(parse_lines(url_lines(fields.urls), source="urls"))
     if not urls:
         raise InputError(str(problems[0]) if problems else "Name what to crawl: at least one URL.")
-    if fields.scope not in SCOPE_KINDS:
-        raise InputError(f"The scope is one of {', '.join(SCOPE_KINDS)}.")
     settings: Settings = collection_settings(fields.preset, context.stores.layout.root, unattended=True)
     scope = replace(
         settings.scope,

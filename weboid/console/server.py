@@ -38,6 +38,7 @@ from playback.access.decision_store import open_decisions
 from playback.access.holds import HoldIndex
 from playback.access.level_store import LevelStore
 from playback.access.threat_lists import lists_folder
+from playback.url_paths import http_origin
 from playback.web.i18n import SOURCE, localized_path, noop, split_prefix, translate
 from playback.web.page_renderer import FixedHeaders, LanguageMiddleware, OneOrigin, scripted_headers, security_headers
 from playback.web.rate_limits import (
@@ -83,7 +84,7 @@ ADDRESS_RATES = ReaderRates(TokenRate(10, 300), TokenRate(30, 900), TokenRate(30
 _OPEN = ("/sign-in", "/enter", "/oidc/", "/static/", "/healthz")  # paths for everybody
 _ACTION_PATHS = ("/do/", "/sign-in", "/enter", "/oidc/", "/sign-out", "/healthz")
 _SAFE = ("GET", "HEAD")
-_HIDDEN_FIELDS = ("csrf", "back", "password", "version")
+_HIDDEN_FIELDS = ("csrf", "back", "password", "current", "version")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -407,8 +408,7 @@ async def serve_console(
             "address as --origin https://console.example, or listen on 127.0.0.1."
         )
     listener = open_listener(host, port)
-    shown_host = f"[{host}]" if ":" in host else host
-    origin = origin or f"http://{shown_host}:{listener.getsockname()[1]}"
+    origin = origin or http_origin(host, listener.getsockname()[1])
     oidc = read_provider(read_config(stores.layout.root))
     name, front = titles[0], parse_origin("--front", titles[1])
     app = create_app(stores, origin=origin, name=name, front_origin=front, oidc=oidc)

@@ -22,6 +22,7 @@ import click
 from core.clock import Clock
 from core.config.settings import LinksSettings
 from core.errors import UnavailableError
+from core.hosts import join_host_port
 from net.stop_signals import wait_for_any
 from weboid.app.collection_config import read_config
 from weboid.app.malware_scanner import scan_command
@@ -268,29 +269,16 @@ def watch_children(home: ChildCommandOptions, links: LinksSettings) -> list[Mana
     if read_config(home.collection).webhooks():
         children.append(_part(home, "webhooks", "webhooks send --every=1m"))
     if home.console:
-        place = home.collection, home.profile, home.console, home.console_origin
-        children.append(console_part(*place, home.front, "--no-worker"))
+        origins = f"--origin={home.console_origin} --front={home.front}"
+        children.append(_part(home, "console", f"console --no-worker --listen={home.console} {origins}"))
     if home.clamd:
         children.append(_part(home, "scan", f"scan --watch --clamd={home.clamd}"))
     if home.serve is not None:
-        host, port = home.serve
-        listen = f"--listen=[{host}]:{port}" if ":" in host else f"--listen={host}:{port}"
         # The watcher runs its own scanner and its own worker.
         own = ("--no-scan", "--no-save-worker", f"--profile={home.profile}")
-        command = ("serve", *own, f"--collection={home.collection}", listen)
+        command = ("serve", *own, f"--collection={home.collection}", f"--listen={join_host_port(*home.serve)}")
         children.append(ManagedProcess("serve", (*WEBOID, *command, *home.serve_options)))
     return [each for each in children if each.name not in home.without]
-
-
-def origin_of(host: str, port: int) -> str:
-    """Return the origin of a server that listens there; empty for any free port."""
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}" if port else ""
-
-
-def console_part(root: Path, profile: str, listen: str, origin: str, front: str, *more: str) -> ManagedProcess:
-    """Return the operator's console beside the reader pages at `front`."""
-    own = (f"--collection={root}", f"--profile={profile}", f"--listen={listen}", f"--front={front}")
-    return ManagedProcess("console", (*WEBOID, "console", *own, f"--origin={origin}", *more))
 
 
 def with_time(text: str, now: datetime) -> str:
@@ -360,6 +348,6 @@ def _part(
     options = [f"--collection={home.collection}"]
     if not words.startswith("scan"):  # which has no profile
         options.append(f"--profile={home.profile}")
-    if home.as_json:
+    if home.as_json and name != "console":
         options.append("--json")
     return ManagedProcess(name, (*WEBOID, *words.split(), *options), every_s, first_s)

@@ -22,6 +22,7 @@ from crawler.status.status_server import parse_listen_address
 from links.registry.database import RegistryStore
 from links.registry.wikis import Wiki, parse_wiki, use_signature
 from net.stop_signals import StopSignals, first_error
+from playback.url_paths import http_origin
 from weboid.app.malware_scanner import find_clamd
 from weboid.app.text_table import clean
 from weboid.app.wiki.wiki_clients import open_items, open_wiki_api, route_to, wiki_user_agent
@@ -32,7 +33,6 @@ from weboid.cli.support.child_commands import (
     ChildCommandOptions,
     ProcessSupervisor,
     child_output_printer,
-    origin_of,
     watch_children,
     with_time,
 )
@@ -126,7 +126,7 @@ def command(
         find_clamd(os.environ),
         console=console,
         console_origin=console_origin,
-        front=serving["origin"] or (origin_of(*address) if address is not None else ""),
+        front=serving["origin"] or (http_origin(*address) if address is not None else ""),
         without=frozenset(without),
     )
     warn_missing_contact(where.settings.links.contact or where.settings.visit.contact)
@@ -341,7 +341,7 @@ def _note(
     replay = serving["replay_origin"]
     if home.serve is not None and not serving["origin"]:
         host, port = home.serve
-        replay = origin_of(host, replay_port_for(port, serving["replay_port"]))
+        replay = http_origin(host, replay_port_for(port, serving["replay_port"]))
     files = {owner: str(Path(file).expanduser().absolute()) for owner, file in _owned_files(secret_files)}
     return WatchNote(home.front, replay, webhook or "" if listener is not None else "", files)
 
