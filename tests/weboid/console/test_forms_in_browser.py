@@ -161,6 +161,37 @@ async def test_many_links_are_marked_at_once(console: Console, screen: Screen) -
     """Those whose boxes are ticked, with one reason."""
     await console.show(screen, "/links?q=council.example")
     await screen.value("document.querySelector('[data-all]').click()")
+async def test_what_readers_see_is_undone_where_it_was_decided(console: Console, screen: Screen) -> None:
+    """A level and a take-down, on the page of the capture."""
+    await console.show(screen, f"/captures/{console.page_ids(STORY)[0]}")
+    await press(screen, act("set_level", ".fields"), level="text")
+    await press(screen, act("add_takedown"), kind="capture", reason="Names a minor")
+    removed = await press(screen, act("set_level", ".act"))
+    shown = await screen.value("document.body.textContent.includes('Taken down: Names a minor')")
+    lifted = await press(screen, act("lift_takedown"))
+
+    assert (removed, shown, lifted) == ("The level has been set.", True, "The take-down has been lifted.")
+    assert console.stores.levels.now().of(STORY) == "images"
+    assert list_takedowns(console.stores.decisions)[-1].lifted_at is not None
+
+
+async def test_sites_are_taken_down_and_get_levels_on_the_page_of_rules(console: Console, screen: Screen) -> None:
+    """Also those without a capture."""
+    await console.show(screen, "/rules")
+    down = await press(
+        screen, act("add_takedown"), url="https://new.example/", **{"down-kind": "host", "down-reason": "x"}
+    )
+    made = list_takedowns(console.stores.decisions)[-1]
+    await press(screen, act("lift_takedown"))
+    level = await press(screen, act("set_level", ".fields"), domain="new.example", level="html")
+    now = console.stores.levels.now().of("https://www.new.example/a")
+    await press(screen, act("set_level", ".act"))
+
+    assert (down, made.kind, made.what) == ("Taken down.", "host", "new.example")
+    assert (level, now) == ("The level has been set.", "html")
+    assert console.stores.levels.now().of("https://www.new.example/a") == "images"
+
+
     said = await press(screen, ".bulk button", kind="permadead", why="The site has moved")
     with console.stores.registry.store().reading() as rows:
         marks = read_marks(rows)
