@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from core.config.settings import PolitenessSettings
 from core.config.sheets import surt_prefix
@@ -64,7 +64,13 @@ def _job(context: OperationContext, name: str) -> Job:
 
 
 class LimitsFields(CrawlName):
-    """New limits of a crawl; omitted ones do not change."""
+    """New limits of a crawl; omitted and empty ones do not change."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def leave_out_empty(cls, values: Any) -> Any:
+        """Leave out what is empty in a form."""
+        return {name: each for name, each in values.items() if each != ""} if isinstance(values, dict) else values
 
     pages: _Limit = Field(default=None, description="Limit of the whole crawl; 0: no limit.")
     bytes: _Limit = None

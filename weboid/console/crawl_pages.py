@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from core.errors import BadUrlError, TransientError, WeboidError
+from core.errors import BadUrlError, InputError, TransientError, WeboidError
 from core.urls import fetch_key
 from crawler.frontier.base import JOB_ORDER, Frontier, HostReport, ItemRecord, ItemState, MinuteCounts
 from crawler.jobs.list_files import parse_lines, unique_urls
@@ -32,6 +32,7 @@ from playback.web.i18n import noop, translate
 from playback.web.page_store import COLUMNS, CapturedPage
 from playback.web.registry.registry_service import NoRegistryError
 from weboid.console import page_frame
+from weboid.console.crawl_operations import CrawlName, read_job
 from weboid.console.link_pages import LINK_STATES, STATE_GROUPS, EditLine, StateChart, edit_lines, read_state_chart
 from weboid.console.operations import CrawlFields, OperationContext, create_crawl, url_lines
 
@@ -138,6 +139,7 @@ class CrawlPages(page_frame.ConsolePages):
             Route(f"{page_frame.CONSOLE_PATH}/crawl", self.crawl),
             Route(f"{page_frame.CONSOLE_PATH}/crawl/new", self.new),
             Route(f"{page_frame.CONSOLE_PATH}/crawl/new", self.estimate, methods=["POST"]),
+            Route(f"{page_frame.CONSOLE_PATH}/crawl/job", self.job),
             Route(f"{page_frame.CONSOLE_PATH}/crawl/workers", self.workers),
             Route(f"{page_frame.CONSOLE_PATH}/crawl/frame", self.frame),
             Route(f"{page_frame.CONSOLE_PATH}/crawl/queue", self.queue),
@@ -253,6 +255,17 @@ class CrawlPages(page_frame.ConsolePages):
             scopes=[(kind, translate(name)) for kind, name in _SCOPES.items()],
             presets=builtin_profiles(),
             estimate=estimate,
+        )
+
+    def job(self, request: Request) -> Response:
+        """Return a crawl with its limits."""
+        context = OperationContext(self._stores, request.state.user)
+        try:
+            job = read_job(context, CrawlName(name=request.query_params.get("name", "")))
+        except (ValidationError, InputError):
+            raise HTTPException(404) from None
+        return self._frame(
+            "job.html", request, section="crawl", job=job, scope=translate(_SCOPES.get(job["scope"], job["scope"]))
         )
 
     def log(self, request: Request) -> Response:

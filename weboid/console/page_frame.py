@@ -266,6 +266,7 @@ def state_name(state: str) -> str:
 DONE = {
     "save_capture": noop("The page will be captured."),
     "create_crawl": noop("The crawl has been queued."),
+    "change_limits": noop("The limits have been changed."),
     "pause_crawl": noop("Paused; pages in progress finish."),
     "resume_crawl": noop("Pages begin again."),
     "stop_crawl": noop("Stopping after the pages in progress."),

@@ -109,6 +109,22 @@ async def test_a_crawl_is_estimated_and_started(console: Console, screen: Screen
     assert console.frontier.find("https://new.example/docs/a") is not None
 
 
+async def test_limits_of_a_crawl_are_changed(console: Console, screen: Screen) -> None:
+    """What is left empty does not change."""
+    await console.show(screen, "/crawl/job?name=council-2026")
+    said = await press(screen, act("change_limits"), pages="500", lane="high")
+    after = await screen.value("document.querySelector('dl.source').textContent")
+    findings = await screen.findings()
+    await press(screen, act("change_limits"), pages="0", lane="standard")
+
+    job = json.loads(console.frontier.orders(JOB_ORDER)["council-2026"])
+    assert said == "The limits have been changed."
+    assert "Pages at most500" in after
+    assert "before others" in after
+    assert findings == []
+    assert job["lane"] == "standard"
+
+
 async def press_without_message(screen: Screen, button: str) -> None:
     """Fill in the form of a crawl, and ask for its estimate."""
     await screen.value(f"""(() => {{
@@ -145,22 +161,6 @@ async def test_a_capture_is_made_again_taken_down_and_shown_again(console: Conso
     assert list_takedowns(console.stores.decisions)[-1].lifted_at is not None
 
 
-async def test_a_rule_is_added_and_removed(console: Console, screen: Screen) -> None:
-    """Workers follow it as one of the command line."""
-    await console.show(screen, "/rules")
-    await press(screen, act("add_policy"), pattern="*.ads.example", reason="Advertisements")
-    entries = read_entries(console.frontier.orders(POLICY_ORDER)).by_id
-    said = await press(screen, act("remove_policy"))
-
-    assert [(each.pattern, each.actor) for each in entries.values()] == [("*.ads.example", "Olu")]
-    assert said == "The rule has been removed."
-    assert console.frontier.orders(POLICY_ORDER) == {}
-
-
-async def test_many_links_are_marked_at_once(console: Console, screen: Screen) -> None:
-    """Those whose boxes are ticked, with one reason."""
-    await console.show(screen, "/links?q=council.example")
-    await screen.value("document.querySelector('[data-all]').click()")
 async def test_what_readers_see_is_undone_where_it_was_decided(console: Console, screen: Screen) -> None:
     """A level and a take-down, on the page of the capture."""
     await console.show(screen, f"/captures/{console.page_ids(STORY)[0]}")
@@ -192,6 +192,22 @@ async def test_sites_are_taken_down_and_get_levels_on_the_page_of_rules(console:
     assert console.stores.levels.now().of("https://www.new.example/a") == "images"
 
 
+async def test_a_rule_is_added_and_removed(console: Console, screen: Screen) -> None:
+    """Workers follow it as one of the command line."""
+    await console.show(screen, "/rules")
+    await press(screen, act("add_policy"), pattern="*.ads.example", reason="Advertisements")
+    entries = read_entries(console.frontier.orders(POLICY_ORDER)).by_id
+    said = await press(screen, act("remove_policy"))
+
+    assert [(each.pattern, each.actor) for each in entries.values()] == [("*.ads.example", "Olu")]
+    assert said == "The rule has been removed."
+    assert console.frontier.orders(POLICY_ORDER) == {}
+
+
+async def test_many_links_are_marked_at_once(console: Console, screen: Screen) -> None:
+    """Those whose boxes are ticked, with one reason."""
+    await console.show(screen, "/links?q=council.example")
+    await screen.value("document.querySelector('[data-all]').click()")
     said = await press(screen, ".bulk button", kind="permadead", why="The site has moved")
     with console.stores.registry.store().reading() as rows:
         marks = read_marks(rows)
