@@ -175,10 +175,8 @@ class AccountStore(ConsoleDatabase):
     def _moment(self, seconds: int) -> datetime:
         return datetime.fromtimestamp(seconds, self._clock.now().tzinfo)
 
-    def set_user(
-        self, name: str, role: ConsoleRole, *, password: str | None = None, subject: str | None = None
-    ) -> None:
-        """Add an account, or change its role and password; its sessions end. Raises InputError."""
+    def set_user(self, name: str, role: ConsoleRole, *, password: str | None = None, kept_session: str = "") -> None:
+        """Add an account, or change its role and password; its sessions end but for one. Raises InputError."""
         name = name.strip()
         if not 0 < len(name) <= _NAME_LENGTH or not name.isprintable() or ":" in name:
             raise InputError(f"An account's name has 1 to {_NAME_LENGTH} printable characters, and no colon.")
@@ -190,11 +188,24 @@ class AccountStore(ConsoleDatabase):
             if before is not None and before["role"] == ConsoleRole.ADMIN != role:
                 _keep_admin(rows, name)
             rows.execute(
-                "INSERT INTO users VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET role = excluded.role, "
+                "INSERT INTO users VALUES (?, ?, ?, NULL, ?) ON CONFLICT (name) DO UPDATE SET role = excluded.role, "
                 "password = CASE excluded.password WHEN '' THEN password ELSE excluded.password END",
-                (name, role, hashed, subject, self._now),
+                (name, role, hashed, self._now),
             )
-            rows.execute("DELETE FROM sessions WHERE name = ?", (name,))
+            rows.execute("DELETE FROM sessions WHERE name = ? AND digest != ?", (name, _digest(kept_session)))
+
+    def change_password(self, user: SignedInUser, current: str, password: str) -> None:
+        """Set the password of a session's own account; its other sessions end. Raises InputError.
+
+        Wrong present passwords make the next attempt wait. An account that signed in by a link may have none.
+        """
+        with self._rows() as rows:
+            row = rows.execute("SELECT * FROM users WHERE name = ? AND ? != ''", (user.name, user.session)).fetchone()
+        if row is None or row["subject"] is not None:
+            raise InputError("Only accounts that sign in with a password or a link have one, and only they change it.")
+        if row["password"]:
+            self.sign_in(user.name, current, peer=f"session of {user.name}")
+        self.set_user(user.name, ConsoleRole(row["role"]), password=password, kept_session=user.session)
 
     def remove_user(self, name: str) -> None:
         """Remove an account with its sessions, tokens and sign-in links.
@@ -256,6 +267,7 @@ class AccountStore(ConsoleDatabase):
 
     def _begin(self, rows: sqlite3.Connection, name: str) -> str:
         secret = secrets.token_urlsafe(32)
+        rows.execute("DELETE FROM sessions WHERE used < ?", (self._now - int(SESSION_IDLE.total_seconds()),))
         rows.execute("INSERT INTO sessions VALUES (?, ?, ?, ?)", (_digest(secret), name, self._now, self._now))
         return secret
 

@@ -247,6 +247,20 @@ def set_user(context: OperationContext, fields: UserFields) -> dict[str, Any]:
     return {"name": fields.name, "role": fields.role, "message": f"{fields.name} is {fields.role}."}
 
 
+class PasswordFields(OperationFields):
+    """New password of your own account."""
+
+    current: str = Field(default="", max_length=1_000, exclude=True, description="Present password, if there is one.")
+    password: str = Field(max_length=1_000)
+
+
+@operation("/me/password", ConsoleRole.READER)
+def change_password(context: OperationContext, fields: PasswordFields) -> dict[str, Any]:
+    """Change the password of your account; its other sessions end, its tokens stay."""
+    context.stores.accounts.change_password(context.user, fields.current, fields.password)
+    return {"name": context.user.name, "message": "The password was changed."}
+
+
 class UserNameFields(OperationFields):
     """An account."""
 

@@ -131,6 +131,7 @@ class AdminPages(ConsolePages):
             request,
             section="users",
             accounts=self._stores.accounts.users() if is_admin else None,
+            is_local=not any(each.is_external for each in self._stores.accounts.users(user.name)),
             tokens=tokens,
             roles=list(ROLE_NAMES),
             own_roles=[role for role in ROLE_NAMES if user.may(role)],

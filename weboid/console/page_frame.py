@@ -294,6 +294,7 @@ DONE = {
     "skip_repair": noop("The page is left unchanged until it changes."),
     "review_edit": noop("The review has been stored."),
     "set_user": noop("The account has been stored."),
+    "change_password": noop("Your password has been changed, and your other sessions have ended."),
     "remove_user": noop("The account has been removed."),
     "add_token": noop("The token has been made."),
     "write_settings": noop("Saved. It takes effect when the processes start again."),

@@ -321,6 +321,42 @@ def test_a_session_that_ends_in_the_middle_of_a_form(console: Served) -> None:
         assert client.get("/console").headers["location"] == "/sign-in"
 
 
+def test_a_user_changes_the_own_password(console: Served) -> None:
+    """With the present one; other sessions end, the own one stays. One who has none sets it without."""
+    console.accounts.set_user("changer", ConsoleRole.READER)
+    with console.signed_in("changer") as client, console.signed_in("changer") as other:
+
+        def change(current: str, password: str) -> httpx.Response:
+            fields = {"csrf": csrf_of(client), "current": current, "password": password, "back": "/console/users"}
+            return client.post("/do/change_password", data=fields)
+
+        first = change("", PASSWORD)
+        wrong, short = change("wrong", "another long one"), change(PASSWORD, "short")
+        second = change(PASSWORD, "another long one")
+        codes = [each.get("/console").status_code for each in (client, other)]
+        signed_in = client.post("/sign-in", data={"name": "changer", "password": "another long one"}).status_code
+    logged = [f"{each['fields']} {each['outcome']}" for each in console.accounts.log_entries(limit=5)]
+    console.accounts.remove_user("changer")
+
+    assert [each.status_code for each in (first, wrong, short, second)] == [303, 422, 422, 303]
+    assert (codes, signed_in) == ([200, 303], 303)
+    assert not any(PASSWORD in each or "another" in each for each in logged)
+
+
+def test_tokens_and_accounts_of_a_provider_change_no_password(console: Served) -> None:
+    """The provider decides who comes in, and a token is no person."""
+    secret = console.accounts.sign_in_subject("https://id.example 7", "Provided", ConsoleRole.READER)
+    user = console.accounts.session(secret)
+    assert user is not None
+    with pytest.raises(InputError, match="Only accounts that sign in with a password"):
+        console.accounts.change_password(user, "", PASSWORD)
+    with console.token("admin") as client:
+        refused = client.post("/api/v1/me/password", json={"current": PASSWORD, "password": "another long one"})
+    console.accounts.remove_user("Provided")
+
+    assert refused.status_code == 422
+
+
 def test_a_changed_role_ends_the_sessions(console: Served) -> None:
     """And a removed account those of its tokens."""
     console.accounts.set_user("guest", ConsoleRole.OPERATOR)
