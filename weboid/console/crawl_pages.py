@@ -224,7 +224,7 @@ class CrawlPages(page_frame.ConsolePages):
 
     def new(self, request: Request) -> Response:
         """Return the empty form of a crawl."""
-        return self._new(request, dict[str, str](), None)
+        return self._new(request, dict[str, str]())
 
     async def estimate(self, request: Request) -> Response:
         """Return the filled form with scope and estimate, or with its error; nothing is queued."""
@@ -236,25 +236,21 @@ class CrawlPages(page_frame.ConsolePages):
         try:
             given = CrawlFields.model_validate({**planned, "dry_run": True})
             name = create_crawl(OperationContext(self._stores, request.state.user), given)["name"]
-        except ValidationError as error:
-            return self._new(request, fields, None, page_frame.fault_of(error))
-        except WeboidError as error:
-            return self._new(request, fields, None, str(error))
-        is_known = name in self._stores.frontier.orders(JOB_ORDER)
-        return self._new(request, fields, estimate_crawl(given, self._stores.status.status(), name, is_known=is_known))
+        except (ValidationError, WeboidError) as error:
+            return self._new(request, fields, error=page_frame.fault_of(error))
+        known = name if name in self._stores.frontier.orders(JOB_ORDER) else ""
+        estimate = estimate_crawl(given, self._stores.status.status())
+        return self._new(request, fields, estimate=estimate, known=known)
 
-    def _new(
-        self, request: Request, fields: Mapping[str, str], estimate: "CrawlEstimate | None", error: str = ""
-    ) -> Response:
+    def _new(self, request: Request, fields: Mapping[str, str], **values: Any) -> Response:
         return self._frame(
             "new.html",
             request,
             section="crawl",
-            error=error,
             fields=defaultdict(str, fields),
             scopes=[(kind, translate(name)) for kind, name in _SCOPES.items()],
             presets=builtin_profiles(),
-            estimate=estimate,
+            **{"estimate": None, **values},
         )
 
     def job(self, request: Request) -> Response:
@@ -333,8 +329,6 @@ class CrawlPages(page_frame.ConsolePages):
 class CrawlEstimate:
     """Scope of a planned crawl, and its size estimated from measurements so far."""
 
-    name: str
-    is_known: bool  # there is a crawl of that name, which would be changed
     seeds: Sequence[tuple[str, str]]  # the first: URL, and what it brings into scope
     count: int  # of all seeds
     problems: Sequence[str]  # the first lines that are not URLs
@@ -343,15 +337,13 @@ class CrawlEstimate:
     seconds: float | None  # at the rate of the last ten minutes; None: unknown
 
 
-def estimate_crawl(fields: CrawlFields, status: CollectionStatus, name: str, *, is_known: bool) -> CrawlEstimate:
+def estimate_crawl(fields: CrawlFields, status: CollectionStatus) -> CrawlEstimate:
     """Return scope and size of a crawl from its form."""
     seeds, problems = unique_urls(parse_lines(url_lines(fields.urls), source=translate("The list")))
     pages = len(seeds) if fields.scope == "page" else fields.page_limit or None
     each_bytes = status.holdings.bytes_per_page if status.holdings is not None else None
     rate = status.frontier.per_minute[10] if status.frontier is not None else 0
     return CrawlEstimate(
-        name,
-        is_known,
         [(url, describe_span(fields.scope, url)) for url in seeds[:SEEDS_SHOWN]],
         len(seeds),
         list(map(str, problems[:SEEDS_SHOWN])),

@@ -192,10 +192,10 @@ async def read_form(request: Request) -> dict[str, list[str]]:
         raise HTTPException(413, "The form has too many fields.") from error
 
 
-def fault_of(error: ValidationError) -> str:
-    """Return the first fault of the fields of a form, with the field's name."""
-    first = error.errors()[0]
-    return f"{first['loc'][0] if first['loc'] else 'form'}: {first['msg']}"
+def fault_of(error: Exception) -> str:
+    """Return the text of an error; of one of a form's fields the first, with the field's name."""
+    first = error.errors()[0] if isinstance(error, ValidationError) else None
+    return str(error) if first is None else f"{first['loc'][0] if first['loc'] else 'form'}: {first['msg']}"
 
 
 class ConsolePages:
