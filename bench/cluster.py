@@ -9,7 +9,6 @@ The last line is ``{"bench": "cluster", "figures": {…}}``; exit code 1 when so
 """
 
 import argparse
-import os
 import random
 import secrets
 import shutil
@@ -41,6 +40,7 @@ from core.layout import Layout
 from crawler.frontier.base import Frontier, FrontierStats, NewItem
 from crawler.frontier.sqlite_frontier import open_frontier
 from tests.support.services.postgres import PostgresServer
+from tests.support.services.processes import plain_environment
 from tests.support.services.redis_server import RedisServer
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -209,14 +209,13 @@ class Cluster:
             "[proxy]\ndisk_reserve_bytes = 0\n"
             "[visit]\nfull_page = false\nsettle_s = 0.2\n[behaviours]\nlimit_s = 1.0\n"
         )
-        env = {
-            **{k: v for k, v in os.environ.items() if not k.startswith("WEBOID")},
-            "PYTHONPATH": str(ROOT),
-            "WEBOID_SECRET": secrets.token_hex(32),
-            "WEBOID_FRONTIER": self.redis.url,
-            "WEBOID_DEDUP": self.redis.url,
-            "WEBOID_DATABASE": self.database,
-        }
+        env = plain_environment(
+            PYTHONPATH=str(ROOT),
+            WEBOID_SECRET=secrets.token_hex(32),
+            WEBOID_FRONTIER=self.redis.url,
+            WEBOID_DEDUP=self.redis.url,
+            WEBOID_DATABASE=self.database,
+        )
         common = ["--profile", str(self.profile), "--collection", str(self.collection), "--json"]
         for number in range(proxies):
             listen, control = _free()

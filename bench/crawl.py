@@ -6,7 +6,7 @@
 - ``cpu_of_bare``: CPU seconds a page of all processes, to those of a bare visit of the same browser: load,
   picture of the viewport, DOM, in one browser context.
 - ``pages_ratio``: pages a minute, to those of an earlier revision (``--before``; default: the one before contexts were
-  shared), which runs in a worktree of its own with this environment. ``--before fresh``: to those with a fresh browser
+  shared), which runs in a worktree of its own with the libraries of its lock. ``--before fresh``: to those with a fresh browser
   context for each page (`[visit] fresh`); so, too, where the repository lacks the revision.
 - ``archived_ratio``: pages a minute, to those of the same visits without recorder, index and frontier.
 - ``recrawl_bytes_ratio``: bytes of files that the unchanged site sends in a second crawl by a new run, to those of
@@ -24,6 +24,7 @@ if not __package__:  # run as a file: its folder must not hide our packages
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import asyncio
+import hashlib
 import json
 import os
 import shutil
@@ -157,6 +158,26 @@ def _checkout(revision: str) -> Iterator[Path | None]:
             subprocess.run([*worktree, "remove", "--force", str(folder)], check=True)
 
 
+def _python_of(folder: Path) -> Path:
+    """Return the Python of an environment with the libraries that the checkout's lock names, made once."""
+    lock = folder / "requirements" / "dev.txt"
+    home = (
+        Path(__file__).resolve().parents[1] / ".cache" / "before" / hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
+    )
+    python, is_ready = home / "bin" / "python", home / "ready"
+    if not is_ready.exists():
+        print("Making the environment of the earlier revision (about a minute)", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
+        pip = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-deps"]
+        builder = [*pip, "setuptools", "wheel"]  # one of its libraries is a source distribution
+        subprocess.run(builder, check=True)
+        subprocess.run([*pip, "--no-build-isolation", "--require-hashes", "-r", str(lock)], check=True)
+        # Its recorder asks for its own version.
+        subprocess.run([*pip, "--no-build-isolation", str(folder)], check=True)
+        is_ready.touch()
+    return python
+
+
 def _of_checkout(folder: Path, urls: Sequence[str]) -> float:
     """Return the seconds that the checkout's own browser, recorder and settings take, by its `bench.pages`."""
     script = (
@@ -166,8 +187,8 @@ def _of_checkout(folder: Path, urls: Sequence[str]) -> float:
         "    load = Load(urls, VisitSettings(), BehaviourSettings())\n"
         "    print(asyncio.run(archived(load, web, 1)).seconds)"
     )
-    command = [sys.executable, "-c", script, json.dumps(urls)]
-    own = {**os.environ, "PYTHONPATH": str(folder)}  # before this checkout, which the environment names
+    command = [str(_python_of(folder)), "-c", script, json.dumps(urls)]
+    own = {**os.environ, "PYTHONPATH": str(folder)}  # before any other checkout that the environment names
     ran = subprocess.run(command, cwd=folder, env=own, stdout=subprocess.PIPE, text=True, check=True)
     return float(ran.stdout.split()[-1])
 

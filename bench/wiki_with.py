@@ -1,6 +1,6 @@
 """Two real MediaWikis, one with the extension and one without, side by side: rounds interleave.
 
-One wiki that has it or not, as each request asks, would rebuild its messages each time.
+A single wiki that loads the extension for some requests would rebuild its message cache each time.
 """
 
 import http.client
@@ -16,13 +16,13 @@ from tests.support.http_listener import SECRET, Listener, front, webhook
 from tests.support.mediawiki_extension import EXTENSION
 from tests.support.sites.mediawiki import Wiki, running_wiki
 
-HEADER = "X-Bench"  # a kind of webhook
+HEADER = "X-Bench"  # selects the webhook
 LIMIT_S = 120.0
 
 
 @dataclass(frozen=True)
 class Timed:
-    """The wikis, and whom the one with the extension talks to."""
+    """Both wikis, and the listeners to which the extension sends requests."""
 
     plain: Wiki
     wiki: Wiki
@@ -30,11 +30,11 @@ class Timed:
     webhook: Listener
 
     def of(self, kind: str) -> Wiki:
-        """The wiki that is asked for a kind: without the extension, or with it."""
+        """Return the wiki of a kind of request: without or with the extension."""
         return self.plain if kind == "without" else self.wiki
 
     def ask(self, path: str, kind: str, form: dict[str, str] | None = None, cookie: str = "") -> tuple[float, str]:
-        """Milliseconds until the last byte of an answer, and the answer."""
+        """Send a request; return the milliseconds until the last byte of the response, and its text."""
         port = self.of(kind).port
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
         headers = {HEADER: kind, **({"Cookie": cookie} if cookie else {})}
@@ -53,25 +53,25 @@ class Timed:
 
 
 def added(without: Sequence[float], with_it: Sequence[float]) -> float:
-    """The median of what the rounds of pairs differ by."""
+    """Return the median difference of the pairs."""
     return median(b - a for a, b in zip(without, with_it, strict=True))
 
 
 @contextmanager
 def timed_wiki() -> Iterator[Timed]:
-    """The wikis; a front and a webhook that answer, a webhook that hangs, and one where nobody listens."""
+    """Run both wikis with a front and a webhook that answer, a webhook that hangs, and one that is not running."""
     with (
         socket.create_server(("127.0.0.1", 0), backlog=1_000) as hanging,
-        Listener.running(webhook) as heard,
-        Listener.running(front(lambda: asked.address)) as asked,
+        Listener.running(webhook) as webhook_listener,
+        Listener.running(front(lambda: front_listener.address)) as front_listener,
     ):
         with socket.create_server(("127.0.0.1", 0)) as gone:
             refused = gone.getsockname()[1]
         settings = f"""
 wfLoadExtension( 'Weboid', '{EXTENSION / "extension.json"}' );
-$wgWeboidFront = '{asked.address}';
+$wgWeboidFront = '{front_listener.address}';
 $wgWeboidWebhook = [
-	'with' => '{heard.address}',
+	'with' => '{webhook_listener.address}',
 	'hanging' => 'http://127.0.0.1:{hanging.getsockname()[1]}',
 	'refused' => 'http://127.0.0.1:{refused}',
 ][$_SERVER['HTTP_X_BENCH'] ?? 'with'];
@@ -79,4 +79,4 @@ $wgWeboidSecret = '{SECRET}';
 $wgWeboidTimeout = 5;
 """
         with running_wiki(server="self") as plain, running_wiki(server="self", settings=settings) as wiki:
-            yield Timed(plain, wiki, asked, heard)
+            yield Timed(plain, wiki, front_listener, webhook_listener)

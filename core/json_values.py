@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum, StrEnum
-from functools import cache
+from functools import cache, cached_property
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -44,6 +44,35 @@ def json_facts(source: object, names: str, **renamed: str) -> dict[str, Any]:
     """
     attributes = {name: name for name in names.split()} | renamed
     return {key: json_value(getattr(source, name)) for key, name in attributes.items()}
+
+
+class FactsOf:
+    """Type of an object that `json_facts` makes of a class, for descriptions of interfaces.
+
+    Pydantic reads ``Annotated[dict[str, Any], FactsOf("CrawlFacts", Job, "name lane", made=datetime)]`` as an object
+    with these attributes of the class, all of them without names, and the other fields. In the place of the class
+    another such type is extended.
+    """
+
+    def __init__(self, title: str, source: Any = object, names: str = "", /, **others: Any) -> None:
+        self._title, self._source = title, source
+        extended = [each.fields for each in get_args(source) if isinstance(each, FactsOf)]
+        hints = extended[0] if extended else get_type_hints(source)
+        self.fields: dict[str, Any] = {name: hints[name] for name in names.split() or hints} | others
+
+    @cached_property
+    def kind(self) -> Any:
+        """Return it as a TypedDict, or the dataclass whose attributes it has."""
+        if is_dataclass(self._source) and self.fields == get_type_hints(self._source):
+            return self._source
+        from typing_extensions import TypedDict  # pydantic reads that of Python from 3.12 on
+
+        make: Any = TypedDict  # of fields that are no literals
+        return make(self._title, self.fields)
+
+    def __get_pydantic_core_schema__(self, _source: Any, handler: Any) -> Any:
+        """Return the schema of the object."""
+        return handler.generate_schema(self.kind)
 
 
 class _JsonTypeError(Exception):

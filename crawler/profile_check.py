@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from core.config.profile import check_settings, settings_from
 from core.config.settings import Settings
 from core.errors import ConfigError
+from core.json_values import FactsOf
 from core.layout import CONFIG_FILE
 from core.urls import mask_passwords
 from crawler.profiles import (
@@ -194,7 +195,12 @@ def list_presets() -> list[tuple[str, str]]:
     return rows
 
 
-def setting_rows(settings: Settings, chain: tuple[ProfileLayer, ...]) -> Iterator[dict[str, Any]]:
+SettingFacts = Annotated[dict[str, Any], FactsOf(
+    "SettingFacts", group=str, key=str, value=Any, default=Any, **{"from": str},
+)]  # fmt: skip
+
+
+def setting_rows(settings: Settings, chain: tuple[ProfileLayer, ...]) -> Iterator[SettingFacts]:
     """Yield the settings with their sources, with lines where they are known, without passwords."""
     usual = Settings()
     for group in fields(settings):

@@ -241,7 +241,10 @@ def _kind(schema: dict[str, Any]) -> str:
     kinds = schema.get("type", "anything")
     text = " or ".join(kinds) if isinstance(kinds, list) else str(kinds)
     if text == "array":
-        text = f"list of {_kind(schema['items'])}"
+        members = schema.get("prefixItems")  # of a tuple
+        text = f"list of {_kind(schema['items'])}" if members is None else f"list ({', '.join(map(_kind, members))})"
+    if isinstance(each := schema.get("additionalProperties"), dict):
+        text += f" whose values are {_kind(each)}"
     if "format" in schema:
         text += f" ({schema['format']})"
     return text

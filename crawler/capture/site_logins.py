@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from core.captures import check_login_name
 from core.config.settings import LoginSettings
 from core.errors import BadUrlError, ConfigError, InputError
-from core.json_values import json_facts
+from core.json_values import FactsOf, json_facts
 from core.timestamps import parse_warc_date, warc_date
 from render.sign_in import Login, SiteLogins, SiteSession, check_hosts
 from warc.local_storage import replace_file
@@ -180,7 +180,12 @@ def read_login(folder: Path, name: str) -> bytes:
     return data
 
 
-def login_facts(login: Login) -> dict[str, object]:
+LoginFacts = Annotated[dict[str, Any], FactsOf(
+    "LoginFacts", Login, "name hosts cookies made_at expires_at unverified_tls",
+)]  # fmt: skip
+
+
+def login_facts(login: Login) -> LoginFacts:
     """Return what may be shown of a login as JSON values: no cookie, no stored item."""
     return json_facts(login, "name hosts cookies made_at expires_at unverified_tls")
 

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, BinaryIO
+from datetime import datetime, timedelta
+from typing import Annotated, Any, BinaryIO
 
 from core.errors import BadUrlError, InputError
-from core.json_values import json_facts
+from core.json_values import FactsOf, json_facts, json_value
 from core.regexes import CompiledPattern
 from core.urls import fetch_key
 from crawler.frontier.base import AddResult, Frontier, ItemRecord, ItemState, Lane, NewItem
@@ -131,23 +131,18 @@ def export_lines(
             yield json.dumps(record_facts(record), ensure_ascii=False, separators=(",", ":"))
 
 
-def record_facts(record: ItemRecord) -> dict[str, Any]:
+ItemFacts = Annotated[dict[str, Any], FactsOf(
+    "ItemFacts", ItemRecord, "state added_at ended_at due_at outcome worker lease_until attempts", url=str, lane=Lane,
+    host=str, job=str, hops=int, hops_off=int, via=str, id=str, memo=str,
+)]  # fmt: skip
+
+
+def record_facts(record: ItemRecord) -> ItemFacts:
     """Convert an item's record to JSON values; moments in ISO 8601."""
-    item = record.item
     return {
-        **json_facts(item, "url lane host job hops hops_off via id memo"),
-        "state": str(record.state),
-        "added_at": _moment_text(record.added_at),
-        "ended_at": _moment_text(record.ended_at),
-        "due_at": _moment_text(record.due_at),
-        "outcome": record.outcome,
-        "worker": record.worker,
-        "lease_until": _moment_text(record.lease_until),
-        "attempts": [
-            asdict(attempt)
-            | {"claimed_at": _moment_text(attempt.claimed_at), "ended_at": _moment_text(attempt.ended_at)}
-            for attempt in record.attempts
-        ],
+        **json_facts(record.item, "url lane host job hops hops_off via id memo"),
+        **json_facts(record, "state added_at ended_at due_at outcome worker lease_until"),
+        "attempts": [json_value(asdict(attempt)) for attempt in record.attempts],
     }
 
 
@@ -240,7 +235,3 @@ def _text_value(facts: dict[str, Any], key: str) -> str:
     if not isinstance(value, str) or len(value) > _TEXT_LIMIT_CHARS:
         raise InputError(f"{key} is not text.")
     return value
-
-
-def _moment_text(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.astimezone(UTC).isoformat()

@@ -1,5 +1,4 @@
--- Tables of the SQLite frontier, the separate parts of a frontier (U12). Moments are milliseconds
--- since 1970 UTC.
+-- Tables of the SQLite frontier, the separate parts of a frontier (U12). Times are Unix milliseconds.
 
 -- The unique-URL filter: 128 bits of the identity key's hash.
 CREATE TABLE IF NOT EXISTS seen (
@@ -8,8 +7,7 @@ CREATE TABLE IF NOT EXISTS seen (
 ) WITHOUT ROWID;
 
 -- One row per URL, in order of arrival; written when added and when ended. Current ended rows
--- (`item_rows.ENDED`) are indexed: the spelling `ended % 4 > 0` keeps the planner from taking it
--- for a range to search.
+-- (`item_rows.ENDED`) are indexed; written as `ended % 4 > 0`, the planner does not use it as a range.
 CREATE TABLE IF NOT EXISTS items (
     seq INTEGER PRIMARY KEY,
     id BLOB NOT NULL,
@@ -32,8 +30,8 @@ CREATE TABLE IF NOT EXISTS items (
 CREATE INDEX IF NOT EXISTS items_ended ON items (ended, ended_ms) WHERE ended % 4 > 0;
 CREATE INDEX IF NOT EXISTS items_ended_by_host ON items (host_id, ended, ended_ms) WHERE ended % 4 > 0;
 
--- Claimable items; `lane, epoch` first, so that additions stay close together on disk however
--- many hosts there are. `place` is 0, or random (W40).
+-- Claimable items; `lane, epoch` first, so that additions are adjacent on disk regardless of the number of
+-- hosts. `place` is 0, or random (W40).
 CREATE TABLE IF NOT EXISTS queue (
     lane INTEGER NOT NULL,
     epoch INTEGER NOT NULL,
@@ -43,7 +41,7 @@ CREATE TABLE IF NOT EXISTS queue (
     PRIMARY KEY (lane, epoch, host_id, place, seq)
 ) WITHOUT ROWID;
 
--- Items that wait for a not-before moment.
+-- Items with a not-before time.
 CREATE TABLE IF NOT EXISTS later (
     due_ms INTEGER NOT NULL,
     seq INTEGER NOT NULL UNIQUE,
@@ -52,7 +50,7 @@ CREATE TABLE IF NOT EXISTS later (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS later_by_host ON later (host_id, due_ms);
 
--- Done items that are queued again by themselves, and when.
+-- Done items with the time of their recrawl.
 CREATE TABLE IF NOT EXISTS due (
     due_ms INTEGER NOT NULL,
     seq INTEGER NOT NULL UNIQUE,
@@ -72,7 +70,7 @@ CREATE TABLE IF NOT EXISTS claims (
 CREATE INDEX IF NOT EXISTS claims_by_lease ON claims (lease_ms);
 CREATE INDEX IF NOT EXISTS claims_by_host ON claims (host_id);
 
--- The slots; `lane, ready_ms` is the index of hosts by the moment of their next visit.
+-- Host slots; `lane, ready_ms` is the index of hosts by the time of their next visit.
 CREATE TABLE IF NOT EXISTS hosts (
     id INTEGER PRIMARY KEY,
     host TEXT NOT NULL UNIQUE,
@@ -101,14 +99,14 @@ CREATE INDEX IF NOT EXISTS hosts_blocked ON hosts (blocked_ms) WHERE blocked_ms 
 CREATE INDEX IF NOT EXISTS hosts_by_size ON hosts (size) WHERE size > 0;
 CREATE INDEX IF NOT EXISTS hosts_by_mean ON hosts (mean_ms) WHERE mean_ms IS NOT NULL;
 
--- Until when hosts are blocked by their last refusal; an operator's block is not in it.
+-- Ends of hosts' back-offs after refusals, without operators' blocks.
 CREATE TABLE IF NOT EXISTS back_offs (
     until_ms INTEGER NOT NULL,
     host_id INTEGER NOT NULL UNIQUE,
     PRIMARY KEY (until_ms, host_id)
 ) WITHOUT ROWID;
 
--- The log: claims that did not complete their item.
+-- Log of claims that did not complete their item.
 CREATE TABLE IF NOT EXISTS attempts (
     number INTEGER PRIMARY KEY,
     seq INTEGER NOT NULL,
@@ -121,7 +119,7 @@ CREATE TABLE IF NOT EXISTS attempts (
 );
 CREATE INDEX IF NOT EXISTS attempts_by_item ON attempts (seq);
 
--- One row of counts, so that status needs no scan; and the tokens given so far.
+-- One row of counts, so that status needs no scan, with the last token.
 CREATE TABLE IF NOT EXISTS totals (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     queued INTEGER NOT NULL DEFAULT 0,
@@ -141,7 +139,7 @@ CREATE TABLE IF NOT EXISTS totals (
 );
 INSERT OR IGNORE INTO totals (one) VALUES (1);
 
--- The same by job; items name it by number.
+-- Counts by job; items refer to it by number.
 CREATE TABLE IF NOT EXISTS jobs (
     id INTEGER PRIMARY KEY,
     job TEXT NOT NULL UNIQUE,

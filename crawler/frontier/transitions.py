@@ -402,7 +402,7 @@ class FrontierTransaction:
         return longest_back_off(self._politeness) // _MILLISECOND
 
     def _expire_leases(self) -> None:
-        """Queue the items whose leases ran out again, or bury those that keep doing so."""
+        """Requeue items whose leases expired; end those whose leases expired repeatedly."""
         rows = self.db.execute(
             f"{_CLAIM_ROW} WHERE c.lease_ms <= ? ORDER BY c.lease_ms LIMIT ?", (self.now_ms, TIDY_LIMIT)
         ).fetchall()
@@ -412,7 +412,7 @@ class FrontierTransaction:
             self._count_attempt(held.seq)
             self.log_attempt(held, "expired", "the worker's lease expired")
             if held.attempts + 1 >= CLAIMS_PER_ATTEMPT * max(self._settings.attempts, 1):
-                self.end(held, ItemState.DEAD, "its workers keep vanishing")
+                self.end(held, ItemState.DEAD, "its leases expired repeatedly")
             else:
                 self.requeue(held, None)
 

@@ -12,9 +12,10 @@ and withholds the same checks as the pages.
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache, partial
 from hashlib import sha256
-from typing import Any
+from typing import Annotated, Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -23,9 +24,10 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from core.errors import InputError, TransientError, UnavailableError
-from core.json_values import json_facts
+from core.json_values import FactsOf, json_facts
 from core.layout import Layout
-from core.playback_check import PICTURES, QaVerdict
+from core.page_classes import PageClass
+from core.playback_check import PICTURES, LostPart, PlaybackCheck, QaVerdict
 from links.feedback.reporter_limits import open_reporter_digests
 from playback.url_paths import Memento, MementoModifier, memento_path, page_path
 from playback.web.i18n import localized_path, noop, translate, when
@@ -35,7 +37,7 @@ from playback.web.registry.registry_api import REGISTRY_AWAY, TOO_OFTEN, answer_
 from playback.web.registry.registry_forms import OTHER_SITE, STALE_FORM, check_sender, read_form_post
 from playback.web.registry.registry_service import LinkRegistry, NoRegistryError
 from qa.check_store import MOST_COUNTED
-from qa.check_table import CheckedPage
+from qa.check_table import CheckedPage, RepairState
 from qa.web import check_presentation
 from qa.web.check_presentation import MEDIA_TYPE, CheckPictureFolder
 from qa.web.check_query import (
@@ -379,7 +381,16 @@ def check_as_json(result: VisibleCheck) -> dict[str, object]:
     }
 
 
-def check_fields(row: CheckedPage) -> dict[str, object]:
+LostResource = Annotated[dict[str, Any], FactsOf("LostResource", LostPart, "url reason")]
+CheckFacts = Annotated[dict[str, Any], FactsOf(
+    "CheckFacts", PlaybackCheck,
+    "page_id level url captured_at checked_at engine score picture text resources parts_seen parts_shown faults reason seconds",
+    host=str, verdict=str, machine=str, person=str | None, reviewed_by=str | None, reviewed_at=datetime | None,
+    note=str, lost=list[LostResource], repair=RepairState, repair_page_id=str | None, **{"class": PageClass},
+)]  # fmt: skip
+
+
+def check_fields(row: CheckedPage) -> CheckFacts:
     """Return the fields of a check by their JSON names."""
     check = row.check
     return {

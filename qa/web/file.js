@@ -1,9 +1,9 @@
 /*
- * A report of checks that is one file: the list, its filters and pages, single results, and marks.
+ * A report of playback checks in a single file: list with filters and pages, single results, reviews.
  *
- * Rows are arrays (columns: qa/web/static_report.py), so that a hundred thousand of them load at once.
- * Content from the web is only ever set as text, or as a URL that was validated first. Nothing is
- * requested: pictures are embedded in the file.
+ * Rows are arrays (columns: qa/web/static_report.py), so that a hundred thousand of them load quickly.
+ * Content from the web is only set as text, or as a validated URL. Nothing is requested: pictures are
+ * embedded in the file.
  */
 ( function () {
 	'use strict';
@@ -13,7 +13,7 @@
 	const CLASSES = [ 'broken', 'doubtful', 'fine', 'unchecked' ];
 	const [ ID, LEVEL, URL_, HOST, CAPTURED, CHECKED, VERDICT, SCORE, PICTURE, TEXT, FILES, FAULTS, CLASS, REVIEW,
 		REPAIR, REASON, LOST, NOTE, BY, PICTURES ] = Array.from( { length: 20 }, ( _, place ) => place );
-	const { say, kept } = window.weboidQuality;
+	const { announce, stored } = window.weboidQuality;
 	const read = ( id ) => JSON.parse( document.getElementById( id ).textContent );
 	const words = read( 'words' );
 	const strings = read( 'strings' );
@@ -21,14 +21,14 @@
 	const find = ( name, inside ) => ( inside || document ).querySelector( `[data-${ name }]` );
 	const storeName = `weboid-marks-${ words.report }`;
 	const marks = readMarks();
-	let chosen = rows;
+	let filtered = rows;
 	let page = 0;
-	let current = -1; // place in `chosen`
+	let current = -1; // index in `filtered`
 	let isSaved = true;
 
 	function readMarks() {
 		try {
-			return new Map( JSON.parse( kept( storeName ) || '[]' ) );
+			return new Map( JSON.parse( stored( storeName ) || '[]' ) );
 		} catch ( error ) {
 			return new Map();
 		}
@@ -38,7 +38,7 @@
 	const markOf = ( row ) => marks.get( keyOf( row ) ) || {};
 	const byKey = new Map( rows.map( ( row ) => [ keyOf( row ), row ] ) );
 
-	/** Letters that turn or hide others, as a mark that something was there. */
+	/** Replace control and format characters, which can reorder or hide others. */
 	function plain( text ) {
 		return text.replace( /[\p{Cc}\p{Cf}]/gu, '\ufffd' );
 	}
@@ -51,110 +51,110 @@
 	const shareOf = ( score ) => score < 0 ? '-' : String( Math.floor( score / 10 ) );
 	const moment = ( seconds ) => new Date( seconds * 1000 ).toISOString().slice( 0, 19 ).replace( 'T', ' ' ) + ' UTC';
 
-	function make( tag, name, text ) {
-		const made = document.createElement( tag );
-		made.className = name;
-		made.textContent = text;
-		return made;
+	function element( tag, name, text ) {
+		const created = document.createElement( tag );
+		created.className = name;
+		created.textContent = text;
+		return created;
 	}
 
-	const verdictMark = ( verdict ) => make( 'span', `verdict ${ CLASSES[ verdict ] }`, words.verdicts[ verdict ] );
+	const verdictMark = ( verdict ) => element( 'span', `verdict ${ CLASSES[ verdict ] }`, words.verdicts[ verdict ] );
 
 	function faultList( bits ) {
-		const list = make( 'ul', 'faults', '' );
+		const list = element( 'ul', 'faults', '' );
 		list.setAttribute( 'aria-label', words.wrong );
-		words.faults.forEach( ( name, place ) => {
-			if ( bits & ( 1 << place ) ) {
-				list.append( make( 'li', '', name ) );
+		words.faults.forEach( ( name, index ) => {
+			if ( bits & ( 1 << index ) ) {
+				list.append( element( 'li', '', name ) );
 			}
 		} );
 		return bits ? [ list ] : [];
 	}
 
-	/** The picture's data, empty when the file has none, or not yet. */
+	/** Return the data: URL of a picture; '' if the file has none, or has not loaded it yet. */
 	function pictureOf( row, kind ) {
-		const place = row[ PICTURES ];
-		const held = place >= 0 && document.getElementById( `p${ place }-${ kind }` );
-		return held ? `data:image/webp;base64,${ held.textContent }` : '';
+		const index = row[ PICTURES ];
+		const data = index >= 0 && document.getElementById( `p${ index }-${ kind }` );
+		return data ? `data:image/webp;base64,${ data.textContent }` : '';
 	}
 
 	/* ---- the list ---- */
 
-	function sift() {
+	function applyFilters() {
 		const form = find( 'sift' );
-		const given = Object.fromEntries( new FormData( form ) );
-		const host = ( given.host || '' ).trim().toLowerCase();
-		const verdict = VERDICTS.indexOf( given.verdict );
-		const fault = given.fault ? 1 << Number( given.fault ) : 0;
-		const named = String( given.below || '' ).replace( ',', '.' );
-		const limit = named.endsWith( '%' ) ? parseFloat( named ) * 10 : parseFloat( named ) * 1000;
-		chosen = rows.filter( ( row ) => ( verdict < 0 || verdictOf( row ) === verdict ) &&
+		const fields = Object.fromEntries( new FormData( form ) );
+		const host = ( fields.host || '' ).trim().toLowerCase();
+		const verdict = VERDICTS.indexOf( fields.verdict );
+		const fault = fields.fault ? 1 << Number( fields.fault ) : 0;
+		const below = String( fields.below || '' ).replace( ',', '.' );
+		const limit = below.endsWith( '%' ) ? parseFloat( below ) * 10 : parseFloat( below ) * 1000;
+		filtered = rows.filter( ( row ) => ( verdict < 0 || verdictOf( row ) === verdict ) &&
 			( !host || strings[ row[ HOST ] ] === host || strings[ row[ HOST ] ].endsWith( `.${ host }` ) ) &&
 			( !fault || row[ FAULTS ] & fault ) &&
-			( !given.class || strings[ row[ CLASS ] ] === given.class ) &&
-			( !given.level || strings[ row[ LEVEL ] ] === given.level ) &&
+			( !fields.class || strings[ row[ CLASS ] ] === fields.class ) &&
+			( !fields.level || strings[ row[ LEVEL ] ] === fields.level ) &&
 			( !( limit >= 0 ) || row[ SCORE ] < limit ) &&
-			( !given.unreviewed || row[ REVIEW ] < 0 && !markOf( row ).verdict ) );
+			( !fields.unreviewed || row[ REVIEW ] < 0 && !markOf( row ).verdict ) );
 		page = 0;
 	}
 
 	function drawTotals() {
 		const counts = [ 0, 0, 0, 0 ];
-		for ( const row of chosen ) {
+		for ( const row of filtered ) {
 			counts[ verdictOf( row ) ]++;
 		}
-		let at = 0;
-		find( 'bar' ).querySelectorAll( 'rect' ).forEach( ( bar, place ) => {
-			const wide = chosen.length ? 1000 * counts[ place ] / chosen.length : 0;
-			bar.setAttribute( 'x', at.toFixed( 2 ) );
-			bar.setAttribute( 'width', wide.toFixed( 2 ) );
-			at += wide;
+		let x = 0;
+		find( 'bar' ).querySelectorAll( 'rect' ).forEach( ( bar, index ) => {
+			const width = filtered.length ? 1000 * counts[ index ] / filtered.length : 0;
+			bar.setAttribute( 'x', x.toFixed( 2 ) );
+			bar.setAttribute( 'width', width.toFixed( 2 ) );
+			x += width;
 		} );
-		find( 'counts' ).replaceChildren( ...counts.map( ( count, place ) => {
+		find( 'counts' ).replaceChildren( ...counts.map( ( count, index ) => {
 			const item = document.createElement( 'li' );
-			item.append( verdictMark( place ), ` ${ count.toLocaleString( words.language ) }` );
+			item.append( verdictMark( index ), ` ${ count.toLocaleString( words.language ) }` );
 			return item;
 		} ) );
 	}
 
 	function drawRow( row ) {
-		const made = find( 'row-template' ).content.cloneNode( true ).firstElementChild;
+		const item = find( 'row-template' ).content.cloneNode( true ).firstElementChild;
 		const verdict = verdictOf( row );
-		made.className = CLASSES[ verdict ];
-		made.querySelectorAll( '.thumbs > span' ).forEach( ( box, place ) => {
-			const source = pictureOf( row, place ? 'shown-small' : 'seen-small' );
+		item.className = CLASSES[ verdict ];
+		item.querySelectorAll( '.thumbs > span' ).forEach( ( box, index ) => {
+			const source = pictureOf( row, index ? 'shown-small' : 'seen-small' );
 			if ( source ) {
 				const image = document.createElement( 'img' );
 				Object.assign( image, { src: source, alt: '' } );
 				box.replaceChildren( image );
 			}
 		} );
-		const link = made.querySelector( 'h2 a' );
+		const link = item.querySelector( 'h2 a' );
 		link.textContent = plain( row[ URL_ ] );
 		link.href = `#${ keyOf( row ) }`;
-		find( 'verdict', made ).append( verdictMark( verdict ), ...faultList( row[ FAULTS ] ) );
+		find( 'verdict', item ).append( verdictMark( verdict ), ...faultList( row[ FAULTS ] ) );
 		const mark = markOf( row );
-		const told = [ mark.verdict || row[ REVIEW ] >= 0 ? words.judged : '', mark.recrawl ? words.recrawl : words.repairs[ row[ REPAIR ] ] ];
-		told.filter( Boolean ).forEach( ( text ) => find( 'verdict', made ).append( make( 'span', '', text ) ) );
-		find( 'why', made ).textContent = plain( strings[ row[ REASON ] ] );
-		find( 'facts', made ).append( ...factsOf( row ) );
-		made.querySelector( 'strong' ).textContent = shareOf( row[ SCORE ] );
-		return made;
+		const notes = [ mark.verdict || row[ REVIEW ] >= 0 ? words.judged : '', mark.recrawl ? words.recrawl : words.repairs[ row[ REPAIR ] ] ];
+		notes.filter( Boolean ).forEach( ( text ) => find( 'verdict', item ).append( element( 'span', '', text ) ) );
+		find( 'why', item ).textContent = plain( strings[ row[ REASON ] ] );
+		find( 'facts', item ).append( ...factsOf( row ) );
+		item.querySelector( 'strong' ).textContent = shareOf( row[ SCORE ] );
+		return item;
 	}
 
 	function factsOf( row ) {
 		const level = strings[ row[ LEVEL ] ];
 		return [ words.levels[ level ] || level, words.captured.replace( '{}', moment( row[ CAPTURED ] ) ),
-			words.checked.replace( '{}', moment( row[ CHECKED ] ) ) ].map( ( text ) => make( 'span', '', text ) );
+			words.checked.replace( '{}', moment( row[ CHECKED ] ) ) ].map( ( text ) => element( 'span', '', text ) );
 	}
 
 	function drawList() {
-		const pages = Math.max( Math.ceil( chosen.length / PAGE_SIZE ), 1 );
+		const pages = Math.max( Math.ceil( filtered.length / PAGE_SIZE ), 1 );
 		page = Math.max( 0, Math.min( page, pages - 1 ) );
 		const from = page * PAGE_SIZE;
 		drawTotals();
-		find( 'rows' ).replaceChildren( ...chosen.slice( from, from + PAGE_SIZE ).map( drawRow ) );
-		find( 'none' ).hidden = chosen.length > 0;
+		find( 'rows' ).replaceChildren( ...filtered.slice( from, from + PAGE_SIZE ).map( drawRow ) );
+		find( 'none' ).hidden = filtered.length > 0;
 		find( 'pager' ).hidden = pages === 1;
 		find( 'earlier' ).disabled = page === 0;
 		find( 'later' ).disabled = page === pages - 1;
@@ -173,8 +173,8 @@
 		}
 	}
 
-	/** The page's address when it may become a link. */
-	function liveOf( row ) {
+	/** Return the page's URL if it is safe to link to, else ''. */
+	function liveUrl( row ) {
 		try {
 			const parsed = new URL( row[ URL_ ] );
 			return /^https?:$/.test( parsed.protocol ) && !parsed.username && !parsed.password ? parsed.href : '';
@@ -194,10 +194,10 @@
 		} );
 	}
 
-	function drawLook( row ) {
-		const look = find( 'look' );
+	function drawPictures( row ) {
+		const viewer = find( 'look' );
 		for ( const kind of [ 'seen', 'shown', 'heat' ] ) {
-			const image = look.querySelector( `.${ kind } img` );
+			const image = viewer.querySelector( `.${ kind } img` );
 			const source = pictureOf( row, kind );
 			image.hidden = !source;
 			image.nextElementSibling.hidden = Boolean( source );
@@ -207,8 +207,8 @@
 				image.removeAttribute( 'src' );
 			}
 		}
-		if ( look.refresh ) {
-			look.refresh();
+		if ( viewer.refresh ) {
+			viewer.refresh();
 		}
 	}
 
@@ -218,43 +218,43 @@
 		const verdict = verdictOf( row );
 		const isJudged = mark.verdict || row[ REVIEW ] >= 0 && mark.verdict !== '';
 		form.querySelectorAll( 'button[data-act]' ).forEach( ( button ) => {
-			const down = { good: isJudged && verdict === 2, bad: isJudged && verdict === 0, recrawl: Boolean( mark.recrawl ) };
+			const pressed = { good: isJudged && verdict === 2, bad: isJudged && verdict === 0, recrawl: Boolean( mark.recrawl ) };
 			if ( button.dataset.act !== 'clear' ) {
-				button.setAttribute( 'aria-pressed', String( Boolean( down[ button.dataset.act ] ) ) );
+				button.setAttribute( 'aria-pressed', String( Boolean( pressed[ button.dataset.act ] ) ) );
 			}
 		} );
 		form.elements.note.value = mark.note !== undefined ? mark.note : strings[ row[ NOTE ] ];
-		const said = mark.verdict ? words.marked.replace( '{}', words.verdicts[ verdict ] ) :
+		const review = mark.verdict ? words.marked.replace( '{}', words.verdicts[ verdict ] ) :
 			row[ REVIEW ] >= 0 ? words.said.replace( '{}', words.verdicts[ row[ REVIEW ] ] )
 				.replace( '{}', strings[ row[ BY ] ] || words.somebody ) : words.nobody;
-		find( 'standing' ).textContent = [ said, mark.recrawl ? words.recrawl : words.repairs[ row[ REPAIR ] ] ].join( ' ' );
+		find( 'standing' ).textContent = [ review, mark.recrawl ? words.recrawl : words.repairs[ row[ REPAIR ] ] ].join( ' ' );
 		find( 'one-verdict' ).replaceChildren( verdictMark( verdict ), ...faultList( row[ FAULTS ] ), ...factsOf( row ) );
 	}
 
 	function drawOne( row ) {
-		current = chosen.indexOf( row );
+		current = filtered.indexOf( row );
 		find( 'one-url' ).textContent = plain( row[ URL_ ] );
 		find( 'one-why' ).textContent = plain( strings[ row[ REASON ] ] );
 		drawScores( row );
 		drawMark( row );
-		drawLook( row );
-		const near = ( way ) => current >= 0 && chosen[ current + way ] ? `#${ keyOf( chosen[ current + way ] ) }` : '';
-		linkTo( find( 'before' ), near( -1 ) );
-		linkTo( find( 'behind' ), near( 1 ) );
-		linkTo( find( 'live' ), liveOf( row ) );
+		drawPictures( row );
+		const neighbour = ( step ) => current >= 0 && filtered[ current + step ] ? `#${ keyOf( filtered[ current + step ] ) }` : '';
+		linkTo( find( 'before' ), neighbour( -1 ) );
+		linkTo( find( 'behind' ), neighbour( 1 ) );
+		linkTo( find( 'live' ), liveUrl( row ) );
 		const stamp = moment( row[ CAPTURED ] ).replace( /\D/g, '' );
-		linkTo( find( 'copy' ), words.origin && liveOf( row ) && `${ words.origin }/page/${ stamp }/${ row[ URL_ ] }` );
+		linkTo( find( 'copy' ), words.origin && liveUrl( row ) && `${ words.origin }/page/${ stamp }/${ row[ URL_ ] }` );
 		linkTo( find( 'result' ), words.origin && `${ words.origin }/quality/${ keyOf( row ) }` );
 		const lost = row[ LOST ] || [];
 		find( 'lost' ).hidden = !lost.length;
 		find( 'lost' ).querySelector( 'tbody' ).replaceChildren( ...lost.map( ( [ url, why ] ) => {
 			const line = document.createElement( 'tr' );
-			const cell = make( 'td', 'url', plain( url ) );
+			const cell = element( 'td', 'url', plain( url ) );
 			cell.dir = 'ltr';
-			line.append( cell, make( 'td', '', plain( why ) ) );
+			line.append( cell, element( 'td', '', plain( why ) ) );
 			return line;
 		} ) );
-		say( `${ words.verdicts[ verdictOf( row ) ] }. ${ plain( row[ URL_ ] ) }` );
+		announce( `${ words.verdicts[ verdictOf( row ) ] }. ${ plain( row[ URL_ ] ) }` );
 	}
 
 	function show() {
@@ -269,9 +269,9 @@
 				page = Math.floor( current / PAGE_SIZE );
 			}
 			drawList();
-			const again = find( 'rows' ).children[ current - page * PAGE_SIZE ];
-			if ( current >= 0 && again ) {
-				again.querySelector( 'a' ).focus();
+			const last = find( 'rows' ).children[ current - page * PAGE_SIZE ];
+			if ( current >= 0 && last ) {
+				last.querySelector( 'a' ).focus();
 			}
 		}
 	}
@@ -291,24 +291,24 @@
 		now.at = new Date().toISOString();
 		marks.set( keyOf( row ), now );
 		isSaved = false;
-		kept( storeName, JSON.stringify( [ ...marks ] ) );
+		stored( storeName, JSON.stringify( [ ...marks ] ) );
 		drawMark( row );
-		drawSaving();
-		say( find( 'standing' ).textContent );
+		drawDownloads();
+		announce( find( 'standing' ).textContent );
 		if ( form.elements.onward.checked && act !== 'recrawl' && !find( 'behind' ).hidden ) {
 			find( 'behind' ).click();
 		}
 	}
 
-	function drawSaving() {
-		document.querySelectorAll( '[data-count]' ).forEach( ( place ) => {
-			const many = [ ...marks.values() ].filter( ( each ) => place.dataset.count === 'marks' || each.recrawl ).length;
-			place.textContent = String( many );
-			place.closest( 'button' ).disabled = !many;
+	function drawDownloads() {
+		document.querySelectorAll( '[data-count]' ).forEach( ( counter ) => {
+			const count = [ ...marks.values() ].filter( ( each ) => counter.dataset.count === 'marks' || each.recrawl ).length;
+			counter.textContent = String( count );
+			counter.closest( 'button' ).disabled = !count;
 		} );
 	}
 
-	function give( name, type, text ) {
+	function download( name, type, text ) {
 		const link = document.createElement( 'a' );
 		link.href = window.URL.createObjectURL( new Blob( [ text ], { type } ) );
 		link.download = name;
@@ -317,56 +317,56 @@
 		link.remove();
 	}
 
-	function giveMarks() {
+	function downloadMarks() {
 		const by = find( 'by' ).value.trim().slice( 0, 100 );
-		const given = [ ...marks ].map( ( [ key, each ] ) => {
+		const reviews = [ ...marks ].map( ( [ key, each ] ) => {
 			const [ pageId, level ] = key.split( '/' );
 			return {
 				page_id: pageId, level, verdict: each.verdict === undefined ? null : each.verdict,
 				recrawl: Boolean( each.recrawl ), note: each.note || '', at: each.at
 			};
 		} );
-		give( 'weboid-marks.json', 'application/json', JSON.stringify( { weboid_marks: 1, report: words.report, by, marks: given }, null, 1 ) );
+		download( 'weboid-marks.json', 'application/json', JSON.stringify( { weboid_marks: 1, report: words.report, by, marks: reviews }, null, 1 ) );
 		isSaved = true;
 	}
 
-	function giveUrls() {
+	function downloadUrls() {
 		const urls = [ ...marks ].filter( ( [ key, each ] ) => each.recrawl && byKey.has( key ) )
 			.map( ( [ key ] ) => byKey.get( key )[ URL_ ] ).filter( ( url ) => !/[\r\n]/.test( url ) );
-		give( 'weboid-recrawl.txt', 'text/plain', [ ...new Set( urls ) ].join( '\n' ) + '\n' );
+		download( 'weboid-recrawl.txt', 'text/plain', [ ...new Set( urls ) ].join( '\n' ) + '\n' );
 	}
 
 	function start() {
 		find( 'sift' ).addEventListener( 'submit', ( event ) => {
 			event.preventDefault();
 			current = -1;
-			sift();
+			applyFilters();
 			drawList();
-			say( words.found.replace( '{}', chosen.length.toLocaleString( words.language ) ) );
+			announce( words.found.replace( '{}', filtered.length.toLocaleString( words.language ) ) );
 		} );
-		const step = ( way ) => {
-			page += way;
+		const turnPage = ( step ) => {
+			page += step;
 			current = -1;
 			drawList();
 			window.scrollTo( 0, 0 );
-			say( find( 'place' ).textContent );
+			announce( find( 'place' ).textContent );
 		};
-		find( 'earlier' ).addEventListener( 'click', () => step( -1 ) );
-		find( 'later' ).addEventListener( 'click', () => step( 1 ) );
+		find( 'earlier' ).addEventListener( 'click', () => turnPage( -1 ) );
+		find( 'later' ).addEventListener( 'click', () => turnPage( 1 ) );
 		find( 'judging' ).addEventListener( 'submit', ( event ) => event.preventDefault() );
 		document.querySelectorAll( '[data-act]' ).forEach( ( button ) =>
 			button.addEventListener( 'click', () => mark( button.dataset.act ) ) );
-		find( 'give-marks' ).addEventListener( 'click', giveMarks );
-		find( 'give-urls' ).addEventListener( 'click', giveUrls );
+		find( 'give-marks' ).addEventListener( 'click', downloadMarks );
+		find( 'give-urls' ).addEventListener( 'click', downloadUrls );
 		window.addEventListener( 'hashchange', show );
 		window.addEventListener( 'beforeunload', ( event ) => {
 			if ( !isSaved ) {
 				event.preventDefault();
 			}
 		} );
-		// Pictures stand behind everything else: what is shown first may wait for its own.
+		// Pictures are at the end of the file and may not be loaded yet.
 		document.addEventListener( 'DOMContentLoaded', show );
-		drawSaving();
+		drawDownloads();
 		show();
 	}
 

@@ -1,11 +1,11 @@
-// Load what other screens, devices and programs would load: every candidate of srcset, <picture> and
-// image-set, the `src` beside a srcset, pictures of rules for other screens, schemes and paper, and
-// icons. Called again with `sheets`, texts of sheets that no script may read, and `icons`.
+// Load images that other screens, devices and programs would load: all candidates of srcset, <picture> and
+// image-set, the `src` next to a srcset, images of media rules that do not apply, and icons. Called again
+// with `sheets`, the texts of cross-origin style sheets, and `icons`.
 async (options, tools) => {
   "use strict";
   const { address, attribute, find, left, loaded, loadPictures, nameOf, reader, roots, srcset } = tools;
-  const RULES = 20000;
-  const VALUE = 20000; // characters of a rule
+  const MAX_RULES = 20000;
+  const MAX_RULE_LENGTH = 20000; // characters
   const wanted = new Map();
   const unread = new Set();
   let found = 0;
@@ -29,10 +29,10 @@ async (options, tools) => {
     found += 1;
     if (!loaded(url)) wanted.set(url, { url, like });
   };
-  let looked = 0;
+  let rulesRead = 0;
   const declared = (text, base) => {
     if (!/url\(|image-set\(/i.test(text)) return;
-    const part = text.slice(0, VALUE);
+    const part = text.slice(0, MAX_RULE_LENGTH);
     for (const match of part.matchAll(/url\(\s*(?:"([^"]*)"|'([^']*)'|([^)\s]*))\s*\)/gi)) {
       want(match[1] || match[2] || match[3], null, base);
     }
@@ -42,9 +42,9 @@ async (options, tools) => {
   };
   const rules = (list, base, depth) => {
     for (const rule of list) {
-      looked += 1;
-      if (looked > RULES) cut += 1;
-      if (looked > RULES || depth > 10 || left() <= 0) return;
+      rulesRead += 1;
+      if (rulesRead > MAX_RULES) cut += 1;
+      if (rulesRead > MAX_RULES || depth > 10 || left() <= 0) return;
       if (rule.style && !(rule instanceof CSSFontFaceRule)) declared(rule.style.cssText, base);
       if (rule.styleSheet) sheet(rule.styleSheet, depth + 1);
       else if (rule.cssRules) rules(rule.cssRules, base, depth + 1);
@@ -55,7 +55,7 @@ async (options, tools) => {
     try {
       rules(each.cssRules, base, depth);
     } catch {
-      // Of another origin: the browser tells its text to debuggers only.
+      // A cross-origin sheet: only DevTools can read its text.
       if (unread.size < 20) unread.add(base);
     }
   };
@@ -78,19 +78,19 @@ async (options, tools) => {
     if (left() <= 0) break;
     const set = attribute(node, "srcset") || attribute(node, "imagesrcset");
     if (node instanceof HTMLImageElement && reader(HTMLImageElement, "complete")(node)) {
-      loaded(address(reader(HTMLImageElement, "currentSrc")(node))); // the list of what was loaded is short
+      loaded(address(reader(HTMLImageElement, "currentSrc")(node))); // the browser's list of loaded resources is limited
     }
     for (const each of srcset(set)) want(each, node);
     if (nameOf(node) === "img") want(attribute(node, "src"), node);
     if (nameOf(node) === "video") want(attribute(node, "poster"), node);
   }
   const icons = "link[rel*='apple-touch' i], link[rel~='mask-icon' i], link[rel~='fluid-icon' i], link[rel~='image_src' i]";
-  // Every page of a site has the same: another visit may have loaded them.
-  const named = [];
-  const name = (node, key) => named.push(address(attribute(node, key)));
+  // Pages of a site share their icons: another visit may have loaded them.
+  const iconUrls = [];
+  const addIcon = (node, key) => iconUrls.push(address(attribute(node, key)));
   if (!options.framed) {
-    for (const node of find(icons, 50)) name(node, "href");
-    for (const node of find("meta[name='msapplication-TileImage' i]", 5)) name(node, "content");
+    for (const node of find(icons, 50)) addIcon(node, "href");
+    for (const node of find("meta[name='msapplication-TileImage' i]", 5)) addIcon(node, "content");
   }
   for (const root of roots()) {
     const type = root === document ? Document : ShadowRoot;
@@ -101,5 +101,5 @@ async (options, tools) => {
   for (const node of find("[style*='url('], [style*='image-set']", 2000)) declared(attribute(node, "style"), null);
   const answer = await finish();
   const [manifest] = options.framed ? [] : find("link[rel~=manifest i]", 1);
-  return { ...answer, icons: named.filter(Boolean), manifest: manifest ? address(attribute(manifest, "href")) : "" };
+  return { ...answer, icons: iconUrls.filter(Boolean), manifest: manifest ? address(attribute(manifest, "href")) : "" };
 }

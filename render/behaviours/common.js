@@ -1,5 +1,5 @@
-// The `tools` argument of every behaviour. It reads through prototypes, because forms and documents
-// answer with their own elements to any name that a page gives one.
+// Returns the `tools` argument of all behaviours. Properties are read with the prototypes' getters, because
+// elements of a page can shadow any property of forms and of the document by their names.
 (options) => {
   "use strict";
   const reader = (type, name) => {
@@ -23,22 +23,22 @@
   const end = performance.now() + options.limitMs;
   const left = () => end - performance.now();
   const pause = (ms) => new Promise((go) => setTimeout(go, Math.max(0, Math.min(ms, left()))));
-  // Two frames drawn: then callbacks of IntersectionObserver have run. A page may draw none; a busy
-  // machine draws them late.
-  let patience = 1000;
+  // After two frames the callbacks of IntersectionObserver have run. A page may render no frames, or, on a
+  // busy machine, render them late.
+  let frameTimeout = 1000;
   const drawn = async (count = 2) => {
     const frame = () => new Promise((go) => requestAnimationFrame(() => go(true)));
     const frames = count > 1 ? frame().then(frame) : frame();
-    if (!(await Promise.race([frames, pause(patience)]))) patience = 100;
+    if (!(await Promise.race([frames, pause(frameTimeout)]))) frameTimeout = 100;
   };
 
-  // In how many milliseconds the page's last short timer fires, by timers.js; zero without one.
+  // Return the milliseconds until the page's last short timer fires (timers.js), or 0.
   const due = () => {
     let ms = 0;
-    const hear = (event) => (ms = Number(event.detail) || 0);
-    addEventListener("weboid-due", hear);
+    const onDue = (event) => (ms = Number(event.detail) || 0);
+    addEventListener("weboid-due", onDue);
     dispatchEvent(new Event("weboid-timers"));
-    removeEventListener("weboid-due", hear);
+    removeEventListener("weboid-due", onDue);
     return ms;
   };
 
@@ -46,23 +46,23 @@
     const type = from === document ? Document : from instanceof ShadowRoot ? DocumentFragment : Element;
     return type.prototype.querySelectorAll.call(from, selector);
   };
-  let known = null;
-  // The document and its open shadow roots.
+  let knownRoots = null;
+  // Return the document and its open shadow roots.
   const roots = () => {
-    if (known) return known;
-    known = [document];
-    let looked = 0;
-    for (let at = 0; at < known.length && known.length < 200; at += 1) {
-      for (const node of query("*", known[at])) {
-        looked += 1;
-        if (looked > 20000) return known;
+    if (knownRoots) return knownRoots;
+    knownRoots = [document];
+    let count = 0;
+    for (let at = 0; at < knownRoots.length && knownRoots.length < 200; at += 1) {
+      for (const node of query("*", knownRoots[at])) {
+        count += 1;
+        if (count > 20000) return knownRoots;
         const shadow = shadowOf(node);
-        if (shadow) known.push(shadow);
+        if (shadow) knownRoots.push(shadow);
       }
     }
-    return known;
+    return knownRoots;
   };
-  // The first `limit` elements that match, also in shadow roots.
+  // Return the first `limit` matching elements, including those in shadow roots.
   const find = (selector, limit = 1000) => {
     const found = [];
     for (const from of roots()) {
@@ -83,12 +83,12 @@
   };
   const label = (node, limit = 200) => {
     const own = node instanceof HTMLElement ? innerTextOf(node) : "";
-    const said = [own, attribute(node, "aria-label"), attribute(node, "value"), attribute(node, "title")];
-    const text = said.find((each) => each && each.trim()) || "";
+    const labels = [own, attribute(node, "aria-label"), attribute(node, "value"), attribute(node, "title")];
+    const text = labels.find((each) => each && each.trim()) || "";
     return text.slice(0, limit).replace(/\s+/g, " ").trim().toLowerCase();
   };
   const has = (text, words) => words.some((word) => text.includes(word));
-  // Test whether a click may have an unwanted effect, or navigate.
+  // Return whether a click may navigate or have an unwanted effect.
   const barred = (node) => {
     const link = within(node, "a[href], area[href]");
     if (link && !/^\s*(#|javascript:|$)/i.test(attribute(link, "href"))) return true;
@@ -99,29 +99,29 @@
     }
     const marks = ["id", "class", "name", "data-action", "aria-label"].map((n) => attribute(node, n) || "");
     const text = ` ${label(node)} ${marks.join(" ").toLowerCase()} `;
-    // Words of one piece stand alone: "sign" is no "design".
+    // Match whole words: "sign" is not in "design".
     return (options.words?.barred || []).some((word) => {
       const at = text.indexOf(word);
       return at >= 0 && !/[\p{L}]/u.test(text[at - 1]) && !/[\p{L}]/u.test(text[at + word.length]);
     });
   };
-  // A click with what comes before it, which some pages listen to instead.
+  // Click an element, with the preceding pointer events, on which some pages rely.
   const press = (node) => {
     const { left: x, top: y, width, height: tall } = box(node);
-    const facts = {
+    const init = {
       bubbles: true, cancelable: true, composed: true, view: window, button: 0, detail: 1,
       clientX: x + width / 2, clientY: y + tall / 2,
     };
     const send = (event) => EventTarget.prototype.dispatchEvent.call(node, event);
-    const pointer = { ...facts, pointerId: 1, pointerType: "mouse", isPrimary: true };
+    const pointer = { ...init, pointerId: 1, pointerType: "mouse", isPrimary: true };
     send(new PointerEvent("pointerdown", { ...pointer, buttons: 1 }));
-    send(new MouseEvent("mousedown", { ...facts, buttons: 1 }));
+    send(new MouseEvent("mousedown", { ...init, buttons: 1 }));
     send(new PointerEvent("pointerup", pointer));
-    send(new MouseEvent("mouseup", facts));
+    send(new MouseEvent("mouseup", init));
     if (node instanceof HTMLElement) HTMLElement.prototype.click.call(node);
-    else send(new MouseEvent("click", facts));
+    else send(new MouseEvent("click", init));
   };
-  // An absolute http(s) URL without its fragment; else null.
+  // Return the absolute http(s) URL without its fragment, or null.
   const address = (text) => {
     if (!text || text.length > 8000) return null;
     try {
@@ -132,19 +132,20 @@
       return null;
     }
   };
-  let loadedAlready = null;
+  let loadedUrls = null;
+  // Return whether a URL was loaded or requested already; mark it as requested.
   const loaded = (url) => {
-    loadedAlready ??= new Set([
+    loadedUrls ??= new Set([
       address(reader(Document, "URL")(document)), // an image may be the document itself
       ...performance.getEntriesByType("resource").map((each) => each.name),
     ]);
-    if (loadedAlready.has(url)) return true;
-    loadedAlready.add(url);
+    if (loadedUrls.has(url)) return true;
+    loadedUrls.add(url);
     return false;
   };
-  // Load pictures as the page would, without showing them; how many came. `like` has the policies.
+  // Load images without showing them, with the request policies of the element `like`; return how many loaded.
   const loadPictures = async (wanted) => {
-    let came = 0;
+    let count = 0;
     await Promise.race([
       pause(options.limitMs),
       Promise.all(
@@ -156,18 +157,18 @@
                 const value = like && attribute(like, name);
                 if (value !== null && value !== undefined) setAttribute(picture, name, value);
               }
-              picture.onload = () => go((came += 1));
+              picture.onload = () => go((count += 1));
               picture.onerror = go;
               picture.src = url;
             }),
         ),
       ),
     ]);
-    return came;
+    return count;
   };
   const srcset = (text) => {
     const urls = [];
-    // HTML 4.8.4.3.10: white space ends a URL, commas may be in it, but not at its end.
+    // HTML 4.8.4.3.10: white space ends a URL; it may contain commas, but not at its end.
     for (const match of (text || "").slice(0, 100000).matchAll(/[\s,]*(\S*[^\s,])(?:\s+[^,]*)?(?:,|$|(?=\s))/g)) {
       urls.push(match[1]);
       if (urls.length >= 100) break;

@@ -1,5 +1,5 @@
-// Answer a banner that asks for consent: refuse. With `click` false it only says what is there.
-// `rules` come from consent.toml, `words` from words.toml.
+// Reject consent banners. With `click` false, only detect them. `rules` are from consent.toml, `words` from
+// words.toml.
 async (options, tools) => {
   "use strict";
   const { find, has, label, left, pause, press, query, roots, seen, shadowOf, style } = tools;
@@ -18,11 +18,11 @@ async (options, tools) => {
     .join(",");
   const buttons = "button, [role=button], a, input[type=button], input[type=submit], span[onclick], div[onclick]";
 
-  const known = () => {
+  const presentRules = () => {
     if (!find(all, 1).length) return [];
     return rules.filter((rule) => rule.present.some((selector) => find(selector, 20).some(shown)));
   };
-  // The host of a shadow root may have no size of its own.
+  // A shadow host may have no size.
   const shown = (node) => seen(node) || Boolean(shadowOf(node)) || [...query("*", node)].slice(0, 50).some(seen);
   const floats = (node) => {
     for (let at = node, up = 0; at instanceof Element && up < 4; at = at.parentElement, up += 1) {
@@ -30,13 +30,13 @@ async (options, tools) => {
     }
     return Boolean(tools.within(node, "dialog, [role=dialog], [role=alertdialog], [aria-modal=true]"));
   };
-  // The smallest box that speaks of cookies, floats over the page and has a button to press.
-  const unknown = () => {
+  // Return the smallest floating box that mentions cookies and contains a button.
+  const genericBanner = () => {
     let best = null;
     for (const node of find(likely, 300)) {
       if (!(node instanceof HTMLElement) || !seen(node) || node === document.body) continue;
       if (node === document.documentElement || query(buttons, node).length === 0) continue;
-      // An element with the page's own text is no banner.
+      // An element that contains the page's main text is not a banner.
       if (query("main, article", node).length) continue;
       const text = label(node, 5001);
       if (text.length > 5000 || !has(text, words.cookies) || !floats(node)) continue;
@@ -44,25 +44,26 @@ async (options, tools) => {
     }
     return best;
   };
-  const named = (node) => {
+  const uniqueSelector = (node) => {
     if (node.id && document.querySelectorAll(`#${CSS.escape(node.id)}`).length === 1) return `#${CSS.escape(node.id)}`;
     const names = [...node.classList].slice(0, 5).map((name) => `.${CSS.escape(name)}`).join("");
     const selector = `${node.localName}${names}`;
     return names && document.querySelectorAll(selector).length === 1 ? selector : "";
   };
-  const speaks = (from, list) => {
+  // Return the button whose label matches one of the phrases best.
+  const buttonLabelled = (from, list) => {
     let best = null;
     for (const node of [...query(buttons, from)].slice(0, 200)) {
       const text = label(node).replace(/[.!»>→✕×]+$/u, "").trim();
       if (!text || text.length > 60 || !seen(node)) continue;
       const href = node.localName === "a" ? (node.getAttribute("href") || "").trim() : "";
       if (href && !/^(#|javascript:)/i.test(href)) continue;
-      const found = list.some((word) => text === word || text.startsWith(`${word} `) || (word.includes(" ") && text.includes(word)));
-      if (found && (!best || text.length < label(best).length)) best = node;
+      const matches = list.some((word) => text === word || text.startsWith(`${word} `) || (word.includes(" ") && text.includes(word)));
+      if (matches && (!best || text.length < label(best).length)) best = node;
     }
     return best;
   };
-  const gone = async (test) => {
+  const eventually = async (test) => {
     for (let turn = 0; turn < 20 && left() > 0; turn += 1) {
       if (test()) return true;
       await pause(30);
@@ -70,9 +71,9 @@ async (options, tools) => {
     return test();
   };
 
-  const present = known();
-  // In a frame only its rules and words count: that it floats is said outside.
-  const box = present.length ? null : options.framed ? null : unknown();
+  const present = presentRules();
+  // Within a frame only rules apply: whether it floats is known only to its parent.
+  const box = present.length ? null : options.framed ? null : genericBanner();
   if (!present.length && !box) return { found: 0, done: 0, again: false, stays: [], notes: [] };
   if (!options.click) {
     const stays = present.flatMap((rule) => rule.hide || []);
@@ -89,14 +90,14 @@ async (options, tools) => {
       if (settings) {
         press(settings);
         done += 1;
-        await gone(() => pick([...(rule.reject || []), ...(rule.save || [])]));
+        await eventually(() => pick([...(rule.reject || []), ...(rule.save || [])]));
         button = pick(rule.reject) || pick(rule.save);
       }
     }
     if (!button) {
       for (const selector of rule.present) {
         for (const host of find(selector, 5)) {
-          button ||= speaks(shadowOf(host) || host, words.reject);
+          button ||= buttonLabelled(shadowOf(host) || host, words.reject);
         }
       }
     }
@@ -110,17 +111,17 @@ async (options, tools) => {
     } else {
       how = "left alone";
     }
-    const still = () => rule.present.some((selector) => find(selector, 20).some((node) => seen(node) || [...query("*", shadowOf(node) || node)].slice(0, 200).some(seen)));
-    const went = button ? await gone(() => !still()) : !still();
-    if (!went) stays.push(...(rule.hide || rule.present));
-    notes.push(`${rule.name}: ${how}${went ? "" : ", hidden"}`);
+    const isShown = () => rule.present.some((selector) => find(selector, 20).some((node) => seen(node) || [...query("*", shadowOf(node) || node)].slice(0, 200).some(seen)));
+    const isGone = button ? await eventually(() => !isShown()) : !isShown();
+    if (!isGone) stays.push(...(rule.hide || rule.present));
+    notes.push(`${rule.name}: ${how}${isGone ? "" : ", hidden"}`);
   };
   for (const rule of present.slice(0, 3)) await answer(rule);
   if (box) {
-    let button = speaks(box, words.reject);
+    let button = buttonLabelled(box, words.reject);
     let how = "refused";
     if (!button && options.accept) {
-      button = speaks(box, words.accept);
+      button = buttonLabelled(box, words.accept);
       how = "accepted";
     }
     if (button) {
@@ -129,10 +130,10 @@ async (options, tools) => {
     } else {
       how = "left alone";
     }
-    const went = button ? await gone(() => !box.isConnected || !seen(box)) : false;
-    const selector = went ? "" : named(box);
+    const isGone = button ? await eventually(() => !box.isConnected || !seen(box)) : false;
+    const selector = isGone ? "" : uniqueSelector(box);
     if (selector) stays.push(selector);
-    notes.push(`banner: ${how}${went ? "" : selector ? ", hidden" : ", stays"}`);
+    notes.push(`banner: ${how}${isGone ? "" : selector ? ", hidden" : ", stays"}`);
   }
   return { found: Math.max(1, present.length), done, again: done > 0, stays, notes, roots: roots().length };
 }

@@ -1,4 +1,4 @@
-// Open every <details>, which may load something when it is opened.
+// Open all <details> elements, which may load content when opened.
 async (options, tools) => {
   "use strict";
   const { find, left, setAttribute } = tools;

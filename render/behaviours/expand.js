@@ -1,11 +1,11 @@
-// Press tabs, the arrows of carousels, and what says that it can be unfolded, by ARIA and by the marks of
-// well-known libraries; one press each step. The tab that was shown is shown again; what unfolds in the
-// page's head is folded again.
+// Click tabs, carousel arrows and collapsed elements, found by ARIA attributes and by the markup of
+// well-known libraries; one click per step. Finally the initial tab is selected again, and menus of the
+// page header are collapsed.
 async (options, tools) => {
   "use strict";
   const { attribute, barred, find, left, press, seen, within } = tools;
   const KEY = "weboid expand";
-  const SLIDES = 12; // presses of one arrow
+  const MAX_SLIDES = 12; // clicks on one arrow
   const here = () => location.pathname + location.search;
   const selected = (node) => attribute(node, "aria-selected") === "true" || /\bactive\b/.test(attribute(node, "class") || "");
   const begin = () => {
@@ -30,7 +30,7 @@ async (options, tools) => {
       if (shown && others.length) plan.push({ node: shown, free: true });
     }
     for (const node of find(options.carousels.arrows.join(","), 20)) {
-      for (let slide = 0; slide < SLIDES; slide += 1) plan.push({ node, arrow: true });
+      for (let slide = 0; slide < MAX_SLIDES; slide += 1) plan.push({ node, arrow: true });
     }
     for (const node of folds) {
       plan.push({ node });

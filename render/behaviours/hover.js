@@ -1,23 +1,23 @@
-// Where a pointer would make something appear: menus, and what :hover rules are for. Only the points
-// come from here; the browser moves its own pointer over them, as no script can.
+// Return points where a pointer may reveal content: menus and targets of :hover rules. The browser moves the
+// pointer over them, which no script can do.
 async (options, tools) => {
   "use strict";
   const { box, find, left, reader, roots, seen } = tools;
-  const marks = new Set([
+  const selectors = new Set([
     "nav li", "header li", "[aria-haspopup]", "[role=menuitem]", ".dropdown", ".has-dropdown",
     ".menu-item-has-children", "[onmouseover]", "[onmouseenter]", "[data-hover]",
   ]);
-  let looked = 0;
+  let rulesRead = 0;
   const rules = (list) => {
     for (const rule of list) {
-      looked += 1;
-      if (looked > 10000 || marks.size > 100) return;
+      rulesRead += 1;
+      if (rulesRead > 10000 || selectors.size > 100) return;
       if (rule.cssRules && rule.cssRules.length) rules(rule.cssRules);
       if (!rule.selectorText || rule.selectorText.length > 1000 || !rule.selectorText.includes(":hover")) continue;
       if (!/url\(|display|visibility|opacity|content/.test(rule.cssText)) continue;
       for (const part of rule.selectorText.split(",")) {
         const upTo = part.slice(0, part.indexOf(":hover")).trim();
-        if (part.includes(":hover") && upTo && !/::/.test(upTo)) marks.add(upTo);
+        if (part.includes(":hover") && upTo && !/::/.test(upTo)) selectors.add(upTo);
       }
     }
   };
@@ -25,15 +25,15 @@ async (options, tools) => {
     try {
       rules(sheet.cssRules);
     } catch {
-      // Of another origin.
+      // A cross-origin sheet.
     }
   }
   const points = [];
   const near = (x, y) => points.some(([a, b]) => Math.abs(a - x) < 4 && Math.abs(b - y) < 4);
-  for (const mark of marks) {
+  for (const selector of selectors) {
     let nodes = [];
     try {
-      nodes = find(mark, 50);
+      nodes = find(selector, 50);
     } catch {
       continue;
     }

@@ -1,5 +1,5 @@
-// Set the source of elements that load when scrolled to and were not loaded by the page's own script.
-// Where the page already shows something, that stays, and the other source is loaded separately.
+// Set the sources of lazy-loading elements that the page's script did not load. An element that already
+// shows an image keeps it; the other source is loaded separately.
 async (options, tools) => {
   "use strict";
   const { address, attribute, find, has, loaded, loadPictures, nameOf, reader, setAttribute, srcset, within } = tools;
@@ -8,23 +8,23 @@ async (options, tools) => {
   const sets = ["data-srcset", "data-lazy-srcset", "data-original-set"];
   const backgrounds = ["data-bg", "data-background", "data-background-image", "data-bgset", "data-lazy-bg"];
   const first = (node, names) => names.map((name) => attribute(node, name)).find((value) => value && value.trim());
-  // Elements that wait for cookie consent stay as they are without consent.
-  const guarded = (node) =>
+  // Elements that wait for consent are not loaded.
+  const needsConsent = (node) =>
     has([...Element.prototype.getAttributeNames.call(node)].join(" "), ["consent", "cookie", "gdpr", "usercentrics"]);
   const blank = (node) => {
     const src = attribute(node, "src");
     if (!src || /^\s*(data:|about:|#|javascript:)/i.test(src)) return true;
     if (!(node instanceof HTMLImageElement)) return false;
     if (!reader(HTMLImageElement, "complete")(node)) return false;
-    const wide = reader(HTMLImageElement, "naturalWidth")(node);
-    return wide <= 2 || /(blank|placeholder|spacer|loading|lazy|pixel|transparent)[^/]*$/i.test(src);
+    const width = reader(HTMLImageElement, "naturalWidth")(node);
+    return width <= 2 || /(blank|placeholder|spacer|loading|lazy|pixel|transparent)[^/]*$/i.test(src);
   };
-  const beside = [];
+  const separate = [];
   let found = 0;
   let done = 0;
   const want = (text, like) => {
     const url = address(text);
-    if (url && beside.length < options.fetches && !loaded(url)) beside.push({ url, like });
+    if (url && separate.length < options.fetches && !loaded(url)) separate.push({ url, like });
   };
 
   for (const node of find("img, iframe, frame, source, embed, video, audio, input[type=image]", 5000)) {
@@ -35,7 +35,7 @@ async (options, tools) => {
     if (kind === "video") want(attribute(node, "data-poster"), node);
     if (!set && !source) continue;
     found += 1;
-    if (guarded(node)) continue;
+    if (needsConsent(node)) continue;
     if (set && (kind === "img" || kind === "source") && !attribute(node, "srcset")) {
       setAttribute(node, "srcset", set);
       done += 1;
@@ -54,8 +54,8 @@ async (options, tools) => {
     }
   }
   for (const node of find(backgrounds.map((name) => `[${name}]`).join(","), 2000)) {
-    const said = first(node, backgrounds);
-    const url = address((/url\(\s*["']?(.*?)["']?\s*\)/i.exec(said) || [null, srcset(said)[0]])[1]);
+    const background = first(node, backgrounds);
+    const url = address((/url\(\s*["']?(.*?)["']?\s*\)/i.exec(background) || [null, srcset(background)[0]])[1]);
     if (!url || !(node instanceof HTMLElement)) continue;
     found += 1;
     if (getComputedStyle(node).backgroundImage === "none") {
@@ -65,12 +65,12 @@ async (options, tools) => {
       want(url, null);
     }
   }
-  // <noscript> is text to a browser with scripts; parsed elsewhere, its pictures load nothing.
+  // With scripts enabled <noscript> contains text; parsing it in another document loads nothing.
   for (const node of find("noscript", 500)) {
     const text = reader(Node, "textContent")(node);
     if (!/<(img|source|video)\b/i.test(text) || text.length > 100000) continue;
-    const twin = new DOMParser().parseFromString(text, "text/html");
-    for (const picture of twin.querySelectorAll("img, picture > source, video[poster]")) {
+    const parsed = new DOMParser().parseFromString(text, "text/html");
+    for (const picture of parsed.querySelectorAll("img, picture > source, video[poster]")) {
       const tiny = ["width", "height"].some((name) => /^[01](px)?$/.test(picture.getAttribute(name) || ""));
       if (tiny || /display\s*:\s*none/i.test(picture.getAttribute("style") || "")) continue;
       found += 1;
@@ -78,6 +78,6 @@ async (options, tools) => {
       for (const each of srcset(picture.getAttribute("srcset"))) want(each, null);
     }
   }
-  done += await loadPictures(beside);
+  done += await loadPictures(separate);
   return { found, done, again: done > 0 };
 }

@@ -1,5 +1,5 @@
-// Ask for each source of audio and video, poster and text track that the page has not asked for yet, in
-// elements that are not shown: the page stays as it is. The proxy keeps the whole of what is asked for.
+// Request all sources of audio and video, posters and text tracks that were not requested yet, in elements
+// outside the page, which stays unchanged. The proxy fetches and records the complete files.
 async (options, tools) => {
   "use strict";
   const { address, attribute, find, left, loaded, loadPictures, nameOf, pause, query, reader } = tools;
@@ -30,14 +30,14 @@ async (options, tools) => {
       const player = document.createElement(name);
       player.muted = true;
       player.preload = "metadata";
-      const known = new Promise((go) => {
+      const metadata = new Promise((go) => {
         player.onloadedmetadata = () => go(true);
         player.onerror = () => go(true);
       });
       player.src = url;
       done += 1;
-      await Promise.race([known, pause(Math.min(left(), 4000))]);
-      // An open connection would keep the page from coming to rest.
+      await Promise.race([metadata, pause(Math.min(left(), 4000))]);
+      // An open connection would keep the page from settling.
       player.removeAttribute("src");
       player.load();
     }),

@@ -1,5 +1,5 @@
-// Press "load more" as long as it brings something, within the limits of clicks and height: one press
-// each step.
+// Click "load more" buttons as long as content is added, within the limits of clicks and height; one click
+// per step.
 async (options, tools) => {
   "use strict";
   const { barred, find, height, label, press, query, seen } = tools;
@@ -18,9 +18,9 @@ async (options, tools) => {
     return { found: 0, done: 0, again: true };
   }
   if (options.step) state.useless = size() === state.was ? state.useless + 1 : 0;
-  const marks = "button, [role=button], a:not([href]), a[href^='#'], a[href^='javascript:'], input[type=button]";
+  const buttons = "button, [role=button], a:not([href]), a[href^='#'], a[href^='javascript:'], input[type=button]";
   const open = state.done < options.clicks && state.useless < 2 && height() < (options.scrollPx || 60000);
-  const node = open && find(marks, 3000).find((each) => wanted(each) && seen(each) && !barred(each));
+  const node = open && find(buttons, 3000).find((each) => wanted(each) && seen(each) && !barred(each));
   if (!node) return { found: 0, done: 0, again: false };
   state.was = size();
   state.done += 1;

@@ -1,16 +1,16 @@
-// Play audio and video without sound for a moment, as scripts that stream load nothing before; then
-// pause them where they were. Players that show a picture at first have their play button pressed.
+// Play audio and video without sound for a second, since streaming players load nothing before; then pause
+// and rewind them. Play buttons of players that show an image at first are clicked.
 async (options, tools) => {
   "use strict";
   const { barred, drawn, find, has, label, left, pause, press, reader, seen } = tools;
-  const marks =
+  const playButtons =
     "button[class*='play' i], [role=button][class*='play' i], [aria-label*='play' i], [title*='play' i]," +
     ".vjs-big-play-button, .jw-icon-display, .plyr__control--overlaid, .mejs__overlay-button," +
     ".ytp-large-play-button, [data-plyr=play], .fp-play, .wistia_click_to_play, lite-youtube, lite-vimeo";
   let found = 0;
   let done = 0;
   const pressed = [];
-  for (const node of find(marks, 200)) {
+  for (const node of find(playButtons, 200)) {
     if (pressed.length >= 5 || left() <= 0) break;
     const name = ` ${label(node)} `;
     if (!seen(node) || has(name, ["playlist", "display", "store"]) || barred(node)) continue;
@@ -32,7 +32,7 @@ async (options, tools) => {
   }
   if (playing.length) {
     await Promise.race([Promise.all(playing.map(([, , began]) => began)), pause(5000)]);
-    // A second of each, by its own clock; what does not move has nothing to play.
+    // Wait until one second of each was played; elements that do not advance have nothing to play.
     const played = ([node, was]) => pausedOf(node) || reader(HTMLMediaElement, "currentTime")(node) >= was + 1;
     for (let turn = 0; turn < 50 && !playing.every(played) && left() > 0; turn += 1) await pause(100);
   }

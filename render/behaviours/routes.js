@@ -1,5 +1,5 @@
-// Visit the routes of a single-page application that live in the fragment (#/ and #!), as its own links
-// name them, so that their data is loaded; then come back. One route each step.
+// Visit the fragment routes (#/ and #!) of a single-page application that its links point to, so that their
+// data is loaded; then return. One route per step.
 async (options, tools) => {
   "use strict";
   const { address, attribute, find, reader } = tools;
@@ -31,6 +31,6 @@ async (options, tools) => {
     location.hash = new URL(state.home).hash;
     return { found, done: 0, again: true, next: true };
   }
-  if (state.returning) history.replaceState(history.state, "", state.home); // without an empty fragment
+  if (state.returning) history.replaceState(history.state, "", state.home); // removes an empty fragment
   return { found, done: 0, again: false };
 }

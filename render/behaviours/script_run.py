@@ -160,10 +160,10 @@ _WAITS = """() => {
     return style && (/hidden|clip/.test(style.overflowY) || style.position === "fixed");
   });
   let ticks = 0;
-  const hear = (event) => { ticks = event.detail; };
-  addEventListener("weboid-tick", hear);
+  const onTick = (event) => { ticks = event.detail; };
+  addEventListener("weboid-tick", onTick);
   dispatchEvent(new Event("weboid-ticks"));
-  removeEventListener("weboid-tick", hear);
+  removeEventListener("weboid-tick", onTick);
   return locked || ticks !== 0 || is("iframe, frame, object, embed, [data-src], [data-lazy-src], [data-original], [data-lazy], [data-bg]");
 }"""
 # In the page's own world; a page that has replaced the class counts as one that uses it.

@@ -1,6 +1,6 @@
-// Scroll down, slowly enough that what loads on sight is seen, then what scrolls within the page; at
-// the end back to the top. Called again with `from` as long as the page grows, with `inner` for boxes within
-// the page as long as `next` is true, and last with `back`.
+// Scroll down, slowly enough for lazy loading; then scroll boxes within the page; finally return to the top.
+// Called again with `from` as long as the page grows, with `inner` for boxes within the page as long as
+// `next` is true, and last with `back`.
 async (options, tools) => {
   "use strict";
   const { attribute, body, box, drawn, due, find, height, left, nameOf, pause, query, reader } = tools;
@@ -9,25 +9,25 @@ async (options, tools) => {
   const clientHeight = reader(Element, "clientHeight");
   const clientWidth = reader(Element, "clientWidth");
   const scrollWidth = reader(Element, "scrollWidth");
-  const leadTo = (node, top, side) =>
+  const scrollBox = (node, top, side) =>
     Element.prototype.scrollTo.call(node, { top, left: side, behavior: "instant" });
   const DWELL_MS = 400;
-  let futile = 0;
-  const parts = () => everything.length + performance.getEntriesByType("resource").length;
-  // In a large document a look for them takes longer than a step: only where elements came or went.
+  let futileWaits = 0;
+  const partCount = () => everything.length + performance.getEntriesByType("resource").length;
+  // In a large document the search takes longer than a step: repeated only when the number of elements changed.
   const everything = Document.prototype.getElementsByTagName.call(document, "*");
   let [lazy, elements] = [[], -1];
-  // What all calls of one scroll know: when it began, and waits for timers that brought nothing.
+  // Shared by all calls of one scroll: its start, and the number of timers awaited without effect.
   const KEY = "weboid scroll";
   if (!Object.hasOwn(globalThis, KEY) || !(options.from || options.back || options.inner !== undefined)) {
-    globalThis[KEY] = { began: performance.now(), parts: parts(), idle: 0, boxes: [] };
+    globalThis[KEY] = { began: performance.now(), parts: partCount(), idle: 0, boxes: [] };
   }
   const memory = globalThis[KEY];
   if (options.from) memory.idle = 0;
-  // Whether the document is as it was when the scroll began, as far as rest.js has observed it.
-  const still = () => {
+  // Return whether the document is unchanged since the scroll began, as observed by rest.js.
+  const isUnchanged = () => {
     const rest = globalThis["weboid rest"];
-    return Boolean(rest?.live) && rest.changed < memory.began && parts() === memory.parts;
+    return Boolean(rest?.live) && rest.changed < memory.began && partCount() === memory.parts;
   };
   const waiting = () => {
     if (everything.length !== elements) {
@@ -43,15 +43,15 @@ async (options, tools) => {
       return style(node).backgroundImage === "none";
     });
   };
-  // Whether everything stands already: text, whole pictures, no empty box that a script may fill, nothing hidden that it
-  // may show, no observer and no clock. There the listeners get the first steps and the end.
+  // Return whether the page is complete: only text and loaded images, no empty or hidden element that a script may
+  // fill or show, no observer and no repeated timer. Such pages are scrolled by the first steps and then to the end.
   const isPlain = () => {
-    let told = 1;
-    const hear = (event) => (told = event.detail);
-    addEventListener("weboid-tick", hear);
+    let activity = 1;
+    const onTick = (event) => (activity = event.detail);
+    addEventListener("weboid-tick", onTick);
     dispatchEvent(new Event("weboid-ticks"));
-    removeEventListener("weboid-tick", hear);
-    if (told !== 0 || roots().length > 1 || find(WAITING, 1).length) return false;
+    removeEventListener("weboid-tick", onTick);
+    if (activity !== 0 || roots().length > 1 || find(WAITING, 1).length) return false;
     const [began, first, only] = [performance.now(), reader(Node, "firstChild"), reader(Element, "childElementCount")];
     const [complete, natural] = [reader(HTMLImageElement, "complete"), reader(HTMLImageElement, "naturalWidth")];
     const [above, text] = [reader(Node, "parentElement"), reader(Node, "textContent")];
@@ -63,7 +63,7 @@ async (options, tools) => {
       if (name === "img" && (!complete(node) || natural(node) < 3 || width > 2 * natural(node))) return false;
       if (width < 8 || /^(img|input|select|textarea|button|[bhw]r)$/.test(name)) continue;
       if (!first(node)) {
-        // An empty place, or one that holds nothing else.
+        // An empty element, or the only content of its parent.
         const parent = above(node);
         const isAlone = box(parent).height >= 24 && only(parent) < 5 && !text(parent).trim();
         if (tall >= 24 || isAlone || attribute(node, "id") || Object.keys(node.dataset).length) return false;
@@ -75,42 +75,42 @@ async (options, tools) => {
     }
     return true;
   };
-  const STEPS = 2; // that every page gets
+  const MIN_STEPS = 2;
   const PLAIN_MS = 300;
   const WAITING =
     "iframe, frame, object, embed, canvas, video, audio, picture, [loading], [data-src], [data-srcset], [data-lazy], " +
     "[data-lazy-src], [data-original], [data-bg], [style*='url('], [aria-busy=true], [class*=lazy i], [class*=placeholder i], " +
     "[class*=skeleton i], [class*=spinner i], [class*=loading i]";
-  // How far the next step goes, of a screen of that height.
+  // Return the length of the next step for a viewport of that height.
   const stride = (steps, screen, rest) =>
-    steps >= STEPS && rest > screen && still() && (memory.plain ??= isPlain()) ? rest : screen * 0.75;
-  // Loaders that look only when scrolling has stopped for a moment are waited for, if there are any.
-  const look = async () => {
-    // Observers are called after the frame in which it came into sight.
+    steps >= MIN_STEPS && rest > screen && isUnchanged() && (memory.plain ??= isPlain()) ? rest : screen * 0.75;
+  // Wait for lazy loaders; some act only after scrolling has paused.
+  const awaitLoaders = async () => {
+    // IntersectionObserver callbacks run after the frame.
     await drawn(1);
     await pause(25);
-    for (let turn = 0; turn < 6 && futile < 3 && waiting(); turn += 1) {
+    for (let turn = 0; turn < 6 && futileWaits < 3 && waiting(); turn += 1) {
       await pause(50);
-      if (turn === 5) futile += 1;
+      if (turn === 5) futileWaits += 1;
     }
-    // Others load only what stays in sight for a moment, and set a timer for it.
+    // Some loaders set a timer, and load only what is still in view when it fires.
     const wait = memory.idle < 2 ? due() : 0;
     if (wait === 0 || wait > DWELL_MS) return;
-    const before = parts();
+    const before = partCount();
     await pause(wait + 10);
     await drawn();
-    memory.idle = parts() === before ? memory.idle + 1 : 0;
+    memory.idle = partCount() === before ? memory.idle + 1 : 0;
   };
 
-  // A banner that forbids scrolling hides the rest of the page, from us and from its own loaders.
-  const locked = [];
-  const unlock = () => {
+  // Banners that disable scrolling keep the rest of the page from loading.
+  const unlocked = [];
+  const enableScrolling = () => {
     for (const node of [root(), body()]) {
       if (!node) continue;
       const has = style(node);
       const fixed = node === body() && has.position === "fixed";
       if (!/hidden|clip/.test(has.overflowY) && !fixed) continue;
-      locked.push([node, attribute(node, "style")]);
+      unlocked.push([node, attribute(node, "style")]);
       const inline = reader(HTMLElement, "style")(node);
       inline.setProperty("overflow", "visible", "important");
       if (fixed) inline.setProperty("position", "static", "important");
@@ -119,8 +119,8 @@ async (options, tools) => {
       }
     }
   };
-  const lock = () => {
-    for (const [node, was] of locked) {
+  const restoreStyles = () => {
+    for (const [node, was] of unlocked) {
       if (was === null) Element.prototype.removeAttribute.call(node, "style");
       else Element.prototype.setAttribute.call(node, "style", was);
     }
@@ -129,25 +129,25 @@ async (options, tools) => {
   const down = async () => {
     let at = options.from || 0;
     let steps = 0;
-    // Growth of the page meanwhile is left to another round.
+    // If the page grows meanwhile, the rest is scrolled in another round.
     const goal = Math.min(height(), pixels);
     while (left() > 0 && at + innerHeight < goal) {
       at = Math.min(at + stride(steps, innerHeight, goal - innerHeight - at), goal - innerHeight);
       scrollTo({ top: at, behavior: "instant" });
       steps += 1;
-      await look();
+      await awaitLoaders();
     }
     return [at, steps, goal];
   };
-  // Boxes that scroll within the page, the largest first. A call ends where one has reached its end, which
-  // may make it grow, or when all are done.
+  // Return scrollable boxes within the page, largest first. A call ends when a box reached its end, since it
+  // may grow then, or when all are done.
   const boxes = () => {
     const found = [];
-    let looked = 0;
+    let count = 0;
     const began = performance.now();
     for (const node of find("*", 20000)) {
-      looked += 1;
-      if (looked % 200 === 0 && performance.now() - began > 30) break;
+      count += 1;
+      if (count % 200 === 0 && performance.now() - began > 30) break;
       const tall = clientHeight(node);
       const wide = clientWidth(node);
       if (tall < 100 || wide < 100 || node === root() || node === body()) continue;
@@ -155,9 +155,9 @@ async (options, tools) => {
       const long = scrollWidth(node) - wide;
       if (deep < 50 && long < 50) continue;
       const has = style(node);
-      const rolls = deep >= 50 && /auto|scroll/.test(has.overflowY);
-      const slides = long >= 50 && /auto|scroll/.test(has.overflowX);
-      if (rolls || slides) found.push({ node, rolls, slides, area: tall * wide, at: 0, turns: 0, end: 0 });
+      const isVertical = deep >= 50 && /auto|scroll/.test(has.overflowY);
+      const isHorizontal = long >= 50 && /auto|scroll/.test(has.overflowX);
+      if (isVertical || isHorizontal) found.push({ node, isVertical, isHorizontal, area: tall * wide, at: 0, turns: 0, end: 0 });
     }
     return found.sort((one, other) => other.area - one.area).slice(0, 8);
   };
@@ -170,27 +170,27 @@ async (options, tools) => {
       const { node } = box;
       box.back ??= [reader(Element, "scrollTop")(node), reader(Element, "scrollLeft")(node)];
       const goal = () => Math.min(scrollHeightOf(node), pixels) - clientHeight(node);
-      if (box.rolls && box.turns < 60 && scrollHeightOf(node) > box.end) {
+      if (box.isVertical && box.turns < 60 && scrollHeightOf(node) > box.end) {
         while (box.turns < 60 && left() > 0 && box.at < goal()) {
           box.at = Math.min(box.at + stride(box.turns, clientHeight(node), goal() - box.at), goal());
           box.turns += 1;
-          leadTo(node, box.at, 0);
+          scrollBox(node, box.at, 0);
           steps += 1;
-          await look();
+          await awaitLoaders();
         }
         box.end = scrollHeightOf(node);
         if (!options.alone) return [steps, true];
         await pause(120);
         continue;
       }
-      for (let step = 0, side = 0; box.slides && step < 8 && left() > 0; step += 1) {
+      for (let step = 0, side = 0; box.isHorizontal && step < 8 && left() > 0; step += 1) {
         if (side + clientWidth(node) >= scrollWidth(node)) break;
         side += clientWidth(node) * 0.75;
-        leadTo(node, box.back[0], side);
+        scrollBox(node, box.back[0], side);
         steps += 1;
-        await look();
+        await awaitLoaders();
       }
-      leadTo(node, ...box.back);
+      scrollBox(node, ...box.back);
       open.shift();
     }
     return [steps, false];
@@ -198,21 +198,21 @@ async (options, tools) => {
 
   if (options.back) {
     scrollTo({ top: 0, behavior: "instant" });
-    await look();
-    // Whether nothing came of all this, and nothing will.
-    return { found: 0, done: 0, at: 0, again: !still() || (due() > 0 && memory.idle < 2) };
+    await awaitLoaders();
+    // Run again unless nothing changed and no timer is pending.
+    return { found: 0, done: 0, at: 0, again: !isUnchanged() || (due() > 0 && memory.idle < 2) };
   }
   if (options.inner !== undefined) {
     const [steps, next] = await inner();
     return { found: steps, done: steps, again: steps > 0, next };
   }
-  unlock();
+  enableScrolling();
   const [at, steps, goal] = await down();
   let within = 0;
   if (!steps && options.alone) [within] = await inner();
   if (!steps || options.alone) scrollTo({ top: options.from && !options.alone ? at : 0, behavior: "instant" });
-  lock();
-  const overflow = steps > 0 && locked.length > 0;
+  restoreStyles();
+  const overflow = steps > 0 && unlocked.length > 0;
   return {
     found: steps + within, done: steps + within, again: steps + within > 0, at, height: goal, steps,
     css: overflow ? "html, body { overflow: visible !important; position: static !important; height: auto !important }" : "",

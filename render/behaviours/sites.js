@@ -1,9 +1,9 @@
-// Press what readers of known platforms press, by the rules of sites.toml. Each step presses every new
-// element of `press`, and one element of `repeat` for each rule, as long as that brings something.
+// Click elements of known platforms, by the rules of sites.toml. Each step clicks every new element of
+// `press`, and one element of `repeat` per rule as long as content is added.
 async (options, tools) => {
   "use strict";
   const { drawn, find, height, left, press, query, seen } = tools;
-  const MOST = 200; // presses of a page
+  const MAX_CLICKS = 200; // per page
   const KEY = "weboid sites";
   if (!options.step) {
     globalThis[KEY] = { pressed: new WeakSet(), counts: {}, useless: {}, repeats: 0, done: 0, was: "", before: "" };
@@ -16,7 +16,7 @@ async (options, tools) => {
   state.was = size;
   let found = 0;
   let done = 0;
-  const push = async (rule, node) => {
+  const click = async (rule, node) => {
     press(node);
     done += 1;
     state.done += 1;
@@ -27,11 +27,11 @@ async (options, tools) => {
   for (const rule of here === state.before ? options.rule : []) {
     if (!find(rule.present.join(","), 1).length) continue;
     for (const selector of rule.press || []) {
-      for (const node of first([selector], MOST)) {
-        if (state.pressed.has(node) || state.done >= MOST || left() <= 0) continue;
+      for (const node of first([selector], MAX_CLICKS)) {
+        if (state.pressed.has(node) || state.done >= MAX_CLICKS || left() <= 0) continue;
         state.pressed.add(node);
         found += 1;
-        await push(rule, node);
+        await click(rule, node);
       }
     }
     const [node] = first(rule.repeat || [], 50);
@@ -40,7 +40,7 @@ async (options, tools) => {
     state.useless[rule.name] = grew ? 0 : (state.useless[rule.name] || 0) + 1;
     if (state.useless[rule.name] >= 2 || state.repeats >= options.clicks) continue;
     state.repeats += 1;
-    await push(rule, node);
+    await click(rule, node);
   }
   const notes = Object.entries(state.counts).map(([name, count]) => `${name}: ${count}`);
   return { found, done, again: done > 0, next: done > 0, notes };

@@ -1,4 +1,4 @@
-// Selector of what says that more is to come: spinners, skeletons, progress.
+// Returns a selector of loading indicators: spinners, skeletons, progress bars.
 () =>
   '[aria-busy="true"], [role="progressbar"], ' +
   '[class*="spinner" i], [class*="skeleton" i], [class*="loading" i], [class*="loader" i]'

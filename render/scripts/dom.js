@@ -1,16 +1,15 @@
-// The page as its visitor saw it, as HTML text that needs no script to look the same.
+// Serialises the rendered page as HTML that looks the same without scripts.
 //
-// Shadow trees are flattened in place, slots filled, because a script-free sanitiser and any old
-// reader can show that; their style rules are kept to their host by an attribute selector.
-// Scripts, templates, noscript and comments are left out: none of them is seen. URLs are absolute,
-// because <base> is left out too.
+// Shadow trees are flattened in place, with filled slots, for readers without scripts; an attribute
+// selector limits their style rules to their host. Scripts, templates, noscript and comments are
+// omitted, as they are not rendered. URLs are absolute, since <base> is omitted, too.
 //
-// Content that only another world can read is left open: in `parts`, [number, level] marks where the
-// document of the frame of that number (render/page_frames.py) belongs, escaped `level` times, and
-// {canvas} where the picture of a canvas that cannot be read belongs.
+// Content that this script cannot read has a placeholder in `parts`: [number, level] for the document of
+// the frame of that number (render/page_frames.py), to be escaped `level` times, and {canvas} for the
+// image of a tainted canvas.
 (limit, canvasLimit) => {
   "use strict";
-  // Getters from the prototypes: a form may hide any property behind an input of its name.
+  // Getters of the prototypes: a form's input can shadow any property by its name.
   const reader = (type, name) => {
     const get = Object.getOwnPropertyDescriptor(type.prototype, name).get;
     return (node) => get.call(node);
@@ -30,7 +29,7 @@
     "href src poster background action formaction cite longdesc data icon manifest xlink:href".split(" "),
   );
   const DEPTH = 1000;
-  const LONGEST_SHEET = 1000000; // characters; no longer one is shown in a copy
+  const MAX_SHEET_LENGTH = 1000000; // characters; copies omit longer ones
   const typeOf = reader(Node, "nodeType");
   const firstOf = reader(Node, "firstChild");
   const nextOf = reader(Node, "nextSibling");
@@ -60,10 +59,10 @@
     return attempt(() => [...get.call(root)], []);
   };
 
-  // Text is gathered in one string; a hole puts it away.
+  // Text is collected in one string; a placeholder ends it.
   let parts = [];
   let written = "";
-  const hole = (part) => {
+  const placeholder = (part) => {
     parts.push(written, part);
     written = "";
   };
@@ -96,7 +95,7 @@
     }
     return candidates.join(", ");
   };
-  // Pixels of the chosen candidate for each pixel of the layout, by its descriptor (HTML, 4.8.4.3.5).
+  // Pixel density of the selected candidate, from its descriptor (HTML 4.8.4.3.5).
   const densityText = (node, name, loaded) =>
     attempt(() => {
       const parent = reader(Node, "parentElement")(node);
@@ -114,31 +113,31 @@
       }
       return "";
     }, "");
-  // blob: URLs end with the page, so bytes of pictures and fonts are read now, within limits.
-  const LONGEST_MEMORY = 1000000; // bytes
-  let memoryLeft = 6000000;
-  const memories = new Map();
+  // blob: URLs end with the page, so images and fonts are embedded, within limits.
+  const MAX_BLOB_BYTES = 1000000;
+  let blobBytesLeft = 6000000;
+  const blobs = new Map();
   const KINDS = [["image/png", /^\x89PNG/], ["image/jpeg", /^\xff\xd8\xff/], ["image/gif", /^GIF8/], ["image/webp", /^RIFF[^]{4}WEBP/],
     ["image/avif", /^[^]{4}ftypavi[fs]/], ["font/woff2", /^wOF2/], ["font/woff", /^wOFF/], ["font/ttf", /^(\0\x01\0\0|true)/],
     ["font/otf", /^OTTO/], ["image/svg+xml", /^\s*(<\?xml[^>]*>\s*)?<svg[\s>]/]];
-  const fromMemory = (url) => {
-    if (!memories.has(url)) {
-      memories.set(url, attempt(() => {
+  const dataUrlOf = (url) => {
+    if (!blobs.has(url)) {
+      blobs.set(url, attempt(() => {
         const request = new XMLHttpRequest();
         request.open("GET", url, false);
-        request.setRequestHeader("Range", `bytes=0-${LONGEST_MEMORY}`);
+        request.setRequestHeader("Range", `bytes=0-${MAX_BLOB_BYTES}`);
         request.overrideMimeType("text/plain; charset=x-user-defined");
         request.send();
         const text = request.responseText;
-        if (text.length > LONGEST_MEMORY) return "";
+        if (text.length > MAX_BLOB_BYTES) return "";
         const bytes = text.replace(/[^\0-\xff]/g, (c) => String.fromCharCode(c.charCodeAt(0) & 255));
         const kind = KINDS.find(([, beginning]) => beginning.test(bytes.slice(0, 200)));
         return kind ? `data:${kind[0]};base64,${btoa(bytes)}` : "";
       }, ""));
     }
-    const data = memories.get(url);
-    if (!data || data.length > memoryLeft) return url;
-    memoryLeft -= data.length;
+    const data = blobs.get(url);
+    if (!data || data.length > blobBytesLeft) return url;
+    blobBytesLeft -= data.length;
     return data;
   };
   const absoluteCss = (css, base) => {
@@ -146,7 +145,7 @@
     return css
       .replace(/url\(\s*(?:"([^"\n]*)"|'([^'\n]*)'|([^"'()\s]+))\s*\)/gi, (whole, a, b, c) => {
         const url = a ?? b ?? c;
-        if (/^blob:/i.test(url)) return `url("${fromMemory(url)}")`;
+        if (/^blob:/i.test(url)) return `url("${dataUrlOf(url)}")`;
         if (/^(data:|#|[a-z][a-z0-9+.-]*:\/\/)/i.test(url) || url.includes("\\")) return whole;
         return `url("${absolute(url, base).replace(/["\\\n]/g, encodeURIComponent)}")`;
       })
@@ -156,7 +155,7 @@
   };
   const cssText = (sheet) => [...sheet.cssRules].map((rule) => rule.cssText).join("\n");
 
-  // Rules of a shadow tree, made to match below its host only.
+  // Rules of a shadow tree, limited to its host's descendants.
   const scopedSelector = (selector, scope) => {
     const inner = "((?:[^()]|\\([^()]*\\))*)";
     let hosted = false;
@@ -194,23 +193,23 @@
       })
       .join("\n");
 
-  // By the guard (guard.js): elements whose sheet is no longer as it came, scenes that the browser refused.
+  // From guard.js: elements whose style sheet was changed, and scenes that the browser refused.
   const [changed, undrawn] = [new Set(), new Set()];
-  const hear = (page, question, word, elements) =>
+  const query = (page, question, answer, elements) =>
     attempt(() => {
       const add = (event) => elements.add(event.target);
-      EventTarget.prototype.addEventListener.call(page, word, add, true);
+      EventTarget.prototype.addEventListener.call(page, answer, add, true);
       EventTarget.prototype.dispatchEvent.call(page, new Event(question));
-      EventTarget.prototype.removeEventListener.call(page, word, add, true);
+      EventTarget.prototype.removeEventListener.call(page, answer, add, true);
     });
   const styleText = (node) => {
-    // Rules that scripts inserted are only in the sheet; text keeps what the sheet cannot say.
+    // Rules inserted by scripts are only in the sheet; the text also has what the sheet's parser dropped.
     const written = textOf(node);
     const sheet = attempt(() => node.sheet, null);
     if (!sheet) return written;
     if (sheet.disabled) return "";
     return attempt(() => {
-      if (written.length > LONGEST_SHEET) return written;
+      if (written.length > MAX_SHEET_LENGTH) return written;
       if (changed.has(node)) return cssText(sheet);
       const probe = new CSSStyleSheet();
       probe.replaceSync(written);
@@ -222,19 +221,19 @@
     put(`<style${attributes}>${absoluteCss(css, base).replace(/<(?=\/)/g, "\\3c ")}</style>`);
   };
 
-  // By these attributes style sheets select, and their values are absolute here or rewritten in copies: where a
-  // rule of the document does so, the value as it was written is kept, too.
-  const WRITTEN = "data href poster rel src srcset style target type".split(" ");
+  // The values of these attributes are absolute here or rewritten in copies: if a style rule of the document
+  // tests one of them, the original value is stored, too.
+  const TESTABLE = "data href poster rel src srcset style target type".split(" ");
   const TEST = /\[\s*(?:(href|style)\s*[~|^$*]?=|(data|poster|rel|src|srcset|target|type)\s*[\]~|^$*=])|attr\(\s*(data|href|poster|rel|src|srcset|target|style|type)\b/gi;
-  const MOST_RULES = 50000;
-  const LONGEST_WRITTEN = 2000; // characters; of longer ones the beginning is kept
+  const MAX_RULES = 50000;
+  const MAX_VALUE_LENGTH = 2000; // characters of an original value
   let tested = new Set();
   let rulesRead = 0;
   const testedBy = (sheets) => {
     const names = new Set();
     const read = (rules) => {
       for (const rule of rules) {
-        if ((rulesRead += 1) > MOST_RULES) throw new RangeError();
+        if ((rulesRead += 1) > MAX_RULES) throw new RangeError();
         const content = rule.style && rule.style.content;
         const text = (rule.selectorText || rule.start || "") + (content && content.includes("attr(") ? content : "");
         if (text.includes("[") || text.includes("attr(")) {
@@ -245,13 +244,13 @@
       }
     };
     for (const sheet of sheets) {
-      // A sheet of another site cannot be read: it may test any of them.
+      // A cross-origin sheet cannot be read: it may test any of them.
       const isRead = attempt(() => (read(sheet.cssRules), true), false);
-      if (!isRead) return new Set(WRITTEN);
+      if (!isRead) return new Set(TESTABLE);
     }
     return names;
   };
-  const names = new Map(); // whether an element of that name is written
+  const names = new Map(); // by element name, whether it is serialised
   const ATTRIBUTE_NAME = /^[^\s"'<>/=\u0000]+$/;
   const attribute = (name, value) => ` ${name}="${escapeValue(value)}"`;
   const NO_STATE = new Map();
@@ -274,7 +273,7 @@
       else if (lower === "srcset" || lower === "imagesrcset") shown = absoluteSet(value, base);
       else if (lower === "style") shown = absoluteCss(value, base);
       text += attribute(key, shown);
-      if (tested.has(lower) && html) text += attribute(`data-weboid-written-${lower}`, value.slice(0, LONGEST_WRITTEN));
+      if (tested.has(lower) && html) text += attribute(`data-weboid-written-${lower}`, value.slice(0, MAX_VALUE_LENGTH));
     }
     for (const [key, value] of state) if (value !== null) text += attribute(key, value);
     if (name === "img" || name === "video" || name === "audio") {
@@ -299,13 +298,13 @@
     }, null);
   const mediaState = (node, name, state) => {
     if (name === "img") {
-      // Nobody can ask for what lies in the page's memory.
+      // blob: URLs cannot be requested later.
       const source = reader(HTMLImageElement, "currentSrc")(node);
       if (!source.startsWith("blob:")) return;
       const data = draw(node, reader(HTMLImageElement, "naturalWidth")(node), reader(HTMLImageElement, "naturalHeight")(node));
       if (data) for (const key of ["src", "srcset"]) state.set(key, key === "src" ? data : null);
     } else if (reader(HTMLMediaElement, "readyState")(node) >= 2) {
-      // The frame that is shown, unless its poster still is.
+      // The current frame, unless the poster is shown.
       const poster = Element.prototype.hasAttribute.call(node, "poster");
       if (poster && reader(HTMLMediaElement, "currentTime")(node) === 0) return;
       const data = draw(node, reader(HTMLVideoElement, "videoWidth")(node), reader(HTMLVideoElement, "videoHeight")(node), "image/jpeg");
@@ -317,7 +316,7 @@
     const state = new Map();
     if (name === "img" || name === "video") attempt(() => mediaState(node, name, state));
     if (Element.prototype.hasAttribute.call(node, "popover")) {
-      // Shown or not is in no attribute; without scripts it must not depend on one that needs them.
+      // Popovers cannot be opened without scripts, so their state is stored in other attributes.
       const open = attempt(() => Element.prototype.matches.call(node, ":popover-open"), false);
       state.set("popover", null);
       state.set("data-weboid-popover", open ? "open" : "closed");
@@ -325,7 +324,7 @@
     }
     if (name === "dialog" && attempt(() => Element.prototype.matches.call(node, ":modal"), false)) {
       state.set("data-weboid-modal", "");
-      // What is behind it is dimmed by a box that only a modal dialog has.
+      // Imitate ::backdrop, which only modal dialogs have.
       const dim = attempt(() => getComputedStyle(node, "::backdrop").backgroundColor, "");
       const own = Element.prototype.getAttribute.call(node, "style") || "";
       if (/^rgba?\([\d., ]+\)$/.test(dim)) state.set("style", `${absoluteCss(own, base)};outline:200vmax solid ${dim}`);
@@ -354,11 +353,11 @@
       return data;
     }, null);
 
-  // Scroll position of a box. Without scripts it can begin at an element (CSS Scroll Snap 2,
-  // scroll-initial-target), so the element that begins nearest to the edge is marked.
+  // Scroll position of a box: without scripts a box can be scrolled to an element (CSS Scroll Snap 2,
+  // scroll-initial-target), so the element nearest to the scroll position is marked.
   const [topOf, leftOf] = [reader(Element, "scrollTop"), reader(Element, "scrollLeft")];
   const boxOf = (node) => Element.prototype.getBoundingClientRect.call(node);
-  const said = (node, key) => CSSStyleDeclaration.prototype.getPropertyValue.call(getComputedStyle(node), key);
+  const computed = (node, key) => CSSStyleDeclaration.prototype.getPropertyValue.call(getComputedStyle(node), key);
   const beginnings = new Set();
   const markBeginning = (node, name) => {
     const [top, left] = [topOf(node), leftOf(node)];
@@ -368,10 +367,10 @@
     const edge = boxOf(node);
     const upper = edge.top + reader(Element, "clientTop")(node);
     const start = edge.left + reader(Element, "clientLeft")(node);
-    const fromRight = said(node, "direction") === "rtl";
+    const fromRight = computed(node, "direction") === "rtl";
     const isOfAnother = (inner) => {
       for (let at = reader(Node, "parentNode")(inner); at && at !== node; at = reader(Node, "parentNode")(at)) {
-        if (typeOf(at) !== 1 || !/^(visible|clip)/.test(said(at, "overflow-y"))) return true;
+        if (typeOf(at) !== 1 || !/^(visible|clip)/.test(computed(at, "overflow-y"))) return true;
       }
       return false;
     };
@@ -381,10 +380,10 @@
       if (box.width === 0 || box.height === 0) continue;
       const below = top === 0 ? 0 : (box.top - upper) / (height / 2);
       const beside = left === 0 ? 0 : (fromRight ? start + width - box.right : box.left - start) / (width / 2);
-      // At its end a box is scrolled by whatever begins in what is seen.
+      // A box at its end keeps its position for any visible element.
       const away = Math.abs(beside) + (atEnd && top !== 0 ? (below < 0 ? 1 : 1e-9 / (1 + below)) : Math.abs(below));
-      if (away >= nearest || said(inner, "display") === "inline") continue;
-      if (/^(fixed|sticky)/.test(said(inner, "position")) || isOfAnother(inner)) continue;
+      if (away >= nearest || computed(inner, "display") === "inline") continue;
+      if (/^(fixed|sticky)/.test(computed(inner, "position")) || isOfAnother(inner)) continue;
       [best, nearest] = [inner, away];
     }
     if (best) beginnings.add(best);
@@ -413,7 +412,7 @@
   const slotted = (node, depth, scope) => {
     const assigned = attempt(() => HTMLSlotElement.prototype.assignedNodes.call(node), []);
     if (assigned.length === 0) children(node, depth, scope, false);
-    // Slotted nodes and their styles belong to the tree around the host.
+    // Slotted nodes are styled by the tree of the host.
     for (const child of assigned) write(child, depth, scope && scope.outer, false);
   };
   const writeStyle = (node, scope) => {
@@ -426,14 +425,14 @@
   const writeLink = (node, scope) => {
     const sheet = attempt(() => reader(HTMLLinkElement, "sheet")(node), null);
     const href = attempt(() => sheet.href, null) || base;
-    const ofMemory = /^blob:/i.test(Element.prototype.getAttribute.call(node, "href") || "");
-    if (scope || ofMemory) {
+    const isBlob = /^blob:/i.test(Element.prototype.getAttribute.call(node, "href") || "");
+    if (scope || isBlob) {
       const css = attempt(() => (scope ? scopedRules(sheet.cssRules, selectorOf(scope)) : cssText(sheet)), "");
       return css ? putStyle(css, "", href) : undefined;
     }
     const disabled = sheet !== null && sheet.disabled;
     const css = changed.has(node) && !disabled ? attempt(() => cssText(sheet), null) : null;
-    if (css !== null && css.length <= LONGEST_SHEET) {
+    if (css !== null && css.length <= MAX_SHEET_LENGTH) {
       const media = Element.prototype.getAttribute.call(node, "media");
       const kept = (media ? attribute("media", media) : "") + attribute("data-weboid-sheet", href);
       return putStyle(css, kept, href);
@@ -445,10 +444,10 @@
     const inner = attempt(() => FRAMES[name](node), null);
     put(`<${name}${attributesText(node, name, null)}`);
     if (depth < DEPTH && (inner || name === "iframe" || name === "frame" || isFramed(node))) {
-      // Its document goes into an attribute, from which playback can show it.
+      // Its document is stored in an attribute, from which playback renders it.
       put(' data-weboid-document="');
       if (inner) writeInner(inner, depth);
-      else hole([numberOf(node), 1]);
+      else placeholder([numberOf(node), 1]);
       put('"');
     }
     put(">");
@@ -464,7 +463,7 @@
     [parts, written, base, length] = [outer, before, around, long];
     for (const part of own) {
       if (typeof part === "string") put(escapeValue(part));
-      else hole(Array.isArray(part) ? [part[0], part[1] + 1] : part);
+      else placeholder(Array.isArray(part) ? [part[0], part[1] + 1] : part);
     }
   };
   const isFramed = (node) => {
@@ -478,14 +477,14 @@
     put(`<img${attributesText(node, "canvas", null)}${attribute("data-weboid-canvas", data ? "" : "seen")} src="`);
     if (data) put(data);
     else {
-      hole({ canvas: canvases.length });
+      placeholder({ canvas: canvases.length });
       canvases.push(clip);
     }
     put('">');
     return true;
   };
   const clipOf = (node) =>
-    // Drawn with what belongs to another site, it may be looked at but not read.
+    // A canvas with cross-origin content cannot be read; its screenshot is taken instead.
     attempt(() => {
       if (canvases.length >= 20 || reader(Node, "ownerDocument")(node) !== document) return null;
       if (!Element.prototype.checkVisibility.call(node, { visibilityProperty: true })) return null;
@@ -493,23 +492,23 @@
       if (box.width < 1 || box.height < 1 || box.width * box.height > 4000000) return null;
       return [box.x + scrollX, box.y + scrollY, box.width, box.height];
     }, null);
-  const drawn = include("shapes")(reader, attempt, 20, 1000); // so many of a kind, and of all, are measured
+  const drawn = include("shapes")(reader, attempt, 20, 1000); // limits per kind and in total
   const LOOK = "width height color fill stroke stroke-width display".split(" ");
   const PLACE = "vertical-align position float opacity margin-top margin-right margin-bottom margin-left transform".split(" ");
   const INSETS = "top right bottom left".split(" ");
   const PLAIN = new Set(["auto", "none", "0px", "baseline", "static", "1"]);
   let looks = 0;
   const lookOf = (node) =>
-    // How a drawing looked: a script-free reader shows it as an image, which no rule for it selects.
+    // Computed style of an SVG: copies show it as an image, to which the page's style rules do not apply.
     attempt(() => {
       if ((looks += 1) > 1000) return "";
       const style = getComputedStyle(node);
       const value = (key) => CSSStyleDeclaration.prototype.getPropertyValue.call(style, key);
       const places = value("position") === "static" ? PLACE : [...PLACE, ...INSETS];
       const placed = places.filter((key) => INSETS.includes(key) || !PLAIN.has(value(key)));
-      const said = [...LOOK, ...placed].filter((key) => !/[;:"]/.test(value(key)));
-      const told = new Map([...said.map((key) => [key, value(key)]), ...drawn.begin(node)]);
-      return attribute("data-weboid-look", [...told].map((pair) => pair.join(":")).join(";"));
+      const keys = [...LOOK, ...placed].filter((key) => !/[;:"]/.test(value(key)));
+      const declarations = new Map([...keys.map((key) => [key, value(key)]), ...drawn.begin(node)]);
+      return attribute("data-weboid-look", [...declarations].map((pair) => pair.join(":")).join(";"));
     }, "");
   const shapeLook = (node, name) => {
     const look = attempt(() => drawn.look(node, name), "");
@@ -518,7 +517,7 @@
   const ownerOf = reader(SVGElement, "ownerSVGElement");
   const isDrawing = (node, name) => name === "svg" && attempt(() => ownerOf(node) === null, false);
   const copies = Object.hasOwn(globalThis, "weboidCopies") ? globalThis.weboidCopies : new WeakMap(); // hosts.js
-  const shapes = new Map(); // by address, what a drawing takes from another file
+  const shapes = new Map(); // external shapes by address
   const writeUse = (node, depth, scope) => {
     const get = (element, name) => Element.prototype.getAttribute.call(element, name) ?? "";
     const address = get(node, "href") || get(node, "xlink:href");
@@ -540,21 +539,21 @@
     put("</g></g>");
     return true;
   };
-  // A picture that a drawing takes from another file, with its bytes: as an image the drawing has no other.
+  // Embed an external image of an SVG: an SVG that is shown as an image cannot load others.
   const writePicture = (node) => {
     const get = (key) => Element.prototype.getAttribute.call(node, key);
     const address = get("href") ?? get("xlink:href") ?? "";
     if (/^\s*(data:|#|$)/i.test(address)) return false;
     const image = Document.prototype.createElement.call(document, "img");
-    image.src = absolute(address, base); // what is loaded is there at once
+    image.src = absolute(address, base); // loaded images are available at once
     const data = image.complete && draw(image, image.naturalWidth, image.naturalHeight);
     if (!data) return false;
     const others = attributesText(node, "image", null).replace(/ (xlink:)?href="[^"]*"/g, "");
     put(`<image${others}${shapeLook(node, "image")}${attribute("href", data)}></image>`);
     return true;
   };
-  // HTML within a drawing, as an image can show it: its backgrounds as shapes, its lines as text.
-  const MOST_LINES = 2000;
+  // HTML within an SVG, converted for display as an image: backgrounds to shapes, lines to text.
+  const MAX_LINES = 2000;
   let lines = 0;
   const writeForeign = (node) => {
     const toLocal = SVGGraphicsElement.prototype.getScreenCTM.call(node).inverse();
@@ -573,10 +572,10 @@
       text += `<rect x="${x}" y="${y.toFixed(2)}" width="${width}" height="${height}"${attribute("fill", colour)}></rect>`;
     };
     const line = (words, box, style) => {
-      if (!words.trim() || box.width === 0 || (lines += 1) > MOST_LINES) return;
+      if (!words.trim() || box.width === 0 || (lines += 1) > MAX_LINES) return;
       const { x, y, width } = place(box);
-      const size = parseFloat(style.fontSize); // CSS pixels are units of the drawing here
-      // The box of a line of text is its font's ascent and descent, which are about four to one.
+      const size = parseFloat(style.fontSize); // CSS pixels are user units here
+      // The height of a line is the font's ascent and descent, about four to one.
       const baseline = y + box.height * toLocal.d * 0.79;
       text += `<text x="${x}" y="${baseline.toFixed(2)}" font-size="${size.toFixed(2)}"`;
       text += ` textLength="${width}" lengthAdjust="spacingAndGlyphs"`;
@@ -592,7 +591,7 @@
         shape(each, style);
         continue;
       }
-      // Words one after another; those at the same height make a line.
+      // Words at the same height form a line.
       const range = new Range();
       let [words, box] = ["", null];
       for (const { 0: word, index } of dataOf(each).matchAll(/\S+\s*/g)) {
@@ -643,7 +642,7 @@
     const own = shadow ? { id: (hosts += 1), outer: scope } : null;
     put(`<${name}${attributesText(node, name, own)}>`);
     if (VOID.has(name)) return;
-    // The HTML parser swallows a line break right after these start tags.
+    // The HTML parser drops a line break after these start tags.
     if (name === "head") put('<meta charset="utf-8">');
     if (name === "textarea") put("\n" + escapeText(attempt(() => reader(HTMLTextAreaElement, "value")(node), "")));
     else if (shadow) shadowChildren(node, shadow, depth + 1, own);
@@ -663,7 +662,7 @@
     const faces = attempt(() => addedFaces(owner), []);
     if (faces.length) putStyle(faces.join("\n"), attribute("data-weboid-adopted", ""), base);
   };
-  // By the guard: fonts that scripts have added to the document, as rules.
+  // From guard.js: fonts added by scripts, as rules.
   const addedFaces = (page) => {
     const faces = [];
     const detailOf = reader(CustomEvent, "detail");
@@ -680,7 +679,7 @@
     const type = typeOf(node);
     if (type === 1) writeElement(node, depth, scope);
     else if (type === 3 || type === 4) {
-      // Raw text cannot be escaped; what would end its element is taken out instead.
+      // Raw text cannot be escaped: remove what would end its element.
       put(raw ? dataOf(node).replace(/<\//g, "") : escapeText(dataOf(node)));
     }
   };
@@ -695,12 +694,12 @@
       else if (systemId) tail = ` SYSTEM "${systemId}"`;
       put(`<!DOCTYPE ${doctype.name.replace(/[^\w.:-]/g, "") || "html"}${tail}>\n`);
     }
-    hear(page, "weboid-sheets", "weboid-changed", changed);
-    hear(page, "weboid-scenes", "weboid-undrawn", undrawn);
+    query(page, "weboid-sheets", "weboid-changed", changed);
+    query(page, "weboid-scenes", "weboid-undrawn", undrawn);
     const root = rootOf(page);
     const outside = tested;
     tested = testedBy([...attempt(() => reader(Document, "styleSheets")(page), []), ...adoptedOf(page, Document)]);
-    // Of a framed document its URL, by which it can be withheld: its element may name another.
+    // Store the URL of a framed document, by which it can be withheld; its element may have another.
     if (page !== document || attempt(() => window.parent !== window, true)) {
       [framedRoot, framedUrl] = [root, attempt(() => reader(Document, "URL")(page), "")];
     }

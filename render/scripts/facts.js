@@ -1,7 +1,7 @@
-// Metadata of the page, unchanged: bounded strings, parsed by core/page_facts.py.
+// Returns the page's metadata as bounded strings, which core/page_facts.py parses.
 () => {
   "use strict";
-  // Getters from the prototypes: a form may hide any property behind an input of its name.
+  // Getters of the prototypes: a form's input can shadow any property by its name.
   const reader = (type, name) => {
     const get = Object.getOwnPropertyDescriptor(type.prototype, name).get;
     return (node) => (node ? get.call(node) : undefined);
@@ -37,7 +37,7 @@
   const canonical = every('link[rel~="canonical" i][href]', 1)[0];
   if (canonical) html.push(["canonical", cut(attribute(canonical, "href"), 8000)]);
 
-  // Microdata: what belongs to the first work, not to comments and teasers inside it.
+  // Microdata of the first work, without nested comments and teasers.
   const WORK = /schema\.org\/(?:\w*Article|\w*Posting|WebPage|Book|Review|Report|Recipe|Dataset|VideoObject|CreativeWork)\b/;
   const work = every("[itemscope][itemtype]", 200).find((node) => WORK.test(cut(attribute(node, "itemtype"), 500)));
   if (work) {
@@ -58,7 +58,7 @@
   }
 
   for (const node of every("time[datetime]", 50)) {
-    // Not those of comments, nor of the lists of other articles.
+    // Exclude comments and lists of other articles.
     if (closest(node, "aside, nav, footer, ul, ol, [class*=comment i], [id*=comment i]")) continue;
     const named = Element.prototype.hasAttribute.call(node, "pubdate") || /publish|entry-date|pubdate/i.test(cut(attribute(node, "class"), 500));
     if (named) html.push(["time-pubdate", cut(attribute(node, "datetime"), 200)]);
@@ -72,10 +72,10 @@
   let left = 1000000;
   const scripts = [];
   for (const node of every('script[type="application/ld+json" i]', 30)) {
-    const said = textOf(node);
-    if (said.length > left || said.length > 500000) continue;
-    left -= said.length;
-    scripts.push(said);
+    const text = textOf(node);
+    if (text.length > left || text.length > 500000) continue;
+    left -= text.length;
+    scripts.push(text);
   }
   return { base: cut(baseOf(document), 8000), metas, items, html, scripts };
 }

@@ -1,13 +1,13 @@
-// The page's icon, which a headless browser does not request: requested as an image of the page,
-// with its cookies and under its policy, but never inserted into it.
+// Loads the page's icon, which a headless browser does not request, as an image of the page: with its cookies
+// and policies, but without inserting it.
 //
-// "choose" returns its URL, or "" when there is none; "load" starts loading it; "wait" waits for that,
-// and returns whether it was loaded.
+// "choose" returns its URL, or ""; "load" starts to load it; "wait" waits until it has loaded, and returns
+// whether it did.
 (what, url) => {
   "use strict";
   const attribute = (node, name) => Element.prototype.getAttribute.call(node, name);
   const baseOf = Object.getOwnPropertyDescriptor(Node.prototype, "baseURI").get;
-  // Tabs and lists show 32 px on screens of two pixels a point: the smallest that has them is best.
+  // Tabs and lists show up to 32 px on high-density screens: prefer the smallest icon of at least that size.
   const WANTED = 32;
   const score = (node) => {
     const sizes = (attribute(node, "sizes") ?? "").slice(0, 200).toLowerCase().split(/\s+/);

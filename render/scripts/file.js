@@ -1,14 +1,14 @@
-// A file of the page's site, fetched as a script of the page would: [status, URL, body in base64, whether
-// it was cut at `limit` bytes or broke off], or null without an answer.
+// Fetches a file as a script of the page. Returns [status, URL, body in base64, whether it was truncated at
+// `limit` bytes or by an error], or null without a response.
 async (url, limit) => {
   "use strict";
   const parts = [];
-  let answer;
+  let response;
   let left = limit;
   let cut = false;
   try {
-    answer = await fetch(url, { cache: "no-store" });
-    const reader = answer.body?.getReader();
+    response = await fetch(url, { cache: "no-store" });
+    const reader = response.body?.getReader();
     while (reader) {
       const { done, value } = await reader.read();
       if (done) break;
@@ -21,7 +21,7 @@ async (url, limit) => {
       }
     }
   } catch {
-    if (answer === undefined) return null;
+    if (response === undefined) return null;
     cut = true;
   }
   const body = await new Promise((done) => {
@@ -30,5 +30,5 @@ async (url, limit) => {
     reader.onerror = () => done("");
     reader.readAsDataURL(new Blob(parts));
   });
-  return [answer.status, answer.url, body, cut];
+  return [response.status, response.url, body, cut];
 }

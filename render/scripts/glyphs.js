@@ -1,5 +1,5 @@
-// Which characters have no glyph: those drawn like a code point that no font has. A page's own fonts
-// count wherever they are used. `samples` has lists of characters; the answer has their positions.
+// Returns the indexes of the lists in `samples` that contain a character without a glyph: one that renders
+// like an unassigned code point. The page's fonts are included.
 (samples) => {
   "use strict";
   const families = new Set();
@@ -19,7 +19,7 @@
   };
   const boxes = new Map();
   const isMissing = (character, before) => {
-    // The box is that of the first font, so each list of fonts has its own.
+    // The placeholder is that of the first font, so it depends on the list of fonts.
     if (!boxes.has(before)) boxes.set(before, drawn("\u{1FFFF}", before));
     return drawn(character, before) === boxes.get(before);
   };

@@ -1,15 +1,15 @@
-// Runs in the page's own world before its first script: the little that must not work there.
+// Runs in the page's main world before its first script: records and changes the few calls that a copy needs.
 () => {
   "use strict";
-  // Closed shadow roots are closed to us too, and what they hold would be missing from the copy.
+  // Make closed shadow roots open; their content would be missing from the copy otherwise.
   Element.prototype.attachShadow = new Proxy(Element.prototype.attachShadow, {
     apply: (attach, host, [options, ...rest]) =>
       Reflect.apply(attach, host, [options && { ...options, mode: "open" }, ...rest]),
   });
 
-  // Changes of a sheet's rules by scripts are in no markup. dom.js queries the document for them, and
-  // each element whose sheet has changed answers.
-  const MOST = 5000; // rules whose text is remembered; a sheet with more counts as changed
+  // Scripts can change the rules of a style sheet, which the markup does not show. dom.js queries the document,
+  // and each element whose sheet has changed answers.
+  const MAX_RULES = 5000; // rules whose text is recorded; a sheet with more counts as changed
   const reader = (type, name) => {
     const { get } = Object.getOwnPropertyDescriptor(type.prototype, name);
     return (object) => get.call(object);
@@ -29,13 +29,13 @@
     const node = sheet && ownerOf(sheet);
     if (!node) return;
     changed.add(node);
-    // Again each time: a document that is opened again forgets who listens.
+    // Repeated, since document.open() removes event listeners.
     call(addEventListener, document, ["weboid-sheets", answer]);
   };
   const remember = (rule) => {
     const sheet = sheetOf(rule);
     if (!sheet || texts.has(rule)) return;
-    if (texts.size >= MOST) return void note(sheet);
+    if (texts.size >= MAX_RULES) return void note(sheet);
     texts.set(rule, textOf(rule));
     call(addEventListener, document, ["weboid-sheets", answer]);
   };
@@ -43,16 +43,16 @@
     try {
       action(object);
     } catch {
-      // It is no object of the kind, and the browser says so.
+      // The object is of another type; the browser reports that.
     }
   };
 
-  // Fonts that scripts add are in no style sheet. dom.js queries the document for them, and each answers as a rule.
-  const MOST_FACES = 20;
-  const LONGEST_FACE = 1000000; // bytes
+  // Fonts that scripts add are in no style sheet. dom.js queries the document, and each font answers with a rule.
+  const MAX_FACES = 20;
+  const MAX_FACE_BYTES = 1000000;
   const FACE = ["family", "style", "weight", "stretch", "unicodeRange", "status"].map((name) => reader(FontFace, name));
   const [setOf, NativeCustomEvent] = [reader(Document, "fonts"), CustomEvent];
-  const { has } = Object.getPrototypeOf(setOf(document)); // of no named interface
+  const { has } = Object.getPrototypeOf(setOf(document)); // FontFaceSet has no global name
   const faces = new Map();
   const asData = (bytes) => `url("data:font/ttf;base64,${btoa(bytes.reduce((text, byte) => text + String.fromCharCode(byte), ""))}")`;
   const answerFaces = () => {
@@ -68,10 +68,10 @@
     }
   };
   const rememberFace = (face, source) => {
-    if (faces.size >= MOST_FACES) return;
+    if (faces.size >= MAX_FACES) return;
     if (typeof source !== "string") {
       const view = ArrayBuffer.isView(source);
-      if (source.byteLength > LONGEST_FACE) return;
+      if (source.byteLength > MAX_FACE_BYTES) return;
       source = new Uint8Array(view ? source.buffer : source, view ? source.byteOffset : 0, source.byteLength).slice();
     }
     faces.set(face, source);
@@ -85,11 +85,11 @@
     },
   });
 
-  // What a scene shows is gone from its canvas once it is on the screen, unless it was asked to stay there;
-  // and a page that wants no slow drawing gets one as readers' graphics cards make it. dom.js queries the
-  // document for scenes that the browser refused: canvases, or the document itself for WebGPU.
+  // Keep the drawing buffer of WebGL, so that the canvas can be read; and allow software rendering, since readers'
+  // graphics cards render the scene. dom.js queries the document for scenes that the browser refused: canvases,
+  // or the document itself for WebGPU.
   const SCENES = new Set(["webgl", "webgl2", "experimental-webgl"]);
-  const SHOWN = { preserveDrawingBuffer: true, failIfMajorPerformanceCaveat: false };
+  const OPTIONS = { preserveDrawingBuffer: true, failIfMajorPerformanceCaveat: false };
   const [drawn, undrawn] = [new WeakSet(), new Set()];
   let scenes = 0;
   const answerUndrawn = () => {
@@ -102,14 +102,13 @@
   HTMLCanvasElement.prototype.getContext = new Proxy(HTMLCanvasElement.prototype.getContext, {
     apply: (getContext, canvas, [kind, options, ...rest]) => {
       const isScene = SCENES.has(kind);
-      const wanted = isScene ? { ...options, ...SHOWN } : options;
-      const context = call(getContext, canvas, [kind, wanted, ...rest]);
+      const context = call(getContext, canvas, [kind, isScene ? { ...options, ...OPTIONS } : options, ...rest]);
       if (isScene && !context && !drawn.has(canvas)) refused(canvas);
       if (!context) return context;
       if (isScene && !drawn.has(canvas)) {
         call(addEventListener, canvas, ["webglcontextlost", () => refused(canvas)]);
         call(addEventListener, canvas, ["webglcontextrestored", () => undrawn.delete(canvas)]);
-        // A page that was refused WebGPU draws by WebGL.
+        // The page uses WebGL instead of WebGPU.
         undrawn.delete(document);
         scenes += 1;
       }
@@ -129,7 +128,7 @@
   }
 
   const nothing = () => {};
-  const heard = (method, before, after) =>
+  const intercepted = (method, before, after) =>
     new Proxy(method, {
       apply: (original, object, values) => {
         attempt(before, object);
@@ -139,12 +138,12 @@
       },
     });
   for (const name of ["insertRule", "deleteRule", "addRule", "removeRule"]) {
-    CSSStyleSheet.prototype[name] = heard(CSSStyleSheet.prototype[name], nothing, note);
+    CSSStyleSheet.prototype[name] = intercepted(CSSStyleSheet.prototype[name], nothing, note);
   }
   for (const type of [CSSGroupingRule, CSSStyleRule, CSSKeyframesRule]) {
     for (const name of ["insertRule", "deleteRule", "appendRule"]) {
       if (!Object.hasOwn(type.prototype, name)) continue;
-      type.prototype[name] = heard(type.prototype[name], nothing, (rule) => note(sheetOf(rule)));
+      type.prototype[name] = intercepted(type.prototype[name], nothing, (rule) => note(sheetOf(rule)));
     }
   }
   for (const [type, name, way] of [
@@ -153,7 +152,7 @@
   ]) {
     const property = Object.getOwnPropertyDescriptor(type.prototype, name);
     if (!property) continue;
-    property[way] = heard(property[way], remember, nothing);
+    property[way] = intercepted(property[way], remember, nothing);
     Object.defineProperty(type.prototype, name, property);
   }
 }

@@ -1,10 +1,10 @@
-// Elements that may hold a closed shadow root, which only DevTools can reveal (render/page_frames.py).
+// Collects elements that may have a closed shadow root, which only DevTools can open (render/page_frames.py).
 //
-// Roots closed by scripts stay open (guard.js). Roots closed by markup are invisible to scripts: likely
-// hosts are elements with unknown names, and empty elements with a size.
-// The same holds for a shape that a drawing uses from another file: it is in a user-agent root
-// below `use`. One per URL is requested, and the results are in `weboidCopies`.
-// They wait in `weboidHosts`, each asked about once; roots that were found are in `weboidClosed`.
+// guard.js keeps roots of scripts open. Closed roots of markup are invisible to scripts: likely hosts are
+// elements with custom names, and empty elements with a size. The same applies to an external shape in an
+// SVG, which is in a user-agent root of `use`; one element per URL is queried.
+// The elements are stored in `weboidHosts`, each only once; found roots are in `weboidClosed`, shapes in
+// `weboidCopies`.
 (limit) => {
   "use strict";
   const reader = (type, name) => {
@@ -25,7 +25,7 @@
   };
   const own = (name, make) => (Object.hasOwn(globalThis, name) ? globalThis[name] : (globalThis[name] = make()));
   const closed = own("weboidClosed", () => new WeakMap());
-  const asked = own("weboidAsked", () => new WeakSet());
+  const queried = own("weboidAsked", () => new WeakSet());
   own("weboidCopies", () => new WeakMap());
   const addresses = own("weboidAddresses", () => new Set());
   const found = [];
@@ -50,12 +50,12 @@
         if (inner) walk(inner, Document, depth + 10);
       } else if (name === "use") {
         const address = addressOf(node);
-        if (asked.has(node) || addresses.has(address) || /^\s*(#|$)/.test(address)) continue;
+        if (queried.has(node) || addresses.has(address) || /^\s*(#|$)/.test(address)) continue;
         addresses.add(address);
-        asked.add(node);
+        queried.add(node);
         found.push(node);
-      } else if (!asked.has(node) && namespaceOf(node) === HTML && mayHost(node, name)) {
-        asked.add(node);
+      } else if (!queried.has(node) && namespaceOf(node) === HTML && mayHost(node, name)) {
+        queried.add(node);
         found.push(node);
       }
     }

@@ -1,4 +1,4 @@
-// How large the page is, in CSS pixels, what it calls itself, and what it tells robots.
+// Returns the page's size in CSS pixels, its title and its directives for robots.
 () => {
   "use strict";
   const reader = (type, name) => {
@@ -10,7 +10,7 @@
   const root = reader(Document, "documentElement")(document);
   const attribute = (node, name) => Element.prototype.getAttribute.call(node, name);
   const robots = [];
-  // Any <meta> may speak to some robot by its name; those that speak of archiving are few.
+  // The name of a <meta> can be any robot's; only directives about archiving are collected.
   for (const node of Document.prototype.querySelectorAll.call(document, "meta[content]")) {
     const content = attribute(node, "content");
     if (!/archive|cache|unavailable/i.test(content) || robots.length >= 100) continue;

@@ -1,9 +1,9 @@
-// Absolute http(s) targets of links, in order, each once, with where they stand; and the numbers of
-// frames that only their own world can read (render/page_frames.py). Fragments are removed except "#!" ones.
-// The first `toldLimit` are returned in full. Frames of the same origin and shadow roots count as part of the page.
-(limit, urlLimit, toldLimit) => {
+// Returns the absolute http(s) targets of links in order, each once, with their context; and the numbers of
+// cross-origin frames (render/page_frames.py). Fragments are removed except "#!" ones. The first `fullLimit`
+// links are described in full. Same-origin frames and shadow roots count as part of the page.
+(limit, urlLimit, fullLimit) => {
   "use strict";
-  // Getters from the prototypes: a form may hide any property behind an input of its name.
+  // Getters of the prototypes: a form's input can shadow any property by its name.
   const reader = (type, name) => {
     const get = Object.getOwnPropertyDescriptor(type.prototype, name).get;
     return (node) => get.call(node);
@@ -25,8 +25,8 @@
     const at = globalThis.weboidFrames.indexOf(node);
     return at < 0 ? globalThis.weboidFrames.push(node) - 1 : at;
   };
-  // Long text costs time; what is kept of it is short.
-  const words = (text, most) => text.slice(0, 20 * most).replace(/\s+/g, " ").trim().slice(0, most);
+  // Only the beginning of long texts is normalised, to save time.
+  const words = (text, limit) => text.slice(0, 20 * limit).replace(/\s+/g, " ").trim().slice(0, limit);
   const PLACES = "nav,main,article,aside,header,footer,form,dialog,[role]";
   const ROLES = {
     navigation: "nav", main: "main", article: "article", complementary: "aside", banner: "header",
@@ -66,7 +66,7 @@
     if (!url.hash.startsWith("#!")) url.hash = "";
     return url.href.length <= urlLimit ? url.href : null;
   };
-  const describe = (node, kind) => entries.length >= toldLimit ? { kind } : ({
+  const describe = (node, kind) => entries.length >= fullLimit ? { kind } : ({
     text: labelOf(node),
     rel: words(attribute(node, "rel") ?? "", 100).toLowerCase(),
     kind,
@@ -78,14 +78,14 @@
     const url = target(attribute(node, "href") ?? attribute(node, "xlink:href"), baseOf(node));
     if (url === null) return;
     const known = found.get(url);
-    // A link met again is told as it is seen best.
+    // Of repeated links the best visible one is described.
     if (known && known.visible && known.text) return;
-    const told = describe(node, kind);
+    const description = describe(node, kind);
     if (!known) {
-      const entry = { url, ...told };
+      const entry = { url, ...description };
       found.set(url, entry);
       entries.push(entry);
-    } else if (told.visible >= known.visible && (told.text || !known.text)) Object.assign(known, told);
+    } else if (description.visible >= known.visible && (description.text || !known.text)) Object.assign(known, description);
   };
   const HEADING = /^h[1-6]$/;
   const HEAD_LINKS = /^(next|prev|alternate|amphtml|canonical|shortlink|license|author|help|first|last|up|index|contents)$/;

@@ -1,25 +1,24 @@
-// Test whether the page is at rest, called repeatedly; observations are kept between calls.
+// Tests whether the page has settled; called repeatedly, observations are kept between calls.
 //
-// Returns when the page has been still for `quietMs`, or after `sliceMs`: a page that does not answer
-// then hangs. Still means that the DOM and the layout do not change, fonts are loaded, and images in
-// view are decoded. After `patienceMs` what only goes on changing the same few nodes (a clock, a
-// carousel, an animation made by a script) counts as still; what brings news goes on counting.
-// `restart` begins the patience again. A page where nothing can happen any more need not be still for a while first,
-// and one that waits for no answer (`awaits`) of anyone, nor has a database, only until its loop has been idle.
+// Returns when the page has been unchanged for `quietMs`, or after `sliceMs`; a page that does not answer
+// by then hangs. Unchanged means: no changes of DOM and layout, fonts loaded, visible images decoded.
+// After `patienceMs` repeated changes of the same few nodes (a clock, a carousel, a scripted animation)
+// are ignored, but not new content. `restart` restarts that time. A page without scripts is settled at
+// once; one without pending requests (`awaits`) and databases, when its event loop has been idle.
 (quietMs, sliceMs, patienceMs, scripted, restart, awaits) => {
   "use strict";
-  const NODES = 50000; // looked at for shadow roots and frames
-  const RECORDS = 2000; // of a batch that are read one by one
+  const NODES = 50000; // searched for shadow roots and frames
+  const RECORDS = 2000; // mutation records read per batch
   const IMAGES = 500;
   const ANIMATIONS = 100;
   const HEAVY_MS = 50;
-  const LARGE_PX = 100000; // smaller images are decoded while they are drawn
+  const LARGE_PX = 100000; // smaller images are decoded when painted
   const FEW = 3;
   const TICK_MS = 40;
-  const FRAMES = 2; // drawn since the last change
-  const IDLE = 2; // idle periods of the page's loop since the last change
-  const SHORT = 0.4; // of the quiet
-  const LONG = 4; // times the quiet: then frames are not drawn at all
+  const FRAMES = 2; // rendered since the last change
+  const IDLE = 2; // idle periods of the event loop since the last change
+  const SHORT = 0.4; // fraction of quietMs
+  const LONG = 4; // multiple of quietMs after which frames are not awaited
   const FEW_CHARS = 400;
   const BUSY = include("busy")();
   const reader = (type, name) => {
@@ -52,7 +51,7 @@
       decoding: 0, decoded: new WeakSet(), observed: new WeakSet(), restless: new Set(), live: false, heavy: false,
       stores: true,
     };
-    // Databases and caches answer without a request or a timer.
+    // Databases and caches respond without a request or a timer.
     const lists = [() => IDBFactory.prototype.databases.call(indexedDB)];
     if (globalThis.caches) lists.push(() => CacheStorage.prototype.keys.call(caches));
     const count = (listed) => (state.stores = listed.some((each) => each.length > 0));
@@ -81,7 +80,7 @@
     return state;
   };
   const isNews = (state, node) => {
-    // Sizes grow as a page goes on writing; what comes and goes stays as large as it was.
+    // New content makes nodes grow; what is replaced repeatedly keeps its size.
     const type = typeOf(node);
     const size = type === 3 ? dataOf(node).length : childrenOf(node).length;
     const before = state.nodes.get(node) || { times: 0, size: 0 };
@@ -109,7 +108,7 @@
     }
   };
   const canAct = () => {
-    // Anything that could still do something by itself: scripts, or documents that may have some.
+    // Return whether the page can still change: it has scripts, or documents that may have some.
     if (scripted) return true;
     if (every(document, "iframe, frame, object, embed, body[onload], img[onload], img[onerror]").length) return true;
     for (const node of every(document, "script")) {
@@ -124,10 +123,10 @@
   };
   const imagesPending = (state) => {
     let pending = 0;
-    let looked = 0;
+    let count = 0;
     for (const image of imagesOf(document)) {
-      looked += 1;
-      if (looked > IMAGES) break;
+      count += 1;
+      if (count > IMAGES) break;
       if (state.decoded.has(image)) continue;
       const complete = reader(HTMLImageElement, "complete")(image);
       if (!inView(image)) continue;
@@ -136,8 +135,8 @@
         continue;
       }
       state.decoded.add(image);
-      const wide = reader(HTMLImageElement, "naturalWidth")(image);
-      if (wide * reader(HTMLImageElement, "naturalHeight")(image) < LARGE_PX) continue;
+      const width = reader(HTMLImageElement, "naturalWidth")(image);
+      if (width * reader(HTMLImageElement, "naturalHeight")(image) < LARGE_PX) continue;
       state.decoding += 1;
       const ready = () => (state.decoding -= 1);
       HTMLImageElement.prototype.decode.call(image).then(ready, ready);
@@ -145,10 +144,10 @@
     return pending + state.decoding > 0;
   };
   const moving = (state) => {
-    // A page with thousands of them is asked once: each answer makes it compute them all.
+    // With thousands of animations the query is slow, so it is not repeated.
     if (state.heavy) return false;
     const began = performance.now();
-    // Transitions and animations that come to an end; the others have none to wait for.
+    // Only transitions and animations that end are awaited.
     const all = attempt(() => Document.prototype.getAnimations.call(document), []);
     state.heavy = performance.now() - began > HEAVY_MS || all.length > 10 * ANIMATIONS;
     for (const animation of all.slice(0, ANIMATIONS)) {
@@ -159,7 +158,7 @@
     return false;
   };
   const leaving = () => {
-    // A refresh soon leads elsewhere.
+    // Return whether the page will navigate soon by a <meta> refresh.
     for (const node of every(document, "meta[http-equiv]")) {
       if (attribute(node, "http-equiv").toLowerCase() !== "refresh") continue;
       const delay = parseFloat(attribute(node, "content"));
@@ -173,11 +172,11 @@
     return box.width * box.height > 0 && box.bottom > 0 && box.top < innerHeight;
   };
   const unfinished = () => {
-    // Hardly a word, or a sign that more is to come: what timers still do is probably the page.
-    let looked = 0;
+    // Return whether there is little text or a loading indicator: pending timers probably load content.
+    let count = 0;
     for (const node of every(document, BUSY)) {
-      looked += 1;
-      if (looked > 50) break;
+      count += 1;
+      if (count > 50) break;
       if (shown(node)) return true;
     }
     const root = reader(Document, "body")(document);
@@ -200,7 +199,7 @@
   };
 
   const timersRun = () => {
-    // Where a sandbox lets no script run, our timers never fire; there, <noscript> holds elements.
+    // Return whether timers fire: not in a sandbox without scripts, where <noscript> contains elements.
     return attempt(() => {
       const probe = Document.prototype.createElement.call(document, "div");
       const { set } = Object.getOwnPropertyDescriptor(Element.prototype, "innerHTML");
@@ -217,7 +216,7 @@
     state.nodes = new WeakMap();
     state.restless.clear();
   }
-  const arrange = () => {
+  const observe = () => {
     if (state.live || !canAct()) return;
     state.live = true;
     watch(state, document);
@@ -225,14 +224,14 @@
   };
 
   return new Promise((resolve) => {
-    const asked = performance.now();
+    const started = performance.now();
     const held = {};
-    let before = asked;
+    let before = started;
     let turn = 0;
     let frames = 0;
     let idle = 0;
     let watched = 0;
-    // On a busy machine a moment may pass in which nothing was drawn, and so nothing could change.
+    // On a busy machine no frame may have been rendered, so that nothing could change.
     const countFrames = () => {
       const own = (turn += 1);
       const next = () => {
@@ -253,7 +252,7 @@
     const answer = (rested, now) =>
       resolve({ rested, now, held, restless: [...state.restless], unfinished: state.live && unfinished(), inert: false });
     const tick = () => {
-      arrange();
+      observe();
       const now = performance.now();
       const name = holder(state);
       if (name) state.changed = now;
@@ -263,12 +262,12 @@
       if (state.live && (turn === 0 || state.changed > watched)) countFrames();
       const short = !awaits && !state.stores && idle >= IDLE && !every(document, "iframe, frame, object, embed").length;
       const quiet = state.live ? quietMs * (short ? SHORT : 1) : 0;
-      const still = now - Math.max(state.changed, asked);
-      const drawn = !state.live || frames >= FRAMES || still >= LONG * quiet;
-      if (!name && still >= quiet && drawn) return answer(true, "");
-      if (now - asked >= sliceMs) return answer(false, name || state.why);
-      const left = !name && still < quiet ? quiet - still : TICK_MS;
-      const wait = Math.min(TICK_MS, left, sliceMs - (now - asked));
+      const unchangedMs = now - Math.max(state.changed, started);
+      const drawn = !state.live || frames >= FRAMES || unchangedMs >= LONG * quiet;
+      if (!name && unchangedMs >= quiet && drawn) return answer(true, "");
+      if (now - started >= sliceMs) return answer(false, name || state.why);
+      const left = !name && unchangedMs < quiet ? quiet - unchangedMs : TICK_MS;
+      const wait = Math.min(TICK_MS, left, sliceMs - (now - started));
       setTimeout(tick, Math.max(4, wait));
     };
     tick();

@@ -1,5 +1,4 @@
-// Gives a document the local storage that its origin had, before any script of the page runs.
-// Values that the page has set since then stay.
+// Restores the local storage of the document's origin before its first script runs. Existing values stay.
 (stored) => {
   "use strict";
   const items = stored[location.origin];

@@ -1,9 +1,9 @@
-// Visible text in reading order: strings, and the numbers of frames that only their own world
-// can read (render/page_frames.py).
+// Returns the visible text in reading order: strings, and the numbers of cross-origin frames
+// (render/page_frames.py).
 //
-// It is innerText, but innerText stops at shadow roots and frames. So the elements on the way to one
-// are walked by hand, through slots as they are shown, and everything else is asked as a whole.
-// Content that is not rendered is left out; content only scrolled away, clipped or transparent is not.
+// innerText excludes shadow roots and frames. So their ancestors are traversed node by node, through slots
+// as rendered, and innerText is used for all other elements. Content that is not rendered is omitted;
+// content that is scrolled out of view, clipped or transparent is included.
 (limit) => {
   "use strict";
   const reader = (type, name) => {
@@ -64,7 +64,7 @@
     add("\n");
   };
 
-  // Every shadow host, slot in a shadow tree, and frame, with all that stands above it.
+  // Shadow hosts, slots of shadow trees and frames, with their ancestors.
   const special = new Set();
   const mark = (node) => {
     for (let at = node; at && !special.has(at); at = typeOf(at) === 11 ? hostOf(at) : parentOf(at)) special.add(at);

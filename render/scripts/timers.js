@@ -1,15 +1,14 @@
-// Runs in the page's own world before its first script: what a timer will do is still to be seen.
+// Runs in the page's main world before its first script: reports pending timers.
 //
-// Tells through a binding in how many milliseconds the last timer fires that was set to at most
-// `patience`, and with a plus before it the same of those up to `longest`. The binding is gone before the
-// page could call it. Objects that a page may change later, prototypes above all, are
-// never used here. A timer that is set repeatedly is a clock, and is not waited for.
+// Reports through a binding in how many milliseconds the last timer of at most `patience` fires, and, with a
+// leading plus, the last one of at most `longest`. The binding is deleted before the page can call it.
+// Objects that a page may change later, such as prototypes, are not used. Repeated timers are not awaited.
 (binding, patience, longest) => {
   "use strict";
-  const tell = globalThis[binding];
-  if (typeof tell !== "function") return;
+  const report = globalThis[binding];
+  if (typeof report !== "function") return;
   delete globalThis[binding];
-  const SHORTEST = 20; // a quiet page is looked at for longer than this
+  const SHORTEST = 20; // shorter timers fire within the quiet time anyway
   const REPEATS = 5;
   const PENDING = 500;
   const STEP = 25;
@@ -24,14 +23,14 @@
   const pending = create(null);
   const repeats = create(null);
   let count = 0;
-  let ticks = false; // whether something is done again and again
-  let left = 200; // messages that a document may cost
-  const soon = { told: 0, sign: "" };
-  const late = { told: 0, sign: "+" };
-  const say = (kind, due) => {
-    kind.told = due;
+  let ticks = false; // whether a timer is repeated
+  let left = 200; // messages per document
+  const soon = { reported: 0, sign: "" };
+  const late = { reported: 0, sign: "+" };
+  const send = (kind, due) => {
+    kind.reported = due;
     left -= 1;
-    if (left >= 0) tell(`${kind.sign}${round(max(due - now(), 0))}`);
+    if (left >= 0) report(`${kind.sign}${round(max(due - now(), 0))}`);
   };
   const latest = (kind) => {
     const moment = now();
@@ -55,64 +54,64 @@
     if (repeats[key] > REPEATS) return;
     if (count >= PENDING) latest(soon);
     if (count >= PENDING) return;
-    // A long delay before idle time is housekeeping, such as MediaWiki's store of modules (2000 ms).
+    // A long delay before requestIdleCallback is housekeeping, such as MediaWiki's module store (2000 ms).
     const idle = delay > patience / 2 && apply(includes, text, ["requestIdleCallback"]);
     const kind = delay <= patience && !idle ? soon : late;
     const due = now() + delay;
     pending[id] = { due, kind, key };
     count += 1;
-    if (due > kind.told + STEP) say(kind, due);
+    if (due > kind.reported + STEP) send(kind, due);
   };
   const cleared = (id) => {
     if (typeof id !== "number" || pending[id] === undefined) return;
     const { due, kind, key } = pending[id];
     delete pending[id];
     count -= 1;
-    if (repeats[key] > 0) repeats[key] -= 1; // what is put off again and again, as while scrolling, is no clock
-    if (due >= kind.told - STEP && due > now()) say(kind, latest(kind));
+    if (repeats[key] > 0) repeats[key] -= 1; // a postponed (debounced) timer is not a repeated one
+    if (due >= kind.reported - STEP && due > now()) send(kind, latest(kind));
   };
-  // What a reader does sets timers again that are no clocks: those of loaders at the end of a list.
-  const acted = () => {
+  // After user input, timers that are set again are not repeated ones: for example those of loaders.
+  const onInput = () => {
     for (const key in repeats) delete repeats[key];
     left = max(left, 20);
   };
   for (const event of ["scroll", "pointerdown", "hashchange"]) {
-    apply(EventTarget.prototype.addEventListener, globalThis, [event, acted, { capture: true, passive: true }]);
+    apply(EventTarget.prototype.addEventListener, globalThis, [event, onInput, { capture: true, passive: true }]);
   }
-  // Behaviours ask in how many milliseconds the last timer of a reader's act fires (common.js).
+  // common.js queries in how many milliseconds the last timer fires.
   const [{ dispatchEvent }, Answer] = [EventTarget.prototype, CustomEvent];
-  const tellDue = () => apply(dispatchEvent, globalThis, [new Answer("weboid-due", { detail: round(max(latest(soon) - now(), 0)) })]);
-  apply(EventTarget.prototype.addEventListener, globalThis, ["weboid-timers", tellDue]);
-  // Whether a page may look for itself where it was scrolled to, 1, or observes what comes into sight, 2 (scroll.py).
+  const sendDue = () => apply(dispatchEvent, globalThis, [new Answer("weboid-due", { detail: round(max(latest(soon) - now(), 0)) })]);
+  apply(EventTarget.prototype.addEventListener, globalThis, ["weboid-timers", sendDue]);
+  // scroll.py queries whether the page may poll its scroll position (1) or uses an IntersectionObserver (2).
   let observes = false;
-  const tellTicks = () =>
+  const sendTicks = () =>
     apply(dispatchEvent, globalThis, [new Answer("weboid-tick", { detail: (ticks ? 1 : 0) + (observes ? 2 : 0) })]);
-  apply(EventTarget.prototype.addEventListener, globalThis, ["weboid-ticks", tellTicks]);
+  apply(EventTarget.prototype.addEventListener, globalThis, ["weboid-ticks", sendTicks]);
   const { prototype } = IntersectionObserver;
   prototype.observe = new Proxy(prototype.observe, {
-    apply: (target, self, given) => {
+    apply: (target, self, values) => {
       observes = true;
-      return apply(target, self, given);
+      return apply(target, self, values);
     },
   });
   const setting = {
-    apply: (target, self, given) => {
-      const id = apply(target, self, given);
-      set(id, given[0], given[1]);
+    apply: (target, self, values) => {
+      const id = apply(target, self, values);
+      set(id, values[0], values[1]);
       return id;
     },
   };
   const clearing = {
-    apply: (target, self, given) => {
-      cleared(given[0]);
-      return apply(target, self, given);
+    apply: (target, self, values) => {
+      cleared(values[0]);
+      return apply(target, self, values);
     },
   };
   globalThis.setTimeout = new Proxy(setTimeout, setting);
   globalThis.setInterval = new Proxy(setInterval, {
-    apply: (target, self, given) => {
+    apply: (target, self, values) => {
       ticks = true;
-      return setting.apply(target, self, given);
+      return setting.apply(target, self, values);
     },
   });
   globalThis.clearTimeout = new Proxy(clearTimeout, clearing);

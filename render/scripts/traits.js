@@ -1,4 +1,4 @@
-// Facts by which a page's class is judged: counts, headings, what floats above it. Bounded.
+// Returns the evidence for a page's class: counts, headings, overlays. All values are bounded.
 (selectors, needles, wantText) => {
   "use strict";
   const LIMIT = 200;
@@ -31,7 +31,7 @@
     return count;
   };
 
-  // What shows nothing, or nothing yet: canvases of one colour, spinners and placeholders without words.
+  // Elements without content: canvases of one colour, loading indicators and placeholders without text.
   const shareOf = (node) => {
     const { bottom, left, right, top } = box(node);
     const [wide, high] = [Math.min(right, innerWidth) - Math.max(left, 0), Math.min(bottom, innerHeight) - Math.max(top, 0)];
@@ -46,7 +46,7 @@
       const points = new Uint32Array(context.getImageData(0, 0, PROBE, PROBE).data.buffer);
       return points.every((point) => point === points[0]);
     } catch {
-      // It has no size, or shows images of other origins.
+      // It has no size, or contains cross-origin images.
       return false;
     }
   };
@@ -60,7 +60,7 @@
 
   const isPicture = (node) => {
     if (!seen(node, 24) || plain.has(node)) return false;
-    // One that did not load shows nothing.
+    // Exclude images that did not load.
     if (nameOf(node) !== "img") return true;
     return reader(HTMLImageElement, "naturalWidth")(node) > 1;
   };
@@ -83,7 +83,7 @@
     if (text) headings.push(text);
   }
 
-  // Floating elements: the viewport is probed at points of a grid.
+  // Overlays, found by probing the viewport at the points of a grid.
   const floats = (node) => {
     for (let depth = 0; node && depth < 40; depth += 1) {
       if (node instanceof Element) {

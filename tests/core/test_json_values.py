@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
+from typing import Annotated, Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from core.errors import InputError
-from core.json_values import json_facts, read_json
+from core.json_values import FactsOf, json_facts, read_json
 
 
 class _Colour(StrEnum):
@@ -80,3 +82,14 @@ def test_written_facts_are_plain_json_values() -> None:
     assert json_facts(whole, "colour made_at parts", level="rank", words="notes") == {
         "colour": "red", "made_at": "2026-11-29T01:02:00+00:00", "parts": [], "level": "low", "words": {"a": "b"},
     }  # fmt: skip
+
+
+def test_described_facts_are_those_of_the_class_and_others() -> None:
+    named = Annotated[dict[str, Any], FactsOf("Named", _Part, "name", number=int)]
+    extended = Annotated[dict[str, Any], FactsOf("Extended", named, message=str)]
+    schema = TypeAdapter(extended).json_schema()
+
+    assert {name: each["type"] for name, each in schema["properties"].items()} == {
+        "name": "string", "number": "integer", "message": "string",
+    }  # fmt: skip
+    assert schema["required"] == ["name", "number", "message"]

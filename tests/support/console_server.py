@@ -1,12 +1,16 @@
-"""The console of a collection on a real server, with a user of each role."""
+"""The console of a collection on a real server, with a user of each role; answers of its API, held to its description."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import httpx
+import jsonschema_rs
 from starlette.types import ASGIApp
 
 from core.clock import SystemClock
@@ -14,6 +18,7 @@ from core.config.settings import Settings
 from core.layout import Layout
 from crawler.frontier.base import Frontier
 from net.http_server import ConnectionLimits, HttpServer, open_listener, running
+from scripts.interfaces import console_description
 from tests.support.browser_screen import Screen
 from weboid.cli.init import option_faults
 from weboid.console.accounts import COOKIE, AccountStore, ConsoleRole
@@ -68,6 +73,44 @@ class Console:
         """The captures of a URL, the newest first."""
         query = "SELECT page_id FROM pages WHERE url = :url ORDER BY captured_ms DESC"
         return [row["page_id"] for row in self.stores.database.rows(query, {"url": url})]
+
+
+API = "/api/v1"
+api_document = cache(console_description)
+
+
+@cache
+def _answer_schema(path: str, method: str, status: str, media_type: str) -> jsonschema_rs.Validator:
+    document = api_document()
+    responses = document["paths"][path][method]["responses"]
+    assert status in responses, (path, method, status)
+    schema = responses[status]["content"][media_type]["schema"]
+    return jsonschema_rs.validator_for({**schema, "components": document["components"]}, validate_formats=True)
+
+
+def check_answer(response: httpx.Response) -> None:
+    """Hold a JSON answer of the API to its description; a hook of clients. Raises AssertionError."""
+    method, path = response.request.method.lower(), response.url.path.removeprefix(API)
+    media_type = response.headers.get("content-type", "").partition(";")[0]
+    path = "/captures/{page_id}" if path.startswith("/captures/") else path
+    if response.url.path.startswith(API) and "json" in media_type and method in api_document()["paths"].get(path, ()):
+        validator = _answer_schema(path, method, str(response.status_code), media_type)
+        faults = [
+            f"{each.instance_path}: {each.message}" for each in validator.iter_errors(json.loads(response.read()))
+        ]
+        assert not faults, (method, path, faults)
+
+
+CHECKED: dict[str, list[Callable[..., Any]]] = {"response": [check_answer]}
+
+
+@contextmanager
+def api_client(address: str, secret: str) -> Iterator[httpx.Client]:
+    """A browser with a session, for addresses of the API."""
+    headers = {"Origin": address}
+    with httpx.Client(base_url=f"{address}{API}", headers=headers, timeout=120, event_hooks=CHECKED) as it:
+        it.cookies.set(COOKIE, secret)
+        yield it
 
 
 @contextmanager

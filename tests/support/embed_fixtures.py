@@ -1,4 +1,4 @@
-"""A front that tells what a test wants, and the proxy before an upstream that a test writes."""
+"""Fixtures: a stub front, and the embedding proxy for an upstream of the test."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ import pytest
 
 from core.clock import SystemClock
 from net.http_server import open_listener
-from tests.support.embed_front import Front, running_front
+from tests.support.embed_front import StubFront, running_front
 from wiki.embed.link_lookup import HttpLinkLookup, LookupOptions
 from wiki.embed.reverse_proxy import EmbedProxySettings, serve_proxy
 from wiki.embed.static_site import MarkOptions
@@ -19,15 +19,15 @@ Running = Callable[..., Any]
 
 
 @pytest.fixture
-def front() -> Iterator[Front]:
-    """A front in the documented form."""
+def front() -> Iterator[StubFront]:
+    """A stub front."""
     with running_front() as running:
         yield running
 
 
 @contextmanager
-def running_proxy(upstream: str, front: Front, **more: Any) -> Iterator[int]:
-    """The real proxy on a port of its own, in a thread: `more` are its settings, and the marking's."""
+def running_proxy(upstream: str, front: StubFront, **more: Any) -> Iterator[int]:
+    """Run the proxy in a thread; `more` are settings of the proxy and of the marks. Return the port."""
     marking_fields = {key: more.pop(key) for key in ("show", "rules", "own") if key in more}
     wiki = more.pop("wiki", "me@me")
     marking = MarkOptions(wiki, fronts=(front.origin,), **marking_fields)
@@ -65,8 +65,8 @@ def running_proxy(upstream: str, front: Front, **more: Any) -> Iterator[int]:
 
 
 @pytest.fixture
-def proxied(front: Front) -> Iterator[Running]:
-    """Starts proxies before upstreams; they end with the test."""
+def proxied(front: StubFront) -> Iterator[Running]:
+    """A function that starts a proxy for an upstream; it stops with the test."""
     from contextlib import ExitStack
 
     with ExitStack() as stack:

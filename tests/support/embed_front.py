@@ -1,4 +1,4 @@
-"""A front that answers look-ups in the documented form, and whatever a test wants of it."""
+"""A stub of the front's API for link lookups, with replaceable answers."""
 
 import json
 import threading
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def answer_of(url: str, origin: str, *, kind: str = "copy", dead: bool = False) -> dict[str, Any]:
-    """An answer in the form of docs/how-to/embedding.md."""
+    """Return an answer as docs/how-to/embedding.md specifies it."""
     copy = f"{origin}/page/20260102030405/{url}" if kind == "copy" else None
     return {
         "url": url,
@@ -26,55 +26,55 @@ def answer_of(url: str, origin: str, *, kind: str = "copy", dead: bool = False) 
 
 
 @dataclass
-class Front:
-    """A running front.
+class StubFront:
+    """A running stub.
 
     Attributes:
-        origin: where it answers.
-        asked: the questions, parsed.
-        told: makes the answer to one URL; a test may change it.
-        body: makes the whole answer's bytes; None: as documented.
-        status: of its answers.
-        hold: answers wait for it.
-        retry_after: sent along.
-        heads: of the questions.
+        origin: its origin.
+        queries: parsed bodies of the requests.
+        headers: headers of the requests.
+        link_answer: makes the answer about a URL; None: as `answer_of`.
+        make_body: makes the body of a response; None: as documented.
+        status: status of responses.
+        retry_after: Retry-After of responses.
+        released: responses wait for this event.
     """
 
     origin: str = ""
-    asked: list[dict[str, Any]] = field(default_factory=list)
-    told: Callable[[str], dict[str, Any]] | None = None
-    body: Callable[[dict[str, Any]], bytes] | None = None
+    queries: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    link_answer: Callable[[str], dict[str, Any]] | None = None
+    make_body: Callable[[dict[str, Any]], bytes] | None = None
     status: int = 200
     fresh_s: float = 60
     retry_after: str = ""
-    heads: list[dict[str, str]] = field(default_factory=list)
-    hold: threading.Event = field(default_factory=threading.Event)
+    released: threading.Event = field(default_factory=threading.Event)
 
-    def answer(self, question: dict[str, Any]) -> bytes:
-        """The bytes that answer a question."""
-        self.asked.append(question)
-        if self.body is not None:
-            return self.body(question)
-        told = self.told or (lambda url: answer_of(url, self.origin))
-        links = [told(url) for url in question["urls"]]
-        document = {"wiki": question["wiki"], "fresh_s": self.fresh_s, "links": links}
+    def respond(self, query: dict[str, Any]) -> bytes:
+        """Record a query; return the body of the response."""
+        self.queries.append(query)
+        if self.make_body is not None:
+            return self.make_body(query)
+        link_answer = self.link_answer or (lambda url: answer_of(url, self.origin))
+        links = [link_answer(url) for url in query["urls"]]
+        document = {"wiki": query["wiki"], "fresh_s": self.fresh_s, "links": links}
         return json.dumps(document).encode()
 
 
 @contextmanager
-def running_front() -> Iterator[Front]:
-    """A front on a free port."""
-    front = Front()
-    front.hold.set()
+def running_front() -> Iterator[StubFront]:
+    """Run a stub on a free port."""
+    front = StubFront()
+    front.released.set()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            question = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            front.heads.append({key.lower(): text for key, text in self.headers.items()})
-            body = front.answer(question)
-            front.hold.wait(120)
+            query = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            front.headers.append({key.lower(): text for key, text in self.headers.items()})
+            body = front.respond(query)
+            front.released.wait(120)
             self.send_response(front.status if self.path == "/links/api/cached" else 404)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(body)))
@@ -92,7 +92,7 @@ def running_front() -> Iterator[Front]:
     thread.start()
     front.origin = f"http://127.0.0.1:{server.server_address[1]}"
     yield front
-    front.hold.set()
+    front.released.set()
     server.shutdown()
     server.server_close()
     thread.join(120)

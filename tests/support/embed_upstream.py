@@ -1,4 +1,4 @@
-"""An origin on a raw socket: it says exactly the bytes that a test gives it, and keeps what it was sent."""
+"""An HTTP origin on a raw socket that sends the bytes a test specifies, and records its requests."""
 
 import socket
 import threading
@@ -13,8 +13,9 @@ class Upstream:
 
     Attributes:
         origin: its address.
-        answer: what is said after a request, for its target; the connection ends after it.
-        requests: heads of what came, and bodies' lengths.
+        answer: returns the bytes sent for a request's target; then the connection is closed.
+        requests: heads of the requests.
+        bodies: lengths of their bodies.
     """
 
     origin: str = ""
@@ -24,24 +25,24 @@ class Upstream:
     bodies: list[int] = field(default_factory=list)
 
     def fields(self, number: int = -1) -> dict[str, str]:
-        """The fields of a request, names in lower case."""
+        """Return the header fields of a request, with names in lower case."""
         lines = self.requests[number].decode("latin-1").split("\r\n")[1:]
         return {name.lower(): text.strip() for name, _, text in (line.partition(":") for line in lines)}
 
 
 def page(body: bytes, *fields: str, status: str = "200 OK", kind: str = "text/html; charset=utf-8") -> bytes:
-    """An answer with that body."""
+    """Return a response with that body."""
     lines = [f"HTTP/1.1 {status}", f"Content-Type: {kind}", f"Content-Length: {len(body)}", *fields]
     return "\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1") + body
 
 
 @contextmanager
 def running_upstream() -> Iterator[Upstream]:
-    """An origin on a free port."""
-    found = Upstream()
+    """Run an origin on a free port."""
+    upstream = Upstream()
     server = socket.create_server(("127.0.0.1", 0))
-    found.port = server.getsockname()[1]
-    found.origin = f"http://127.0.0.1:{found.port}"
+    upstream.port = server.getsockname()[1]
+    upstream.origin = f"http://127.0.0.1:{upstream.port}"
     threads: list[threading.Thread] = []
 
     def serve(client: socket.socket) -> None:
@@ -54,10 +55,10 @@ def running_upstream() -> Iterator[Upstream]:
                     return
                 data += more
             head, _, body = data.partition(b"\r\n\r\n")
-            found.requests.append(head)
-            found.bodies.append(_drained(client, head, body))
-            told = found.answer(head.split(b" ")[1].decode("latin-1"))
-            for part in (told,) if isinstance(told, bytes) else told:
+            upstream.requests.append(head)
+            upstream.bodies.append(_body_length(client, head, body))
+            response = upstream.answer(head.split(b" ")[1].decode("latin-1"))
+            for part in (response,) if isinstance(response, bytes) else response:
                 client.sendall(part)
             client.shutdown(socket.SHUT_WR)
             while client.recv(65_536):
@@ -75,7 +76,7 @@ def running_upstream() -> Iterator[Upstream]:
 
     thread = threading.Thread(target=accept, daemon=True)
     thread.start()
-    yield found
+    yield upstream
     with suppress(OSError):
         server.shutdown(socket.SHUT_RDWR)
     server.close()
@@ -84,7 +85,7 @@ def running_upstream() -> Iterator[Upstream]:
         each.join(120)
 
 
-def _drained(client: socket.socket, head: bytes, body: bytes) -> int:
+def _body_length(client: socket.socket, head: bytes, body: bytes) -> int:
     lowered = head.lower()
     size = len(body)
     if b"transfer-encoding: chunked" in lowered:

@@ -1,6 +1,6 @@
-"""Who the extension talks to: a front that answers as docs/how-to/embedding.md says, and a webhook that listens.
+"""HTTP listeners for tests of the extension: a front as in docs/how-to/embedding.md, and a webhook.
 
-Both run in threads of the test, on free ports, and note all that they hear.
+Both run in threads on free ports and record the requests that they receive.
 """
 
 import hashlib
@@ -18,44 +18,45 @@ DATE = "2026-11-20T10:11:12Z"
 
 
 @dataclass(frozen=True)
-class Heard:
-    """A request."""
+class ReceivedRequest:
+    """A request to a listener."""
 
     path: str
     headers: dict[str, str]
     body: bytes
 
     def json(self) -> Any:
-        """The body."""
+        """Return the parsed body."""
         return json.loads(self.body)
 
 
 @dataclass(frozen=True)
-class Said:
-    """An answer; status 0: the connection is closed without one."""
+class StubResponse:
+    """A listener's response; with status 0 the connection is closed without one."""
 
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
 
 
-Answer = Callable[[Heard], Said]
+Answer = Callable[[ReceivedRequest], StubResponse]
 
 
 class Listener:
-    """A server that notes what it hears and says what the test wants.
+    """An HTTP server with replaceable responses.
 
     Attributes:
-        heard: the requests, in their order.
-        answer: what makes an answer of one; tests replace it.
+        requests: received requests, in order.
+        answer: function that makes the response to a request; tests replace it.
+        default_answer: the initial one.
     """
 
     def __init__(self, answer: Answer) -> None:
-        """Listen from now on."""
-        self.heard: list[Heard] = []
+        """Start to listen."""
+        self.requests: list[ReceivedRequest] = []
         self.answer = answer
-        self.usual = answer
-        self._said = threading.Condition()
+        self.default_answer = answer
+        self._received = threading.Condition()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -63,21 +64,21 @@ class Listener:
 
     @property
     def address(self) -> str:
-        """Its origin."""
+        """The origin."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
-    def forget(self) -> None:
-        """Forget what was heard, and answer as usual."""
-        self.heard.clear()
-        self.answer = self.usual
+    def reset(self) -> None:
+        """Remove the recorded requests and restore the default answer."""
+        self.requests.clear()
+        self.answer = self.default_answer
 
     def wait_for(self, count: int) -> None:
-        """Wait until so many requests were heard."""
-        with self._said:
-            assert self._said.wait_for(lambda: len(self.heard) >= count, 120)
+        """Wait until this many requests were received."""
+        with self._received:
+            assert self._received.wait_for(lambda: len(self.requests) >= count, 120)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -85,12 +86,12 @@ class Listener:
     @classmethod
     @contextmanager
     def running(cls, answer: Answer) -> Iterator[Self]:
-        """One that listens until the block ends."""
-        made = cls(answer)
+        """Run a listener within the block."""
+        listener = cls(answer)
         try:
-            yield made
+            yield listener
         finally:
-            made.close()
+            listener.close()
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         listener = self
@@ -101,79 +102,79 @@ class Listener:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                heard = Heard(self.path, {k.lower(): v for k, v in self.headers.items()}, body)
-                with listener._said:
-                    listener.heard.append(heard)
-                    listener._said.notify_all()
-                said = listener.answer(heard)
+                request = ReceivedRequest(self.path, {k.lower(): v for k, v in self.headers.items()}, body)
+                with listener._received:
+                    listener.requests.append(request)
+                    listener._received.notify_all()
+                response = listener.answer(request)
                 self.close_connection = True
-                if said.status == 0:
+                if response.status == 0:
                     return
                 try:
-                    self.send_response(said.status)
-                    for name, value in said.headers.items():
+                    self.send_response(response.status)
+                    for name, value in response.headers.items():
                         self.send_header(name, value)
-                    self.send_header("Content-Length", str(len(said.body)))
+                    self.send_header("Content-Length", str(len(response.body)))
                     self.end_headers()
-                    self.wfile.write(said.body)
+                    self.wfile.write(response.body)
                 except OSError:
-                    return  # the wiki did not wait for it
+                    return  # the client closed the connection
 
             def log_message(self, *_: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         return Handler
 
 
-def told(url: str, place: str) -> dict[str, Any]:
-    """What the front says of a URL, by a word in it: dead, queued, refused, failed, none; else a copy."""
+def link_answer(url: str, origin: str) -> dict[str, Any]:
+    """Return the front's answer about a URL: of the kind that is a word in it (dead, queued, …), else a copy."""
     kinds = ("queued", "refused", "failed", "none")
     kind = next((each for each in kinds if each in url), "copy")
     is_dead = "dead" in url
-    copy = f"{place}/2026/{url}" if kind == "copy" else None
-    known: dict[str, str | None] = {
+    copy = f"{origin}/2026/{url}" if kind == "copy" else None
+    state: dict[str, str | None] = {
         "state": "dead" if is_dead else "alive",
         "group": "unreachable" if is_dead else "working",
         "words": "Dead since 21 May 2026" if is_dead else "Working",
     }
     if kind == "none":
-        known = {"state": None, "group": "unknown", "words": "Never seen"}
+        state = {"state": None, "group": "unknown", "words": "Never seen"}
     return {
         "url": url,
         "answer": kind,
-        "href": None if kind == "none" else copy or f"{place}/view?url={url}",
+        "href": None if kind == "none" else copy or f"{origin}/view?url={url}",
         "copy": copy,
         "date": DATE if copy else None,
         "is_dead": is_dead,
-        **known,
+        **state,
     }
 
 
-def front(place: Callable[[], str], *, fresh_s: int = 3_600) -> Answer:
-    """A front's usual answer; `place` is its own origin."""
+def front(origin: Callable[[], str], *, fresh_s: int = 3_600) -> Answer:
+    """Return a front's default answer; `origin` returns its own origin."""
 
-    def answer(heard: Heard) -> Said:
-        asked = heard.json()
-        links = [told(url, place()) for url in asked["urls"]]
-        waits = any(link["answer"] == "queued" for link in links)
-        said = {"wiki": asked["wiki"], "fresh_s": 20 if waits else fresh_s, "links": links}
-        return Said(body=json.dumps(said).encode())
+    def answer(request: ReceivedRequest) -> StubResponse:
+        query = request.json()
+        links = [link_answer(url, origin()) for url in query["urls"]]
+        is_queued = any(link["answer"] == "queued" for link in links)
+        document = {"wiki": query["wiki"], "fresh_s": 20 if is_queued else fresh_s, "links": links}
+        return StubResponse(body=json.dumps(document).encode())
 
     return answer
 
 
-def webhook(heard: Heard) -> Said:
-    """The webhook's usual answer."""
-    if heard.path in {"/level", "/stored-level"}:
-        asked = heard.json()
-        return Said(body=json.dumps({"url": asked["url"], "level": asked["level"]}).encode())
-    return Said(204)
+def webhook(request: ReceivedRequest) -> StubResponse:
+    """Return the webhook's default response."""
+    if request.path in {"/level", "/stored-level"}:
+        change = request.json()
+        return StubResponse(body=json.dumps({"url": change["url"], "level": change["level"]}).encode())
+    return StubResponse(204)
 
 
-def is_signed(heard: Heard, secret: str, now: float) -> bool:
+def is_signed(request: ReceivedRequest, secret: str, now: float) -> bool:
     """Return whether a request carries the secret's signature, made within 300 s of now."""
-    parts = dict(each.split("=") for each in heard.headers["x-weboid-signature"].split(","))
-    digest = hashlib.sha256(heard.body).hexdigest()
-    lines = "\n".join(["v2", parts["t"], parts["n"], "POST", heard.path, digest])
-    made = hmac.new(secret.encode(), lines.encode(), hashlib.sha256)
-    return hmac.compare_digest(made.hexdigest(), parts["v2"]) and abs(now - int(parts["t"])) < 300
+    parts = dict(each.split("=") for each in request.headers["x-weboid-signature"].split(","))
+    digest = hashlib.sha256(request.body).hexdigest()
+    lines = "\n".join(["v2", parts["t"], parts["n"], "POST", request.path, digest])
+    expected = hmac.new(secret.encode(), lines.encode(), hashlib.sha256)
+    return hmac.compare_digest(expected.hexdigest(), parts["v2"]) and abs(now - int(parts["t"])) < 300

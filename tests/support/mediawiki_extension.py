@@ -1,4 +1,4 @@
-"""A real MediaWiki with the extension, a front and a webhook to talk to."""
+"""A real MediaWiki with the extension, and listeners as its front and webhook."""
 
 import json
 import sqlite3
@@ -24,7 +24,7 @@ LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class Page:
-    """What a reader gets."""
+    """A response to a page view."""
 
     status: int
     headers: dict[str, str]
@@ -32,12 +32,12 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Extended:
+class ExtensionWiki:
     """A running wiki with the extension.
 
     Attributes:
-        front: who is asked for copies.
-        webhook: who is told of changes.
+        front: receives lookups of links.
+        webhook: receives changes.
     """
 
     wiki: Wiki
@@ -46,42 +46,42 @@ class Extended:
     writer: Writer
 
     def view(self, title: str, query: str = "", **headers: str) -> Page:
-        """A page as somebody without an account gets it; underscores in header names are hyphens."""
-        found = {name.replace("_", "-"): value for name, value in headers.items()}
+        """Request a page without an account; underscores in header names become hyphens."""
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
         address = f"{self.wiki.base}/index.php?title={urllib.parse.quote(title)}{query}"
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(urllib.request.Request(address, headers=found), timeout=LIMIT_S) as got:
-                return Page(got.status, dict(got.headers), got.read().decode())
+            with opener.open(urllib.request.Request(address, headers=fields), timeout=LIMIT_S) as response:
+                return Page(response.status, dict(response.headers), response.read().decode())
         except urllib.error.HTTPError as error:
             with error:
                 return Page(error.code, dict(error.headers), error.read().decode())
 
     def view_until(self, title: str, text: str) -> Page:
-        """A page as soon as a text is in it: what is asked behind a reader's back takes a moment."""
+        """Request a page until it contains a text: deferred lookups take a moment."""
         for _ in range(300):
             page = self.view(title)
             if text in page.html:
                 return page
-        raise AssertionError(f"{text} is not shown")
+        raise AssertionError(f"{text} does not appear")
 
     def body(self, title: str, query: str = "") -> str:
-        """The page's own part of what a reader gets, without what MediaWiki says of its making."""
+        """Return the HTML of a page's content, without the parser's report."""
         html = self.view(title, query).html
         start = html.index("mw-parser-output")
         start = html.rindex("<div", 0, start)
-        end = html.find("<!-- \nNewPP limit report", start)  # Parsoid makes none
+        end = html.find("<!-- \nNewPP limit report", start)  # Parsoid writes none
         return html[start : end if end > 0 else html.index('<div class="printfooter"', start)]
 
     def parsoid(self, title: str) -> str:
-        """The page's HTML as Parsoid makes it."""
+        """Return Parsoid's HTML of a page."""
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"{self.wiki.base}/rest.php/v1/page/{title}/html", timeout=LIMIT_S) as got:
-            text: str = got.read().decode()
+        with opener.open(f"{self.wiki.base}/rest.php/v1/page/{title}/html", timeout=LIMIT_S) as response:
+            text: str = response.read().decode()
         return text
 
-    def age(self, keys: str, seconds: int) -> None:
-        """Let what the shared cache keeps under a name be older."""
+    def age_cached(self, keys: str, seconds: int) -> None:
+        """Make the entries of the shared cache under a key older."""
         script = f"""
 $cache = ObjectCache::getInstance( CACHE_ANYTHING );
 $db = new PDO( 'sqlite:' . $wgSQLiteDataDir . '/wikicache.sqlite' );
@@ -98,82 +98,84 @@ foreach ( $db->query( "SELECT keyname FROM objectcache WHERE keyname LIKE '%:{ke
 """
         one_line = " ".join(script.split())
         self.wiki.maintain("eval.php", text=one_line)
-        self.lose("weboid-asking%")
+        self.delete_cached("weboid-lookup-lock%")
 
     def age_page(self, title: str, seconds: int) -> None:
-        """Let a page have been touched so long ago."""
+        """Set the time of a page's last change to so many seconds ago."""
         moment = datetime.now(UTC) - timedelta(seconds=seconds)
-        self._change(
+        self._execute(
             "my_wiki", "UPDATE page SET page_touched = ? WHERE page_title = ?", moment.strftime("%Y%m%d%H%M%S"), title
         )
 
     def run_jobs(self) -> str:
-        """Let the job queue do what waits; what it printed."""
+        """Run the jobs in the queue; return the output."""
         return self.wiki.maintain("runJobs.php")
 
-    def say(self, **settings: Any) -> None:
-        """Say more in LocalSettings, until the next word: names without ``wgWeboid``."""
+    def configure(self, **settings: Any) -> None:
+        """Replace the additional settings; names are given without ``wgWeboid``."""
         lines = "".join(
             f"$wgWeboid{name} = json_decode( {_php(json.dumps(value))}, true );\n" for name, value in settings.items()
         )
-        self.set(lines)
+        self.set_local_settings(lines)
 
-    def set(self, php: str) -> None:
-        """Say more in LocalSettings as PHP, until the next word."""
+    def set_local_settings(self, php: str) -> None:
+        """Replace the additional settings with PHP code."""
         folder = self.wiki.folder / "settings.d"
         for old in folder.glob("zz-*.php"):
             old.unlink()
-        if php:  # under a new name, since PHP keeps what it has read for two seconds
+        if php:  # under a new name: PHP caches files for two seconds
             (folder / f"zz-{time.monotonic_ns()}.php").write_text(f"<?php\n{php}")
 
-    def forget(self) -> None:
-        """Usual settings, nobody silent, nothing kept of what the front said, and nothing heard."""
-        self.say()
-        self.front.forget()
-        self.webhook.forget()
-        self.lose("weboid-%")
+    def reset(self) -> None:
+        """Restore default settings and answers; delete cached answers and recorded requests."""
+        self.configure()
+        self.front.reset()
+        self.webhook.reset()
+        self.delete_cached("weboid-%")
         self.recycle_jobs()
 
     def recycle_jobs(self) -> None:
-        """Let the hour pass after which the queue gives a failed job to the next runner."""
+        """Make failed jobs available again, as the queue does after an hour."""
         (self.wiki.folder / "cache" / "mw-runJobs-backoffs.json").unlink(missing_ok=True)
-        self._change("my_wiki", "UPDATE job SET job_token = '', job_token_timestamp = NULL")
+        self._execute("my_wiki", "UPDATE job SET job_token = '', job_token_timestamp = NULL")
 
     def drop_jobs(self) -> None:
-        """Empty the job queue of what earlier tests left in it."""
-        self._change("my_wiki", "DELETE FROM job")
+        """Delete all jobs from the queue."""
+        self._execute("my_wiki", "DELETE FROM job")
 
-    def lose(self, keys: str) -> None:
-        """Let the shared cache lose what a LIKE pattern matches."""
-        self._change("wikicache", "DELETE FROM objectcache WHERE keyname LIKE ?", f"%:{keys}")
+    def delete_cached(self, keys: str) -> None:
+        """Delete the entries of the shared cache whose keys match a LIKE pattern."""
+        self._execute("wikicache", "DELETE FROM objectcache WHERE keyname LIKE ?", f"%:{keys}")
 
-    def _change(self, database: str, statement: str, *values: str) -> None:
+    def _execute(self, database: str, statement: str, *values: str) -> None:
         path = self.wiki.folder / "data" / f"{database}.sqlite"
         with closing(sqlite3.connect(path, timeout=LIMIT_S)) as db, db:
             db.execute(statement, values)
 
 
 @contextmanager
-def extended_wiki(settings: str = "", version: Version = MACHINES) -> Iterator[Extended]:
-    """A wiki with the extension, from its start to its end."""
+def extended_wiki(settings: str = "", version: Version = MACHINES) -> Iterator[ExtensionWiki]:
+    """Run a wiki with the extension within the block."""
     with (
-        Listener.running(webhook) as heard,
-        Listener.running(front(lambda: asked.address)) as asked,
-        running_wiki(server="self", settings=_settings(asked, heard) + settings, version=version) as wiki,
+        Listener.running(webhook) as webhook_listener,
+        Listener.running(front(lambda: front_listener.address)) as front_listener,
+        running_wiki(
+            server="self", settings=_settings(front_listener, webhook_listener) + settings, version=version
+        ) as wiki,
     ):
-        yield Extended(wiki, asked, heard, Writer(wiki.api()))
+        yield ExtensionWiki(wiki, front_listener, webhook_listener, Writer(wiki.api()))
 
 
-def _settings(asked: Listener, heard: Listener) -> str:
+def _settings(front_listener: Listener, webhook_listener: Listener) -> str:
     return f"""
 wfLoadExtension( 'Weboid', {_php(str(EXTENSION / "extension.json"))} );
-$wgWeboidFront = '{asked.address}';
-$wgWeboidWebhook = '{heard.address}';
+$wgWeboidFront = '{front_listener.address}';
+$wgWeboidWebhook = '{webhook_listener.address}';
 $wgWeboidSecret = '{SECRET}';
 $wgWeboidWiki = 'library@example';
-$wgWeboidTimeout = 5; // machines are slow sometimes; tests of silence say their own
+$wgWeboidTimeout = 5; // for slow machines; tests of timeouts set their own
 $wgUseCdn = true;
-$wgTmpDirectory = $wgCacheDirectory; // jobs that failed are noted there
+$wgTmpDirectory = $wgCacheDirectory; // runJobs.php records failed jobs there
 """
 
 

@@ -1,7 +1,6 @@
-"""Letting days pass for a collection: all that it keeps is moved into the past.
+"""Simulate the passage of days: move all dates of a collection into the past.
 
-To whatever looks at the clock that is as if so many days had gone by. The captures' dates move with
-the registry's, in their index; what stands in the WARCs stays.
+The dates of the registry and of the captures index are moved; the WARCs stay unchanged.
 """
 
 import sqlite3
@@ -21,7 +20,7 @@ _MOMENTS = ("moment", "since", "due", "checked", "expires")
 
 
 def pass_days(layout: Layout, days: int) -> None:
-    """Let so many days pass."""
+    """Move all dates this many days into the past."""
     _move_registry(layout, days)
     _move_captures(layout, days)
 

@@ -1,7 +1,7 @@
-"""A town: a real wiki with the extension, a site that it cites, and Weboid that watches over both.
+"""The complete set-up ("town"): a real wiki with the extension, sites that it cites, and `weboid wiki watch`.
 
 Everything runs as an operator runs it: `weboid wiki add`, then `weboid wiki watch --listen`, which
-archives, checks and serves. Time passes by `tests.support.wiki_pass`.
+archives, checks and serves. `tests.support.wiki_pass` simulates the passage of time.
 """
 
 import json
@@ -38,21 +38,20 @@ from tests.support.wiki_pass import pass_days
 from tests.support.wiki_writer import Writer
 
 EXTENSION = ROOT / "wiki" / "mediawiki" / "Weboid" / "extension.json"
-SECRET = "a secret of the town, long enough to be one"
+SECRET = "a secret with at least thirty-two characters"
 FARM = "town"
-PATIENCE_S = 240.0
+LIMIT_S = 240.0
 
 
 @dataclass
 class Town:
-    """The town, running.
+    """The running set-up.
 
     Attributes:
-        wiki: the wiki.
-        writer: its administrator.
-        weboid: the commands, on the town's collection and profile.
-        front: where readers find copies.
-        said: what the watcher's household has said, JSON lines.
+        writer: an administrator of the wiki.
+        weboid: commands with the collection and profile.
+        front: origin of the front.
+        log: JSON lines of `weboid wiki watch`.
     """
 
     wiki: Wiki
@@ -61,13 +60,13 @@ class Town:
     front: str
     webhook: str
     secret: Path
-    said: list[dict[str, Any]] = field(default_factory=list)
+    log: list[dict[str, Any]] = field(default_factory=list)
     _name: str = ""
     _process: "subprocess.Popen[str] | None" = None
 
     @property
     def layout(self) -> Layout:
-        """The collection."""
+        """The layout of the collection."""
         return Layout(self.weboid.collection)
 
     def run(self, *arguments: str) -> Ran:
@@ -75,16 +74,16 @@ class Town:
         return self.weboid.run(*arguments, f"--collection={self.weboid.collection}")
 
     def call(self, *arguments: str) -> Ran:
-        """The same within this process: cheaper; not while an event loop runs."""
+        """Run a command in this process, which is faster; not while an event loop runs."""
         return self.weboid.call(*arguments, f"--collection={self.weboid.collection}")
 
     def add(self, *options: str) -> Ran:
-        """Make the wiki known."""
+        """Add the wiki with `weboid wiki add`."""
         return self.run("wiki", "add", self.wiki.base, *options)
 
     @contextmanager
     def watched(self, *options: str, notifies: bool = True) -> Iterator[None]:
-        """Watch, archive, check and serve, until the end of the block; with the webhook, or without."""
+        """Run `weboid wiki watch` within the block, with or without the webhook."""
         port = self.front.rsplit(":", 1)[1]
         self._process = self.weboid.start(
             *("wiki", "watch", "--json", f"--collection={self.weboid.collection}"),
@@ -92,66 +91,66 @@ class Town:
             *((f"--webhook={self.webhook}", f"--webhook-secret-file={self.secret}") if notifies else ()),
             *options,
         )
-        hearing = threading.Thread(target=self._hear, args=(self._process,), daemon=True)
-        hearing.start()
+        reading = threading.Thread(target=self._read_log, args=(self._process,), daemon=True)
+        reading.start()
         try:
             yield
         finally:
             self._process.terminate()
-            self._process.wait(PATIENCE_S)
-            hearing.join(PATIENCE_S)
+            self._process.wait(LIMIT_S)
+            reading.join(LIMIT_S)
             for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
                 assert pipe is not None
                 pipe.close()
             self._process = None
 
-    def until(self, what: str, is_so: Callable[[], Any]) -> Any:
-        """Wait until it is so; what it was."""
+    def until(self, what: str, condition: Callable[[], Any]) -> Any:
+        """Wait until the condition is true; return its value."""
         pause = threading.Event()
-        for _ in range(int(PATIENCE_S * 5)):
+        for _ in range(int(LIMIT_S * 5)):
             try:
-                if found := is_so():
-                    return found
+                if value := condition():
+                    return value
             except urllib.error.HTTPError as error:
                 with error:
-                    said = error.read(2_000).decode("utf-8", "replace")
+                    text = error.read(2_000).decode("utf-8", "replace")
                 if error.code < 500:
-                    raise AssertionError(said) from error
+                    raise AssertionError(text) from error
             except OSError:
-                pass  # not there yet
-            assert self._process is None or self._process.poll() is None, self._last_words()
+                pass  # not started yet
+            assert self._process is None or self._process.poll() is None, self._log_tail()
             pause.wait(0.2)
-        raise AssertionError(f"{what}: not within {PATIENCE_S:.0f} s. {self._last_words()}")
+        raise AssertionError(f"{what}: not within {LIMIT_S:.0f} s. {self._log_tail()}")
 
     def cached(self, *wanted: str) -> list[dict[str, Any]]:
-        """What the front tells the wiki's pages about these links."""
+        """Return the front's answers about these links."""
         body = json.dumps({"wiki": self.name, "urls": list(wanted)}).encode()
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(f"{self.front}/links/api/cached", body, headers)
-        with urllib.request.urlopen(request, timeout=120) as answer:
-            told: list[dict[str, Any]] = json.load(answer)["links"]
-        return told
+        with urllib.request.urlopen(request, timeout=120) as response:
+            links: list[dict[str, Any]] = json.load(response)["links"]
+        return links
 
     @property
     def name(self) -> str:
-        """The wiki's, as Weboid calls it."""
+        """The wiki's name in the registry."""
         if not self._name:
             with self.store() as store, store.reading() as rows:
                 self._name = str(all_wikis(rows)[0].name)
         return self._name
 
     def states(self) -> dict[str, LinkState]:
-        """Of each link that is watched, by its URL."""
+        """Return the states of all links, by URL."""
         with self.store() as store, store.reading() as rows:
             numbers = list(rows.execute(select(urls.c.id)).scalars())
             return {row.url: LinkState(row.state) for row in urls_by_id(rows, numbers).values()}
 
-    def looked_at(self, url: str) -> int | None:
-        """The day on which the link was last looked at."""
+    def checked_day(self, url: str) -> int | None:
+        """Return the day of the last check of a link."""
         return self._row(url).checked_day
 
     def is_due(self, url: str) -> bool:
-        """Whether the link is to be looked at today."""
+        """Return whether a link is due for a check today."""
         due = self._row(url).due_day
         return due is not None and due <= day_of(SystemClock().now())
 
@@ -162,36 +161,36 @@ class Town:
 
     @contextmanager
     def store(self) -> Iterator[RegistryStore]:
-        """The registry."""
+        """Open the registry."""
         with closing(open_registry(self.layout)) as store:
             yield store
 
     def pass_days(self, days: int) -> None:
-        """Let days pass."""
+        """Simulate the passage of days."""
         pass_days(self.layout, days)
 
     def forget_answers(self) -> None:
-        """Let the wiki ask the front again, as it does when an answer is a minute old."""
+        """Delete the front's answers from the wiki's cache, as if they had expired."""
         for path in (self.wiki.folder / "data").glob("*.sqlite"):
             with closing(sqlite3.connect(path, timeout=120)) as cache, cache:
                 if cache.execute("SELECT 1 FROM sqlite_master WHERE name = 'objectcache'").fetchone():
                     cache.execute("DELETE FROM objectcache WHERE keyname LIKE '%:weboid-answers:%'")
 
-    def _hear(self, process: "subprocess.Popen[str]") -> None:
+    def _read_log(self, process: "subprocess.Popen[str]") -> None:
         assert process.stdout is not None
         for line in process.stdout:
             try:
-                self.said.append(json.loads(line))
+                self.log.append(json.loads(line))
             except ValueError:
-                self.said.append({"line": line})
+                self.log.append({"line": line})
 
-    def _last_words(self) -> str:
-        return "\n".join(map(str, self.said[-30:]))
+    def _log_tail(self) -> str:
+        return "\n".join(map(str, self.log[-30:]))
 
 
 @contextmanager
 def running_town(sites: Sequence[LinkedSite], *, php: str = "", **groups: dict[str, Any]) -> Iterator[Town]:
-    """A town whose wiki cites these sites; `groups` change the profile.
+    """Run the set-up with these sites; `groups` are settings of the profile.
 
     Raises:
         SiteUnavailableError: the wiki could not be built or started.
@@ -222,7 +221,7 @@ def running_town(sites: Sequence[LinkedSite], *, php: str = "", **groups: dict[s
 
 
 def profile_of(sites: Sequence[LinkedSite], **groups: dict[str, Any]) -> str:
-    """A profile under which the sites are reachable, and nobody is waited for."""
+    """Return a profile that can reach the sites, without delays."""
     resolve: dict[str, str] = {}
     for site in sites:
         resolve |= site.resolve
@@ -243,7 +242,7 @@ def profile_of(sites: Sequence[LinkedSite], **groups: dict[str, Any]) -> str:
 
 
 def article(title: str, text: str) -> Answer:
-    """A page as a newspaper has it."""
+    """Return a page like a newspaper article."""
     style = "body{font:18px/1.5 Georgia,serif;max-width:42rem;margin:2rem auto;color:#222}h1{color:#7a1f1f}"
     body = f"<!doctype html><title>{title}</title><style>{style}</style><h1>{title}</h1>{text}"
     return 200, {"Content-Type": "text/html; charset=utf-8"}, body.encode()

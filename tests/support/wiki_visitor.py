@@ -1,4 +1,4 @@
-"""Somebody who is logged in with a browser: cookies, forms, tokens."""
+"""A browser-like session of a logged-in user: cookies, forms, tokens."""
 
 import html
 import http.cookiejar
@@ -12,7 +12,7 @@ LIMIT_S = 120.0
 
 
 class Visitor:
-    """A browser session of an account."""
+    """A session of an account."""
 
     def __init__(self, base: str, name: str, password: str) -> None:
         """Log in."""
@@ -26,24 +26,24 @@ class Visitor:
         assert "lguserid" in found["login"], found
 
     def cookies(self) -> dict[str, str]:
-        """The session's cookies."""
+        """Return the session's cookies."""
         return {cookie.name: cookie.value or "" for cookie in self._jar}
 
     def token(self) -> str:
-        """The session's own token."""
+        """Return the session's edit token."""
         found: str = self._api(action="query", meta="tokens")["query"]["tokens"]["csrftoken"]
         return found
 
     def get(self, title: str) -> str:
-        """A page, with anything after its title."""
-        return self._ask(f"index.php?title={title}", None)[1]
+        """Return a page; the title may be followed by query parameters."""
+        return self._request(f"index.php?title={title}", None)[1]
 
     def post(self, title: str, fields: dict[str, str]) -> tuple[int, str]:
-        """The status and the page after a form was sent."""
-        return self._ask(f"index.php?title={title}", fields)
+        """Submit a form; return status and page."""
+        return self._request(f"index.php?title={title}", fields)
 
     def form(self, title: str, url: str) -> dict[str, str]:
-        """The hidden fields of a link's form."""
+        """Return the hidden fields of a link's form."""
         for form in re.findall(r'<form method="post".*?</form>', self.get(title), re.DOTALL):
             hidden = re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form)
             fields = {name: html.unescape(value) for name, value in hidden}
@@ -52,16 +52,16 @@ class Visitor:
         raise AssertionError(f"{url} has no form")
 
     def _api(self, **params: str) -> dict[str, dict[str, dict[str, str]]]:
-        told = json.loads(self._ask("api.php", {**params, "format": "json"})[1])
-        assert "error" not in told, told
-        found: dict[str, dict[str, dict[str, str]]] = told
-        return found
+        document = json.loads(self._request("api.php", {**params, "format": "json"})[1])
+        assert "error" not in document, document
+        result: dict[str, dict[str, dict[str, str]]] = document
+        return result
 
-    def _ask(self, path: str, fields: dict[str, str] | None) -> tuple[int, str]:
+    def _request(self, path: str, fields: dict[str, str] | None) -> tuple[int, str]:
         body = None if fields is None else urllib.parse.urlencode(fields).encode()
         try:
-            with self._opener.open(f"{self._base}/{path}", body, timeout=LIMIT_S) as got:
-                return got.status, got.read().decode()
+            with self._opener.open(f"{self._base}/{path}", body, timeout=LIMIT_S) as response:
+                return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.read().decode()

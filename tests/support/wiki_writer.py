@@ -1,11 +1,11 @@
-"""Writing on a running wiki, as people and bots do: through its API, logged in.
+"""Edits on a running wiki through its API, with an account.
 
     writer = Writer(wiki.api())                       # as the wiki's administrator
     page_id, rev_id = writer.write("Foo", "[https://example.com x]")
-    writer.ask(action="query", titles="Foo")          # any question, formatversion 2
+    writer.ask(action="query", titles="Foo")          # any request, formatversion 2
 
-A page's own links are in the wiki's tables when `write` returns. What a template's change does to the
-pages that use it waits for `wiki.maintain("runJobs.php")`.
+A page's own links are in the wiki's tables when `write` returns. Changes by templates need
+`wiki.maintain("runJobs.php")`.
 """
 
 import http.cookiejar
@@ -24,7 +24,7 @@ LIMIT_S = 120.0
 
 
 class Writer:
-    """An account that is logged in."""
+    """A logged-in account."""
 
     def __init__(self, api: str, *, name: str = ADMIN, password: str = PASSWORD) -> None:
         """Log in at the API."""
@@ -40,22 +40,22 @@ class Writer:
         }
         found = self._ask(login)["login"]
         assert found["result"] == "Success", found
-        told = self._ask({"action": "query", "meta": "tokens"})
-        self._token = told["query"]["tokens"]["csrftoken"]
+        tokens = self._ask({"action": "query", "meta": "tokens"})
+        self._token = tokens["query"]["tokens"]["csrftoken"]
 
     def ask(self, **params: Any) -> dict[str, Any]:
-        """An answer; an error in it fails the test."""
+        """Send a request and return the response; an API error fails the test."""
         return self._ask(params)
 
     def act(self, **params: Any) -> dict[str, Any]:
-        """An answer to something that needs a token."""
+        """Send a request with an edit token and return the response."""
         return self._ask({**params, "token": self._token})
 
     def write(self, title: str, text: str, **more: Any) -> tuple[int, int]:
-        """Write a page: its number, and the revision that was made (0: nothing changed)."""
-        told = self.act(action="edit", title=title, text=text, summary="a test", **more)["edit"]
-        assert told["result"] == "Success", told
-        return told["pageid"], told.get("newrevid", 0)
+        """Save a page; return its ID and that of the new revision (0: no change)."""
+        result = self.act(action="edit", title=title, text=text, summary="a test", **more)["edit"]
+        assert result["result"] == "Success", result
+        return result["pageid"], result.get("newrevid", 0)
 
     def move(self, title: str, target: str, **more: Any) -> None:
         """Move a page, leaving a redirect unless `noredirect` is given."""
@@ -72,14 +72,14 @@ class Writer:
     def _ask(self, params: dict[str, Any]) -> dict[str, Any]:
         body = urllib.parse.urlencode({**params, "format": "json", "formatversion": 2})
         request = urllib.request.Request(self.api, body.encode())
-        with self._opener.open(request, timeout=LIMIT_S) as answer:
-            told: dict[str, Any] = json.load(answer)
-        assert "error" not in told, told["error"]
-        return told
+        with self._opener.open(request, timeout=LIMIT_S) as response:
+            document: dict[str, Any] = json.load(response)
+        assert "error" not in document, document["error"]
+        return document
 
 
 def make_bot(wiki: Wiki, *, name: str = BOT, is_bot: bool = True, grants: str = GRANTS) -> str:
-    """Make an account with a bot password; the name that it logs in with (its secret: `BOT_SECRET`)."""
+    """Create an account with a bot password; return its login name (password: `BOT_SECRET`)."""
     groups = ("--custom-groups", "bot") if is_bot else ()
     wiki.maintain("createAndPromote.php", *groups, name, PASSWORD)
     wiki.maintain("createBotPassword.php", "--appid", BOT_APP, "--grants", grants, name, BOT_SECRET)

@@ -18,6 +18,7 @@ import pytest
 
 from render.chromium import SHARED_BROWSERS
 from tests.support.services.ports import free_port
+from tests.support.services.processes import browser_path
 from weboid.app import installation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -184,7 +185,7 @@ def test_a_wheel_archives_and_replays_a_page(programs: Path, site: str, tmp_path
 
     made = run(weboid, "init", *common, "--contact", "you@example.com", HOME=str(tmp_path))
     assert made.returncode == 0, made.stderr
-    saved = run(weboid, "archive", site, *common, "--profile", tmp_path / "here.toml")
+    saved = run(weboid, "archive", site, *common, "--profile", tmp_path / "here.toml", WEBOID_BROWSER=browser_path())
     assert saved.returncode == 0, saved.stderr
     assert "Pages: 1 complete." in saved.stdout
 

@@ -1,7 +1,7 @@
-"""A repository of Wikidata items on loopback, which answers in the form of Wikibase's `wbgetentities`.
+"""A Wikidata item repository on loopback that imitates Wikibase's `wbgetentities`.
 
-Wikibase itself cannot be installed here. Its answers have their keys from its source: `claims` as an
-empty list where there are none, ``missing`` as an empty text, a redirect under the number asked for.
+Wikibase cannot be installed here. The responses follow its source code: `claims` is an empty list if there
+are none, ``missing`` an empty text, and a redirect is under the requested ID.
 
     with repository() as items:
         items.put("Q42", statement("P31", "Q5"))
@@ -13,60 +13,60 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.wiki_front import Answer, Asked, Front, fronting
+from tests.support.wiki_proxy import ProxiedRequest, ProxiedResponse, WikiProxy, running_wiki_proxy
 
-MOST = 50  # of one question, for whoever is nobody in particular
-LARGEST = 2_147_483_647  # number of an item
+MAX_IDS = 50  # per request, without special rights
+MAX_ITEM_NUMBER = 2_147_483_647
 
 
 @dataclass
 class Repository:
-    """The repository.
+    """A running repository.
 
     Attributes:
-        front: its server.
-        items: the statements of items, by their numbers.
-        redirects: of items that were merged into others.
-        fits: how many items an answer has room for; the others are left out of it.
-        instead: what is answered in the place of anything else.
+        proxy: its server.
+        items: statements of items, by ID.
+        redirects: targets of merged items, by ID.
+        fits: maximum number of items in a response; further ones are omitted.
+        instead: response to all requests.
     """
 
-    front: Front
+    proxy: WikiProxy
     items: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     redirects: dict[str, str] = field(default_factory=dict)
-    fits: int = MOST
-    instead: Answer | None = None
+    fits: int = MAX_IDS
+    instead: ProxiedResponse | None = None
 
     @property
     def api(self) -> str:
         """The address of its API."""
-        return f"{self.front.base}/w/api.php"
+        return f"{self.proxy.base}/w/api.php"
 
     @property
     def asked(self) -> list[str]:
-        """The items of each question, in order."""
-        return [each.params.get("ids", "") for each in self.front.seen]
+        """The requested IDs of each request, in order."""
+        return [each.params.get("ids", "") for each in self.proxy.requests]
 
     def put(self, item: str, *statements: dict[str, Any]) -> None:
-        """Say all that an item says."""
+        """Set all statements of an item."""
         self.items[item] = list(statements)
 
-    def answer(self, asked: Asked) -> Answer:
-        """Answer a question."""
-        ids = asked.params.get("ids", "").split("|")
+    def answer(self, request: ProxiedRequest) -> ProxiedResponse:
+        """ProxiedResponse a question."""
+        ids = request.params.get("ids", "").split("|")
         if self.instead is not None:
             return self.instead
-        if asked.path != "/w/api.php" or asked.params.get("action") != "wbgetentities":
-            return Answer(404, b"Not here.")
-        if len(ids) > MOST:
-            return Answer.refusing("toomanyvalues", f'Too many values supplied for "ids": {MOST}.')
+        if request.path != "/w/api.php" or request.params.get("action") != "wbgetentities":
+            return ProxiedResponse(404, b"Not here.")
+        if len(ids) > MAX_IDS:
+            return ProxiedResponse.api_error("toomanyvalues", f'Too many values supplied for "ids": {MAX_IDS}.')
         for each in ids:
-            if int(each[1:]) > LARGEST:
-                said = f'Could not find an entity with the ID "{each}".'
-                return Answer.of_json({"error": {"code": "no-such-entity", "info": said, "id": each}})
-        has_claims = "claims" in asked.params.get("props", "").split("|")
-        told = {each: self._entity(each, has_claims=has_claims) for each in ids[: self.fits]}
-        return Answer.of_json({"entities": told, "success": 1})
+            if int(each[1:]) > MAX_ITEM_NUMBER:
+                info = f'Could not find an entity with the ID "{each}".'
+                return ProxiedResponse.of_json({"error": {"code": "no-such-entity", "info": info, "id": each}})
+        has_claims = "claims" in request.params.get("props", "").split("|")
+        entities = {each: self._entity(each, has_claims=has_claims) for each in ids[: self.fits]}
+        return ProxiedResponse.of_json({"entities": entities, "success": 1})
 
     def _entity(self, number: str, *, has_claims: bool) -> dict[str, Any]:
         target = self.redirects.get(number, number)
@@ -81,15 +81,15 @@ class Repository:
 
 
 def claims(*statements: dict[str, Any]) -> Any:
-    """The statements by their properties; in PHP's form when there are none."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    """Return the statements by property; an empty list, as PHP encodes it, if there are none."""
+    by_property: dict[str, list[dict[str, Any]]] = {}
     for each in statements:
-        found.setdefault(each["mainsnak"]["property"], []).append(each)
-    return found or []
+        by_property.setdefault(each["mainsnak"]["property"], []).append(each)
+    return by_property or []
 
 
 def statement(name: str, value: Any = None, *, rank: str = "normal", snaktype: str = "value") -> dict[str, Any]:
-    """A statement: of an item when the value is the number of one, else of that text."""
+    """Return a statement; a value like Q42 is an item."""
     snak: dict[str, Any] = {"snaktype": snaktype, "property": name, "hash": "0" * 40}
     is_item = isinstance(value, str) and value[:1] == "Q" and value[1:].isdigit()
     if snaktype == "value" and is_item:
@@ -104,8 +104,8 @@ def statement(name: str, value: Any = None, *, rank: str = "normal", snaktype: s
 
 @contextmanager
 def repository() -> Iterator[Repository]:
-    """A repository without items, until the block ends."""
-    with fronting("http://127.0.0.1:9") as front:  # nothing is passed on
-        made = Repository(front)
-        front.script = made.answer
-        yield made
+    """Run an empty repository within the block."""
+    with running_wiki_proxy("http://127.0.0.1:9") as proxy:  # nothing is forwarded
+        items = Repository(proxy)
+        proxy.script = items.answer
+        yield items

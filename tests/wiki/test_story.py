@@ -323,7 +323,7 @@ async def weeks_pass(town: Town, *, until: LinkState) -> None:
 
 def looked_today(town: Town) -> Callable[[], bool]:
     """Whether the link was looked at today."""
-    return lambda: town.looked_at(CITED) == day_of(SystemClock().now())
+    return lambda: town.checked_day(CITED) == day_of(SystemClock().now())
 
 
 def browser_has_spoken(town: Town) -> bool:

@@ -1,12 +1,13 @@
 """Links of the registry as JSON values, for commands and the HTTP API; and what proposals and checks need of it."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from dataclasses import asdict
+from datetime import UTC, date, datetime
+from typing import Annotated, Any
 
 from core.clock import Clock
 from core.errors import InputError
-from core.json_values import json_facts
+from core.json_values import FactsOf, json_facts
 from core.timestamps import warc_date
 from core.urls import fetch_key
 from links.archives.copy_store import ArchiveCopies
@@ -27,8 +28,12 @@ from links.states import LinkState
 from links.url_parts import url_parts_of
 from weboid.app.text_table import clean
 
+LinkFacts = Annotated[dict[str, Any], FactsOf(
+    "LinkFacts", UrlRow, "url state fails mime kib code", added=date, checked=date | None, due=date | None,
+)]  # fmt: skip
 
-def url_json(row: UrlRow) -> dict[str, Any]:
+
+def url_json(row: UrlRow) -> LinkFacts:
     """Return a URL as JSON values."""
     return {
         **json_facts(row, "url state fails mime kib"),
@@ -44,7 +49,10 @@ def day_text(day: int | None) -> str | None:
     return None if day is None else str(date_of(day))
 
 
-def states_json(days: Mapping[int, Mapping[LinkState, int]]) -> list[dict[str, Any]]:
+DayStates = Annotated[dict[str, Any], FactsOf("DayStates", day=date, links=dict[str, int])]
+
+
+def states_json(days: Mapping[int, Mapping[LinkState, int]]) -> list[DayStates]:
     """Return links by state of each day as JSON values."""
     return [
         {"day": day_text(day), "links": {state.name.lower(): links for state, links in states.items()}}
@@ -52,9 +60,28 @@ def states_json(days: Mapping[int, Mapping[LinkState, int]]) -> list[dict[str, A
     ]
 
 
+CheckRun = Annotated[dict[str, Any], FactsOf("CheckRun", code=int, says=str, first=date, last=date)]
+LinkQuirk = Annotated[dict[str, Any], FactsOf("LinkQuirk", kind=str, value=str, first=date, last=date)]
+LinkCopy = Annotated[dict[str, Any], FactsOf(
+    "LinkCopy", service=str, address=str | None, timestamp=str | None, checked=date, locked=bool,
+)]  # fmt: skip
+LinkReplacement = Annotated[dict[str, Any], FactsOf("LinkReplacement", address=str, stage=ProposalStage)]
+CitingPlace = Annotated[dict[str, Any], FactsOf(
+    "CitingPlace", wiki=str, page_id=int, title=str, since=date, gone=date | None,
+)]  # fmt: skip
+LinkCheck = Annotated[dict[str, Any], FactsOf(
+    "LinkCheck", UrlObservation, "how code verdict http note similarity", moment=datetime, final_url=str | None,
+)]  # fmt: skip
+LinkDocument = Annotated[dict[str, Any], FactsOf(
+    "LinkDocument", LinkFacts, host=str, says=str, history=list[CheckRun], quirks=list[LinkQuirk],
+    host_quirks=list[LinkQuirk], copies=list[LinkCopy], reports=int, reports_until=date | None,
+    replacement=LinkReplacement | None, pages=list[CitingPlace], looks=list[LinkCheck],
+)]  # fmt: skip
+
+
 def link_document(
     facts: UrlFacts, uses: list[LinkUse], looks: Sequence[UrlObservation], names: dict[int, str]
-) -> dict[str, Any]:
+) -> LinkDocument:
     """Return all that is known of a link as JSON values; `names` are the wikis' by number."""
     row = facts.row
     replacement = facts.replacement
@@ -101,13 +128,13 @@ def link_document(
     }
 
 
-def use_json(page: WikiPageRow, names: dict[int, str], first_day: int, gone_day: int | None = None) -> dict[str, Any]:
+def use_json(page: WikiPageRow, names: dict[int, str], first_day: int, gone_day: int | None = None) -> CitingPlace:
     """Return a page and the days of a link on it as JSON values."""
-    facts = {"wiki": names.get(page.wiki_id, ""), "page_id": page.page_id, "title": page.title}
-    return {**facts, "since": day_text(first_day), "gone": day_text(gone_day)}
+    days = {"since": day_text(first_day), "gone": day_text(gone_day)}
+    return {"wiki": names.get(page.wiki_id, ""), **json_facts(page, "page_id title"), **days}
 
 
-def _quirk(quirk: QuirkFacts, kinds: type[UrlQuirk] | type[HostQuirk]) -> dict[str, Any]:
+def _quirk(quirk: QuirkFacts, kinds: type[UrlQuirk] | type[HostQuirk]) -> LinkQuirk:
     return {
         "kind": kinds(quirk.kind).name.lower().replace("_", "-"),
         "value": quirk.value,
@@ -116,20 +143,28 @@ def _quirk(quirk: QuirkFacts, kinds: type[UrlQuirk] | type[HostQuirk]) -> dict[s
     }
 
 
-def found_link_json(link: FoundLink) -> dict[str, Any]:
+FoundLinkFacts = Annotated[dict[str, Any], FactsOf(
+    "FoundLinkFacts", FoundLink, "url state code pages more_pages", checked=date | None,
+)]  # fmt: skip
+
+
+def found_link_json(link: FoundLink) -> FoundLinkFacts:
     """Return a link as JSON values."""
     return {
         **json_facts(link, "url state more_pages"),
         "code": link.code,
-        "checked": None if link.checked_day is None else str(date_of(link.checked_day)),
-        "pages": [
-            {"wiki": page.wiki, "page_id": page.page_id, "namespace": page.namespace, "title": page.title}
-            for page in link.pages
-        ],
+        "checked": day_text(link.checked_day),
+        "pages": [asdict(page) for page in link.pages],
     }
 
 
-def mark_json(mark: LinkMark) -> dict[str, Any]:
+MarkFacts = Annotated[dict[str, Any], FactsOf(
+    "MarkFacts", LinkMark, "kind pattern key value reason actor lifted_by", number=int | None, made=datetime,
+    expires=datetime | None, lifted=datetime | None,
+)]  # fmt: skip
+
+
+def mark_json(mark: LinkMark) -> MarkFacts:
     """Return a mark as JSON values."""
     return {
         "number": mark.id or None,
@@ -145,10 +180,14 @@ def moment_text(seconds: int | None) -> str | None:
     return None if seconds is None else warc_date(datetime.fromtimestamp(seconds, UTC))
 
 
-def replacement_json(found: ReplacementProposal) -> dict[str, Any]:
+ProposalFacts = Annotated[dict[str, Any], FactsOf(
+    "ProposalFacts", address=str, stage=ProposalStage, tested=date | None,
+)]  # fmt: skip
+
+
+def replacement_json(found: ReplacementProposal) -> ProposalFacts:
     """Return a proposal's address, stage and last test as JSON values."""
-    tested = None if found.tested_day is None else date_of(found.tested_day).isoformat()
-    return {"address": found.address, "stage": found.stage.name.lower(), "tested": tested}
+    return {**json_facts(found, "address stage"), "tested": day_text(found.tested_day)}
 
 
 def proposal_context(registry: RegistryStore, limits: Limits, clock: Clock) -> ProposalContext:

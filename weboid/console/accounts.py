@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 from core.clock import Clock
 from core.errors import InputError, TransientError
+from core.json_values import FactsOf
 from core.urls import mask_passwords
 from playback.web.i18n import noop
 
@@ -37,6 +38,7 @@ TOKENS_LIMIT = 100  # of an account
 KEY_AGE = timedelta(days=1)  # of an idempotency key
 AUDIT_LENGTH = 4_000  # characters of each JSON value of a line of the audit log
 _NAME_LENGTH = 100
+_Answer = TypeVar("_Answer", bound=Mapping[str, Any])
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS users (
     name TEXT PRIMARY KEY, role TEXT NOT NULL, password TEXT NOT NULL, subject TEXT UNIQUE, added INTEGER NOT NULL);
@@ -106,6 +108,15 @@ class AccountRow:
     role: ConsoleRole
     is_external: bool  # signs in at an identity provider
     added: datetime
+
+
+TokenFacts = Annotated[dict[str, Any], FactsOf(
+    "TokenFacts", id=int, name=str, owner=str, role=ConsoleRole, scopes=list[str], added=int, expires=int | None,
+    used=int | None,
+)]  # fmt: skip
+LogEntry = Annotated[dict[str, Any], FactsOf(
+    "LogEntry", id=int, moment=int, actor=str, operation=str, fields=str, outcome=str, before=str, after=str,
+)]  # fmt: skip
 
 
 class ConsoleDatabase:
@@ -340,7 +351,7 @@ class AccountStore(ConsoleDatabase):
             )
         return secret
 
-    def tokens(self, owner: str = "") -> list[dict[str, Any]]:
+    def tokens(self, owner: str = "") -> list[TokenFacts]:
         """Return the API tokens, of all accounts or of one, without their secrets, the newest first."""
         columns = "id, name, owner, role, scopes, added, expires, used"
         with self._rows() as rows:
@@ -410,13 +421,13 @@ class AccountStore(ConsoleDatabase):
                 (self._now, actor, operation, text, mask_passwords(outcome)[:500], *texts),
             )
 
-    def log_entries(self, *, before: int | None = None, limit: int = 50) -> list[dict[str, Any]]:
+    def log_entries(self, *, before: int | None = None, limit: int = 50) -> list[LogEntry]:
         """Return lines of the audit log before the number `before`, the newest first."""
         with self._rows() as rows:
             query = "SELECT * FROM audit WHERE ? IS NULL OR id < ? ORDER BY id DESC LIMIT ?"
             return [dict(each) for each in rows.execute(query, (before, before, limit))]
 
-    def answer_once(self, key: str, request: str, perform: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def answer_once(self, key: str, request: str, perform: Callable[[], _Answer]) -> _Answer:
         """Return the stored answer of an idempotency key, or perform the request and store its answer.
 
         Raises InputError if the key was used for another request.
@@ -436,7 +447,8 @@ class AccountStore(ConsoleDatabase):
                 return answer
         if row["request"] != digests[1]:
             raise InputError("This Idempotency-Key was used for another request: use a new one.")
-        return dict(json.loads(row["answer"]))
+        known: _Answer = json.loads(row["answer"])
+        return known
 
 
 def _keep_admin(rows: sqlite3.Connection, name: str) -> None:

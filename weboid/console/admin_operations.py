@@ -1,12 +1,14 @@
 """Operations of the console on archiving rules, take-downs and levels, and on accounts and API tokens."""
 
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from datetime import datetime
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from core.errors import InputError
-from core.json_values import json_value
+from core.json_values import FactsOf, json_value
 from core.timestamps import parse_duration, parse_timestamp14
 from crawler.frontier.base import POLICY_ORDER
 from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry, read_entries
@@ -20,7 +22,7 @@ from playback.access.takedowns import (
     list_takedowns,
     normalize_target,
 )
-from weboid.console.accounts import ConsoleRole
+from weboid.console.accounts import AccountRow, ConsoleRole, TokenFacts
 from weboid.console.operations import (
     OPERATIONS,
     ListFields,
@@ -36,9 +38,23 @@ from weboid.console.operations import (
 
 # --------------------------------------------------------------------------------------------------------------- rules
 
+PolicyFacts = Annotated[dict[str, Any], FactsOf(
+    "PolicyFacts", PolicyEntry, "kind pattern made_at", id=str, version=int, expires_at=NotRequired[datetime],
+    **dict.fromkeys(("reason", "actor", "key", "value"), NotRequired[str]),
+)]  # fmt: skip
+PolicyList = TypedDict("PolicyList", {"entries": list[PolicyFacts]})
+NewPolicy = Annotated[dict[str, Any], FactsOf("NewPolicy", PolicyFacts, message=str)]
+RemovedPolicy = TypedDict("RemovedPolicy", {"id": str, "message": str})
+TakedownFacts = Annotated[dict[str, Any], FactsOf("TakedownFacts", Takedown, holds=bool)]
+TakedownList = TypedDict("TakedownList", {"takedowns": list[TakedownFacts], "version": int, "next": str | None})
+NewTakedown = TypedDict("NewTakedown", {"kind": TakedownKind, "what": str, "effect": TakedownEffect, "message": str})
+LiftedTakedown = TypedDict("LiftedTakedown", {"number": int, "message": str})
+LevelFacts = TypedDict("LevelFacts", {"what": str, "rule": Level | None, "level": Level | None})
+NewLevel = TypedDict("NewLevel", {"what": str, "level": Level | None, "message": str})
+
 
 @resource("/policy")
-def list_policy(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+def list_policy(context: OperationContext, query: NoFields) -> PolicyList:  # noqa: ARG001
     """Return the archiving rules."""
     entries = read_entries(context.frontier.orders(POLICY_ORDER))
     return {"entries": [{"id": key, **entry.facts} for key, entry in entries.by_id.items()]}
@@ -54,7 +70,7 @@ class PolicyFields(OperationFields):
 
 
 @operation("/policy", ConsoleRole.CURATOR, status=201, state=list_policy)
-def add_policy(context: OperationContext, fields: PolicyFields) -> dict[str, Any]:
+def add_policy(context: OperationContext, fields: PolicyFields) -> NewPolicy:
     """Add an archiving rule, which crawls follow within a second."""
     expires = context.now + parse_duration(fields.duration) if fields.duration else None
     entry = new_entry(
@@ -80,7 +96,7 @@ class PolicyEntryFields(OperationFields):
 
 
 @operation("/policy/remove", ConsoleRole.CURATOR, state=list_policy)
-def remove_policy(context: OperationContext, fields: PolicyEntryFields) -> dict[str, Any]:
+def remove_policy(context: OperationContext, fields: PolicyEntryFields) -> RemovedPolicy:
     """Remove an archiving rule."""
     if not context.frontier.take_back(POLICY_ORDER, fields.entry_id):
         raise InputError(f"There is no rule {fields.entry_id[:100]!r}.")
@@ -88,7 +104,7 @@ def remove_policy(context: OperationContext, fields: PolicyEntryFields) -> dict[
 
 
 @resource("/takedowns", ConsoleRole.OPERATOR)
-def read_takedowns(context: OperationContext, query: ListFields) -> dict[str, Any]:
+def read_takedowns(context: OperationContext, query: ListFields) -> TakedownList:
     """Return the take-downs with their tickets, by number, lifted ones too.
 
     `version` is another one after each decision, so that the ETag is one of all take-downs.
@@ -99,7 +115,7 @@ def read_takedowns(context: OperationContext, query: ListFields) -> dict[str, An
     return {"takedowns": [_takedown_facts(context, each) for each in found], "version": version, "next": following}
 
 
-def _takedown_facts(context: OperationContext, takedown: Takedown) -> dict[str, Any]:
+def _takedown_facts(context: OperationContext, takedown: Takedown) -> TakedownFacts:
     return {**json_value(asdict(takedown)), "holds": takedown.holds(context.now)}
 
 
@@ -128,7 +144,7 @@ class TakedownFields(OperationFields):
 
 
 @operation("/takedowns", ConsoleRole.CURATOR, status=201, state=_first_takedowns, logged=_changed_takedowns)
-def add_takedown(context: OperationContext, fields: TakedownFields) -> dict[str, Any]:
+def add_takedown(context: OperationContext, fields: TakedownFields) -> NewTakedown:
     """Take down content, from the next request on."""
     from playback.takedown_coverage import not_in_force, takedown_targets
 
@@ -161,7 +177,7 @@ class LiftFields(OperationFields):
 
 
 @operation("/takedowns/lift", ConsoleRole.CURATOR, state=_first_takedowns, logged=_changed_takedowns)
-def lift_takedown(context: OperationContext, fields: LiftFields) -> dict[str, Any]:
+def lift_takedown(context: OperationContext, fields: LiftFields) -> LiftedTakedown:
     """Lift a take-down; it stays in the history."""
     found = list_takedowns(context.stores.decisions, after=fields.number - 1, limit=1)
     if not found or (found[0].number, found[0].lifted_at) != (fields.number, None):
@@ -187,12 +203,12 @@ class LevelQuery(OperationFields):
 
 
 @resource("/levels")
-def read_level(context: OperationContext, query: LevelQuery) -> dict[str, Any]:
+def read_level(context: OperationContext, query: LevelQuery) -> LevelFacts:
     """Return the rule for a link or a domain, and for a link the level that holds."""
     target = query.target
     rules = context.stores.levels.now()
-    own = next((str(each.level) for each in rules.rules if each.target == target), None)
-    return {"what": target.what, "rule": own, "level": str(rules.of(query.link)) if query.link else None}
+    own = next((each.level for each in rules.rules if each.target == target), None)
+    return {"what": target.what, "rule": own, "level": rules.of(query.link) if query.link else None}
 
 
 class LevelFields(LevelQuery):
@@ -203,7 +219,7 @@ class LevelFields(LevelQuery):
 
 
 @operation("/levels", ConsoleRole.CURATOR, state=read_level)
-def set_level(context: OperationContext, fields: LevelFields) -> dict[str, Any]:
+def set_level(context: OperationContext, fields: LevelFields) -> NewLevel:
     """Set how much of a link's or a domain's copies readers are shown."""
     target = fields.target
     level = fields.level or None
@@ -219,9 +235,19 @@ def set_level(context: OperationContext, fields: LevelFields) -> dict[str, Any]:
 
 # ------------------------------------------------------------------------------------------------------------ accounts
 
+AccountFacts = Annotated[dict[str, Any], FactsOf("AccountRow", AccountRow)]
+AccountList = TypedDict("AccountList", {"users": list[AccountFacts]})
+ChangedPassword = TypedDict("ChangedPassword", {"name": str, "message": str})
+ChangedAccount = TypedDict("ChangedAccount", {"name": str, "role": ConsoleRole, "message": str})
+RemovedAccount = TypedDict("RemovedAccount", {"name": str, "message": str})
+TokenList = TypedDict("TokenList", {"tokens": list[TokenFacts]})
+# A repeated request is answered without the secret.
+NewToken = TypedDict("NewToken", {"name": str, "role": ConsoleRole, "token": NotRequired[str], "message": str})
+RemovedToken = TypedDict("RemovedToken", {"id": int, "message": str})
+
 
 @resource("/users", ConsoleRole.ADMIN)
-def list_users(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+def list_users(context: OperationContext, query: NoFields) -> AccountList:  # noqa: ARG001
     """Return the accounts."""
     return {"users": [json_value(asdict(each)) for each in context.stores.accounts.users()]}
 
@@ -241,7 +267,7 @@ def _changed_user(context: OperationContext, fields: Any) -> Any:
 
 
 @operation("/users", ConsoleRole.ADMIN, status=201, state=list_users, logged=_changed_user)
-def set_user(context: OperationContext, fields: UserFields) -> dict[str, Any]:
+def set_user(context: OperationContext, fields: UserFields) -> ChangedAccount:
     """Add an account, or change its role and password; its sessions end."""
     context.stores.accounts.set_user(fields.name, fields.role, password=fields.password or None)
     return {"name": fields.name, "role": fields.role, "message": f"{fields.name} is {fields.role}."}
@@ -255,7 +281,7 @@ class PasswordFields(OperationFields):
 
 
 @operation("/me/password", ConsoleRole.READER)
-def change_password(context: OperationContext, fields: PasswordFields) -> dict[str, Any]:
+def change_password(context: OperationContext, fields: PasswordFields) -> ChangedPassword:
     """Change the password of your account; its other sessions end, its tokens stay."""
     context.stores.accounts.change_password(context.user, fields.current, fields.password)
     return {"name": context.user.name, "message": "The password was changed."}
@@ -268,14 +294,14 @@ class UserNameFields(OperationFields):
 
 
 @operation("/users/remove", ConsoleRole.ADMIN, state=list_users, logged=_changed_user)
-def remove_user(context: OperationContext, fields: UserNameFields) -> dict[str, Any]:
+def remove_user(context: OperationContext, fields: UserNameFields) -> RemovedAccount:
     """Remove an account with its sessions and tokens."""
     context.stores.accounts.remove_user(fields.name)
     return {"name": fields.name, "message": f"{fields.name} was removed."}
 
 
 @resource("/tokens")
-def list_tokens(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+def list_tokens(context: OperationContext, query: NoFields) -> TokenList:  # noqa: ARG001
     """Return the API tokens of your account without their secrets; of all accounts to administrators."""
     user = context.user
     return {"tokens": context.stores.accounts.tokens("" if user.may(ConsoleRole.ADMIN) else user.name)}
@@ -298,7 +324,7 @@ class TokenFields(OperationFields):
 
 
 @operation("/tokens", ConsoleRole.READER, status=201, state=list_tokens, logged=_own_tokens)
-def add_token(context: OperationContext, fields: TokenFields) -> dict[str, Any]:
+def add_token(context: OperationContext, fields: TokenFields) -> NewToken:
     """Create an API token of your account; the answer has its secret, which is not shown again."""
     if unknown := sorted(set(fields.scopes) - {*OPERATIONS, "read", "upload_file"}):
         raise InputError(f"There is no operation {unknown[0]!r}.")
@@ -323,7 +349,7 @@ class TokenNumberFields(OperationFields):
 
 
 @operation("/tokens/remove", ConsoleRole.READER, state=list_tokens)
-def remove_token(context: OperationContext, fields: TokenNumberFields) -> dict[str, Any]:
+def remove_token(context: OperationContext, fields: TokenNumberFields) -> RemovedToken:
     """Remove an API token of your account, or as an administrator any."""
     own = "" if context.user.may(ConsoleRole.ADMIN) else context.user.name
     context.stores.accounts.remove_token(fields.id, owner=own)

@@ -9,28 +9,33 @@ import hashlib
 import inspect
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 from fastapi import APIRouter, Depends, FastAPI, Header, HTTPException, Query, Request, Response
 from fastapi.encoders import jsonable_encoder
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
-from fastapi.routing import APIRoute
+from fastapi.routing import APIRoute, iter_route_contexts
 from fastapi.security import APIKeyCookie, HTTPBearer
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from typing_extensions import TypedDict
 
 from core.errors import CollectionInUseError, InputError, OverloadedError, TransientError, UnavailableError, WeboidError
-from core.json_values import json_value
-from crawler.frontier.base import JOB_ORDER, HostOrder, ItemState
-from crawler.frontier.frontier_export import record_facts
+from core.json_values import FactsOf, json_value
+from core.page_manifest import PageInfo
+from crawler.frontier.base import JOB_ORDER, HostOrder, ItemState, JobCounts
+from crawler.frontier.frontier_export import ItemFacts, record_facts
 from crawler.jobs.crawl_orders import parse_job
+from crawler.status.collection_status import CollectionStatus
 from links.feedback.replacements import ProposalTakenError
 from playback.web.page_search import PageSearch, parse_cursor, parse_question
-from weboid.app.setup_check import check_setup
+from weboid.app.setup_check import SetupFinding, check_setup
 from weboid.console import (  # noqa: F401 they register themselves
     admin_operations,
     bot_operations,
@@ -39,12 +44,14 @@ from weboid.console import (  # noqa: F401 they register themselves
     link_operations,
     task_operations,
 )
-from weboid.console.accounts import COOKIE, ConsoleRole, SignedInUser
+from weboid.console.accounts import COOKIE, ConsoleRole, LogEntry, SignedInUser
 from weboid.console.operations import (
     OPERATIONS,
     RESOURCES,
+    CaptureFacts,
     ConsoleOperation,
     ConsoleResource,
+    HostFacts,
     OperationContext,
     StateConflictError,
     UnknownThingError,
@@ -62,6 +69,16 @@ MATCHED_LIMIT = 200  # URLs of a request, each with its ETag in If-Match
 _MEDIA_TYPES = {"send_events": "text/event-stream", "download_task_file": "application/octet-stream"}  # others: JSON
 _UNLOGGED = ("password", "text")  # fields; of texts the log has the changed lines
 _Limit = Annotated[int, Query(ge=1, le=1_000)]
+
+
+class ProblemDetails(TypedDict):
+    """Problem details (RFC 9457); `errors` has the fields that are not valid."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: NotRequired[list[Annotated[dict[str, Any], FactsOf("InvalidField", field=str, fault=str)]]]
 
 
 def problem(status: int, title: str, detail: str = "", **more: Any) -> JSONResponse:
@@ -100,7 +117,7 @@ def require(role: ConsoleRole, name: str = "") -> Callable[[Request], SignedInUs
     return user_of
 
 
-def perform(operation: ConsoleOperation, context: OperationContext, fields: Any) -> dict[str, Any]:
+def perform(operation: ConsoleOperation, context: OperationContext, fields: Any) -> Mapping[str, Any]:
     """Perform an operation and log it; raises as the operation does."""
     shown = {key: value for key, value in fields.model_dump().items() if key not in _UNLOGGED}
     log = partial(context.stores.accounts.log, context.user.name, operation.name, shown)
@@ -169,9 +186,56 @@ def _tag(body: bytes) -> str:
     return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
+class _AnswerSchema(GenerateJsonSchema):
+    """JSON Schema of the objects that `json_value` makes: with all attributes, enumerations by name, durations in seconds."""
+
+    def enum_schema(self, schema: Any) -> JsonSchemaValue:
+        return {"type": "string", "enum": [json_value(each) for each in schema["members"]]}
+
+    def timedelta_schema(self, schema: Any) -> JsonSchemaValue:  # noqa: ARG002
+        return {"type": "number"}
+
+    def field_is_required(self, field: Any, total: bool) -> bool:  # noqa: ARG002, FBT001
+        return bool(field.get("required", True))  # whatever its default
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        return False
+
+
+class _DescribedApi(FastAPI):
+    """Application whose OpenAPI document has the answers as the return annotations of their handlers say."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the document; answers are described only, so that nothing is validated when they are sent."""
+        if self.openapi_schema is not None:
+            return self.openapi_schema
+        document, kinds = super().openapi(), dict[str, Any]({_PROBLEM: ProblemDetails})
+        for route in (each.original_route for each in iter_route_contexts(self.routes)):
+            if isinstance(route, APIRoute) and route.operation_id not in _MEDIA_TYPES:
+                kinds[route.operation_id or route.name] = inspect.signature(route.endpoint).return_annotation
+        schemas, definitions = TypeAdapter.json_schemas(
+            [(name, "serialization", TypeAdapter(kind)) for name, kind in kinds.items()],
+            schema_generator=_AnswerSchema,
+            ref_template="#/components/schemas/{model}",
+        )
+        for each in definitions["$defs"].values():
+            if "properties" in each:
+                each["additionalProperties"] = False
+        document["components"]["schemas"] |= definitions["$defs"]
+        for methods in document["paths"].values():
+            for operation in methods.values():
+                for status, response in operation["responses"].items():
+                    content = response.get("content", {})
+                    if "application/json" in content and status.startswith("2"):
+                        content["application/json"]["schema"] = schemas[operation["operationId"], "serialization"]
+                    elif _PROBLEM in content:
+                        content[_PROBLEM]["schema"] = schemas[_PROBLEM, "serialization"]
+        return document
+
+
 def create_api(stores: ConsoleStores) -> FastAPI:
     """Create the application that is mounted at `API_PATH`; middleware sets ``request.state.user``."""
-    api = FastAPI(
+    api = _DescribedApi(
         title="Weboid console API",
         version="1",
         servers=[{"url": API_PATH}],
@@ -231,10 +295,10 @@ def _add_operation(api: FastAPI, operation: ConsoleOperation, stores: ConsoleSto
 
     def endpoint(
         fields: Any, user: SignedInUser, response: Response, idempotency_key: str | None, if_match: str | None
-    ) -> dict[str, Any]:
+    ) -> Mapping[str, Any]:
         context = OperationContext(stores, user)
 
-        def act() -> dict[str, Any]:
+        def act() -> Mapping[str, Any]:
             if if_match is None or if_match == "*":
                 return perform(operation, context, fields)
             if operation.read_state is None:
@@ -272,7 +336,8 @@ def _add_operation(api: FastAPI, operation: ConsoleOperation, stores: ConsoleSto
             inspect.Parameter("response", keyword, annotation=Response),
             inspect.Parameter("idempotency_key", keyword, annotation=key, default=None),
             inspect.Parameter("if_match", keyword, annotation=tags, default=None),
-        ]
+        ],
+        return_annotation=operation.perform.__annotations__["return"],
     )
     summary, _, text = (operation.perform.__doc__ or "").partition("\n")
     api.add_api_route(
@@ -290,6 +355,20 @@ def _add_operation(api: FastAPI, operation: ConsoleOperation, stores: ConsoleSto
 
 
 _Reader = Annotated[SignedInUser, Depends(require(ConsoleRole.READER, "read"))]
+CallerFacts = TypedDict("CallerFacts", {"name": str, "role": ConsoleRole, "scopes": tuple[str, ...]})
+StatusFacts = Annotated[dict[str, Any], FactsOf("CollectionStatus", CollectionStatus)]
+CaptureList = TypedDict("CaptureList", {"captures": list[CaptureFacts], "next": str | None})
+CaptureManifest = Annotated[dict[str, Any], FactsOf("CaptureManifest", PageInfo, version=int)]
+CaptureDocument = Annotated[dict[str, Any], FactsOf("CaptureDocument", CaptureFacts, manifest=CaptureManifest)]
+QueueList = TypedDict("QueueList", {"items": list[ItemFacts], "total": int})
+QueuePart = TypedDict("QueuePart", {"items": list[ItemFacts], "next": str | None})
+HostList = TypedDict("HostList", {"hosts": list[HostFacts]})
+CrawlCounts = Annotated[dict[str, Any], FactsOf("JobCounts", JobCounts)]
+CrawlSummary = TypedDict("CrawlSummary", {"name": str, "seeds": int, "scope": str, "counts": CrawlCounts})
+CrawlList = TypedDict("CrawlList", {"crawls": list[CrawlSummary]})
+HealthCheck = Annotated[dict[str, Any], FactsOf("SetupFinding", SetupFinding)]
+HealthChecks = TypedDict("HealthChecks", {"checks": list[HealthCheck]})
+AuditLog = TypedDict("AuditLog", {"entries": list[LogEntry], "next": int | None})
 
 
 class ApiResources:
@@ -352,19 +431,20 @@ class ApiResources:
             [
                 inspect.Parameter("user", keyword, annotation=user),
                 inspect.Parameter("query", keyword, annotation=Annotated[resource.query, Query()]),
-            ]
+            ],
+            return_annotation=resource.read.__annotations__["return"],
         )
         return endpoint
 
-    def who_am_i(self, user: _Reader) -> dict[str, Any]:
+    def who_am_i(self, user: _Reader) -> CallerFacts:
         """Return name, role and scopes of the caller."""
         return {"name": user.name, "role": user.role, "scopes": user.scopes}
 
-    def read_status(self) -> Any:
+    def read_status(self) -> StatusFacts:
         """Return counts, rates and sizes of crawl and collection."""
-        return json_value(asdict(self._stores.status.status()))
+        return dict(json_value(asdict(self._stores.status.status())))
 
-    def list_captures(self, user: _Reader, q: str = "", cursor: str = "") -> dict[str, Any]:
+    def list_captures(self, user: _Reader, q: str = "", cursor: str = "") -> CaptureList:
         """Return captures, the newest first; `q` as in the console's search: words, or host:, url:, title:."""
         found = PageSearch(self._stores.database, self._stores.pages(user)).find(
             parse_question(q), before=parse_cursor(cursor)
@@ -372,7 +452,7 @@ class ApiResources:
         following = str(found.older) if found.older else None
         return {"captures": [capture_facts(each) for each in found.pages], "next": following}
 
-    def read_capture(self, page_id: str, user: _Reader) -> dict[str, Any]:
+    def read_capture(self, page_id: str, user: _Reader) -> CaptureDocument:
         """Return the manifest of a capture."""
         page = self._stores.pages(user).with_ids([page_id]).get(page_id)
         manifest = None if page is None else self._stores.records(user).manifest(page)
@@ -380,42 +460,36 @@ class ApiResources:
             raise HTTPException(404, "There is no such capture.")
         return {**capture_facts(page), "manifest": json.loads(manifest.to_json())}
 
-    def list_queue(
-        self, state: ItemState = ItemState.QUEUED, host: str | None = None, limit: _Limit = 50
-    ) -> dict[str, Any]:
+    def list_queue(self, state: ItemState = ItemState.QUEUED, host: str | None = None, limit: _Limit = 50) -> QueueList:
         """Return items of the queue: queued ones in the order of their visits, others the latest first."""
         records = self._stores.frontier.ls(state, limit=limit, host=host)
         return {"items": [record_facts(each) for each in records], "total": self._stores.frontier.counts()[state]}
 
-    def scan_queue(
-        self, state: ItemState = ItemState.QUEUED, cursor: str = "", limit: _Limit = 1_000
-    ) -> dict[str, Any]:
+    def scan_queue(self, state: ItemState = ItemState.QUEUED, cursor: str = "", limit: _Limit = 1_000) -> QueuePart:
         """Return all items in a state, in no order: continue with `next` as the cursor until it is null."""
         records, following = self._stores.frontier.scan(state, cursor=cursor, limit=limit)
         return {"items": [record_facts(each) for each in records], "next": following or None}
 
-    def list_hosts(self, order: HostOrder = HostOrder.LONGEST, limit: _Limit = 50) -> dict[str, Any]:
+    def list_hosts(self, order: HostOrder = HostOrder.LONGEST, limit: _Limit = 50) -> HostList:
         """Return hosts of the queue with their delays, failures and blocks."""
         found = self._stores.frontier.hosts(order, now=self._stores.clock.now(), limit=limit)
         return {"hosts": [json_value(asdict(each)) for each in found]}
 
-    def list_crawls(self) -> dict[str, Any]:
+    def list_crawls(self) -> CrawlList:
         """Return the crawls with their counts."""
-        crawls = []
+        crawls: list[CrawlSummary] = []
         for name, text in self._stores.frontier.orders(JOB_ORDER).items():
             job = parse_job(name, text)
             counts = json_value(asdict(self._stores.frontier.job_counts(name)))
             crawls.append({"name": name, "seeds": len(job.seeds), "scope": job.settings.scope.kind, "counts": counts})
         return {"crawls": crawls}
 
-    async def read_health(self) -> dict[str, Any]:
+    async def read_health(self) -> HealthChecks:
         """Return the checks of `weboid doctor`."""
         found = await asyncio.to_thread(check_setup, self._stores.layout.root, self._stores.settings)
         return {"checks": [json_value(asdict(each)) for each in found]}
 
-    def read_audit(
-        self, cursor: Annotated[int | None, Query(ge=0, lt=1 << 63)] = None, limit: _Limit = 50
-    ) -> dict[str, Any]:
+    def read_audit(self, cursor: Annotated[int | None, Query(ge=0, lt=1 << 63)] = None, limit: _Limit = 50) -> AuditLog:
         """Return the audit log, the newest first."""
         entries = self._stores.accounts.log_entries(before=cursor, limit=limit)
         return {"entries": entries, "next": entries[-1]["id"] if len(entries) == limit else None}

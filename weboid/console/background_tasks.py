@@ -15,13 +15,16 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from typing_extensions import TypedDict
 
 from core.clock import Clock
 from core.errors import OverloadedError
+from core.json_values import FactsOf
 from core.layout import Layout
 from crawler.status.collection_status import is_in_use
 from weboid.app.link_facts import moment_text
@@ -54,6 +57,13 @@ class TaskState(StrEnum):
     DONE = "done"  # `code` 1: something of it failed
     FAILED = "failed"
     STOPPED = "stopped"
+
+
+TaskFile = TypedDict("TaskFile", {"name": str, "bytes": int})
+TaskFacts = Annotated[dict[str, Any], FactsOf(
+    "TaskFacts", id=int, kind=str, actor=str, state=TaskState, code=int | None, error=str, added=datetime,
+    began=datetime | None, ended=datetime | None, result=Any, files=list[TaskFile],
+)]  # fmt: skip
 
 
 class BackgroundTasks(ConsoleDatabase):
@@ -92,7 +102,7 @@ class BackgroundTasks(ConsoleDatabase):
 
     def queue(
         self, kind: str, actor: str, command: Callable[[Path], Sequence[str]], *, stops_runs: bool = False
-    ) -> dict[str, Any]:
+    ) -> TaskFacts:
         """Queue the command that is made for the task's folder of files. Raises OverloadedError.
 
         With `stops_runs` it is repeated until the runs that write the collection have left it.
@@ -112,13 +122,13 @@ class BackgroundTasks(ConsoleDatabase):
         self._begin()
         return self.task(number) or {}
 
-    def task(self, number: int) -> dict[str, Any] | None:
+    def task(self, number: int) -> TaskFacts | None:
         """Return a task; None when there is none of that number."""
         with self._rows() as rows:
             found = rows.execute("SELECT * FROM tasks WHERE id = ?", (number,)).fetchone()
         return None if found is None else self._facts(found)
 
-    def tasks(self, *, kind: str = "", before: int | None = None, limit: int = 50) -> list[dict[str, Any]]:
+    def tasks(self, *, kind: str = "", before: int | None = None, limit: int = 50) -> list[TaskFacts]:
         """Return the tasks, of one kind or all, with numbers below `before`, the newest first."""
         query = "SELECT * FROM tasks WHERE ? IN ('', kind) AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?"
         with self._rows() as rows:
@@ -139,10 +149,10 @@ class BackgroundTasks(ConsoleDatabase):
             rows.execute("UPDATE tasks SET state = 'stopped', ended = ? WHERE id = ? AND state = 'queued'", values)
             rows.execute("UPDATE tasks SET state = 'stopping' WHERE id = ? AND state = 'running'", (number,))
 
-    def _facts(self, row: sqlite3.Row) -> dict[str, Any]:
+    def _facts(self, row: sqlite3.Row) -> TaskFacts:
         names = ("id", "kind", "actor", "state", "code", "error")
         folder = self._folder / str(row["id"]) / _FILES
-        files = []
+        files: list[TaskFile] = []
         for each in sorted(folder.glob("*")):
             with suppress(FileNotFoundError):  # a file of the command's own, which it has removed or renamed
                 if each.is_file():

@@ -1,24 +1,27 @@
 """The bot in the console's API: switches of wikis, pages and domains, pages to repair, previews, edits and reviews."""
 
 import asyncio
+from datetime import datetime
 from itertools import islice
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from core.errors import ConfigError, InputError, TransientError
-from core.json_values import json_facts
+from core.json_values import FactsOf, json_facts
 from links.registry.bot_edits import BotEdit, EditKind, EditState, count_edits, edits_by_id, last_edits, newest_edits
 from links.registry.pages import find_pages
 from links.registry.urls import urls_by_id
 from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
 from weboid.app.link_facts import moment_text
-from weboid.app.wiki.bot_run import BotRun, change_bot, edit_facts, outcome_facts, switch_parts
+from weboid.app.wiki.bot_run import BotRun, OutcomeFacts, change_bot, edit_facts, outcome_facts, switch_parts
 from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.console.accounts import ConsoleRole
 from weboid.console.link_operations import WikiFields, WikiPageFields, known_page
 from weboid.console.operations import (
     ListFields,
+    Moment,
     NoFields,
     Number,
     OperationContext,
@@ -46,9 +49,19 @@ def _wiki(context: OperationContext, name: str) -> Wiki:
 
 # ------------------------------------------------------------------------------------------------------------ switches
 
+BotFacts = Annotated[dict[str, Any], FactsOf(
+    "BotFacts", wiki=str, enabled=bool | None, problem=NotRequired[str], not_pages=NotRequired[list[str]],
+    not_domains=NotRequired[list[str]], account=NotRequired[str | None], edits=dict[str, int],
+)]  # fmt: skip
+BotList = TypedDict("BotList", {"wikis": list[BotFacts]})
+BotSwitch = TypedDict("BotSwitch", {"wiki": str, "enabled": bool, "message": str})
+BotExceptions = TypedDict(
+    "BotExceptions", {"wiki": str, "not_pages": tuple[str, ...], "not_domains": tuple[str, ...], "message": str}
+)
+
 
 @resource("/bot")
-def list_bots(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+def list_bots(context: OperationContext, query: NoFields) -> BotList:  # noqa: ARG001
     """Return the bot's switch and edits by state on every wiki."""
     with context.registry.reading() as rows:
         wikis = [str(each.name) for each in all_wikis(rows)]
@@ -56,7 +69,7 @@ def list_bots(context: OperationContext, query: NoFields) -> dict[str, Any]:  # 
 
 
 @resource("/bot/wiki")
-def read_bot(context: OperationContext, query: WikiFields) -> dict[str, Any]:
+def read_bot(context: OperationContext, query: WikiFields) -> BotFacts:
     """Return the bot's switch, its account, what it leaves alone, and its edits by state on a wiki."""
     wiki = _wiki(context, query.wiki)
     with context.registry.reading() as rows:
@@ -81,7 +94,7 @@ class BotFields(WikiFields):
 
 
 @operation("/bot", ConsoleRole.OPERATOR, state=read_bot)
-def set_bot(context: OperationContext, fields: BotFields) -> dict[str, Any]:
+def set_bot(context: OperationContext, fields: BotFields) -> BotSwitch:
     """Switch a wiki's bot on or off; a run in progress stops at its next batch of pages."""
     wiki = _wiki(context, fields.wiki)
     bot = settings_of_wiki(wiki).bot
@@ -105,7 +118,7 @@ class SwitchFields(WikiFields):
 
 
 @operation("/bot/switches", ConsoleRole.CURATOR, state=read_bot)
-def switch_bot(context: OperationContext, fields: SwitchFields) -> dict[str, Any]:
+def switch_bot(context: OperationContext, fields: SwitchFields) -> BotExceptions:
     """Switch the bot on or off for one page, or for all links of a domain."""
     if bool(fields.title) == bool(fields.domain):
         raise InputError("Name a page by its title, or a domain.")
@@ -123,20 +136,30 @@ def switch_bot(context: OperationContext, fields: SwitchFields) -> dict[str, Any
 
 # ------------------------------------------------------------------------------------------------------------- repairs
 
+LastRepair = TypedDict("LastRepair", {"state": str, "moment": Moment | None})
+PageToRepair = TypedDict("PageToRepair", {"page_id": int, "title": str, "off": bool, "last": LastRepair | None})
+RepairList = TypedDict("RepairList", {"pages": list[PageToRepair], "next": str | None})
+NeedlessRepair = TypedDict(
+    "NeedlessRepair",
+    {"page": str, "did": Literal["off", "nothing"], "changes": list[str], "diff": list[str], "digest": None},
+)
+ApprovedRepair = Annotated[dict[str, Any], FactsOf("ApprovedRepair", OutcomeFacts, message=str)]
+SkippedRepair = TypedDict("SkippedRepair", {"page": str, "message": str})
+
 
 class RepairsQuery(WikiFields, ListFields):
     """Pages to list."""
 
 
 @resource("/bot/pages")
-def list_pages_to_repair(context: OperationContext, query: RepairsQuery) -> dict[str, Any]:
+def list_pages_to_repair(context: OperationContext, query: RepairsQuery) -> RepairList:
     """Return pages of a wiki with dead links, and what the bot did there last."""
     wiki = _wiki(context, query.wiki)
     bot = settings_of_wiki(wiki).bot
     ids = list(islice(pages_with_lost_links(context.registry, wiki, beyond=query.after), query.limit))
     with context.registry.reading() as rows:
         pages, last = find_pages(rows, wiki.id, ids), last_edits(rows, wiki.id, ids)
-    found = [
+    found: list[PageToRepair] = [
         {
             "page_id": each,
             "title": pages[each].title,
@@ -152,7 +175,7 @@ def list_pages_to_repair(context: OperationContext, query: RepairsQuery) -> dict
 
 
 @resource("/bot/preview", ConsoleRole.REVIEWER)
-def preview_repair(context: OperationContext, query: WikiPageFields) -> dict[str, Any]:
+def preview_repair(context: OperationContext, query: WikiPageFields) -> OutcomeFacts | NeedlessRepair:
     """Read a page from its wiki, and return what the bot would change there, as a unified diff; nothing is written.
 
     `digest` names this very change: an approval carries it.
@@ -168,7 +191,7 @@ def preview_repair(context: OperationContext, query: WikiPageFields) -> dict[str
     }
 
 
-def _run(context: OperationContext, wiki: Wiki, wish: BotOptions) -> dict[str, Any]:
+def _run(context: OperationContext, wiki: Wiki, wish: BotOptions) -> OutcomeFacts:
     """Run the bot over the one page that `wish` names; return what it did there, empty for nothing."""
     stores = context.stores
     run = BotRun(context.registry, stores.layout, stores.settings, wiki, stores.clock, wish)
@@ -196,7 +219,7 @@ class ApprovalFields(WikiPageFields):
 
 
 @operation("/bot/repairs", ConsoleRole.CURATOR)
-def approve_repair(context: OperationContext, fields: ApprovalFields) -> dict[str, Any]:
+def approve_repair(context: OperationContext, fields: ApprovalFields) -> ApprovedRepair:
     """Make the edit that the preview showed, also where the bot is off; 409 when it would be another one by now."""
     wiki, _ = known_page(context, fields)
     done = _run(context, wiki, BotOptions((fields.title,), limit=1, approved=fields.digest))
@@ -209,7 +232,7 @@ def approve_repair(context: OperationContext, fields: ApprovalFields) -> dict[st
 
 
 @operation("/bot/skips", ConsoleRole.CURATOR)
-def skip_repair(context: OperationContext, fields: WikiPageFields) -> dict[str, Any]:
+def skip_repair(context: OperationContext, fields: WikiPageFields) -> SkippedRepair:
     """Skip a page until its text or the state of its links changes."""
     wiki, page = known_page(context, fields)
     stores = context.stores
@@ -220,6 +243,17 @@ def skip_repair(context: OperationContext, fields: WikiPageFields) -> dict[str, 
 
 # --------------------------------------------------------------------------------------------------- edits and reviews
 
+LinkEdit = Annotated[dict[str, Any], FactsOf(
+    "LinkEdit", kind=str, before=str, after=str, is_undone=bool, url=str | None,
+)]  # fmt: skip
+EditFacts = Annotated[dict[str, Any], FactsOf(
+    "EditFacts", BotEdit, "page_id kind state job rev undone_rev note", event=Literal["edit"], edit=int,
+    undone_by=str | None, reviewed_by=str | None, moment=datetime | None, wiki=str, page=str | None,
+    changes=list[LinkEdit],
+)]  # fmt: skip
+EditList = TypedDict("EditList", {"edits": list[EditFacts], "next": str | None})
+ReviewedEdit = TypedDict("ReviewedEdit", {"edit": int, "state": str, "message": str})
+
 
 class EditsQuery(ListFields):
     """Edits to list."""
@@ -229,7 +263,7 @@ class EditsQuery(ListFields):
 
 
 @resource("/bot/edits")
-def list_bot_edits(context: OperationContext, query: EditsQuery) -> dict[str, Any]:
+def list_bot_edits(context: OperationContext, query: EditsQuery) -> EditList:
     """Return edits of the bot with their changes, the newest first."""
     states = [EditState[query.state.upper()]] if query.state else list(EditState)
     before = {"before": query.after} if query.cursor else {}
@@ -247,7 +281,7 @@ class EditQuery(OperationFields):
 
 
 @resource("/bot/edit")
-def read_edit(context: OperationContext, query: EditQuery) -> dict[str, Any]:
+def read_edit(context: OperationContext, query: EditQuery) -> EditFacts:
     """Return an edit of the bot with its changes."""
     return _edit_facts(context, [_edit(context, query.edit)])[0]
 
@@ -260,7 +294,7 @@ def _edit(context: OperationContext, number: int) -> BotEdit:
     return edit
 
 
-def _edit_facts(context: OperationContext, edits: list[BotEdit]) -> list[dict[str, Any]]:
+def _edit_facts(context: OperationContext, edits: list[BotEdit]) -> list[EditFacts]:
     with context.registry.reading() as rows:
         names = {each.id: str(each.name) for each in all_wikis(rows)}
         links = urls_by_id(rows, {change.url_id for edit in edits for change in edit.changes})
@@ -295,7 +329,7 @@ class ReviewFields(EditQuery):
 
 
 @operation("/bot/reviews", ConsoleRole.REVIEWER, state=read_edit)
-def review_edit(context: OperationContext, fields: ReviewFields) -> dict[str, Any]:
+def review_edit(context: OperationContext, fields: ReviewFields) -> ReviewedEdit:
     """Accept or decline the revert of an edit."""
     store = context.registry
     wiki_id = _edit(context, fields.edit).wiki_id

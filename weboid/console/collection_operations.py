@@ -4,19 +4,22 @@ import hashlib
 import threading
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
 
 from core.errors import ConfigError, InputError
-from core.json_values import json_value
+from core.json_values import FactsOf, json_value
 from core.layout import CONFIG_FILE
 from core.timestamps import warc_date
-from crawler.capture.site_logins import login_facts, read_login, read_login_head
-from crawler.profile_check import list_presets, setting_rows
+from crawler.capture.site_logins import LoginFacts, login_facts, read_login, read_login_head
+from crawler.profile_check import SettingFacts, list_presets, setting_rows
 from crawler.profiles import builtin_profiles, chain_settings, load_chain
+from crawler.status.collection_status import CollectionHoldings
 from links.registry.farm_queries import count_links, count_pages
 from links.registry.wikis import all_wikis, feeds_of
 from playback.web.text_search import TextSearch, parse_facets, parse_text_cursor
@@ -26,6 +29,7 @@ from weboid.app.collection_config import config_faults, file_values, parse_confi
 from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.console.accounts import ConsoleRole
 from weboid.console.operations import (
+    CaptureFacts,
     NoFields,
     OperationContext,
     OperationFields,
@@ -44,8 +48,35 @@ _WRITING = threading.Lock()  # held while weboid.toml is compared and replaced
 _SECRETS = ("account", "password_file", "basic_file")
 
 
+FeedProgress = Annotated[dict[str, Any], FactsOf("FeedProgress", moment=datetime, trouble=str)]
+WikiFacts = Annotated[dict[str, Any], FactsOf(
+    "WikiFacts", wiki=str, url=str | None, pages=int, links=int, feeds=dict[str, FeedProgress],
+    settings=dict[str, Any] | None, bot=NotRequired[bool], problem=str | None,
+)]  # fmt: skip
+WikiList = TypedDict("WikiList", {"wikis": list[WikiFacts], "counted_most": int})
+ProfileSummary = TypedDict("ProfileSummary", {"name": str, "purpose": str})
+ProfileList = TypedDict("ProfileList", {"profiles": list[ProfileSummary]})
+ProfileFacts = TypedDict(
+    "ProfileFacts", {"profile": str, "settings": list[SettingFacts], "sheets": list[dict[str, Any]]}
+)
+LoginStatus = Annotated[dict[str, Any], FactsOf("LoginStatus", LoginFacts, expired=bool)]
+LoginList = TypedDict("LoginList", {"logins": list[LoginStatus]})
+HoldingsFacts = Annotated[dict[str, Any], FactsOf("CollectionHoldings", CollectionHoldings)]
+StorageFacts = TypedDict("StorageFacts", {
+    "free_bytes": int, "reserve_bytes": int, "holdings": HoldingsFacts | None, "days_left": int | None,
+    "bucket": str | None, "uploaded_warcs": int, "local_warcs": int,
+})  # fmt: skip
+SettingsText = TypedDict("SettingsText", {"text": str, "version": str, "faults": list[str]})
+SavedSettings = TypedDict("SavedSettings", {"version": str, "message": str})
+SnippetPart = TypedDict("SnippetPart", {"text": str, "hit": bool})
+FoundText = Annotated[dict[str, Any], FactsOf("FoundText", CaptureFacts, language=str, snippet=list[SnippetPart])]
+FoundTexts = TypedDict("FoundTexts", {
+    "captures": list[FoundText], "total": int, "is_exact": bool, "facets": dict[str, dict[str, int]], "next": str | None,
+})  # fmt: skip
+
+
 @resource("/wikis")
-def list_wikis(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+def list_wikis(context: OperationContext, query: NoFields) -> WikiList:  # noqa: ARG001
     """Return the wikis with their numbers of pages and links, the pages that are followed, and the progress of their feeds."""
     wikis = []
     with context.registry.reading() as rows:
@@ -75,7 +106,7 @@ def list_wikis(context: OperationContext, query: NoFields) -> dict[str, Any]:  #
 
 
 @resource("/profiles")
-def list_profiles(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+def list_profiles(context: OperationContext, query: NoFields) -> ProfileList:  # noqa: ARG001
     """Return the presets for crawls, with their purpose."""
     return {"profiles": [{"name": name, "purpose": purpose} for name, purpose in list_presets()]}
 
@@ -88,7 +119,7 @@ class ProfileQuery(OperationFields):
 
 
 @resource("/profiles/profile", ConsoleRole.OPERATOR)
-def read_profile(context: OperationContext, query: ProfileQuery) -> dict[str, Any]:  # noqa: ARG001
+def read_profile(context: OperationContext, query: ProfileQuery) -> ProfileFacts:  # noqa: ARG001
     """Return the settings of a preset with their sources; passwords in addresses are left out."""
     if query.name not in builtin_profiles():  # a file's name is not one
         raise UnknownThingError(f"There is no preset {query.name[:100]!r}.")
@@ -100,7 +131,7 @@ def read_profile(context: OperationContext, query: ProfileQuery) -> dict[str, An
 
 
 @resource("/logins", ConsoleRole.OPERATOR)
-def list_logins(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+def list_logins(context: OperationContext, query: NoFields) -> LoginList:  # noqa: ARG001
     """Return the logins for sites with their hosts and ages; never a cookie or a stored item."""
     logins = []
     for path in sorted(context.stores.layout.logins.glob("*.login"))[:1_000]:
@@ -112,7 +143,7 @@ def list_logins(context: OperationContext, query: NoFields) -> dict[str, Any]:  
 
 
 @resource("/storage")
-def read_storage(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+def read_storage(context: OperationContext, query: NoFields) -> StorageFacts:  # noqa: ARG001
     """Return free space, days left at the last hour's rate, and the content of the bucket.
 
     `holdings`, the sizes of the collection, is null until they have been counted.
@@ -145,7 +176,7 @@ class SettingsFields(OperationFields):
 
 
 @resource("/settings", ConsoleRole.ADMIN)
-def read_settings(context: OperationContext, query: OperationFields) -> dict[str, Any]:  # noqa: ARG001
+def read_settings(context: OperationContext, query: OperationFields) -> SettingsText:  # noqa: ARG001
     """Return the text of weboid.toml, its version, and its errors with their lines."""
     text = read_config_text(context.stores.layout.root / CONFIG_FILE) or ""
     return {"text": text, "version": text_version(text), "faults": settings_faults(context.stores, text)}
@@ -169,7 +200,7 @@ def settings_faults(stores: ConsoleStores, text: str) -> list[str]:
 
 
 @operation("/settings", ConsoleRole.ADMIN, method="PUT", state=read_settings)
-def write_settings(context: OperationContext, fields: SettingsFields) -> dict[str, Any]:
+def write_settings(context: OperationContext, fields: SettingsFields) -> SavedSettings:
     """Replace weboid.toml if the text has no error; processes read it when they start.
 
     Names of programs and files of this machine, such as `[browser] executable`, are changed on the machine only.
@@ -208,7 +239,7 @@ class TextsQuery(OperationFields):
 
 
 @resource("/texts")
-def search_texts(context: OperationContext, query: TextsQuery) -> dict[str, Any]:
+def search_texts(context: OperationContext, query: TextsQuery) -> FoundTexts:
     """Return the newest capture of each URL whose text has all words, with snippets, the best first.
 
     `total` and `facets` count a window of 300 URLs, and all results when `is_exact`.

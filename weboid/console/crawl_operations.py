@@ -1,16 +1,18 @@
 """Crawls in the console's API: limits of running ones, seeds of weboid.toml, lists, settings for parts of the web."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 from pydantic import Field, model_validator
+from typing_extensions import TypedDict
 
 from core.config.settings import PolitenessSettings
 from core.config.sheets import surt_prefix
 from core.errors import InputError
-from core.json_values import json_facts, json_value
-from crawler.frontier.base import JOB_ORDER, Lane, NewItem
+from core.json_values import FactsOf, json_facts, json_value
+from crawler.frontier.base import JOB_ORDER, JobCounts, Lane, NewItem
 from crawler.jobs.crawl_orders import Job, change_sheet, jobs_of_groups, parse_job
 from crawler.jobs.job_settings import SHEET_ORDER, live_sheets
 from crawler.jobs.list_files import parse_lines
@@ -42,18 +44,37 @@ class CrawlName(OperationFields):
     name: str = Field(min_length=1, max_length=100)
 
 
+CrawlLimits = Annotated[dict[str, Any], FactsOf(
+    "CrawlLimits", Job, "name lane", made=datetime, seeds=int, scope=str, limits=dict[str, float],
+)]  # fmt: skip
+CrawlFacts = Annotated[dict[str, Any], FactsOf("CrawlFacts", CrawlLimits, counts=JobCounts)]
+ChangedCrawl = Annotated[dict[str, Any], FactsOf("ChangedCrawl", CrawlFacts, requeued=int, message=str)]
+ConfiguredCrawl = TypedDict("ConfiguredCrawl", {"name": str, "seeds": tuple[str, ...], "scope": str})
+ConfiguredCrawls = TypedDict(
+    "ConfiguredCrawls", {"crawls": list[ConfiguredCrawl], "added": int, "dry_run": bool, "message": str}
+)
+QueuedList = TypedDict("QueuedList", {"queued": int, "known": int, "problems": list[str], "message": str})
+SheetFacts = TypedDict("SheetFacts", {"prefix": str, "settings": Mapping[str, Mapping[str, Any]]})
+SheetList = TypedDict("SheetList", {"sheets": list[SheetFacts]})
+ChangedSheet = TypedDict("ChangedSheet", {"prefix": str, "settings": Mapping[str, Mapping[str, Any]], "message": str})
+RemovedSheet = TypedDict("RemovedSheet", {"prefix": str, "message": str})
+ChangedDelay = TypedDict("ChangedDelay", {"prefix": str, "delay_s": float, "message": str})
+
+
 @resource("/crawls/crawl")
-def read_job(context: OperationContext, query: CrawlName) -> dict[str, Any]:
+def read_job(context: OperationContext, query: CrawlName) -> CrawlFacts:
     """Return a crawl with its limits, its lane and its counts."""
+    limits = read_limits(context, query)
+    return {**limits, "counts": json_value(asdict(context.frontier.job_counts(query.name)))}
+
+
+@resource("/crawls/limits")
+def read_limits(context: OperationContext, query: CrawlName) -> CrawlLimits:
+    """Return a crawl without its counts, which change while it runs: its ETag is for If-Match."""
     job = _job(context, query.name)
     scope = asdict(job.settings.scope)
-    return {
-        **json_facts(job, "name lane", made="made_at"),
-        "seeds": len(job.seeds),
-        "scope": scope["kind"],
-        "limits": {name: scope[name] for name in JOB_LIMITS},
-        "counts": json_value(asdict(context.frontier.job_counts(job.name))),
-    }
+    facts = {"seeds": len(job.seeds), "scope": scope["kind"], "limits": {name: scope[name] for name in JOB_LIMITS}}
+    return {**json_facts(job, "name lane", made="made_at"), **facts}
 
 
 def _job(context: OperationContext, name: str) -> Job:
@@ -82,14 +103,8 @@ class LimitsFields(CrawlName):
     lane: LaneName | None = None
 
 
-@resource("/crawls/limits")
-def read_limits(context: OperationContext, query: CrawlName) -> dict[str, Any]:
-    """Return a crawl without its counts, which change while it runs: its ETag is for If-Match."""
-    return {name: value for name, value in read_job(context, query).items() if name != "counts"}
-
-
 @operation("/crawls/limits", ConsoleRole.OPERATOR, state=read_limits)
-def change_limits(context: OperationContext, fields: LimitsFields) -> dict[str, Any]:
+def change_limits(context: OperationContext, fields: LimitsFields) -> ChangedCrawl:
     """Change limits and lane of a crawl, also while it runs; pages that a limit had kept out are queued again."""
     job = _job(context, fields.name)
     changes = {name: getattr(fields, name) for name in JOB_LIMITS if getattr(fields, name) is not None}
@@ -109,7 +124,7 @@ class ConfiguredFields(OperationFields):
 
 
 @operation("/crawls/configured", ConsoleRole.OPERATOR, status=201)
-def crawl_configured(context: OperationContext, fields: ConfiguredFields) -> dict[str, Any]:
+def crawl_configured(context: OperationContext, fields: ConfiguredFields) -> ConfiguredCrawls:
     """Crawl the seeds of the collection's weboid.toml, each with its own scope, as `weboid crawl` does."""
     root = context.stores.layout.root
     seeds = read_config(root).seeds()
@@ -119,7 +134,9 @@ def crawl_configured(context: OperationContext, fields: ConfiguredFields) -> dic
     groups = seeds_by_scope(seeds, settings.scope)
     jobs = jobs_of_groups(groups, settings, Lane[fields.lane.upper()], fields.name, now=context.now)
     added = 0 if fields.dry_run else sum(submit(context, job).added.added for job in jobs)
-    crawls = [{"name": job.name, "seeds": job.seeds[:100], "scope": job.settings.scope.kind} for job in jobs]
+    crawls: list[ConfiguredCrawl] = [
+        {"name": job.name, "seeds": job.seeds[:100], "scope": job.settings.scope.kind} for job in jobs
+    ]
     verb = "would begin" if fields.dry_run else "have begun"
     return {"crawls": crawls, "added": added, "dry_run": fields.dry_run, "message": f"{len(jobs)} crawls {verb}."}
 
@@ -133,7 +150,7 @@ class ListFileFields(OperationFields):
 
 
 @operation("/lists", ConsoleRole.OPERATOR, status=202)
-def queue_list(context: OperationContext, fields: ListFileFields) -> dict[str, Any]:
+def queue_list(context: OperationContext, fields: ListFileFields) -> QueuedList:
     """Queue a list of URLs; lines that are none are reported, and do not keep the others out."""
     parsed = list(parse_lines(url_lines(fields.urls), source="urls"))
     urls = [each for each in parsed if isinstance(each, str)]
@@ -159,7 +176,7 @@ class SheetFields(OperationFields):
 
 
 @resource("/sheets")
-def list_sheets(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+def list_sheets(context: OperationContext, query: NoFields) -> SheetList:  # noqa: ARG001
     """Return the settings for parts of the web that were set while crawls run."""
     return {"sheets": [{"prefix": each.prefix, "settings": each.changes()} for each in live_sheets(context.frontier)]}
 
@@ -171,7 +188,7 @@ class SheetChangeFields(SheetFields):
 
 
 @operation("/sheets", ConsoleRole.OPERATOR, state=list_sheets)
-def set_sheet(context: OperationContext, fields: SheetChangeFields) -> dict[str, Any]:
+def set_sheet(context: OperationContext, fields: SheetChangeFields) -> ChangedSheet:
     """Change settings for a part of the web; workers follow within a second."""
     prefix = surt_prefix(fields.prefix)
     settings = change_sheet(context.frontier, prefix, fields.settings)
@@ -179,7 +196,7 @@ def set_sheet(context: OperationContext, fields: SheetChangeFields) -> dict[str,
 
 
 @operation("/sheets/remove", ConsoleRole.OPERATOR, state=list_sheets)
-def remove_sheet(context: OperationContext, fields: SheetFields) -> dict[str, Any]:
+def remove_sheet(context: OperationContext, fields: SheetFields) -> RemovedSheet:
     """Remove the settings for a part of the web."""
     prefix = surt_prefix(fields.prefix)
     if not context.frontier.take_back(SHEET_ORDER, prefix):
@@ -194,7 +211,7 @@ class DelayFields(HostFields):
 
 
 @operation("/hosts/delay", ConsoleRole.OPERATOR, state=list_sheets)
-def set_host_delay(context: OperationContext, fields: DelayFields) -> dict[str, Any]:
+def set_host_delay(context: OperationContext, fields: DelayFields) -> ChangedDelay:
     """Set the delay between two visits to a host and its subdomains, from the next visit on."""
     prefix = surt_prefix(fields.host)
     change_sheet(

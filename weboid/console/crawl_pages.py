@@ -260,9 +260,8 @@ class CrawlPages(page_frame.ConsolePages):
             job = read_job(context, CrawlName(name=request.query_params.get("name", "")))
         except (ValidationError, InputError):
             raise HTTPException(404) from None
-        return self._frame(
-            "job.html", request, section="crawl", job=job, scope=translate(_SCOPES.get(job["scope"], job["scope"]))
-        )
+        kind = str(job["scope"])
+        return self._frame("job.html", request, section="crawl", job=job, scope=translate(_SCOPES.get(kind, kind)))
 
     def log(self, request: Request) -> Response:
         """Return lines of the crawl log, the newest first."""

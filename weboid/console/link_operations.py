@@ -1,13 +1,14 @@
 """Links in the console's API: by state, host, pattern and page, with history; checks, marks, reports, replacements."""
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import Annotated, Any
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from core.errors import InputError
-from core.json_values import json_facts
+from core.json_values import FactsOf, json_facts
 from core.timestamps import parse_duration
 from core.urls import fetch_key
 from links.check_history import day_of, day_of_date
@@ -30,7 +31,7 @@ from links.feedback.marks import (
 )
 from links.feedback.replacements import ProposalStage
 from links.feedback.reporter_limits import ActLimit, LimitedAct, open_reporter_digests
-from links.feedback.reports import add_report, list_reports, withdraw_reports
+from links.feedback.reports import ReportRow, add_report, list_reports, withdraw_reports
 from links.registry.link_search import LinkQuery, search_links
 from links.registry.lookups import EVERY_STATE, list_urls, page_facts, pages_by_title, url_facts, uses_anywhere
 from links.registry.pages import WikiPageRow
@@ -42,6 +43,7 @@ from weboid.app import link_facts
 from weboid.console.accounts import ConsoleRole
 from weboid.console.operations import (
     URLS_LIMIT,
+    Day,
     ListFields,
     OperationContext,
     OperationFields,
@@ -60,6 +62,18 @@ _CHECKED_STATES = [int(each) for each in LinkState if each not in SETTLED]
 _Names = list[Url] | Url
 
 
+LinkList = TypedDict(
+    "LinkList", {"links": list[link_facts.LinkFacts] | list[link_facts.FoundLinkFacts], "next": str | None}
+)
+WatchedLink = Annotated[dict[str, Any], FactsOf(
+    "WatchedLink", link_facts.LinkDocument, number=int, mark=link_facts.MarkFacts | None,
+)]  # fmt: skip
+LinkStates = TypedDict("LinkStates", {"days": list[link_facts.DayStates]})
+LinkOnPage = Annotated[dict[str, Any], FactsOf("LinkOnPage", link_facts.LinkFacts, since=date)]
+PageLinks = TypedDict("PageLinks", {"wiki": str, "page_id": int, "title": str, "links": list[LinkOnPage]})
+QueuedChecks = TypedDict("QueuedChecks", {"queued": int, "message": str})
+
+
 class LinksQuery(ListFields):
     """Links to list."""
 
@@ -70,7 +84,7 @@ class LinksQuery(ListFields):
 
 
 @resource("/links")
-def list_links(context: OperationContext, query: LinksQuery) -> dict[str, Any]:
+def list_links(context: OperationContext, query: LinksQuery) -> LinkList:
     """Return links: of a host, of all, or of a pattern such as *.example.org/path, also on one wiki's pages only."""
     states = frozenset() if query.state is None else frozenset({LinkState[query.state.upper()]})
     if query.wiki and not query.pattern:
@@ -89,7 +103,7 @@ def list_links(context: OperationContext, query: LinksQuery) -> dict[str, Any]:
 
 
 @resource("/links/link")
-def read_link(context: OperationContext, query: UrlFields) -> dict[str, Any]:
+def read_link(context: OperationContext, query: UrlFields) -> WatchedLink:
     """Return a link: state, history of checks, pages that cite it, copies, reports, replacement, mark."""
     with context.registry.reading() as rows:
         row = find_observed(rows, query.url)
@@ -110,7 +124,7 @@ class StatesQuery(OperationFields):
 
 
 @resource("/links/states")
-def read_link_states(context: OperationContext, query: StatesQuery) -> dict[str, Any]:
+def read_link_states(context: OperationContext, query: StatesQuery) -> LinkStates:
     """Return the links by state for each day on which a check run ended; ten years at most."""
     today = day_of(context.now)
     since = today - STATE_DAYS if query.since is None else max(day_of_date(query.since), today - _STATE_DAYS_LIMIT)
@@ -141,7 +155,7 @@ def known_page(context: OperationContext, fields: WikiPageFields) -> tuple[Wiki,
 
 
 @resource("/links/page")
-def read_page_links(context: OperationContext, query: WikiPageFields) -> dict[str, Any]:
+def read_page_links(context: OperationContext, query: WikiPageFields) -> PageLinks:
     """Return the links of a wiki's page with their states."""
     wiki, page = known_page(context, query)
     with context.registry.reading() as rows:
@@ -165,7 +179,7 @@ def _of_url(context: OperationContext, fields: Any) -> Any:
 
 
 @operation("/links/checks", ConsoleRole.REVIEWER, status=202, state=_of_url)
-def check_links(context: OperationContext, fields: ChecksFields) -> dict[str, Any]:
+def check_links(context: OperationContext, fields: ChecksFields) -> QueuedChecks:
     """Check links before all others that are due; `weboid links check --watch` makes the checks."""
     if fields.host:
         if fields.url:
@@ -191,6 +205,11 @@ def _names(given: _Names) -> Sequence[str]:
 
 # --------------------------------------------------------------------------------------------------------------- marks
 
+ListedMark = Annotated[dict[str, Any], FactsOf("ListedMark", link_facts.MarkFacts, settled=bool)]
+MarkList = TypedDict("MarkList", {"marks": list[ListedMark], "next": str | None})
+NewMarks = TypedDict("NewMarks", {"marks": int, "numbers": list[int], "looked": int, "message": str})
+RemovedMarks = TypedDict("RemovedMarks", {"removed": list[int], "looked": int, "message": str})
+
 
 class MarksQuery(ListFields):
     """Marks to list."""
@@ -199,7 +218,7 @@ class MarksQuery(ListFields):
 
 
 @resource("/links/marks")
-def list_marks(context: OperationContext, query: MarksQuery) -> dict[str, Any]:
+def list_marks(context: OperationContext, query: MarksQuery) -> MarkList:
     """Return the marks of links, the oldest first."""
     with context.registry.reading() as rows:
         marks = read_marks(rows, with_lifted=query.with_lifted)
@@ -225,7 +244,7 @@ class MarkFields(OperationFields):
 
 
 @operation("/links/marks", ConsoleRole.CURATOR, status=201, state=_of_url)
-def mark_links(context: OperationContext, fields: MarkFields) -> dict[str, Any]:
+def mark_links(context: OperationContext, fields: MarkFields) -> NewMarks:
     """Mark links as working, dead, never or always to be checked, or set how they are checked."""
     end = context.now + parse_duration(fields.duration) if fields.duration else None
     made = [
@@ -268,7 +287,7 @@ def _named(context: OperationContext, fields: Any) -> Any:
     state=lambda context, _: list_marks(context, MarksQuery()),
     logged=_named,
 )
-def remove_marks(context: OperationContext, fields: MarkNamesFields) -> dict[str, Any]:
+def remove_marks(context: OperationContext, fields: MarkNamesFields) -> RemovedMarks:
     """Remove marks; they stay in the history, and their links are watched again."""
     store = context.registry
     with store.writing() as rows:
@@ -280,9 +299,18 @@ def remove_marks(context: OperationContext, fields: MarkNamesFields) -> dict[str
 
 # ------------------------------------------------------------------------------------------------------------- reports
 
+ReportFacts = Annotated[dict[str, Any], FactsOf(
+    "ReportFacts", ReportRow, "url state", number=int, moment=datetime, until=date,
+)]  # fmt: skip
+ReportList = TypedDict("ReportList", {"reports": list[ReportFacts], "next": str | None})
+NewReports = TypedDict(
+    "NewReports", {"reported": tuple[str, ...], "until": Day | None, "domain_presumed_reachable": bool, "message": str}
+)
+WithdrawnReports = TypedDict("WithdrawnReports", {"withdrawn": int, "domain_no_longer_presumed": bool, "message": str})
+
 
 @resource("/links/reports")
-def list_link_reports(context: OperationContext, query: ListFields) -> dict[str, Any]:
+def list_link_reports(context: OperationContext, query: ListFields) -> ReportList:
     """Return readers' reports that a link can be reached, the newest first; who reported is not stored."""
     with context.registry.reading() as rows:
         before = {"before": query.after} if query.cursor else {}
@@ -306,7 +334,7 @@ class ReportFields(OperationFields):
 
 
 @operation("/links/reports", ConsoleRole.REVIEWER, status=201, state=_of_url)
-def report_links(context: OperationContext, fields: ReportFields) -> dict[str, Any]:
+def report_links(context: OperationContext, fields: ReportFields) -> NewReports:
     """Report links as reachable that are shown as dead."""
     who = open_reporter_digests(context.stores.layout).of_name(context.user.name)
     names = _names(fields.url)
@@ -321,7 +349,7 @@ def report_links(context: OperationContext, fields: ReportFields) -> dict[str, A
 
 
 @operation("/links/reports/withdraw", ConsoleRole.REVIEWER, state=_of_url)
-def withdraw_link_reports(context: OperationContext, fields: ReportFields) -> dict[str, Any]:
+def withdraw_link_reports(context: OperationContext, fields: ReportFields) -> WithdrawnReports:
     """Remove all reports about links, and the presumption about their domains."""
     names = _names(fields.url)
     with context.registry.writing() as rows:
@@ -335,6 +363,13 @@ def withdraw_link_reports(context: OperationContext, fields: ReportFields) -> di
 
 # -------------------------------------------------------------------------------------------------------- replacements
 
+ListedProposal = Annotated[dict[str, Any], FactsOf(
+    "ListedProposal", link_facts.ProposalFacts, url=str, state=LinkState,
+)]  # fmt: skip
+ProposalList = TypedDict("ProposalList", {"replacements": list[ListedProposal], "next": str | None})
+NewProposal = TypedDict("NewProposal", {"url": str, "address": str, "archive": str | None, "new": bool, "message": str})
+ChangedProposal = TypedDict("ChangedProposal", {"url": str, "address": str, "message": str})
+
 
 class ReplacementsQuery(ListFields):
     """Replacements to list."""
@@ -343,7 +378,7 @@ class ReplacementsQuery(ListFields):
 
 
 @resource("/links/replacements")
-def list_link_replacements(context: OperationContext, query: ReplacementsQuery) -> dict[str, Any]:
+def list_link_replacements(context: OperationContext, query: ReplacementsQuery) -> ProposalList:
     """Return proposed replacements of links; `waiting` ones are not tested yet, and `works` are shown to readers."""
     stages = [ProposalStage[query.stage.upper()]] if query.stage else list(ProposalStage)
     with context.registry.reading() as rows:
@@ -364,7 +399,7 @@ class ReplacementFields(OperationFields):
 
 
 @operation("/links/replacements", ConsoleRole.REVIEWER, status=201, state=_of_url)
-def propose_link_replacement(context: OperationContext, fields: ReplacementFields) -> dict[str, Any]:
+def propose_link_replacement(context: OperationContext, fields: ReplacementFields) -> NewProposal:
     """Propose another address for a dead link; it is shown once a test has found it working, or it is approved."""
     who = open_reporter_digests(context.stores.layout).of_name(context.user.name)
     around = link_facts.proposal_context(context.registry, _UNLIMITED, context.stores.clock)
@@ -381,7 +416,7 @@ def propose_link_replacement(context: OperationContext, fields: ReplacementField
 
 
 @operation("/links/replacements/approve", ConsoleRole.CURATOR, state=_of_url)
-def approve_link_replacement(context: OperationContext, fields: ReplacementFields) -> dict[str, Any]:
+def approve_link_replacement(context: OperationContext, fields: ReplacementFields) -> ChangedProposal:
     """Show a proposed replacement without waiting for its test; refused when another address is proposed by now."""
     around = link_facts.proposal_context(context.registry, _UNLIMITED, context.stores.clock)
     with context.registry.writing() as rows:
@@ -390,7 +425,7 @@ def approve_link_replacement(context: OperationContext, fields: ReplacementField
 
 
 @operation("/links/replacements/remove", ConsoleRole.CURATOR, state=_of_url)
-def remove_replacement(context: OperationContext, fields: UrlFields) -> dict[str, Any]:
+def remove_replacement(context: OperationContext, fields: UrlFields) -> ChangedProposal:
     """Remove the proposed replacement of a link."""
     with context.registry.writing() as rows:
         address = replacements.remove_replacement(rows, fields.url, bytes(16), context.now, limits=_UNLIMITED)

@@ -1,27 +1,30 @@
 """Operations of the console and of its API: one typed function for each, with its role and its address.
 
 A function takes the context and validated fields, and returns JSON values, in which `message` is a sentence for the
-user. Pages send the same fields as forms. The work is done by the stores that the commands use.
+user. Its annotation describes them in OpenAPI: a TypedDict of what it lists, `FactsOf` a class that it renders. Pages
+send the same fields as forms. The work is done by the stores that the commands use.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NotRequired, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypedDict
 
 from core.config.settings import Settings
 from core.errors import InputError
 from core.hosts import host_name
-from core.json_values import json_facts, json_value
+from core.json_values import FactsOf, json_facts, json_value
 from core.timestamps import LONGEST_DURATION, parse_duration
 from core.urls import fetch_key
-from crawler.frontier.base import STOP_ORDER, Frontier, ItemRecord, ItemState, Lane, NewItem
+from crawler.frontier.base import STOP_ORDER, Frontier, FrontierStats, HostReport, ItemRecord, ItemState, Lane, NewItem
 from crawler.frontier.frontier_export import (
+    ItemFacts,
     ItemSelection,
     item_again,
     items_to_retry,
@@ -34,6 +37,7 @@ from crawler.jobs.list_files import parse_lines, unique_urls
 from crawler.run.job_run import JobSubmission, submit_job
 from crawler.status.collection_status import is_in_use, is_worked_on
 from links.registry.database import RegistryStore
+from playback.url_paths import page_path
 from playback.web.page_store import CapturedPage
 from weboid.app.operator_identity import collection_settings
 from weboid.console.accounts import ConsoleRole, SignedInUser
@@ -45,6 +49,8 @@ _PAST = datetime(1970, 1, 1, tzinfo=UTC)
 Reason = Annotated[str, Field(max_length=500)]
 Url = Annotated[str, Field(min_length=1, max_length=8_000)]
 Number = Annotated[int, Field(ge=0, lt=1 << 63)]
+Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+Day = Annotated[str, Field(json_schema_extra={"format": "date"})]
 
 
 def names_of(kind: type[IntEnum]) -> Any:
@@ -96,7 +102,7 @@ class ConsoleOperation:
     path: str
     role: ConsoleRole
     fields: type[OperationFields]
-    perform: Callable[..., dict[str, Any]]
+    perform: Callable[..., Mapping[str, Any]]
     status: int = 200
     method: str = "POST"
     # The state that it changes, as its resource shows it, for If-Match. None: it has no resource.
@@ -180,6 +186,16 @@ class NoFields(OperationFields):
 
 # ------------------------------------------------------------------------------------------------ captures and crawls
 
+SavedUrl = TypedDict("SavedUrl", {"url": str, "state": str, "location": str, "message": str})
+CreatedCrawl = TypedDict("CreatedCrawl", {
+    "name": str, "seeds": int, "problems": list[str], "dry_run": bool, "added": NotRequired[int],
+    "message": NotRequired[str],
+})  # fmt: skip
+CrawlState = TypedDict("CrawlState", {"paused": str | None, "stopping": bool})
+CrawlChange = Annotated[dict[str, Any], FactsOf(
+    "CrawlChange", FrontierStats, "paused claimed queued", stopping=bool, in_use=bool, message=str,
+)]  # fmt: skip
+
 
 class SaveFields(OperationFields):
     """URL to capture now."""
@@ -189,7 +205,7 @@ class SaveFields(OperationFields):
 
 
 @operation("/captures", ConsoleRole.OPERATOR, status=202)
-def save_capture(context: OperationContext, fields: SaveFields) -> dict[str, Any]:
+def save_capture(context: OperationContext, fields: SaveFields) -> SavedUrl:
     """Queue a URL before all others, also when it was captured before."""
     url = fetch_key(fields.url)
     added = context.frontier.add([NewItem(url, Lane[fields.lane.upper()])], now=context.now, again=timedelta(0))
@@ -220,7 +236,7 @@ def url_lines(urls: str | list[str]) -> list[str]:
 
 
 @operation("/crawls", ConsoleRole.OPERATOR, status=201)
-def create_crawl(context: OperationContext, fields: CrawlFields) -> dict[str, Any]:
+def create_crawl(context: OperationContext, fields: CrawlFields) -> CreatedCrawl:
     """Store a crawl and queue its seeds; workers begin at once. With `dry_run` nothing is stored."""
     urls, problems = unique_urls(parse_lines(url_lines(fields.urls), source="urls"))
     if not urls:
@@ -234,7 +250,7 @@ def create_crawl(context: OperationContext, fields: CrawlFields) -> dict[str, An
     )
     name = check_job_name(fields.name) if fields.name else derive_job_name(urls)
     job = Job(name, urls, replace(settings, scope=scope), Lane[fields.lane.upper()], context.now)
-    facts = {"name": name, "seeds": len(urls), "problems": list(map(str, problems[:20])), "dry_run": fields.dry_run}
+    facts = CreatedCrawl(name=name, seeds=len(urls), problems=list(map(str, problems[:20])), dry_run=fields.dry_run)
     if fields.dry_run:
         return facts
     done = submit(context, job)
@@ -242,7 +258,7 @@ def create_crawl(context: OperationContext, fields: CrawlFields) -> dict[str, An
 
 
 @resource("/crawl")
-def read_crawl(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+def read_crawl(context: OperationContext, query: NoFields) -> CrawlState:  # noqa: ARG001
     """Return whether the crawl is paused, and why, and whether its runs are stopping."""
     frontier = context.frontier
     return {"paused": frontier.stats(context.now).paused, "stopping": "" in frontier.orders(STOP_ORDER)}
@@ -260,14 +276,14 @@ class PauseFields(OperationFields):
 
 
 @operation("/crawl/pause", ConsoleRole.OPERATOR, state=read_crawl)
-def pause_crawl(context: OperationContext, fields: PauseFields) -> dict[str, Any]:
+def pause_crawl(context: OperationContext, fields: PauseFields) -> CrawlChange:
     """Pause the crawl; pages in progress finish."""
     context.frontier.pause(fields.reason)
     return _crawl_state(context, "The crawl is paused. Pages in progress finish.")
 
 
 @operation("/crawl/resume", ConsoleRole.OPERATOR, state=read_crawl)
-def resume_crawl(context: OperationContext, fields: NoFields) -> dict[str, Any]:  # noqa: ARG001 one form for all
+def resume_crawl(context: OperationContext, fields: NoFields) -> CrawlChange:  # noqa: ARG001 one form for all
     """Resume a paused crawl, and cancel a stop order."""
     context.frontier.resume()
     context.frontier.take_back(STOP_ORDER, "")
@@ -281,7 +297,7 @@ class StopFields(OperationFields):
 
 
 @operation("/crawl/stop", ConsoleRole.OPERATOR, state=read_crawl)
-def stop_crawl(context: OperationContext, fields: StopFields) -> dict[str, Any]:
+def stop_crawl(context: OperationContext, fields: StopFields) -> CrawlChange:
     """Stop the current runs after the pages in progress. Nothing is lost; the next run continues."""
     is_shared, layout = bool(context.stores.settings.frontier.url), context.stores.layout
     if not (is_shared or is_worked_on(layout, context.frontier, now=context.now)):
@@ -290,7 +306,7 @@ def stop_crawl(context: OperationContext, fields: StopFields) -> dict[str, Any]:
     return _crawl_state(context, "The runs stop after the pages in progress.")
 
 
-def _crawl_state(context: OperationContext, message: str) -> dict[str, Any]:
+def _crawl_state(context: OperationContext, message: str) -> CrawlChange:
     stats = context.frontier.stats(context.now)
     return {
         **json_facts(stats, "paused claimed queued"),
@@ -302,6 +318,17 @@ def _crawl_state(context: OperationContext, message: str) -> dict[str, Any]:
 
 # ----------------------------------------------------------------------------------------------------- hosts and queue
 
+HostFacts = Annotated[dict[str, Any], FactsOf("HostReport", HostReport)]
+HostBlock = Annotated[dict[str, Any], FactsOf("HostBlock", HostReport, "host blocked_until blocked_reason down_until")]
+HostChange = Annotated[dict[str, Any], FactsOf("HostChange", HostReport, message=str)]
+CaptureFacts = Annotated[dict[str, Any], FactsOf(
+    "CaptureFacts", CapturedPage, "page_id url timestamp status outcome title", path=str | None,
+)]  # fmt: skip
+UrlProgress = TypedDict("UrlProgress", {"item": ItemFacts | None, "capture": CaptureFacts | None})
+RequeuedItems = TypedDict("RequeuedItems", {"requeued": int, "message": str})
+MovedItem = Annotated[dict[str, Any], FactsOf("MovedItem", ItemFacts, message=str)]
+DroppedItems = TypedDict("DroppedItems", {"skipped": int, "message": str})
+
 
 class HostFields(OperationFields):
     """A host of the queue."""
@@ -310,7 +337,7 @@ class HostFields(OperationFields):
 
 
 @resource("/hosts/host")
-def read_host(context: OperationContext, query: HostFields) -> dict[str, Any]:
+def read_host(context: OperationContext, query: HostFields) -> HostFacts:
     """Return a host of the queue with its delay, failures and block."""
     report = context.frontier.host(host_name(query.host), now=context.now)
     if report is None:
@@ -319,7 +346,7 @@ def read_host(context: OperationContext, query: HostFields) -> dict[str, Any]:
 
 
 @resource("/hosts/block")
-def read_block(context: OperationContext, query: HostFields) -> dict[str, Any]:
+def read_block(context: OperationContext, query: HostFields) -> HostBlock:
     """Return until when and why a host is not visited: its ETag is for If-Match, that of the host changes all the time."""
     names = ("host", "blocked_until", "blocked_reason", "down_until")
     return {name: value for name, value in read_host(context, query).items() if name in names}
@@ -333,7 +360,7 @@ class HostPauseFields(HostFields):
 
 
 @operation("/hosts/pause", ConsoleRole.OPERATOR, state=read_block)
-def pause_host(context: OperationContext, fields: HostPauseFields) -> dict[str, Any]:
+def pause_host(context: OperationContext, fields: HostPauseFields) -> HostChange:
     """Pause a host, for a time or until it is resumed."""
     length, host = parse_duration(fields.duration) if fields.duration else LONGEST_DURATION, host_name(fields.host)
     context.frontier.block_until(host, context.now + length, fields.reason, now=context.now)
@@ -341,7 +368,7 @@ def pause_host(context: OperationContext, fields: HostPauseFields) -> dict[str, 
 
 
 @operation("/hosts/resume", ConsoleRole.OPERATOR, state=read_block)
-def resume_host(context: OperationContext, fields: HostFields) -> dict[str, Any]:
+def resume_host(context: OperationContext, fields: HostFields) -> HostChange:
     """End the block of a host, whatever its origin."""
     host = host_name(fields.host)
     context.frontier.block_until(host, _PAST, "", now=context.now)
@@ -361,7 +388,7 @@ def _read_retried(context: OperationContext, fields: Any) -> Any:
 
 
 @operation("/queue/retry", ConsoleRole.OPERATOR, state=_read_retried)
-def retry_items(context: OperationContext, fields: RetryFields) -> dict[str, Any]:
+def retry_items(context: OperationContext, fields: RetryFields) -> RequeuedItems:
     """Queue failed or skipped pages again, with fresh attempts."""
     frontier = context.frontier
     if bool(fields.url) == bool(fields.state):
@@ -394,8 +421,8 @@ class UrlFields(OperationFields):
 
 
 @resource("/queue/item")
-def read_item(context: OperationContext, query: UrlFields) -> dict[str, Any]:
-    """Return the state of a URL in the queue, and its newest capture: what follows a saved URL."""
+def read_item(context: OperationContext, query: UrlFields) -> UrlProgress:
+    """Return the state of a URL in the queue, and its newest capture with its copy: what follows a saved URL."""
     record = context.frontier.find(fetch_key(query.url))
     captures = context.stores.pages(context.user).captures(query.url, limit=1)
     if record is None and not captures:
@@ -404,10 +431,11 @@ def read_item(context: OperationContext, query: UrlFields) -> dict[str, Any]:
     return {"item": None if record is None else record_facts(record), "capture": newest}
 
 
-def capture_facts(page: CapturedPage) -> dict[str, Any]:
-    """Return a capture as JSON values, without the title of one that is not shown."""
+def capture_facts(page: CapturedPage) -> CaptureFacts:
+    """Return a capture as JSON values, with its copy's path on the front, without the title of one that is not shown."""
     return {
         **json_facts(page, "page_id url timestamp status outcome"),
+        "path": page_path(page.timestamp, page.url) if page.has_copy else None,
         "title": "" if page.taken_down or page.withheld else page.title,
     }
 
@@ -419,7 +447,7 @@ class MoveFields(UrlFields):
 
 
 @operation("/queue/move", ConsoleRole.OPERATOR, state=read_item)
-def move_items(context: OperationContext, fields: MoveFields) -> dict[str, Any]:
+def move_items(context: OperationContext, fields: MoveFields) -> MovedItem:
     """Move a queued page to another lane; a lower one than its own has no effect."""
     record = _known(context.frontier, fields.url)
     context.frontier.add(
@@ -435,7 +463,7 @@ class DropFields(UrlFields):
 
 
 @operation("/queue/drop", ConsoleRole.OPERATOR, state=read_item)
-def drop_items(context: OperationContext, fields: DropFields) -> dict[str, Any]:
+def drop_items(context: OperationContext, fields: DropFields) -> DroppedItems:
     """Skip a queued page unvisited; it can be queued again."""
     count = context.frontier.discard([fetch_key(fields.url)], now=context.now, reason=fields.reason)
     return {"skipped": count, "message": f"{count} removed from the queue."}

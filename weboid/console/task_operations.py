@@ -13,16 +13,19 @@ from fastapi import Depends, Header, Query, Request
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse
+from typing_extensions import TypedDict
 
 from core.errors import DiskFullError, InputError
+from core.json_values import FactsOf
 from core.layout import check_name
 from qa.check_store import count_by_verdict, count_repairs, find_checks, list_worst_first
 from qa.check_table import CheckFilter
-from qa.web.check_pages import check_fields
+from qa.web.check_pages import CheckFacts, check_fields
 from qa.web.check_query import parse_check_filter, parse_start, verdict_name
 from qa.web.review import ReviewAction, ReviewActions
 from warc.local_storage import DiskReserve
 from weboid.console.accounts import ConsoleRole, SignedInUser
+from weboid.console.background_tasks import TaskFacts
 from weboid.console.operations import (
     ListFields,
     NoFields,
@@ -48,6 +51,10 @@ _Moment = Annotated[str, Field(max_length=40)]
 
 # --------------------------------------------------------------------------------------------------------------- tasks
 
+TaskList = TypedDict("TaskList", {"tasks": list[TaskFacts], "next": str | None})
+StoppedTask = TypedDict("StoppedTask", {"task": int, "message": str})
+QueuedTask = Annotated[dict[str, Any], FactsOf("QueuedTask", TaskFacts, location=str, message=str)]
+
 
 class TasksQuery(ListFields):
     """Tasks to list."""
@@ -56,7 +63,7 @@ class TasksQuery(ListFields):
 
 
 @resource("/tasks", ConsoleRole.OPERATOR)
-def list_tasks(context: OperationContext, query: TasksQuery) -> dict[str, Any]:
+def list_tasks(context: OperationContext, query: TasksQuery) -> TaskList:
     """Return background tasks, the newest first; they are removed with their files a week after their end."""
     before = query.after if query.cursor else None
     found = context.stores.tasks.tasks(kind=query.kind, before=before, limit=query.limit)
@@ -70,7 +77,7 @@ class TaskFields(OperationFields):
 
 
 @resource("/tasks/task", ConsoleRole.OPERATOR)
-def read_task(context: OperationContext, query: TaskFields) -> dict[str, Any]:
+def read_task(context: OperationContext, query: TaskFields) -> TaskFacts:
     """Return a task: its state, the sizes of its files so far, and at its end the command's result or error."""
     task = context.stores.tasks.task(query.task)
     if task is None:
@@ -94,7 +101,7 @@ def download_task_file(context: OperationContext, query: TaskFileQuery) -> Any:
 
 
 @operation("/tasks/stop", ConsoleRole.OPERATOR, state=read_task)
-def stop_task(context: OperationContext, fields: TaskFields) -> dict[str, Any]:
+def stop_task(context: OperationContext, fields: TaskFields) -> StoppedTask:
     """Stop a task that waits or runs."""
     read_task(context, fields)
     context.stores.tasks.stop(fields.task)
@@ -103,7 +110,7 @@ def stop_task(context: OperationContext, fields: TaskFields) -> dict[str, Any]:
 
 def _queue(
     context: OperationContext, kind: str, command: Callable[[Path], Sequence[str]], *, stops_runs: bool = False
-) -> dict[str, Any]:
+) -> QueuedTask:
     layout = context.stores.layout
     DiskReserve(layout.root, context.stores.settings.proxy.disk_reserve_bytes).require_reserve()
     task = context.stores.tasks.queue(kind, context.user.name, command, stops_runs=stops_runs)
@@ -111,6 +118,11 @@ def _queue(
 
 
 # -------------------------------------------------------------------------------------------- files in and out
+
+IncomingFile = TypedDict("IncomingFile", {"name": str, "bytes": int | None})
+IncomingFiles = TypedDict("IncomingFiles", {"files": list[IncomingFile]})
+UploadedFile = TypedDict("UploadedFile", {"name": str, "bytes": int, "message": str})
+RemovedFile = TypedDict("RemovedFile", {"name": str, "message": str})
 
 
 class ExportFields(OperationFields):
@@ -129,7 +141,7 @@ class ExportFields(OperationFields):
 
 
 @operation("/exports", ConsoleRole.OPERATOR, status=202)
-def start_export(context: OperationContext, fields: ExportFields) -> dict[str, Any]:
+def start_export(context: OperationContext, fields: ExportFields) -> QueuedTask:
     """Export captures that readers may see into a file, in the background; `/tasks/file` sends it."""
     lists = (("host", fields.hosts), ("job", fields.jobs), ("page", fields.page_ids))
     options = [f"--{name}={value}" for name, values in lists for value in values]
@@ -164,7 +176,7 @@ class ImportFields(OperationFields):
 
 
 @operation("/imports", ConsoleRole.OPERATOR, status=202)
-def start_import(context: OperationContext, fields: ImportFields) -> dict[str, Any]:
+def start_import(context: OperationContext, fields: ImportFields) -> QueuedTask:
     """Import files that were uploaded, put into `incoming/`, or are on the web, in the background."""
     if not fields.names and not fields.urls:
         raise InputError("Name a file of incoming/, or a URL.")
@@ -187,9 +199,9 @@ def start_import(context: OperationContext, fields: ImportFields) -> dict[str, A
 
 
 @resource("/imports/files", ConsoleRole.OPERATOR)
-def list_incoming_files(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+def list_incoming_files(context: OperationContext, query: NoFields) -> IncomingFiles:  # noqa: ARG001
     """Return the files and folders in `incoming/`, which can be imported."""
-    files = []
+    files: list[IncomingFile] = []
     for each in sorted(context.stores.layout.incoming.glob("[!.]*"))[:1_000]:
         with suppress(OSError):  # a link to nothing, or removed by now
             files.append({"name": each.name, "bytes": None if each.is_dir() else each.stat().st_size})
@@ -204,7 +216,7 @@ def upload_endpoint(stores: ConsoleStores, require: Callable[..., SignedInUser])
         user: Annotated[SignedInUser, Depends(require)],
         query: Annotated[IncomingQuery, Query()],
         idempotency_key: Annotated[str | None, Header(min_length=1, max_length=200)] = None,
-    ) -> dict[str, Any]:
+    ) -> UploadedFile:
         """Store the body as a file in `incoming/`, from which it can be imported."""
         name = check_name(query.name, of="a file", limit=200)
         if not name.endswith(_ENDINGS):
@@ -220,7 +232,7 @@ def upload_endpoint(stores: ConsoleStores, require: Callable[..., SignedInUser])
         partial = folder / f".{name}.{secrets.token_hex(8)}.part"
         size, digest = 0, hashlib.sha256()
 
-        def finish() -> dict[str, Any]:
+        def finish() -> UploadedFile:
             try:
                 os.link(partial, target)  # never replaces one
             except FileExistsError as error:
@@ -248,7 +260,7 @@ def upload_endpoint(stores: ConsoleStores, require: Callable[..., SignedInUser])
 
 
 @operation("/imports/files/remove", ConsoleRole.OPERATOR)
-def remove_incoming_file(context: OperationContext, fields: IncomingQuery) -> dict[str, Any]:
+def remove_incoming_file(context: OperationContext, fields: IncomingQuery) -> RemovedFile:
     """Remove a file of `incoming/`; imported content stays."""
     path = context.stores.layout.incoming / check_name(fields.name, of="a file", limit=200)
     if not path.is_file():
@@ -258,6 +270,12 @@ def remove_incoming_file(context: OperationContext, fields: IncomingQuery) -> di
 
 
 # ------------------------------------------------------------------------------------------------------------- quality
+
+QualityFacts = TypedDict(
+    "QualityFacts", {"verdicts": dict[str, int], "repairs": dict[str, int], "last_run": TaskFacts | None}
+)
+CheckList = TypedDict("CheckList", {"checks": list[CheckFacts], "next": str | None})
+ReviewedCheck = Annotated[dict[str, Any], FactsOf("ReviewedCheck", CheckFacts, message=str)]
 
 
 class QualityFields(OperationFields):
@@ -272,7 +290,7 @@ class QualityFields(OperationFields):
 
 
 @operation("/quality/runs", ConsoleRole.OPERATOR, status=202)
-def start_quality_run(context: OperationContext, fields: QualityFields) -> dict[str, Any]:
+def start_quality_run(context: OperationContext, fields: QualityFields) -> QueuedTask:
     """Compare copies with their captures, in the background."""
     texts = (("host", fields.host), ("since", fields.since))
     options = [f"--{name}={value}" for name, value in texts if value] + ["--again"] * fields.again
@@ -281,7 +299,7 @@ def start_quality_run(context: OperationContext, fields: QualityFields) -> dict[
 
 
 @resource("/quality")
-def read_quality(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+def read_quality(context: OperationContext, query: NoFields) -> QualityFacts:  # noqa: ARG001
     """Return the numbers of checked copies by verdict, of repairs by state, and the last run."""
     with context.registry.snapshot() as reader:
         verdicts, repairs = count_by_verdict(reader, CheckFilter()), count_repairs(reader)
@@ -306,7 +324,7 @@ class ChecksQuery(ListFields):
 
 
 @resource("/quality/checks", ConsoleRole.CURATOR)
-def list_quality_checks(context: OperationContext, query: ChecksQuery) -> dict[str, Any]:
+def list_quality_checks(context: OperationContext, query: ChecksQuery) -> CheckList:
     """Return results of checks per page, the worst first, also of pages that were taken down."""
     values = {**query.model_dump(), "class": query.page_class, "unreviewed": "1" if query.unreviewed else ""}
     wanted = parse_check_filter({name: str(value) for name, value in values.items()})
@@ -326,7 +344,7 @@ class CheckFields(OperationFields):
 
 
 @resource("/quality/check", ConsoleRole.CURATOR)
-def read_quality_check(context: OperationContext, query: CheckFields) -> dict[str, Any]:
+def read_quality_check(context: OperationContext, query: CheckFields) -> CheckFacts:
     """Return the check of a copy with its review."""
     with context.registry.reading() as rows:
         found = next((each for each in find_checks(rows, [query.page_id]) if each.check.level == query.level), None)
@@ -343,7 +361,7 @@ class ReviewFields(CheckFields):
 
 
 @operation("/quality/reviews", ConsoleRole.CURATOR, status=201, state=read_quality_check)
-def review_copy(context: OperationContext, fields: ReviewFields) -> dict[str, Any]:
+def review_copy(context: OperationContext, fields: ReviewFields) -> ReviewedCheck:
     """Rate a copy, which goes before the program's verdict, or capture its page again."""
     reviews = ReviewActions(lambda: context.registry, context.stores.clock)
     if not reviews.do(fields.action, fields.page_id, fields.level, by=context.user.name, note=fields.note):
@@ -352,6 +370,6 @@ def review_copy(context: OperationContext, fields: ReviewFields) -> dict[str, An
 
 
 @operation("/quality/reports", ConsoleRole.OPERATOR, status=202)
-def start_quality_report(context: OperationContext, fields: NoFields) -> dict[str, Any]:  # noqa: ARG001
+def start_quality_report(context: OperationContext, fields: NoFields) -> QueuedTask:  # noqa: ARG001
     """Write the results of checks into one HTML file, in the background; `/tasks/file` sends it."""
     return _queue(context, "quality report", lambda folder: ["qa ls --html", f"--out={folder / 'report.html'}"])

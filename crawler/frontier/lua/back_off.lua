@@ -1,6 +1,6 @@
--- Arguments: moment in microseconds, host, reason, a moment that it named (0: none), whether it could
--- not be reached; how long the first block lasts, how long one may, the failures after which it is
--- down, how long it is. Answers until when it is blocked or down.
+-- Block a host after a failure. Arguments: time in microseconds, host, reason, time of Retry-After (0: none),
+-- whether it was unreachable; duration of the first block, maximum duration, number of failures after which
+-- it is down, duration of that. Returns the end of the block or of being down.
 local now_us, name, reason, at_least, down, first_us, limit_us, most, down_us =
   unpack(unpack_message(ARGV[3]))
 local now = math.floor(now_us / 1000)
@@ -21,6 +21,6 @@ else
   slot[BLOCKED], slot[DOWN] = until_ms, 0
   call('ZADD', T .. 'blocks', until_ms, host)
 end
-settle(host, slot, now)
-write()
+schedule_host(host, slot, now)
+write_changes()
 return until_ms

@@ -1,4 +1,4 @@
--- Arguments: moment, host, until when, reason.
+-- Block or unblock a host. Arguments: time, host, end of the block, reason.
 local now, name, until_ms, reason = unpack(unpack_message(ARGV[3]))
 local host = host_named(name) or new_host(name, 0)
 local slot = slot_of(host)
@@ -11,6 +11,6 @@ elseif until_ms > slot[BLOCKED] then
   call('ZADD', T .. 'blocks', until_ms, host)
   call('ZREM', T .. 'back_offs', host)
 end
-settle(host, slot, now)
-write()
+schedule_host(host, slot, now)
+write_changes()
 return 1

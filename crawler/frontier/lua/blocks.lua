@@ -1,4 +1,4 @@
--- Arguments: moment, how many at most. Answers packed names, moments and reasons.
+-- Return blocked hosts. Arguments: time, limit. Returns names, ends and reasons in MessagePack.
 local now, limit = unpack(unpack_message(ARGV[3]))
 local rows = {}
 for _, host in ipairs(call('ZREVRANGEBYSCORE', T .. 'blocks', '+inf', '(' .. now, 'LIMIT', 0, limit)) do

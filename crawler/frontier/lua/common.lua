@@ -1,13 +1,14 @@
--- Put before every script. KEYS[1]: the frontier's hash of totals; all other keys begin with its name
--- and so lie in the same slot of a cluster. ARGV[1]: which frontier the caller opened, ARGV[2]: its
--- settings, ARGV[3]: the verb's arguments, both packed. docs/frontier.md tells the keys.
+-- Prepended to every script. KEYS[1]: the frontier's hash of totals; all other keys start with its name,
+-- so that they are in the same slot of a Redis cluster. ARGV[1]: version and identity of the frontier that
+-- the caller opened, ARGV[2]: its settings, ARGV[3]: the script's arguments, both in MessagePack.
+-- docs/explanation/frontier.md describes the keys.
 --
--- Moments are whole milliseconds since 1970 UTC. A host is named by four bytes, an item by sixteen.
-if redis.replicate_commands then redis.replicate_commands() end -- Redis 6 replicates scripts whole
+-- Times are Unix milliseconds. A host's identity has four bytes, an item's has sixteen.
+if redis.replicate_commands then redis.replicate_commands() end -- for Redis 6
 local call, unpack_message, pack_message = redis.call, cmsgpack.unpack, cmsgpack.pack
 local totals = KEYS[1]
 local T = totals .. ':'
-if ARGV[1] ~= '' then -- "open" asks first
+if ARGV[1] ~= '' then -- empty for open.lua
   local made = call('HGET', totals, 'made')
   if made ~= ARGV[1] then return redis.error_reply('WEBOID-OTHER ' .. tostring(made)) end
 end
@@ -19,9 +20,9 @@ local margin, longest_back_off, longest_wait = unpack(settings, 9, 11)
 local NOW, STANDARD = 0, 2
 local QUEUED, LATER, CLAIMED, DONE, SKIPPED, DEAD = 0, 1, 2, 3, 4, 5
 local STATE_NAMES = { [0] = 'queued', 'queued', 'claimed', 'done', 'skipped', 'dead' }
-local AT_ONCE = 1000 -- what one call looks at or tidies up at most, so that it stays short
+local BATCH = 1000 -- maximum of entries that one call reads, to limit its duration
 
-local function broken(what)
+local function invariant_error(what)
   error('WEBOID-BROKEN ' .. what, 0)
 end
 
@@ -39,8 +40,8 @@ local function count_job(job, name, by)
   job_counted[job] = changes
 end
 
--- An item of a job goes from one state to another; either may be nil.
-local function moved(job, from, to)
+-- Count an item's change of state; either state may be nil.
+local function count_move(job, from, to)
   local old, new = STATE_NAMES[from], STATE_NAMES[to]
   if old == new then return end
   if old then count(old, -1) count_job(job, old, -1) end
@@ -60,7 +61,7 @@ end
 
 -- --------------------------------------------------------------------------------------- records
 
--- state and lane, host, number, added, token, attempts, failures, job, length of what `add` was told
+-- state and lane, host, number, added, token, attempts, failures, job, length of the body
 local HEAD, HEAD_SIZE = '>Bc4I6I6I6I2I2I3I3', 33
 
 local function shard_of(id)
@@ -72,15 +73,14 @@ local function pack_head(state, lane, host, number, added, token, attempts, fail
     math.min(attempts, 65535), math.min(failures, 65535), job, #body)
 end
 
--- The record of an item, nil when there is none. `ended`, `place`, `outcome`, `memo`, `due` have
--- their defaults until something is known; `strayed` is true when it once
--- left an entry of a list behind (see below), else nil.
+-- Return the record of an item. `strayed` is true if an entry of the item remains in a list after it was
+-- moved (see "queues"), else nil.
 local function read_raw(id, raw)
-  local mark, host, number, added, token, attempts, failures, job, length =
+  local state_and_lane, host, number, added, token, attempts, failures, job, length =
     struct.unpack(HEAD, raw)
-  local lane = mark % 4
+  local lane = state_and_lane % 4
   local record = {
-    id = id, state = (mark - lane) / 4, lane = lane, host = host, number = number, added = added,
+    id = id, state = (state_and_lane - lane) / 4, lane = lane, host = host, number = number, added = added,
     token = token, attempts = attempts, failures = failures, job = job,
     body = string.sub(raw, HEAD_SIZE + 1, HEAD_SIZE + length),
     ended = 0, place = 0, outcome = '', memo = '', due = 0,
@@ -108,13 +108,13 @@ end
 
 -- ----------------------------------------------------------------------------------------- hosts
 
--- The fields of a slot as a table. FRONT has one for each lane: how many entries its front (see below)
--- has. PLACE: 0 nowhere, lane + 1 ready, 4 held back by a block. How much waits is kept apart, by lane,
--- so that an addition to a lane that is not empty leaves the slot alone.
+-- Fields of a host's slot. FRONT + lane: number of entries in the lane's front (see "queues"). PLACE: 0 in
+-- no set, lane + 1 ready, 4 blocked. The numbers of queued items are stored separately, by lane, so that
+-- additions to a non-empty lane do not change the slot.
 local NAME, REASON, NEXT, BLOCKED, DOWN, ACTIVE, FRONT = 1, 2, 3, 4, 5, 6, 7
 local FAILURES, VISITED, BYTES, BUSY, MEAN, PLACE, SCORE = 10, 11, 12, 13, 14, 15, 16
 local NAME_LENGTH = 17
-local SLOT = '>dI6I6I4I4I4I4I4I5I6I6dBdI3' -- the fields from NEXT to NAME_LENGTH; name and reason follow
+local SLOT = '>dI6I6I4I4I4I4I4I5I6I6dBdI3' -- NEXT to NAME_LENGTH, followed by name and reason
 local SLOT_SIZE = struct.size(SLOT)
 local NOWHERE, HELD = 0, 4
 local slots = {}
@@ -128,7 +128,7 @@ local function slot_of(host)
   local slot = slots[host]
   if slot then return slot end
   local raw = call('HGET', T .. 's', host)
-  if not raw then broken('an item names a host that has no slot') end
+  if not raw then invariant_error('an item refers to a host without a slot') end
   slot = { '', '', struct.unpack(SLOT, raw) }
   local reason = SLOT_SIZE + slot[NAME_LENGTH] + 1
   slot[NAME], slot[REASON] = string.sub(raw, SLOT_SIZE + 1, reason - 1), string.sub(raw, reason)
@@ -142,18 +142,18 @@ local function write_slot(host, slot)
     struct.pack(SLOT, unpack(slot, NEXT, NAME_LENGTH)) .. slot[NAME] .. slot[REASON])
 end
 
--- Let a host rest until then; hosts that rested lately are found by it when the clock is put back.
-local function rest_until(host, slot, moment)
+-- Set the time of a host's next visit; `rests` is used to find recent delays after the clock was set back.
+local function delay_until(host, slot, moment)
   slot[NEXT] = moment
   call('ZADD', T .. 'rests', moment, host)
 end
 
--- How much waits in a lane of a host; 0 or more.
-local function waiting_in(host, lane)
+-- Return the number of queued items in a lane of a host.
+local function queued_in(host, lane)
   return tonumber(call('HGET', T .. 'w' .. lane, host) or 0)
 end
 
--- The host's four bytes, nil when it has no slot.
+-- Return the host's identity, or nil.
 local function host_named(name)
   return call('HGET', T .. 'n', name) or nil
 end
@@ -165,8 +165,8 @@ local function new_host(name, next_ms)
   return host
 end
 
--- Let the host stand where it belongs: by its highest lane, from the moment when it may be asked.
-local function settle(host, slot, now)
+-- Put the host into the set of its highest lane, scored by the time of its next visit.
+local function schedule_host(host, slot, now)
   local place, score = NOWHERE, 0
   if slot[ACTIVE] < visits then
     for lane = NOW, STANDARD do
@@ -176,7 +176,7 @@ local function settle(host, slot, now)
         elseif slot[DOWN] > now then
           place, score = lane + 1, 0
         else
-          -- In random order a new host's moment is below zero, which is "not blocked" otherwise.
+          -- In random order a new host's time is negative, less than 0 for "not blocked".
           place, score = lane + 1, slot[NEXT]
           if slot[BLOCKED] > 0 then score = math.max(score, slot[BLOCKED]) end
         end
@@ -191,73 +191,73 @@ local function settle(host, slot, now)
   slot[PLACE], slot[SCORE] = place, score
 end
 
--- Write all slots that were looked at, and the counts.
-local function write()
+-- Write all slots that were read, and the counts.
+local function write_changes()
   for host, slot in pairs(slots) do write_slot(host, slot) end
   write_counts()
 end
 
 -- ---------------------------------------------------------------------------------------- queues
 
--- A host's lane is a list, to whose end new items go, and a sorted set before it, the front: items
--- that came back, by number; in random order all items. Entries are hints; the record decides: an
--- item waits where its record says, and is counted once. What moved away leaves
--- its entry in the list behind, which is dropped when it is met or when nothing waits any more; the
--- item waits in fronts from then on, or the entry would give it back the place that it had.
+-- A lane of a host consists of a list, to which new items are appended, and a sorted set before it, the
+-- front: returned items, by number; in random order all items. The record is authoritative: an item is
+-- queued where its record says, and counted once. An item that was moved leaves a stale entry in the list,
+-- which is dropped when it is read or when the lane is empty; from then on the item is queued in fronts
+-- only, since the stale entry would restore its old position.
 
--- The length of a number in bits: what hosts with long queues are found by, since it changes seldom.
+-- Return the length of a number in bits: the score of hosts by queue length, since it rarely changes.
 local function bits(number)
   local _, exponent = math.frexp(number)
   return exponent
 end
 
-local function resized(host, lane, before, after)
+local function update_longest(host, lane, before, after)
   local size = bits(after)
   if size ~= bits(before) then call('ZADD', T .. 'longest', size, lane .. host) end
 end
 
--- So many more wait in a lane; whether it was empty.
-local function more(host, lane, by)
+-- Increase the number of queued items in a lane; return whether it was empty.
+local function increase_queued(host, lane, by)
   local after = call('HINCRBY', T .. 'w' .. lane, host, by)
-  resized(host, lane, after - by, after)
+  update_longest(host, lane, after - by, after)
   return after == by
 end
 
-local function fewer(host, slot, lane)
+local function decrease_queued(host, slot, lane)
   local left = call('HINCRBY', T .. 'w' .. lane, host, -1)
   if left > 0 then
-    resized(host, lane, left + 1, left)
+    update_longest(host, lane, left + 1, left)
   elseif left == 0 then
     call('HDEL', T .. 'w' .. lane, host)
     call('ZREM', T .. 'longest', lane .. host)
     call('UNLINK', queue_key(host, lane), front_key(host, lane))
     slot[FRONT + lane] = 0
   else
-    broken('a lane gave more items than waited in it')
+    invariant_error('more items were taken from a lane than were queued')
   end
 end
 
-local function to_front(host, slot, lane, id, score)
-  more(host, lane, 1)
+local function add_to_front(host, slot, lane, id, score)
+  increase_queued(host, lane, 1)
   slot[FRONT + lane] = slot[FRONT + lane] + call('ZADD', front_key(host, lane), score, id)
 end
 
--- Where an item stands in random order, from 0 on, less than 1: the same as often as it is asked for.
+-- Return an item's reproducible position in random order, from 0 to less than 1.
 local function random_place(id, number)
   local drawn = struct.unpack('>I4', id, 9) + number % 65536 * 2654435769
   return drawn % 2 ^ 32 / 2 ^ 32
 end
 
--- Let the record's item wait in its place again.
-local function come_back(r, now)
+-- Queue the record's item again, at its position.
+local function requeue(r, now)
   local slot = slot_of(r.host)
   r.state = QUEUED
-  to_front(r.host, slot, r.lane, r.id, random_order == 1 and random_place(r.id, r.number) or r.number)
-  settle(r.host, slot, now)
+  add_to_front(r.host, slot, r.lane, r.id, random_order == 1 and random_place(r.id, r.number) or r.number)
+  schedule_host(r.host, slot, now)
 end
 
--- Take the record's item, which waits, out of its lane.
-local function take_out(r, now)
+-- Remove the record's queued item from its lane.
+local function unqueue(r, now)
   local slot = slot_of(r.host)
   local front = slot[FRONT + r.lane]
   if front > 0 and call('ZREM', front_key(r.host, r.lane), r.id) == 1 then
@@ -265,14 +265,14 @@ local function take_out(r, now)
   else
     r.strayed = true
   end
-  fewer(r.host, slot, r.lane)
-  settle(r.host, slot, now)
+  decrease_queued(r.host, slot, r.lane)
+  schedule_host(r.host, slot, now)
 end
 
 -- ----------------------------------------------------------------------------------------- ended
 
--- Ended items of a state are numbered, and kept in sorted sets of so many, which Redis packs tightly
--- (listpacks, up to 128 by default).
+-- Ended items of a state are numbered, and stored in sorted sets of this size, for which Redis uses compact
+-- listpacks (up to 128 entries by default).
 local CHUNK = 128
 
 local function ended_key(state, place)
@@ -285,7 +285,7 @@ local function log_attempt(id, ending, reason, worker, claimed, now)
   call('LTRIM', key, -100, -1)
 end
 
--- What ended lately, in a ring of minutes.
+-- Count an ended item in the ring buffer of minutes.
 local function count_minute(now, name, stored)
   local minute = math.floor(now / 60000)
   local raw = call('HGET', T .. 'minutes', minute % 64)
@@ -296,16 +296,16 @@ local function count_minute(now, name, stored)
   call('HSET', T .. 'minutes', minute % 64, pack_message(row))
 end
 
--- The record's item ends in that state.
+-- End the record's item with that state.
 local function finish(r, state, now, outcome, stored)
-  moved(r.job, r.state, state)
+  count_move(r.job, r.state, state)
   r.place = call('HINCRBY', totals, 'place' .. state, 1)
   r.state, r.ended, r.outcome = state, now, outcome
   call('ZADD', ended_key(state, r.place), r.place, r.id)
   count_minute(now, state, stored)
 end
 
--- The record's item, which had ended, has not any more; the caller writes what it is now.
+-- Remove the record's item from the ended ones; the caller sets its new state.
 local function unfinish(r)
   call('ZREM', ended_key(r.state, r.place), r.id)
   if r.due ~= 0 then call('ZREM', T .. 'due', r.id) end
@@ -315,71 +315,71 @@ end
 
 -- ---------------------------------------------------------------------------------------- claims
 
--- The claim with that token of that item: its record, worker, beginning, last sign of life. nil when
--- it is lost.
-local function held(token, id)
+-- Return the claim with that token of that item: record, worker, start, last renewal; nil if it was lost.
+local function find_claim(token, id)
   local raw = call('HGET', T .. 'claims', token)
   if not raw then return nil end
   local claimed_id, worker, claimed, renewed = unpack(unpack_message(raw))
   if id and claimed_id ~= id then return nil end
   local r = read_record(claimed_id)
-  if not r or r.state ~= CLAIMED or r.token ~= token then broken('a claim has no item') end
+  if not r or r.state ~= CLAIMED or r.token ~= token then invariant_error('a claim has no item') end
   return { record = r, worker = worker, claimed = claimed, renewed = renewed }
 end
 
--- End a claim. The host rests, unless `asked` is false; `delay_us` and `took_us` may be nil.
-local function free(claim, now_us, took_us, delay_us, asked)
+-- End a claim. The host's delay starts if it was visited; `delay_us` and `took_us` may be nil. Return slot and
+-- duration in milliseconds.
+local function end_claim(claim, now_us, took_us, delay_us, was_visited)
   local r = claim.record
   call('HDEL', T .. 'claims', r.token)
   call('ZREM', T .. 'leases', r.token)
   local slot = slot_of(r.host)
   slot[ACTIVE] = slot[ACTIVE] - 1
-  if slot[ACTIVE] < 0 then broken('a host was freed more often than taken') end
+  if slot[ACTIVE] < 0 then invariant_error('a host has fewer claims than were ended') end
   took_us = took_us or now_us - claim.claimed * 1000
-  if asked then
+  if was_visited then
     if not delay_us then
       delay_us = math.max(took_us, 0) * delay_factor
       delay_us = math.floor(math.max(math.min(delay_us, max_delay_us), min_delay_us) + 0.5)
     end
     delay_us = math.min(delay_us, longest_rest * 1000)
-    local rested = math.ceil((now_us + delay_us) / 1000)
-    if rested > slot[NEXT] then rest_until(r.host, slot, rested) end
+    local next_visit = math.ceil((now_us + delay_us) / 1000)
+    if next_visit > slot[NEXT] then delay_until(r.host, slot, next_visit) end
   end
   return slot, math.max(math.floor(took_us / 1000), 0)
 end
 
--- The claim that a verb ends, from its first six arguments: token, identity, moment and how long the
--- visit took and the host shall rest (all in microseconds; nil: see `free`), whether the call is sent
--- a second time. nil when it is lost; then also whether an earlier sending of the same call may have
--- ended it: the record, when no other claim came after.
+-- Return the claim that a script ends. Its first six arguments: token, identity, time, duration of the visit,
+-- delay of the host (in microseconds; nil: see `end_claim`), whether the call is repeated after a lost
+-- connection. If the claim was lost, return nil, and, if the first call may have ended it (there was no later
+-- claim), the record.
 local function claim_to_end(a)
   local token, id, _, _, _, resent = unpack(a, 1, 6)
-  local claim = held(token, id)
+  local claim = find_claim(token, id)
   if claim or resent ~= 1 then return claim end
   local r = read_record(id)
   return nil, r and r.token == token and r.state ~= CLAIMED and r or nil
 end
 
--- Count a visit to the host that took so many milliseconds.
-local function visited(host, slot, took, done, stored)
+-- Count a visit to the host; `took` in milliseconds.
+local function count_visit(host, slot, took, done, stored)
   slot[VISITED], slot[BYTES] = slot[VISITED] + done, slot[BYTES] + stored
   slot[BUSY] = slot[BUSY] + took
   slot[MEAN] = slot[MEAN] < 0 and took or slot[MEAN] + (took - slot[MEAN]) / 5
   call('ZADD', T .. 'slowest', slot[MEAN], host)
 end
 
--- ---------------------------------------------------------------------------------------- telling
+-- --------------------------------------------------------------------------------------- reports
 
-local told_names = {}
+local job_names = {}
 
 local function job_name(job)
-  local name = told_names[job] or call('HGET', T .. 'j' .. job, 'name')
-  told_names[job] = name
+  local name = job_names[job] or call('HGET', T .. 'j' .. job, 'name')
+  job_names[job] = name
   return name
 end
 
--- All that the books say of an item, as `packing.py` reads it.
-local function tell(r)
+-- Return all data of an item, as `redis_store.py` reads it.
+local function describe_item(r)
   local worker, claimed, lease = '', 0, 0
   if r.state == CLAIMED then
     local claim = unpack_message(call('HGET', T .. 'claims', r.token))
@@ -393,10 +393,10 @@ local function tell(r)
     call('LRANGE', T .. 'l' .. r.id, 0, -1) }
 end
 
--- All that is known of a host.
-local function report(host)
+-- Return all data of a host.
+local function describe_host(host)
   local slot, waiting = slot_of(host), 0
-  for lane = NOW, STANDARD do waiting = waiting + waiting_in(host, lane) end
+  for lane = NOW, STANDARD do waiting = waiting + queued_in(host, lane) end
   return { slot[NAME], waiting, slot[ACTIVE], slot[NEXT], slot[BLOCKED], slot[DOWN],
     slot[REASON], slot[VISITED], slot[BYTES], slot[BUSY], math.max(slot[MEAN], 0), slot[FAILURES] }
 end

@@ -1,11 +1,11 @@
--- Arguments: moment, reason, identities one after the other. Answers how many it was true of.
+-- Skip queued items and cancel recrawls. Arguments: time, reason, concatenated identities. Returns how many.
 local now, reason, ids = unpack(unpack_message(ARGV[3]))
 local discarded = 0
 for first = 1, #ids, 16 do
   local r = read_record(string.sub(ids, first, first + 15))
   if r and r.state < CLAIMED then
     if r.state == QUEUED then
-      take_out(r, now)
+      unqueue(r, now)
     else
       call('ZREM', T .. 'later', r.id)
       r.due = 0
@@ -20,5 +20,5 @@ for first = 1, #ids, 16 do
     discarded = discarded + 1
   end
 end
-write()
+write_changes()
 return discarded

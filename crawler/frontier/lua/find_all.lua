@@ -1,7 +1,7 @@
--- Argument: identities. Answers, packed: their records in that order; false for one that is unknown.
+-- Return the records of items in MessagePack; false for unknown ones. Argument: identities.
 local found = {}
-for place, id in ipairs(unpack_message(ARGV[3])[1]) do
+for index, id in ipairs(unpack_message(ARGV[3])[1]) do
   local r = read_record(id)
-  found[place] = r and tell(r) or false
+  found[index] = r and describe_item(r) or false
 end
 return pack_message(found)

@@ -1,16 +1,16 @@
--- Arguments: "longest" or "slowest", how many at most; or nil and a name. Answers packed reports.
--- Of hosts whose queues are about as long as each other's (a factor of two) some are compared.
+-- Return hosts in MessagePack. Arguments: "longest" or "slowest", limit; or nil, name. Among hosts with queues
+-- of similar length (within a factor of two) only some are compared.
 local order, limit = unpack(unpack_message(ARGV[3]), 1, 2)
 local rows = {}
 if order == 'slowest' then
   for _, host in ipairs(call('ZREVRANGE', T .. order, 0, limit - 1)) do
-    rows[#rows + 1] = report(host)
+    rows[#rows + 1] = describe_host(host)
   end
 elseif order == 'longest' then
   local seen = {}
-  for _, member in ipairs(call('ZREVRANGE', T .. order, 0, math.max(limit, AT_ONCE) - 1)) do
+  for _, member in ipairs(call('ZREVRANGE', T .. order, 0, math.max(limit, BATCH) - 1)) do
     local host = string.sub(member, 2)
-    if not seen[host] then rows[#rows + 1] = report(host) end
+    if not seen[host] then rows[#rows + 1] = describe_host(host) end
     seen[host] = true
   end
   table.sort(rows, function(one, other)
@@ -19,6 +19,6 @@ elseif order == 'longest' then
   for place = #rows, limit + 1, -1 do rows[place] = nil end
 else
   local host = host_named(limit)
-  if host then rows[1] = report(host) end
+  if host then rows[1] = describe_host(host) end
 end
 return pack_message(rows)

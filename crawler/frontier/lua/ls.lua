@@ -1,8 +1,8 @@
--- Some items in a state. Arguments: state, how many at most, a host's name (nil: all), where to go on.
--- Answers, packed: where to go on (-1: nowhere), the items. Queued items go on at steps: lanes, then
--- what waits for its moment, from some place; ended ones at chunks, latest first.
+-- List items in a state. Arguments: state, limit, host's name (nil: all), position to continue from. Returns
+-- in MessagePack the next position (-1: the end) and the items. Positions of queued items are those in the set
+-- of items with a not-before time, after all lanes; those of ended items are chunks, latest first.
 local state, limit, name, from = unpack(unpack_message(ARGV[3]), 1, 4)
-local rows, looked, only = {}, 0, nil
+local rows, entries_read, only = {}, 0, nil
 if name then
   only = host_named(name)
   if not only then return pack_message({ -1, {} }) end
@@ -12,7 +12,7 @@ local function take(ids, wanted)
   local found = {}
   for _, id in ipairs(ids) do
     local r = read_record(id)
-    looked = looked + 1
+    entries_read = entries_read + 1
     if r and (not only or r.host == only) and wanted(r) then found[#found + 1] = r end
   end
   return found
@@ -20,11 +20,11 @@ end
 
 local function push(found)
   for _, r in ipairs(found) do
-    if #rows < limit then rows[#rows + 1] = tell(r) end
+    if #rows < limit then rows[#rows + 1] = describe_item(r) end
   end
 end
 
--- What waits in a lane of a host: from the front and from the list, each entry once.
+-- Return queued items in a lane of a host, from the front and the list, each once.
 local function waiting(host, lane)
   local known = {}
   local function is_here(r)
@@ -33,7 +33,7 @@ local function waiting(host, lane)
     return here
   end
   local found = take(call('ZRANGE', front_key(host, lane), 0, limit - 1), is_here)
-  for first = 0, AT_ONCE, 100 do
+  for first = 0, BATCH, 100 do
     if #found >= 2 * limit then break end
     local ids = call('LRANGE', queue_key(host, lane), first, first + 99)
     if #ids == 0 then break end
@@ -53,28 +53,28 @@ local function lanes()
         for place = 1, #page[2], 2 do hosts[#hosts + 1] = page[2][place] end
       end
       for _, host in ipairs(hosts) do
-        if looked < 10 * AT_ONCE then
+        if entries_read < 10 * BATCH then
           for _, r in ipairs(waiting(host, lane)) do found[#found + 1] = r end
         end
       end
-    until cursor == '0' or #found >= limit or looked >= 10 * AT_ONCE
+    until cursor == '0' or #found >= limit or entries_read >= 10 * BATCH
     table.sort(found, function(one, other) return one.number < other.number end)
     push(found)
     if #rows >= limit then return end
   end
 end
 
-local function by_moment(key, first)
-  local ids = call('ZRANGE', key, first, first + AT_ONCE - 1)
+local function by_time(key, first)
+  local ids = call('ZRANGE', key, first, first + BATCH - 1)
   push(take(ids, function() return true end))
-  return #ids == AT_ONCE and #rows < limit and first + AT_ONCE or -1
+  return #ids == BATCH and #rows < limit and first + BATCH or -1
 end
 
 local function claimed()
   local tokens = call('HKEYS', T .. 'claims')
   table.sort(tokens, function(one, other) return tonumber(one) < tonumber(other) end)
   for _, token in ipairs(tokens) do
-    local r = held(tonumber(token)).record
+    local r = find_claim(tonumber(token)).record
     if not only or r.host == only then push({ r }) end
   end
   return -1
@@ -84,24 +84,24 @@ local function ended()
   local place = from or tonumber(call('HGET', totals, 'place' .. state) or 0)
   local left = tonumber(call('HGET', totals, STATE_NAMES[state]) or 0)
   local chunks = 0
-  while place >= 0 and #rows < limit and looked < AT_ONCE and chunks < AT_ONCE and looked < left do
+  while place >= 0 and #rows < limit and entries_read < BATCH and chunks < BATCH and entries_read < left do
     push(take(call('ZREVRANGE', ended_key(state, place), 0, -1), function() return true end))
     place, chunks = (math.floor(place / CHUNK) - 1) * CHUNK, chunks + 1
   end
-  return #rows < limit and looked < left and place >= 0 and place or -1
+  return #rows < limit and entries_read < left and place >= 0 and place or -1
 end
 
-local on = -1
+local next_position = -1
 if state == QUEUED then
   if not from then
     lanes()
-    on = #rows < limit and 0 or -1
+    next_position = #rows < limit and 0 or -1
   else
-    on = by_moment(T .. 'later', from)
+    next_position = by_time(T .. 'later', from)
   end
 elseif state == CLAIMED then
-  on = claimed()
+  next_position = claimed()
 else
-  on = ended()
+  next_position = ended()
 end
-return pack_message({ on, rows })
+return pack_message({ next_position, rows })

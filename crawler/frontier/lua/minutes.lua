@@ -1,2 +1,2 @@
--- The ring of minutes: packed rows of minute, done, skipped, dead, bytes.
+-- Return the ring buffer of minutes: MessagePack rows of minute, done, skipped, dead, bytes.
 return call('HVALS', T .. 'minutes')

@@ -1,5 +1,5 @@
--- Make the frontier when nothing is there. Argument: what a new one is called. Answers what the one
--- that is there is called; empty when it is something else.
+-- Create the frontier unless it exists. Argument: version and identity of a new one. Returns those of the
+-- existing one; '' if the key has another type.
 local kind = call('TYPE', totals).ok
 if kind == 'none' then
   call('HSET', totals, 'made', unpack_message(ARGV[3]))

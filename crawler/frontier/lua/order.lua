@@ -1,5 +1,5 @@
--- Keep or forget an order. Arguments: kind, key, value (nil: forget). Answers the new version; 0 when
--- there was nothing to forget.
+-- Store or delete an order. Arguments: kind, key, value (nil: delete). Returns the new version; 0 if there
+-- was no order to delete.
 local kind, key, value = unpack(unpack_message(ARGV[3]), 1, 3)
 if value then
   call('HSET', T .. 'o:' .. kind, key, value)

@@ -1,2 +1,2 @@
--- The orders of a kind, flat. Argument: the kind.
+-- Return the orders of a kind as a flat list. Argument: kind.
 return call('HGETALL', T .. 'o:' .. unpack_message(ARGV[3])[1])

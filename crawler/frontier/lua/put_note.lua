@@ -1,4 +1,4 @@
--- Keep or forget a note. Arguments: moment, kind, key, value (nil: forget), until when (nil: for ever).
+-- Store or delete a note. Arguments: time, kind, key, value (nil: delete), expiry (nil: never).
 local now, kind, key, value, until_ms = unpack(unpack_message(ARGV[3]), 1, 5)
 local notes, ends, member = T .. 't:' .. kind, T .. 'ends', pack_message({ kind, key })
 if value then
@@ -11,7 +11,7 @@ if value and until_ms then
 else
   call('ZREM', ends, member)
 end
--- Some that are over, so that there are never many of them.
+-- Delete some expired notes.
 for _, over in ipairs(call('ZRANGEBYSCORE', ends, '-inf', now, 'LIMIT', 0, 10)) do
   local old = unpack_message(over)
   if over ~= member then call('HDEL', T .. 't:' .. old[1], old[2]) end

@@ -1,6 +1,6 @@
--- Arguments: token, identity, moment.
+-- Renew a claim. Arguments: token, identity, time.
 local token, id, now = unpack(unpack_message(ARGV[3]))
-local claim = held(token, id)
+local claim = find_claim(token, id)
 if not claim then return 0 end
 local renewed = math.max(claim.renewed, now)
 call('HSET', T .. 'claims', token, pack_message({ id, claim.worker, claim.claimed, renewed }))

@@ -1,4 +1,4 @@
--- The counts. Argument: moment.
+-- Return the counts. Argument: time.
 local now = unpack_message(ARGV[3])[1]
 local numbers = call('HMGET', totals, 'queued', 'claimed', 'done', 'skipped', 'dead', 'duplicates',
   'hosts', 'bytes', 'version')

@@ -1,17 +1,17 @@
-// What a page finds in place of what it may not have. Runs first, before wombat and the page.
+// Replacements for APIs that are not available to a full copy. Runs before wombat and the page's scripts.
 //
-// A full copy has an opaque origin: cookies, storage, databases and service workers are refused to it,
-// most of them by an exception that pages do not expect. Here they get stand-ins that last as long as
-// the page. Nothing here protects anybody; the content policy does that, and the frame.
+// A full copy has an opaque origin, for which cookies, storage, databases and service workers throw
+// exceptions that pages do not expect. The replacements keep their data in memory. This script is no
+// security measure: the content security policy and the sandboxed frame are.
 (function () {
   "use strict";
   const here = window.location.href;
-  const put = (object, name, value) => {
+  const defineValue = (object, name, value) => {
     try {
       Object.defineProperty(object, name, { value, configurable: true, enumerable: true, writable: true });
-    } catch (error) { /* a page that froze it keeps what it has */ }
+    } catch (error) { /* the page has frozen the object */ }
   };
-  const get = (object, name, getter, setter) => {
+  const defineAccessor = (object, name, getter, setter) => {
     try {
       Object.defineProperty(object, name, { get: getter, set: setter, configurable: true, enumerable: true });
     } catch (error) { /* as above */ }
@@ -44,13 +44,13 @@
       return value === null ? undefined : { value, configurable: true, enumerable: true, writable: true };
     },
   });
-  // wombat has its own, which turns nothing into text; what cannot be configured it leaves alone.
+  // Not configurable, since wombat's replacement returns the text "null" for missing values.
   for (const name of ["localStorage", "sessionStorage"]) {
     Object.defineProperty(window, name, { value: storage(), configurable: false, enumerable: true, writable: false });
   }
 
   const cookies = new Map();
-  get(Document.prototype, "cookie",
+  defineAccessor(Document.prototype, "cookie",
     () => [...cookies].map(([name, value]) => (name ? `${name}=${value}` : value)).join("; "),
     (text) => {
       const [pair, ...attributes] = String(text).split(";");
@@ -65,12 +65,12 @@
       else cookies.set(name, value);
     });
 
-  // The archive answers as the page's service worker did at the capture, so none runs: pages find one that
-  // was registered, and after a reload one that controls them.
+  // No service worker runs: the archive serves the responses that it gave at the capture. Pages see a
+  // registered one, which controls them after a reload.
   const events = (object, ...names) => {
     for (const name of names) {
       let handler = null;
-      get(object, `on${name}`, () => handler, (value) => {
+      defineAccessor(object, `on${name}`, () => handler, (value) => {
         if (handler) object.removeEventListener(name, handler);
         handler = typeof value === "function" ? value : null;
         if (handler) object.addEventListener(name, handler);
@@ -110,10 +110,10 @@
     getRegistration: async () => (isRegistered ? registration : undefined),
     getRegistrations: async () => (isRegistered ? [registration] : []),
   }), "controllerchange", "message", "messageerror");
-  get(container, "controller", () => controller);
-  get(Navigator.prototype, "serviceWorker", () => container);
+  defineAccessor(container, "controller", () => controller);
+  defineAccessor(Navigator.prototype, "serviceWorker", () => container);
 
-  // Caches last as long as the page, too.
+  // Caches in memory.
   const keyOf = (request) => (request instanceof Request ? request.url : new URL(String(request), document.baseURI).href);
   class MemoryCache {
     #stored = new Map();
@@ -140,31 +140,31 @@
       return undefined;
     },
   };
-  get(window, "caches", () => caches);
+  defineAccessor(window, "caches", () => caches);
 
   for (const [object, name] of [[window, "SharedWorker"], [window, "cookieStore"], [Navigator.prototype, "locks"], [Navigator.prototype, "sendBeacon"],
     [window, "RTCPeerConnection"], [window, "webkitRTCPeerConnection"], [window, "RTCDataChannel"],
     [window, "WebTransport"]]) {
-    try { delete object[name]; } catch (error) { put(object, name, undefined); }
+    try { delete object[name]; } catch (error) { defineValue(object, name, undefined); }
   }
-  put(Navigator.prototype, "sendBeacon", () => true);
+  defineValue(Navigator.prototype, "sendBeacon", () => true);
 
-  // No credentials exist here, and the archive allows none.
-  get(XMLHttpRequest.prototype, "withCredentials", () => false, () => {});
-  // As the browser made them: wombat's show the addresses of the archived pages.
+  // There are no credentials, and the archive's CORS headers do not allow them.
+  defineAccessor(XMLHttpRequest.prototype, "withCredentials", () => false, () => {});
+  // The native classes; wombat's return the URLs of the archived pages.
   const { fetch: fetched, Request: NativeRequest, URL: NativeURL } = window;
   const { get: urlOf } = Object.getOwnPropertyDescriptor(NativeRequest.prototype, "url");
-  // Captures can only be read: what another method would send stands in the query of a GET instead, and
-  // the archive answers with what the same body got at the capture.
-  const BODY = 4000; // bytes; the archive knows a longer one by its method alone
+  // Requests with other methods are sent as GET with method and body in the query; the archive returns the
+  // response to the same request at the capture.
+  const MAX_BODY = 4000; // bytes; requests with longer bodies are matched by method only
   const isRead = (method) => /^(?:GET|HEAD|OPTIONS)$/i.test(method || "GET");
   const asQuery = (address, method, type, bytes) => {
-    const body = bytes.length > BODY ? "" : `&__wb_post_data=${encodeURIComponent(btoa(String.fromCharCode(...bytes)))}`;
+    const body = bytes.length > MAX_BODY ? "" : `&__wb_post_data=${encodeURIComponent(btoa(String.fromCharCode(...bytes)))}`;
     const [place] = String(address).split("#");
     const query = `__wb_method=${method.toUpperCase()}&__wb_post_type=${encodeURIComponent((type || "").slice(0, 200))}${body}`;
     return `${place}${place.includes("?") ? "&" : "?"}${query}`;
   };
-  put(window, "fetch", function (input, init) {
+  defineValue(window, "fetch", function (input, init) {
     const isRequest = input instanceof NativeRequest;
     if (isRead((init && init.method) || (isRequest ? input.method : ""))) {
       if (init && init.credentials) init = { ...init, credentials: "omit" };
@@ -180,34 +180,34 @@
   });
   const sent = new WeakMap();
   const { open, send, setRequestHeader } = XMLHttpRequest.prototype;
-  put(XMLHttpRequest.prototype, "open", function (method, address, ...more) {
+  defineValue(XMLHttpRequest.prototype, "open", function (method, address, ...more) {
     sent.delete(this);
     if (isRead(method)) return open.call(this, method, address, ...more);
     sent.set(this, { method: String(method), address: new NativeURL(String(address), here).href, more, type: "" });
     return open.call(this, "GET", address, ...more);
   });
-  put(XMLHttpRequest.prototype, "setRequestHeader", function (name, value) {
-    const facts = sent.get(this);
-    if (facts && /^content-type$/i.test(name)) facts.type = String(value);
+  defineValue(XMLHttpRequest.prototype, "setRequestHeader", function (name, value) {
+    const request = sent.get(this);
+    if (request && /^content-type$/i.test(name)) request.type = String(value);
     return setRequestHeader.call(this, name, value);
   });
-  put(XMLHttpRequest.prototype, "send", function (body) {
-    const facts = sent.get(this);
-    if (!facts) return send.call(this, body);
+  defineValue(XMLHttpRequest.prototype, "send", function (body) {
+    const request = sent.get(this);
+    if (!request) return send.call(this, body);
     const go = (type, bytes) => {
-      open.call(this, "GET", asQuery(facts.address, facts.method, facts.type || type, bytes), ...facts.more);
+      open.call(this, "GET", asQuery(request.address, request.method, request.type || type, bytes), ...request.more);
       send.call(this);
     };
     if (body === undefined || body === null || typeof body === "string" || body instanceof URLSearchParams) {
       const type = body instanceof URLSearchParams ? "application/x-www-form-urlencoded" : "text/plain";
       return go(type, new TextEncoder().encode(body ? String(body) : ""));
     }
-    const made = new Response(body instanceof Document ? new XMLSerializer().serializeToString(body) : body);
-    made.arrayBuffer().then((bytes) => go(made.headers.get("content-type"), new Uint8Array(bytes)));
+    const encoded = new Response(body instanceof Document ? new XMLSerializer().serializeToString(body) : body);
+    encoded.arrayBuffer().then((bytes) => go(encoded.headers.get("content-type"), new Uint8Array(bytes)));
   });
 
-  // Drawings take parts of other files from their own origin only, and the opaque one has none but what
-  // it made itself: each file is fetched once, and used from there.
+  // SVG <use> loads external files from the same origin only, which for an opaque origin means blob: URLs: each
+  // file is fetched once and used from its blob.
   const XLINK = "http://www.w3.org/1999/xlink";
   const { getAttribute, getAttributeNS, setAttribute, attachShadow, querySelectorAll } = Element.prototype;
   const files = new Map();
@@ -216,43 +216,43 @@
     if (!file || !part || /^(?:blob|data):/.test(file)) return;
     const address = new URL(file, here).href;
     if (!files.has(address)) {
-      files.set(address, fetched.call(window, address, { credentials: "omit" }).then(async (answer) => {
-        if (!answer.ok) throw new Error(answer.status);
-        return URL.createObjectURL(new Blob([await answer.blob()], { type: "image/svg+xml" }));
+      files.set(address, fetched.call(window, address, { credentials: "omit" }).then(async (response) => {
+        if (!response.ok) throw new Error(response.status);
+        return URL.createObjectURL(new Blob([await response.blob()], { type: "image/svg+xml" }));
       }));
     }
-    files.get(address).then((made) => setAttribute.call(node, "href", `${made}#${part}`), () => {});
+    files.get(address).then((blobUrl) => setAttribute.call(node, "href", `${blobUrl}#${part}`), () => {});
   };
-  // Documents in data: addresses are made again with addresses of the archive.
+  // Documents in data: URLs are recreated with URLs of the archive.
   const frame = async (node) => {
     const address = getAttribute.call(node, "src") ?? "";
     if (!/^data:text\/html/i.test(address)) return;
     const text = await (await fetched.call(window, address)).text();
-    const done = withPlaces(text);
-    if (done === text) return;
-    const blob = new NativeBlob([done], { type: "text/html;charset=utf-8" });
+    const rewritten = withArchiveUrls(text);
+    if (rewritten === text) return;
+    const blob = new NativeBlob([rewritten], { type: "text/html;charset=utf-8" });
     setAttribute.call(node, "src", NativeURL.createObjectURL(blob));
   };
-  const tend = (node) => { if (node.localName === "use") use(node); else if (node.localName === "iframe") frame(node); };
+  const adapt = (node) => { if (node.localName === "use") use(node); else if (node.localName === "iframe") frame(node); };
   const watch = (root) => new MutationObserver((records) => {
     for (const { target, addedNodes, type } of records) {
-      if (type === "attributes") tend(target);
+      if (type === "attributes") adapt(target);
       for (const node of addedNodes) {
-        tend(node);
-        if (node.firstElementChild) for (const each of querySelectorAll.call(node, "use, iframe")) tend(each);
+        adapt(node);
+        if (node.firstElementChild) for (const each of querySelectorAll.call(node, "use, iframe")) adapt(each);
       }
     }
   }).observe(root, { subtree: true, childList: true, attributeFilter: ["href", "xlink:href", "src"] });
   watch(document);
-  put(Element.prototype, "attachShadow", function (options) {
+  defineValue(Element.prototype, "attachShadow", function (options) {
     const root = attachShadow.call(this, options);
     watch(root);
     return root;
   });
 
-  // An address of the archive is foreign to an opaque origin, which may only start a worker that it made.
-  // A module of another origin cannot be a worker's first script; imported by a first script it can. Until
-  // it is there, messages are kept for it.
+  // URLs of the archive are cross-origin for an opaque origin, which can start workers only from blobs. A
+  // cross-origin module cannot be a worker's script, but the script can import it; messages that arrive
+  // before it has loaded are dispatched afterwards.
   const ownScript = document.currentScript && document.currentScript.src;
   const moduleStub = (address) => `self.weboidPlace = ${JSON.stringify({
       origin: here.split("/c/")[0], prefix: imports.replace(/esm_\/$/, "mp_/"),
@@ -266,37 +266,37 @@
       removeEventListener("message", keep);
       for (const { data, ports } of early) dispatchEvent(new MessageEvent("message", { data, ports: [...ports] }));
     }, (error) => { setTimeout(() => { throw error; }); });`;
-  // A script that a script makes of text imports from the archive, too.
+  // Scripts created from text import from the archive, too.
   const NativeBlob = window.Blob;
   const imports = `${here.split("/").slice(0, 4).join("/")}/${(here.split("/")[4] || "").slice(0, 14)}esm_/`;
   const withImports = (text) => text.replace(
     /((?:^|[;\n}\s])(?:import|export)\b[\w$\s,*{}]{0,2000}?(?:from)?\s*|\bimport\s*\(\s*)(["'`])(https?:\/\/[^"'`\n]{1,2000})\2/g,
     (whole, head, quote, address) => (address.startsWith(here.split("/c/")[0]) ? whole : head + quote + imports + address + quote),
   );
-  const withPlaces = (text) => text.replace(
+  const withArchiveUrls = (text) => text.replace(
     /(\b(?:src|href|poster|data)\s*=\s*["']?|\burl\(\s*["']?)(https?:\/\/[^\s"'<>)]{1,2000})/gi,
     (whole, head, address) => (address.startsWith(here.split("/c/")[0]) ? whole : head + imports.replace(/esm_\/$/, "mp_/") + address),
   );
-  const made = function Blob(parts, options) {
+  const ReplayBlob = function Blob(parts, options) {
     const [, kind] = /^(?:text|application)\/(javascript|html)/i.exec((options && options.type) || "") || [];
     const isText = kind && Array.isArray(parts) && parts.every((each) => typeof each === "string");
     if (isText) {
-      parts = [(/html/i.test(kind) ? withPlaces : withImports)(parts.join(""))];
+      parts = [(/html/i.test(kind) ? withArchiveUrls : withImports)(parts.join(""))];
     }
     return Reflect.construct(NativeBlob, [parts, options], new.target || NativeBlob);
   };
-  made.prototype = NativeBlob.prototype;
-  put(window, "Blob", made);
+  ReplayBlob.prototype = NativeBlob.prototype;
+  defineValue(window, "Blob", ReplayBlob);
   const RealWorker = window.Worker;
   if (RealWorker) {
-    const started = function Worker(url, options) {
+    const ReplayWorker = function Worker(url, options) {
       if (/^data:/i.test(String(url))) url = NativeURL.createObjectURL(new NativeBlob([`importScripts(${JSON.stringify(String(url))})`]));
-      // The real location: by now the document's base is the archived page's, and wombat has rewritten `url`.
+      // Resolved against the replay's URL: the document's base is the archived page's, and wombat has rewritten `url`.
       const isModule = options && options.type === "module";
       let address = new NativeURL(String(url), here).href;
       if (/^blob:/.test(address)) {
         if (!isModule) return new RealWorker(address, options);
-        // wombat has put a line before it that a module may not have.
+        // Remove wombat's first line, which a module cannot contain.
         const request = new XMLHttpRequest();
         open.call(request, "GET", address, false);
         send.call(request);
@@ -307,14 +307,14 @@
       const blob = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
       return new RealWorker(blob, isModule ? { ...options, type: "classic" } : options);
     };
-    started.prototype = RealWorker.prototype;
-    put(window, "Worker", started);
+    ReplayWorker.prototype = RealWorker.prototype;
+    defineValue(window, "Worker", ReplayWorker);
   }
 
-  // A history entry may change nothing but the fragment of an opaque origin's address; its state is kept.
+  // With an opaque origin, history entries can change only the URL's fragment; keep the state and ignore other URLs.
   for (const name of ["pushState", "replaceState"]) {
     const real = History.prototype[name];
-    put(History.prototype, name, function (state, title, url) {
+    defineValue(History.prototype, name, function (state, title, url) {
       try {
         return url === undefined || url === null ? real.call(this, state, title) : real.call(this, state, title, url);
       } catch (error) {

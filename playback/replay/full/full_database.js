@@ -1,5 +1,5 @@
-// Databases of a full copy, in memory: an opaque origin is refused real ones. Runs before full.js.
-// Requests of a transaction are done in turn, each in a task of its own; it is complete when none is left.
+// IndexedDB in memory for full copies, whose opaque origin has none. Runs before full.js.
+// Requests of a transaction are executed in order, each in a separate task; it completes when none is left.
 (function () {
   "use strict";
   if (!window.IDBFactory || !window.IDBKeyRange) return;
@@ -57,7 +57,7 @@
       this.#ended = true;
       setTimeout(() => this.dispatchEvent(new Event("abort", { bubbles: true })));
     }
-    ask(source, action, request = new IDBRequest(source, this)) {
+    request(source, action, request = new IDBRequest(source, this)) {
       if (this.#ended) throw failure("TransactionInactiveError", "The transaction has ended.");
       request.readyState = "pending";
       this.#queue.push([request, action]);
@@ -86,16 +86,16 @@
       setTimeout(() => this.#next());
     }
   }
-  // What object stores and indexes have in common; `rows` yields [key, primary key, value] in order.
+  // Base class of object stores and indexes; `rows` returns [key, primary key, value] in order.
   class Source {
     #find(query) { const wanted = range(query); return this.rows().filter(([key]) => wanted.includes(key)); }
-    #all(query, count, column) { return this.transaction.ask(this, () => this.#find(query).slice(0, count || undefined).map((row) => copy(row[column]))); }
-    #one(query, column) { return this.transaction.ask(this, () => { const [row] = this.#find(query); return row && copy(row[column]); }); }
+    #all(query, count, column) { return this.transaction.request(this, () => this.#find(query).slice(0, count || undefined).map((row) => copy(row[column]))); }
+    #one(query, column) { return this.transaction.request(this, () => { const [row] = this.#find(query); return row && copy(row[column]); }); }
     get(query) { return this.#one(query, 2); }
     getKey(query) { return this.#one(query, 1); }
     getAll(query, count) { return this.#all(query, count, 2); }
     getAllKeys(query, count) { return this.#all(query, count, 1); }
-    count(query) { return this.transaction.ask(this, () => this.#find(query).length); }
+    count(query) { return this.transaction.request(this, () => this.#find(query).length); }
     openCursor(query, direction = "next", Cursor = IDBCursorWithValue) {
       const request = new IDBRequest(this, this.transaction);
       const step = (skip) => () => {
@@ -103,9 +103,9 @@
         if (/unique/.test(direction)) rows = rows.filter(([key], number) => !number || cmp(key, rows[number - 1][0]));
         if (/prev/.test(direction)) rows.reverse();
         const row = skip(rows, /prev/.test(direction) ? -1 : 1);
-        return row ? new Cursor(this, direction, request, row, (to) => { this.transaction.ask(this, step(to), request); }) : null;
+        return row ? new Cursor(this, direction, request, row, (to) => { this.transaction.request(this, step(to), request); }) : null;
       };
-      return this.transaction.ask(this, step((rows) => rows[0]), request);
+      return this.transaction.request(this, step((rows) => rows[0]), request);
     }
     openKeyCursor(query, direction) { return this.openCursor(query, direction, IDBCursor); }
   }
@@ -126,14 +126,14 @@
     constructor(source, direction, request, row, go) { super(source, direction, request, row, go); this.value = copy(row[2]); }
   }
   class IDBIndex extends Source {
-    #facts;
-    constructor(facts, objectStore) {
+    #data;
+    constructor(data, objectStore) {
       super();
-      this.#facts = facts;
-      Object.assign(this, { objectStore, transaction: objectStore.transaction, name: facts.name, keyPath: facts.keyPath, unique: facts.unique, multiEntry: facts.multiEntry });
+      this.#data = data;
+      Object.assign(this, { objectStore, transaction: objectStore.transaction, name: data.name, keyPath: data.keyPath, unique: data.unique, multiEntry: data.multiEntry });
     }
     rows() {
-      const { keyPath, multiEntry } = this.#facts;
+      const { keyPath, multiEntry } = this.#data;
       return this.objectStore.rows().flatMap(([, primary, value]) => {
         const key = at(keyPath, value);
         return (multiEntry && Array.isArray(key) ? key : [key]).filter(isKey).map((each) => [each, primary, value]);
@@ -141,67 +141,67 @@
     }
   }
   class IDBObjectStore extends Source {
-    #facts;
-    constructor(facts, transaction) {
+    #data;
+    constructor(data, transaction) {
       super();
-      this.#facts = facts;
-      Object.assign(this, { transaction, name: facts.name, keyPath: facts.keyPath, autoIncrement: facts.autoIncrement });
+      this.#data = data;
+      Object.assign(this, { transaction, name: data.name, keyPath: data.keyPath, autoIncrement: data.autoIncrement });
     }
-    get indexNames() { return names(this.#facts.indexes); }
-    rows() { return this.#facts.rows.map(([key, value]) => [key, key, value]); }
+    get indexNames() { return names(this.#data.indexes); }
+    rows() { return this.#data.rows.map(([key, value]) => [key, key, value]); }
     #write(given, key, isNew) {
-      const { rows, keyPath, autoIncrement } = this.#facts;
+      const { rows, keyPath, autoIncrement } = this.#data;
       const value = copy(given);
       if (key === undefined && keyPath !== null) key = at(keyPath, value);
       if (key === undefined && autoIncrement) {
-        key = this.#facts.next;
+        key = this.#data.next;
         if (typeof keyPath === "string") value[keyPath] = key;
       }
       if (!isKey(key)) throw failure("DataError", "The value has no valid key.");
-      if (typeof key === "number" && key >= this.#facts.next) this.#facts.next = Math.floor(key) + 1;
-      return this.transaction.ask(this, () => {
+      if (typeof key === "number" && key >= this.#data.next) this.#data.next = Math.floor(key) + 1;
+      return this.transaction.request(this, () => {
         let low = 0;
         for (let high = rows.length; low < high;) { const middle = (low + high) >> 1; if (cmp(rows[middle][0], key) < 0) low = middle + 1; else high = middle; }
-        const isThere = low < rows.length && !cmp(rows[low][0], key);
-        if (isThere && isNew) throw failure("ConstraintError", "The key exists.");
-        rows.splice(low, isThere ? 1 : 0, [copy(key), value]);
+        const exists = low < rows.length && !cmp(rows[low][0], key);
+        if (exists && isNew) throw failure("ConstraintError", "The key exists.");
+        rows.splice(low, exists ? 1 : 0, [copy(key), value]);
         return key;
       });
     }
     put(value, key) { return this.#write(value, key, false); }
     add(value, key) { return this.#write(value, key, true); }
-    delete(query) { const wanted = range(query); return this.transaction.ask(this, () => { const { rows } = this.#facts; rows.splice(0, rows.length, ...rows.filter(([key]) => !wanted.includes(key))); }); }
-    clear() { return this.transaction.ask(this, () => { this.#facts.rows.length = 0; }); }
+    delete(query) { const wanted = range(query); return this.transaction.request(this, () => { const { rows } = this.#data; rows.splice(0, rows.length, ...rows.filter(([key]) => !wanted.includes(key))); }); }
+    clear() { return this.transaction.request(this, () => { this.#data.rows.length = 0; }); }
     index(name) {
-      if (!this.#facts.indexes.has(String(name))) throw failure("NotFoundError", `There is no index ${name}.`);
-      return new IDBIndex(this.#facts.indexes.get(String(name)), this);
+      if (!this.#data.indexes.has(String(name))) throw failure("NotFoundError", `There is no index ${name}.`);
+      return new IDBIndex(this.#data.indexes.get(String(name)), this);
     }
     createIndex(name, keyPath, { unique = false, multiEntry = false } = {}) {
-      this.#facts.indexes.set(String(name), { name: String(name), keyPath, unique, multiEntry });
+      this.#data.indexes.set(String(name), { name: String(name), keyPath, unique, multiEntry });
       return this.index(name);
     }
-    deleteIndex(name) { this.#facts.indexes.delete(String(name)); }
+    deleteIndex(name) { this.#data.indexes.delete(String(name)); }
   }
   class IDBDatabase extends Target {
-    #facts;
+    #data;
     upgrade = null;
-    constructor(facts) {
+    constructor(data) {
       super("abort", "close", "error", "versionchange");
-      this.#facts = facts;
-      this.name = facts.name;
+      this.#data = data;
+      this.name = data.name;
     }
-    get version() { return this.#facts.version; }
-    get objectStoreNames() { return names(this.#facts.stores); }
+    get version() { return this.#data.version; }
+    get objectStoreNames() { return names(this.#data.stores); }
     createObjectStore(name, { keyPath = null, autoIncrement = false } = {}) {
-      this.#facts.stores.set(String(name), { name: String(name), keyPath, autoIncrement, next: 1, rows: [], indexes: new Map() });
+      this.#data.stores.set(String(name), { name: String(name), keyPath, autoIncrement, next: 1, rows: [], indexes: new Map() });
       return this.upgrade.objectStore(name);
     }
-    deleteObjectStore(name) { this.#facts.stores.delete(String(name)); }
+    deleteObjectStore(name) { this.#data.stores.delete(String(name)); }
     transaction(wanted, mode = "readonly") {
       const stores = new Map();
       for (const name of typeof wanted === "string" ? [wanted] : wanted) {
-        if (!this.#facts.stores.has(name)) throw failure("NotFoundError", `There is no object store ${name}.`);
-        stores.set(name, this.#facts.stores.get(name));
+        if (!this.#data.stores.has(name)) throw failure("NotFoundError", `There is no object store ${name}.`);
+        stores.set(name, this.#data.stores.get(name));
       }
       return new IDBTransaction(this, stores, mode);
     }
@@ -218,8 +218,8 @@
     open(name, version) {
       const request = new IDBOpenDBRequest(null, null);
       setTimeout(() => {
-        const facts = databases.get(String(name)) ?? { name: String(name), version: 0, stores: new Map() };
-        const oldVersion = facts.version;
+        const data = databases.get(String(name)) ?? { name: String(name), version: 0, stores: new Map() };
+        const oldVersion = data.version;
         const newVersion = version ?? (oldVersion || 1);
         if (newVersion < oldVersion) {
           request.error = failure("VersionError", "The database has a later version.");
@@ -227,11 +227,11 @@
           request.dispatchEvent(new Event("error", { bubbles: true, cancelable: true }));
           return;
         }
-        databases.set(facts.name, facts);
-        const database = new IDBDatabase(facts);
+        databases.set(data.name, data);
+        const database = new IDBDatabase(data);
         if (newVersion === oldVersion) { done(request, database); return; }
-        facts.version = newVersion;
-        database.upgrade = request.transaction = new IDBTransaction(database, facts.stores, "versionchange");
+        data.version = newVersion;
+        database.upgrade = request.transaction = new IDBTransaction(database, data.stores, "versionchange");
         Object.assign(request, { result: database, readyState: "done" });
         request.transaction.addEventListener("complete", () => setTimeout(() => done(request, database)));
         request.dispatchEvent(new IDBVersionChangeEvent("upgradeneeded", { oldVersion, newVersion }));

@@ -1,8 +1,8 @@
-// What modules of a full copy import in place of the names that pywb wraps a script's block around.
+// Imported by modules of a full copy; replaces the variables that pywb declares around other scripts.
 const init = (name) =>
   (self._wb_wombat && self._wb_wombat.local_init && self._wb_wombat.local_init(name)) || self[name];
-const given = {};
-for (const name of ["window", "self", "document", "location", "top", "parent", "frames", "opener"]) given[name] = init(name);
-export const { window, document, location, top, parent, frames, opener } = given;
-const wrapped = given.self;
+const values = {};
+for (const name of ["window", "self", "document", "location", "top", "parent", "frames", "opener"]) values[name] = init(name);
+export const { window, document, location, top, parent, frames, opener } = values;
+const wrapped = values.self;
 export { wrapped as self };

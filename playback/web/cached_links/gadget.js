@@ -1,16 +1,16 @@
 /*
- * Cached copies beside the external links of a page, out of a Weboid archive.
+ * Adds cached links to the external links of a page, from a Weboid archive.
  *
- * On a wiki, in MediaWiki:Common.js or a gadget of its own:
+ * On a wiki, in MediaWiki:Common.js or a separate gadget:
  *   mw.loader.load( 'https://archive.example/links/gadget.js?wiki=dewiki@WMF&show=always' );
  * On any page:
  *   <script src="https://archive.example/links/gadget.js" data-wiki="handbook" defer></script>
  *
- * What it takes, as data-NAME, in the query, or in mw.config 'wgWeboid': wiki, page (its number), show
- * (always, dead, never), selector (of links), content (of what is looked through), lang.
+ * Settings, as data-NAME, in the query, or in mw.config 'wgWeboid': wiki, page (its number), show (always,
+ * dead, never), selector (of links), content (elements with links), lang.
  *
- * One question for all links of a page, without credentials. What is answered is only ever text and
- * checked addresses; a front that does not answer changes nothing and is left alone for a minute.
+ * Sends one request for all links of a page, without credentials. Only text and validated addresses of the
+ * response are used. After a failure the page stays unchanged, and the next request follows after a minute.
  *
  * Licence: GPL-3.0-or-later.
  */
@@ -22,16 +22,16 @@
 	if ( !script || !script.src || !window.fetch || window.weboidGadget ) {
 		return;
 	}
-	window.weboidGadget = true; // once, however often it is loaded
+	window.weboidGadget = true; // runs once, even if loaded repeatedly
 
 	const TIMEOUT_MS = 3000;
-	const AWAY_MS = 60000;
-	const MOST_URLS = 1000;
-	const MOST_CHARACTERS = 90000; // of three bytes each at most
-	const MOST_WORDS = 300;
-	const QUEUED_LOOKS = 15; // after the first, while something is queued
-	const NEW_LOOKS = 5; // while nobody has queued it yet
-	const AWAY_KEY = 'weboid-away';
+	const RETRY_MS = 60000;
+	const MAX_URLS = 1000;
+	const MAX_CHARACTERS = 90000; // of up to three bytes each
+	const MAX_WORDS_LENGTH = 300;
+	const MAX_POLLS = 15; // after the first request
+	const MAX_POLLS_IF_NEW = 5; // while no link is queued yet
+	const RETRY_KEY = 'weboid-away';
 	const LABELS = { copy: 'cached', queued: 'queued', refused: 'not archived', failed: 'not archived' };
 	const GROUPS = [ 'working', 'doubtful', 'unreachable', 'unknown' ];
 	const STYLE = `
@@ -45,11 +45,11 @@
 
 	const endpoint = new URL( 'api/cached', script.src ).href;
 	const query = new URL( script.src ).searchParams;
-	const given = mw && mw.config.get( 'wgWeboid' ) || {};
+	const configured = mw && mw.config.get( 'wgWeboid' ) || {};
 
 	function setting( name, fallback ) {
-		const said = script.dataset[ name ] || query.get( name ) || given[ name ];
-		return typeof said === 'string' && said !== '' ? said : fallback;
+		const value = script.dataset[ name ] || query.get( name ) || configured[ name ];
+		return typeof value === 'string' && value !== '' ? value : fallback;
 	}
 
 	const wiki = setting( 'wiki', mw ? mw.config.get( 'wgDBname' ) : null );
@@ -58,53 +58,58 @@
 	const selector = setting( 'selector', mw ? 'a.external, a[rel~="mw:ExtLink"]' : 'a[href]' );
 	const content = setting( 'content', mw ? '#mw-content-text' : 'body' );
 
-	const known = new Map(); // what was answered, by the address as it stands in the page
-	const waiting = new Set(); // contents that are to be looked through
-	let looks = 0; // that were taken again
+	const answers = new Map(); // by the address as written in the page
+	const pending = new Set(); // elements whose links are looked up next
+	let polls = 0;
 	let timer = 0;
 
-	/* Which links. */
+	/* Links. */
 
-	function isAsked( link ) {
+	function isExternal( link ) {
 		return ( link.protocol === 'https:' || link.protocol === 'http:' ) &&
 			link.host !== '' && link.host !== location.host &&
 			!link.closest( '.weboid-ignore, .weboid-cached' );
 	}
 
 	function linksIn( root ) {
-		const found = Array.from( root.querySelectorAll( selector ) );
-		return found.filter( ( link ) => link instanceof HTMLAnchorElement && isAsked( link ) );
+		const links = Array.from( root.querySelectorAll( selector ) );
+		return links.filter( ( link ) => link instanceof HTMLAnchorElement && isExternal( link ) );
 	}
 
 	function addressOf( link ) {
 		return link.getAttribute( 'href' );
 	}
 
-	/* The question. */
+	/* Request. */
 
-	function isAway( until ) {
+	function pause() {
 		try {
-			if ( until ) {
-				sessionStorage.setItem( AWAY_KEY, String( until ) );
-			}
-			return Number( sessionStorage.getItem( AWAY_KEY ) ) > Date.now();
+			sessionStorage.setItem( RETRY_KEY, String( Date.now() + RETRY_MS ) );
 		} catch ( error ) {
-			return false; // no storage here: then nothing is remembered
+			// Without storage there is no pause.
 		}
 	}
 
-	async function ask( urls ) {
+	function isPaused() {
+		try {
+			return Number( sessionStorage.getItem( RETRY_KEY ) ) > Date.now();
+		} catch ( error ) {
+			return false;
+		}
+	}
+
+	async function request( urls ) {
 		const controller = new AbortController();
 		const timeout = setTimeout( () => controller.abort(), TIMEOUT_MS );
-		const question = { wiki: wiki, urls: urls, lang: languageCode() };
+		const body = { wiki: wiki, urls: urls, lang: languageCode() };
 		const page = Number( setting( 'page', mw && mw.config.get( 'wgArticleId' ) ) );
 		if ( Number.isSafeInteger( page ) && page > 0 ) {
-			question.page_id = page;
+			body.page_id = page;
 		}
 		try {
 			const response = await fetch( endpoint, {
 				method: 'POST',
-				body: JSON.stringify( question ), // as text/plain, which asks for no leave first
+				body: JSON.stringify( body ), // as text/plain, which needs no CORS preflight
 				credentials: 'omit',
 				referrerPolicy: 'no-referrer',
 				cache: 'no-store',
@@ -124,7 +129,7 @@
 		return match ? match[ 0 ] : '';
 	}
 
-	/* The answer: nothing in it is believed. */
+	/* Response: every value is validated. */
 
 	function webAddress( text ) {
 		if ( typeof text !== 'string' ) {
@@ -138,37 +143,38 @@
 		}
 	}
 
-	function checked( told ) {
-		const answer = Object.prototype.hasOwnProperty.call( LABELS, told.answer ) ? told.answer : 'none';
-		const isDate = typeof told.date === 'string' && /^\d{4}-\d\d-\d\d(T[\d:]{8}Z)?$/.test( told.date );
+	function validated( link ) {
+		const answer = Object.prototype.hasOwnProperty.call( LABELS, link.answer ) ? link.answer : 'none';
+		const isDate = typeof link.date === 'string' && /^\d{4}-\d\d-\d\d(T[\d:]{8}Z)?$/.test( link.date );
 		return {
 			answer: answer,
-			href: answer === 'none' ? '' : webAddress( told.href ),
-			copy: answer === 'copy' ? webAddress( told.copy ) : '',
-			date: isDate ? told.date : '',
-			group: GROUPS.includes( told.group ) ? told.group : 'unknown',
-			isDead: told.is_dead === true,
-			words: typeof told.words === 'string' ? told.words.slice( 0, MOST_WORDS ) : '',
-			label: typeof told.label === 'string' && told.label ? told.label.slice( 0, 40 ) : LABELS[ answer ]
+			href: answer === 'none' ? '' : webAddress( link.href ),
+			copy: answer === 'copy' ? webAddress( link.copy ) : '',
+			date: isDate ? link.date : '',
+			group: GROUPS.includes( link.group ) ? link.group : 'unknown',
+			isDead: link.is_dead === true,
+			words: typeof link.words === 'string' ? link.words.slice( 0, MAX_WORDS_LENGTH ) : '',
+			label: typeof link.label === 'string' && link.label ? link.label.slice( 0, 40 ) : LABELS[ answer ]
 		};
 	}
 
-	function note( urls, told ) {
-		if ( !told || !Array.isArray( told.links ) || told.links.length !== urls.length ) {
-			throw new Error( 'This is no answer.' );
+	/** Store the answers; return for how many seconds they are fresh. */
+	function store( urls, response ) {
+		if ( !response || !Array.isArray( response.links ) || response.links.length !== urls.length ) {
+			throw new Error( 'The response is invalid.' );
 		}
-		told.links.forEach( ( each, place ) => {
-			if ( each && typeof each === 'object' ) {
-				known.set( urls[ place ], checked( each ) );
+		response.links.forEach( ( link, index ) => {
+			if ( link && typeof link === 'object' ) {
+				answers.set( urls[ index ], validated( link ) );
 			}
 		} );
-		const seconds = Number( told.fresh_s );
+		const seconds = Number( response.fresh_s );
 		return seconds >= 1 && seconds <= 600 ? seconds : 60;
 	}
 
-	/* What is shown: docs/how-to/embedding.md says it for all who show it. */
+	/* Marks, as specified in docs/how-to/embedding.md. */
 
-	function clear( link ) {
+	function removeMarks( link ) {
 		const next = link.nextElementSibling;
 		if ( next && next.classList.contains( 'weboid-cached' ) ) {
 			next.remove();
@@ -181,61 +187,61 @@
 		[ 'data-originalurl', 'data-versionurl', 'data-versiondate' ].forEach( ( name ) => link.removeAttribute( name ) );
 	}
 
-	function draw( link, told ) {
-		clear( link );
-		link.classList.add( 'weboid-link', 'weboid-' + told.group );
+	function mark( link, answer ) {
+		removeMarks( link );
+		link.classList.add( 'weboid-link', 'weboid-' + answer.group );
 		link.setAttribute( 'data-originalurl', addressOf( link ) );
-		if ( told.copy ) {
-			link.setAttribute( 'data-versionurl', told.copy );
-			if ( told.date ) {
-				link.setAttribute( 'data-versiondate', told.date );
+		if ( answer.copy ) {
+			link.setAttribute( 'data-versionurl', answer.copy );
+			if ( answer.date ) {
+				link.setAttribute( 'data-versiondate', answer.date );
 			}
 		}
-		const isShown = show === 'always' || ( show === 'dead' && told.isDead );
-		if ( !isShown || !told.href ) {
+		const isShown = show === 'always' || ( show === 'dead' && answer.isDead );
+		if ( !isShown || !answer.href ) {
 			return;
 		}
-		const mark = document.createElement( 'sup' );
-		const lead = document.createElement( 'a' );
-		mark.className = 'weboid-cached weboid-' + told.answer;
-		lead.href = told.href;
-		lead.title = told.words;
-		lead.textContent = told.label;
-		mark.appendChild( lead );
-		link.after( mark );
+		const sup = document.createElement( 'sup' );
+		const cached = document.createElement( 'a' );
+		sup.className = 'weboid-cached weboid-' + answer.answer;
+		cached.href = answer.href;
+		cached.title = answer.words;
+		cached.textContent = answer.label;
+		sup.appendChild( cached );
+		link.after( sup );
 	}
 
-	function drawAll( root ) {
+	function markAll( root ) {
 		linksIn( root ).forEach( ( link ) => {
-			const told = known.get( addressOf( link ) );
-			if ( told ) {
-				draw( link, told );
+			const answer = answers.get( addressOf( link ) );
+			if ( answer ) {
+				mark( link, answer );
 			}
 		} );
 	}
 
 	function addStyle() {
-		try { // no inline style: a strict policy of the page's forbids these, and allows this
+		try { // not inline: a strict content security policy forbids inline styles
 			const sheet = new CSSStyleSheet();
 			sheet.replaceSync( STYLE );
 			document.adoptedStyleSheets = [ ...document.adoptedStyleSheets, sheet ];
 		} catch ( error ) {
-			// An old browser: the links are there without it.
+			// Old browsers show the links without styles.
 		}
 	}
 
-	/* When. */
+	/* Schedule. */
 
-	function wanted( roots, isWanted ) {
+	function urlsToLookUp( roots, isNeeded ) {
 		const urls = new Set();
 		let characters = 0;
 		for ( const link of roots.flatMap( linksIn ) ) {
 			const address = addressOf( link );
-			if ( urls.has( address ) || !isWanted( known.get( address ) ) ) {
+			if ( urls.has( address ) || !isNeeded( answers.get( address ) ) ) {
 				continue;
 			}
 			characters += address.length + 4;
-			if ( urls.size === MOST_URLS || characters > MOST_CHARACTERS ) {
+			if ( urls.size === MAX_URLS || characters > MAX_CHARACTERS ) {
 				break;
 			}
 			urls.add( address );
@@ -243,71 +249,70 @@
 		return Array.from( urls );
 	}
 
-	async function look( roots, isWanted ) {
-		const urls = wanted( roots, isWanted );
-		if ( urls.length && !isAway() ) {
+	async function lookUp( roots, isNeeded ) {
+		const urls = urlsToLookUp( roots, isNeeded );
+		if ( urls.length && !isPaused() ) {
 			try {
-				again( note( urls, await ask( urls ) ) );
+				schedulePoll( store( urls, await request( urls ) ) );
 			} catch ( error ) {
-				isAway( Date.now() + AWAY_MS );
+				pause();
 			}
 		}
-		roots.forEach( drawAll );
+		roots.forEach( markAll );
 	}
 
-	function again( seconds ) {
-		const answers = Array.from( known.values(), ( told ) => told.answer );
-		const most = answers.includes( 'queued' ) ? QUEUED_LOOKS : NEW_LOOKS;
+	function schedulePoll( seconds ) {
+		const isQueued = Array.from( answers.values() ).some( ( answer ) => answer.answer === 'queued' );
 		clearTimeout( timer );
-		if ( seconds < 60 && looks < most ) {
-			// Longer each time: what takes long is seldom ready within the next second.
-			timer = setTimeout( onceVisible, Math.min( Math.max( seconds, 1.3 ** looks ), 30 ) * 1000, () => {
-				looks++;
-				look( everywhere(), ( told ) => !told || told.answer === 'queued' || told.answer === 'none' );
+		if ( seconds < 60 && polls < ( isQueued ? MAX_POLLS : MAX_POLLS_IF_NEW ) ) {
+			// At growing intervals.
+			timer = setTimeout( whenVisible, Math.min( Math.max( seconds, 1.3 ** polls ), 30 ) * 1000, () => {
+				polls++;
+				lookUp( contents(), ( answer ) => !answer || answer.answer === 'queued' || answer.answer === 'none' );
 			} );
 		}
 	}
 
-	function onceVisible( then ) {
+	function whenVisible( action ) {
 		if ( !document.hidden ) {
-			then();
+			action();
 			return;
 		}
-		document.addEventListener( 'visibilitychange', () => onceVisible( then ), { once: true } );
+		document.addEventListener( 'visibilitychange', () => whenVisible( action ), { once: true } );
 	}
 
-	function everywhere() {
+	function contents() {
 		return Array.from( document.querySelectorAll( content ) );
 	}
 
-	// Contents that come at once are asked for in one question.
-	function later( roots ) {
-		if ( !waiting.size ) {
+	/** Look up the links of elements; elements that are added at the same time share a request. */
+	function add( roots ) {
+		if ( !pending.size ) {
 			setTimeout( () => {
-				const now = Array.from( waiting ).filter( ( root ) => root.isConnected );
-				waiting.clear();
-				look( now, ( told ) => !told );
+				const connected = Array.from( pending ).filter( ( root ) => root.isConnected );
+				pending.clear();
+				lookUp( connected, ( answer ) => !answer );
 			} );
 		}
-		roots.forEach( ( root ) => waiting.add( root ) );
+		roots.forEach( ( root ) => pending.add( root ) );
 	}
 
-	function begin() {
+	function start() {
 		addStyle();
-		later( everywhere() );
+		add( contents() );
 		if ( mw && mw.hook ) {
-			mw.hook( 'wikipage.content' ).add( ( $content ) => later( Array.from( $content || [] ) ) );
+			mw.hook( 'wikipage.content' ).add( ( $content ) => add( Array.from( $content || [] ) ) );
 			mw.hook( 'postEdit' ).add( () => {
-				known.clear();
-				looks = 0;
-				later( everywhere() );
+				answers.clear();
+				polls = 0;
+				add( contents() );
 			} );
 		}
 	}
 
 	if ( document.readyState === 'loading' ) {
-		document.addEventListener( 'DOMContentLoaded', begin );
+		document.addEventListener( 'DOMContentLoaded', start );
 	} else {
-		begin();
+		start();
 	}
 }() );

@@ -1,20 +1,20 @@
 /*
- * Results of checks, looked at with one hand: a slider between capture and playback, and keys.
+ * Pages of playback checks: comparison of capture and replay, keyboard shortcuts, reviews.
  *
- * The pages work without this script: it hides nothing, and each key presses a button or follows a link
- * that is there for everyone. The report that is one file has the same script inside.
+ * The pages work without this script: each key presses a button or follows a link that is on the page. The
+ * report in a single file contains this script, too.
  */
 ( function () {
 	'use strict';
 
 	const KEYS_OFF = 'weboid-keys-off';
-	// What the button of a mode leads to when it is pressed in that mode.
-	const AGAIN = { slider: 'side', heat: 'slider', blink: 'blink' };
+	// Next mode when the button of the current mode is pressed.
+	const NEXT_MODE = { slider: 'side', heat: 'slider', blink: 'blink' };
 
 	document.documentElement.classList.add( 'has-script' );
 
-	/** What the browser keeps between pages; nothing where it may not. */
-	function kept( name, value ) {
+	/** Set and return a value in local storage; '' if it is not available. */
+	function stored( name, value ) {
 		try {
 			if ( value !== undefined ) {
 				localStorage.setItem( name, value );
@@ -25,21 +25,21 @@
 		}
 	}
 
-	/** Tell it to who cannot see what changed; the same twice is told twice. */
-	function say( text ) {
-		const place = document.querySelector( '[data-says]' );
-		if ( place ) {
-			place.textContent = place.textContent === text ? text + '\u00a0' : text;
+	/** Announce a change to screen readers, also if the text is the same as before. */
+	function announce( text ) {
+		const region = document.querySelector( '[data-says]' );
+		if ( region ) {
+			region.textContent = region.textContent === text ? text + '\u00a0' : text;
 		}
 	}
 
-	/* ---- capture and playback ---- */
+	/* ---- comparison of capture and replay ---- */
 
-	function startLook( look ) {
-		const panes = look.querySelector( '[data-panes]' );
-		const range = look.querySelector( '[data-divide]' );
-		const has = ( kind ) => Boolean( look.querySelector( `.${ kind } img[src]` ) );
-		const buttons = [ ...look.querySelectorAll( 'button[data-mode]' ) ];
+	function startComparison( viewer ) {
+		const panes = viewer.querySelector( '[data-panes]' );
+		const range = viewer.querySelector( '[data-divide]' );
+		const has = ( kind ) => Boolean( viewer.querySelector( `.${ kind } img[src]` ) );
+		const buttons = [ ...viewer.querySelectorAll( 'button[data-mode]' ) ];
 
 		function divide( at ) {
 			const value = Math.max( 0, Math.min( 100, Math.round( at ) ) );
@@ -48,8 +48,8 @@
 			range.setAttribute( 'aria-valuetext', range.dataset.text.replace( '{}', String( value ) ) );
 		}
 
-		/** The mode, or what can be shown in its place. */
-		function possible( mode ) {
+		/** Return the mode if its pictures exist, else the mode "side". */
+		function available( mode ) {
 			const isPair = has( 'seen' ) && has( 'shown' );
 			if ( mode === 'heat' ? has( 'heat' ) : mode === 'side' || isPair ) {
 				return mode;
@@ -57,31 +57,31 @@
 			return 'side';
 		}
 
-		function turn( mode, isTold ) {
-			const now = possible( mode );
-			if ( now === 'blink' && look.dataset.mode === 'blink' ) {
-				look.dataset.front = look.dataset.front === 'seen' ? 'shown' : 'seen';
+		function setMode( mode, isAnnounced ) {
+			const now = available( mode );
+			if ( now === 'blink' && viewer.dataset.mode === 'blink' ) {
+				viewer.dataset.front = viewer.dataset.front === 'seen' ? 'shown' : 'seen';
 			} else {
-				look.dataset.front = 'seen';
+				viewer.dataset.front = 'seen';
 			}
-			look.dataset.mode = now;
+			viewer.dataset.mode = now;
 			range.closest( '.divide' ).hidden = now !== 'slider';
 			for ( const button of buttons ) {
 				button.setAttribute( 'aria-pressed', String( button.dataset.mode === now ) );
-				button.disabled = possible( button.dataset.mode ) !== button.dataset.mode;
+				button.disabled = available( button.dataset.mode ) !== button.dataset.mode;
 			}
-			if ( isTold ) {
-				const front = look.querySelector( `.${ look.dataset.front } figcaption` ).textContent;
+			if ( isAnnounced ) {
+				const front = viewer.querySelector( `.${ viewer.dataset.front } figcaption` ).textContent;
 				const pressed = buttons.find( ( each ) => each.dataset.mode === now );
-				say( now === 'blink' ? front : pressed.dataset.name );
-				kept( 'weboid-look', now );
+				announce( now === 'blink' ? front : pressed.dataset.name );
+				stored( 'weboid-look', now );
 			}
 		}
 
 		for ( const button of buttons ) {
 			button.addEventListener( 'click', () => {
-				const isAgain = button.dataset.mode === look.dataset.mode;
-				turn( isAgain && AGAIN[ look.dataset.mode ] || button.dataset.mode, true );
+				const isCurrent = button.dataset.mode === viewer.dataset.mode;
+				setMode( isCurrent && NEXT_MODE[ viewer.dataset.mode ] || button.dataset.mode, true );
 			} );
 		}
 		range.addEventListener( 'input', () => divide( Number( range.value ) ) );
@@ -91,13 +91,13 @@
 			divide( ( event.clientX - box.left ) / box.width * 100 );
 		}
 		panes.addEventListener( 'pointerdown', ( event ) => {
-			if ( look.dataset.mode !== 'slider' || event.button !== 0 ) {
+			if ( viewer.dataset.mode !== 'slider' || event.button !== 0 ) {
 				return;
 			}
-			// A finger that goes up or down scrolls: the browser then cancels the pointer.
+			// On touch screens a vertical move scrolls, and the browser cancels the pointer.
 			panes.setPointerCapture( event.pointerId );
 			event.preventDefault();
-			range.focus( { preventScroll: true } ); // the arrow keys go on from here
+			range.focus( { preventScroll: true } ); // for the arrow keys
 			follow( event );
 		} );
 		panes.addEventListener( 'pointermove', ( event ) => {
@@ -105,12 +105,12 @@
 				follow( event );
 			}
 		} );
-		/** As it was left for the result before, as far as this one has the pictures. */
-		look.refresh = () => {
-			turn( kept( 'weboid-look' ) || 'slider', false );
+		/** Set the mode that was used last. */
+		viewer.refresh = () => {
+			setMode( stored( 'weboid-look' ) || 'slider', false );
 			divide( 50 );
 		};
-		look.refresh();
+		viewer.refresh();
 	}
 
 	/* ---- keys ---- */
@@ -120,11 +120,11 @@
 			target.matches( 'select, textarea, input:not([type="range"]):not([type="checkbox"]):not([type="radio"])' );
 	}
 
-	/** The next row of a list, or the first; its link gets the focus. */
-	function stepRows( way ) {
+	/** Focus the next or previous row of a list; return whether there is a list. */
+	function focusRow( step ) {
 		const rows = [ ...document.querySelectorAll( '[data-rows] a[data-row]' ) ];
 		const now = rows.findIndex( ( row ) => row.closest( 'li' ).contains( document.activeElement ) );
-		const row = rows[ now + way ];
+		const row = rows[ now + step ];
 		if ( row ) {
 			row.focus();
 			row.closest( 'li' ).scrollIntoView( { block: 'nearest' } );
@@ -142,17 +142,17 @@
 		if ( event.key.startsWith( 'Arrow' ) && event.target.matches( 'input' ) ) {
 			return;
 		}
-		if ( kept( KEYS_OFF ) && event.key !== '?' ) {
+		if ( stored( KEYS_OFF ) && event.key !== '?' ) {
 			return;
 		}
 		const named = CSS.escape( event.key );
-		const found = [ ...document.querySelectorAll( `[data-key~="${ named }"]` ) ]
+		const target = [ ...document.querySelectorAll( `[data-key~="${ named }"]` ) ]
 			.find( ( each ) => each.getClientRects().length > 0 && !each.disabled );
-		if ( found ) {
+		if ( target ) {
 			event.preventDefault();
-			found.click();
+			target.click();
 		} else if ( event.key === 'j' || event.key === 'k' ) {
-			if ( stepRows( event.key === 'j' ? 1 : -1 ) ) {
+			if ( focusRow( event.key === 'j' ? 1 : -1 ) ) {
 				event.preventDefault();
 			}
 		}
@@ -165,25 +165,25 @@
 		if ( !panel ) {
 			return;
 		}
-		box.checked = !kept( KEYS_OFF );
-		box.addEventListener( 'change', () => kept( KEYS_OFF, box.checked ? '' : '1' ) );
+		box.checked = !stored( KEYS_OFF );
+		box.addEventListener( 'change', () => stored( KEYS_OFF, box.checked ? '' : '1' ) );
 		for ( const button of document.querySelectorAll( '[data-opens-keys]' ) ) {
 			button.addEventListener( 'click', () => panel.showModal() );
 		}
 	}
 
-	/* ---- marks, without leaving the page ---- */
+	/* ---- reviews, without leaving the page ---- */
 
-	function startMarks( form ) {
+	function startReview( form ) {
 		const fields = form.querySelectorAll( '[data-kept]' );
 		for ( const field of fields ) {
 			const name = `weboid-${ field.name }`;
 			if ( field.type === 'checkbox' ) {
-				field.checked = Boolean( kept( name ) );
-				field.addEventListener( 'change', () => kept( name, field.checked ? '1' : '' ) );
+				field.checked = Boolean( stored( name ) );
+				field.addEventListener( 'change', () => stored( name, field.checked ? '1' : '' ) );
 			} else {
-				field.value = field.value || kept( name );
-				field.addEventListener( 'change', () => kept( name, field.value ) );
+				field.value = field.value || stored( name );
+				field.addEventListener( 'change', () => stored( name, field.value ) );
 			}
 		}
 		form.addEventListener( 'submit', ( event ) => {
@@ -196,27 +196,27 @@
 			const body = new URLSearchParams( new FormData( form ) );
 			body.set( 'act', button.value );
 			fetch( form.action, { method: 'POST', body, headers: { Accept: 'application/json' } } )
-				.then( ( answer ) => {
-					if ( !answer.ok ) {
-						throw new Error( String( answer.status ) );
+				.then( ( response ) => {
+					if ( !response.ok ) {
+						throw new Error( String( response.status ) );
 					}
-					return answer.json();
+					return response.json();
 				} )
-				.then( ( told ) => {
+				.then( ( result ) => {
 					delete form.dataset.sending;
 					for ( const each of form.querySelectorAll( 'button[name="act"]' ) ) {
 						if ( each.hasAttribute( 'aria-pressed' ) ) {
-							each.setAttribute( 'aria-pressed', String( told.pressed.includes( each.value ) ) );
+							each.setAttribute( 'aria-pressed', String( result.pressed.includes( each.value ) ) );
 						}
 					}
-					form.querySelector( '[data-standing]' ).textContent = told.standing;
-					say( told.said );
+					form.querySelector( '[data-standing]' ).textContent = result.standing;
+					announce( result.said );
 					const next = document.querySelector( 'a[rel="next"][data-step]' );
-					if ( form.elements.onward && form.elements.onward.checked && told.isJudged && next ) {
+					if ( form.elements.onward && form.elements.onward.checked && result.isJudged && next ) {
 						next.click();
 					}
 				} )
-				// The page that the form itself leads to says what is wrong.
+				// Submit the form without this script: the resulting page shows the error.
 				.catch( () => HTMLFormElement.prototype.submit.call( withAct( form, button.value ) ) );
 		} );
 	}
@@ -230,15 +230,15 @@
 
 	function start() {
 		startKeys();
-		document.querySelectorAll( '[data-look]' ).forEach( startLook );
-		document.querySelectorAll( 'form[data-marks]' ).forEach( startMarks );
+		document.querySelectorAll( '[data-look]' ).forEach( startComparison );
+		document.querySelectorAll( 'form[data-marks]' ).forEach( startReview );
 		const done = document.querySelector( '[data-done]' );
 		if ( done ) {
-			say( done.textContent );
+			announce( done.textContent );
 		}
 	}
 
-	window.weboidQuality = { say, kept };
+	window.weboidQuality = { announce, stored };
 	if ( document.readyState === 'loading' ) {
 		document.addEventListener( 'DOMContentLoaded', start );
 	} else {

@@ -174,7 +174,7 @@ class Model:
                 book.attempts += 1
                 book.state = ItemState.QUEUED
                 if book.attempts >= CLAIMS_PER_ATTEMPT * SETTINGS.attempts:
-                    self.ended(book, ItemState.DEAD, "its workers keep vanishing", now)
+                    self.ended(book, ItemState.DEAD, "its leases expired repeatedly", now)
             if book.later is not None and book.later <= now:
                 book.later = None
         due = [(b.due, b.number, url) for url, b in self.books.items() if b.due is not None]

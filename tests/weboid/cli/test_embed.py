@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from core.errors import ConfigError, UnavailableError
-from tests.support.embed_front import Front, answer_of
+from tests.support.embed_front import StubFront, answer_of
 from tests.support.embed_upstream import page, running_upstream
 from weboid.cli.main import weboid
 from weboid.cli.support.commands import ExitCode
@@ -31,7 +31,7 @@ def run(*arguments: object, data: bytes | None = None) -> Result:
     return CliRunner().invoke(weboid, [str(each) for each in arguments], input=data, standalone_mode=False)
 
 
-def embed(front: Front, *arguments: object, data: bytes | None = None) -> Result:
+def embed(front: StubFront, *arguments: object, data: bytes | None = None) -> Result:
     """The filter, with its front and wiki."""
     return run("embed", "filter", "--front", front.origin, "--wiki", "me@me", *arguments, data=data)
 
@@ -53,7 +53,7 @@ def site(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_pipe_is_marked(front: Front) -> None:
+def test_a_pipe_is_marked(front: StubFront) -> None:
     """Standard input to standard output, and nothing else there."""
     done = embed(front, "--base", "https://me.example/", data=HTML)
 
@@ -62,7 +62,7 @@ def test_a_pipe_is_marked(front: Front) -> None:
     assert done.stdout_bytes.count(b"<sup") == 1
 
 
-def test_a_pipe_passes_as_it_is_while_the_front_is_away(front: Front) -> None:
+def test_a_pipe_passes_as_it_is_while_the_front_is_away(front: StubFront) -> None:
     """With a word on the other stream, and an exit code that a script can see."""
     front.status = 500
 
@@ -73,7 +73,7 @@ def test_a_pipe_passes_as_it_is_while_the_front_is_away(front: Front) -> None:
     assert "The front did not answer" in done.stderr
 
 
-def test_files_are_marked_in_place(front: Front, site: Path) -> None:
+def test_files_are_marked_in_place(front: StubFront, site: Path) -> None:
     """Only those that change are written; mode and moment stay, other files and links too."""
     before = {path: path.lstat().st_mtime_ns for path in site.rglob("*")}
 
@@ -89,16 +89,16 @@ def test_files_are_marked_in_place(front: Front, site: Path) -> None:
         path: moment for path, moment in before.items() if path.is_file()
     }
     assert (site / "latest.html").is_symlink()
-    assert len(front.asked) == 1
+    assert len(front.queries) == 1
 
 
-def test_a_second_run_changes_nothing_until_something_is_known(front: Front, site: Path) -> None:
+def test_a_second_run_changes_nothing_until_something_is_known(front: StubFront, site: Path) -> None:
     """And then only what is new; --keep leaves the old marks."""
     embed(front, site, "--in-place")
     first = (site / "index.html").read_bytes()
 
     again = json.loads(embed(front, site, "--in-place", "--json").stdout)
-    front.told = lambda url: answer_of(url, front.origin, dead=True)
+    front.link_answer = lambda url: answer_of(url, front.origin, dead=True)
     kept = json.loads(embed(front, site, "--in-place", "--json", "--keep").stdout)
     later = json.loads(embed(front, site, "--in-place", "--json").stdout)
 
@@ -107,20 +107,20 @@ def test_a_second_run_changes_nothing_until_something_is_known(front: Front, sit
     assert b"weboid-unreachable" in (site / "index.html").read_bytes() != first
 
 
-def test_marks_are_removed_to_the_byte(front: Front, site: Path) -> None:
+def test_marks_are_removed_to_the_byte(front: StubFront, site: Path) -> None:
     """Whoever has enough of it has the site back; nobody is asked."""
     before = {path.name: path.read_bytes() for path in site.rglob("*.[hH]*")}
     embed(front, site, "--in-place")
-    front.asked.clear()
+    front.queries.clear()
 
     done = embed(front, site, "--in-place", "--remove")
 
     assert done.return_value == ExitCode.OK
     assert {path.name: path.read_bytes() for path in site.rglob("*.[hH]*")} == before
-    assert front.asked == []
+    assert front.queries == []
 
 
-def test_marks_stay_while_the_front_is_away(front: Front, site: Path) -> None:
+def test_marks_stay_while_the_front_is_away(front: StubFront, site: Path) -> None:
     """An archive that is down takes nothing off a site."""
     embed(front, site, "--in-place")
     before = (site / "index.html").read_bytes()
@@ -133,7 +133,7 @@ def test_marks_stay_while_the_front_is_away(front: Front, site: Path) -> None:
     assert (site / "index.html").read_bytes() == before
 
 
-def test_a_marked_copy_of_a_site_has_all_its_files(front: Front, site: Path, tmp_path: Path) -> None:
+def test_a_marked_copy_of_a_site_has_all_its_files(front: StubFront, site: Path, tmp_path: Path) -> None:
     """Links within it stay links; what leads out of it is left out. The site itself stays as it is."""
     out = tmp_path / "marked"
 
@@ -149,7 +149,7 @@ def test_a_marked_copy_of_a_site_has_all_its_files(front: Front, site: Path, tmp
     assert (second["changed"], second["copied"]) == ([], 0)
 
 
-def test_a_check_writes_nothing_and_says_what_would_change(front: Front, site: Path) -> None:
+def test_a_check_writes_nothing_and_says_what_would_change(front: StubFront, site: Path) -> None:
     """Its exit code tells a build."""
     checked = embed(front, site, "--check")
     embed(front, site, "--in-place")
@@ -160,7 +160,7 @@ def test_a_check_writes_nothing_and_says_what_would_change(front: Front, site: P
     assert again.return_value == ExitCode.OK
 
 
-def test_a_page_that_somebody_else_writes_meanwhile_is_left_to_them(front: Front, site: Path) -> None:
+def test_a_page_that_somebody_else_writes_meanwhile_is_left_to_them(front: StubFront, site: Path) -> None:
     """What was read is no longer what is there."""
 
     def body(question: dict[str, Any]) -> bytes:
@@ -168,7 +168,7 @@ def test_a_page_that_somebody_else_writes_meanwhile_is_left_to_them(front: Front
         links = [answer_of(url, front.origin) for url in question["urls"]]
         return json.dumps({"links": links}).encode()
 
-    front.body = body
+    front.make_body = body
 
     done = embed(front, site, "--in-place", "--json")
 
@@ -177,17 +177,17 @@ def test_a_page_that_somebody_else_writes_meanwhile_is_left_to_them(front: Front
     assert done.return_value == ExitCode.SOME_FAILED
 
 
-def test_a_run_that_is_stopped_leaves_whole_files(front: Front, site: Path) -> None:
+def test_a_run_that_is_stopped_leaves_whole_files(front: StubFront, site: Path) -> None:
     """Killed while it waits for the front: every file is as it was, and the next run goes on."""
-    front.hold.clear()
+    front.released.clear()
     command = [sys.executable, "-m", "weboid", "embed", "filter", str(site), "--in-place"]
     process = subprocess.Popen([*command, "--front", front.origin, "--wiki", "me@me", "--timeout", "60"])
-    while not front.asked:
+    while not front.queries:
         assert process.poll() is None
-        front.hold.wait(0.02)
+        front.released.wait(0.02)
     process.kill()
     process.wait()
-    front.hold.set()
+    front.released.set()
 
     assert (site / "index.html").read_bytes() == HTML
     assert embed(front, site, "--in-place").return_value == ExitCode.OK
@@ -207,12 +207,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("arguments", REFUSED.values(), ids=REFUSED.keys())
-def test_what_cannot_be_meant_is_refused(arguments: list[str], front: Front, site: Path) -> None:
+def test_what_cannot_be_meant_is_refused(arguments: list[str], front: StubFront, site: Path) -> None:
     """With a sentence, before anything is read."""
     done = embed(front, *(each.replace("SITE", str(site)) for each in arguments))
 
     assert done.exception is not None
-    assert front.asked == []
+    assert front.queries == []
 
 
 def test_the_links_of_a_site_are_listed_as_the_registry_reads_them(site: Path, tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_plain_addresses_are_listed_once(site: Path) -> None:
     assert listed.stdout.splitlines() == [URL, "https://cited.example.com/y"]
 
 
-def test_two_runs_at_once_do_each_other_no_harm(front: Front, site: Path) -> None:
+def test_two_runs_at_once_do_each_other_no_harm(front: StubFront, site: Path) -> None:
     """Each file is written at once, or not at all."""
     for number in range(60):
         (site / f"{number}.html").write_bytes(HTML)
@@ -260,7 +260,7 @@ def test_two_runs_at_once_do_each_other_no_harm(front: Front, site: Path) -> Non
     assert [path.name for path in site.iterdir() if path.name.startswith(".")] == []
 
 
-def test_the_proxy_starts_says_where_and_ends_when_it_is_asked_to(front: Front) -> None:
+def test_the_proxy_starts_says_where_and_ends_when_it_is_asked_to(front: StubFront) -> None:
     """As a service manager does it."""
     with running_upstream() as upstream:
         upstream.answer = lambda _: page(HTML)
@@ -276,7 +276,7 @@ def test_the_proxy_starts_says_where_and_ends_when_it_is_asked_to(front: Front) 
             assert process.wait(120) in {ExitCode.OK, -signal.SIGTERM}
 
 
-def test_a_proxy_that_cannot_start_says_why(front: Front) -> None:
+def test_a_proxy_that_cannot_start_says_why(front: StubFront) -> None:
     """An address that is none, a port that is taken."""
     options = ("embed", "proxy", "--front", front.origin, "--wiki", "me@me")
     taken = front.origin.removeprefix("http://")

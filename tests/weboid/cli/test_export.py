@@ -24,7 +24,7 @@ from core.errors import InputError, UnavailableError
 from core.layout import COLLECTION_VERSION, Layout
 from core.page_manifest import PageResource, VisitOutcome
 from core.timestamps import warc_date
-from tests.support.http_listener import Heard, Listener, Said
+from tests.support.http_listener import Listener, ReceivedRequest, StubResponse
 from tests.support.playback_fixtures import NOW, CollectionBuilder, png
 from tests.support.signing_authorities import SigningAuthority
 from warc.index.database import open_database
@@ -464,9 +464,9 @@ def test_a_take_down_begins_an_interrupted_export_again(layout: Layout, authorit
     key = str(authority.issue("archive.example")[0])
     asked = []
 
-    def stamp_once(heard: Heard) -> Said:
-        asked.append(heard)
-        return Said(200, authority.stamp(heard.body)) if len(asked) in (1, 3, 4) else Said(500)
+    def stamp_once(request: ReceivedRequest) -> StubResponse:
+        asked.append(request)
+        return StubResponse(200, authority.stamp(request.body)) if len(asked) in (1, 3, 4) else StubResponse(500)
 
     with Listener.running(stamp_once) as listener:
         words = ("--sign", "--sign-key", key, "--timestamp-url", listener.address)

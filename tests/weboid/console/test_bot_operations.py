@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,30 +15,22 @@ from core.layout import Layout
 from links.registry.database import open_registry_store
 from links.states import LinkState
 from tests.support.bot_shop import Shop, open_shop
-from tests.support.console_server import Console, serving
+from tests.support.console_server import Console, api_client, serving
 from tests.support.playback_fixtures import CollectionBuilder
 from tests.support.playback_fixtures import serving as serving_front
 from tests.support.registry_shelf import WIKI, Shelf
 from tests.support.wiki_writer import BOT_SECRET, Writer
-from weboid.console.accounts import COOKIE, ConsoleRole
+from weboid.console.accounts import ConsoleRole
 from weboid.console.server import create_app, open_stores
 
 GONE = "https://gone.example.org/b"
 PAGE = f"A fact.<ref>{{{{cite web|url={GONE}|title=A|access-date=2025-03-11}}}}</ref>\n\nMore."
 
 
-@contextmanager
-def signed_in(address: str, secret: str) -> Iterator[httpx.Client]:
-    """A browser with a session."""
-    with httpx.Client(base_url=f"{address}/api/v1", headers={"Origin": address}, timeout=120) as it:
-        it.cookies.set(COOKIE, secret)
-        yield it
-
-
 @pytest.fixture
 def client(console: Console) -> Iterator[httpx.Client]:
     """A browser of an operator."""
-    with signed_in(console.address, console.sessions["operator"]) as it:
+    with api_client(console.address, console.sessions["operator"]) as it:
         yield it
 
 
@@ -114,7 +105,7 @@ def test_a_repair_is_previewed_and_approved(writer: Writer, bot_name: str, tmp_p
         shop.set(enabled=False, account=bot_name, password_file=str(password), front=front.front.rstrip("/"))
         title, _ = shop.page(PAGE, {GONE: LinkState.DEAD})
         page = {"wiki": str(shop.wiki.name), "title": title}
-        with signed_in(address, stores.accounts.use_link(stores.accounts.make_link("Grace"))) as client:
+        with api_client(address, stores.accounts.use_link(stores.accounts.make_link("Grace"))) as client:
             seen = client.get("/bot/preview", params=page).json()
             shop.writer.write(title, f"New. {PAGE}")
             changed = client.post("/bot/repairs", json={**page, "digest": seen["digest"]})

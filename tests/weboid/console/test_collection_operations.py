@@ -9,15 +9,14 @@ import pytest
 from core.layout import CONFIG_FILE
 from crawler.capture.site_logins import make_key_file, write_login
 from render.sign_in import Login, SiteSession
-from tests.support.console_server import Console
+from tests.support.console_server import Console, api_client
 from weboid.console.accounts import COOKIE
 
 
 @pytest.fixture
 def client(console: Console) -> Iterator[httpx.Client]:
     """A browser of an operator."""
-    with httpx.Client(base_url=f"{console.address}/api/v1", headers={"Origin": console.address}, timeout=120) as it:
-        it.cookies.set(COOKIE, console.sessions["operator"])
+    with api_client(console.address, console.sessions["operator"]) as it:
         yield it
 
 

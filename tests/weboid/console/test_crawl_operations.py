@@ -8,16 +8,24 @@ import pytest
 from core.config.settings import Settings
 from crawler.frontier.base import Lane
 from crawler.jobs.job_settings import JobSettings
-from tests.support.console_server import Console
-from weboid.console.accounts import COOKIE
+from tests.support.console_server import Console, api_client
+from tests.weboid.console.sample_collection import STORY
 
 
 @pytest.fixture
 def client(console: Console) -> Iterator[httpx.Client]:
     """A browser of an operator."""
-    with httpx.Client(base_url=f"{console.address}/api/v1", headers={"Origin": console.address}, timeout=120) as it:
-        it.cookies.set(COOKIE, console.sessions["operator"])
+    with api_client(console.address, console.sessions["operator"]) as it:
         yield it
+
+
+def test_a_saved_url_is_followed_to_its_copy(client: httpx.Client) -> None:
+    """By its location: queued at first, then with the capture and the path of the copy on the front."""
+    saved = client.post("/captures", json={"url": STORY})
+    found = client.get(saved.headers["location"].removeprefix("/api/v1")).json()
+
+    assert found["item"]["state"] == "queued"
+    assert found["capture"]["path"] == f"/page/{found['capture']['timestamp']}/{STORY}"
 
 
 def test_limits_of_a_running_crawl_are_changed(client: httpx.Client, console: Console) -> None:

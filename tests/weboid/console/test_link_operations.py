@@ -7,10 +7,9 @@ import pytest
 
 from links.feedback.replacements import ProposalStage
 from links.states import LinkState
-from tests.support.console_server import Console
+from tests.support.console_server import Console, api_client
 from tests.support.registry_shelf import WIKI, Shelf
 from tests.weboid.console.sample_collection import DAYS_COUNTED
-from weboid.console.accounts import COOKIE
 
 URL = "https://viaduct.org/arches"
 OTHER = "https://www.viaduct.org/"
@@ -19,8 +18,7 @@ OTHER = "https://www.viaduct.org/"
 @pytest.fixture
 def client(console: Console) -> Iterator[httpx.Client]:
     """A browser of a curator."""
-    with httpx.Client(base_url=f"{console.address}/api/v1", headers={"Origin": console.address}, timeout=120) as it:
-        it.cookies.set(COOKIE, console.sessions["operator"])
+    with api_client(console.address, console.sessions["operator"]) as it:
         yield it
 
 

@@ -76,7 +76,7 @@ def test_the_log_of_a_takedown_reads_no_other(context: OperationContext) -> None
     for number in range(3):
         add_takedown(context, TakedownFields(url=f"https://site.example/{number}"))
     part = read_takedowns(context, ListFields(limit=2))
-    rest = read_takedowns(context, ListFields(limit=2, cursor=part["next"]))
+    rest = read_takedowns(context, ListFields(limit=2, cursor=part["next"] or ""))
     logged: Any = OPERATIONS["lift_takedown"].read_logged
 
     for fields in (LiftFields(number=2), TakedownFields(url="https://site.example/1")):

@@ -17,7 +17,7 @@ from core.errors import InputError
 from core.layout import Layout
 from links.registry.database import open_registry_store
 from playback.web.rate_limits import TokenRate
-from tests.support.console_server import serving
+from tests.support.console_server import CHECKED, serving
 from weboid.console.accounts import (
     COOKIE,
     FAILURES,
@@ -57,7 +57,8 @@ class Served:
 
     def client(self, **headers: str) -> httpx.Client:
         """A browser that is not signed in."""
-        return httpx.Client(base_url=self.origin, headers={"Origin": self.origin, **headers}, timeout=120, verify=False)
+        headers = {"Origin": self.origin, **headers}
+        return httpx.Client(base_url=self.origin, headers=headers, timeout=120, verify=False, event_hooks=CHECKED)
 
     def signed_in(self, role: str) -> httpx.Client:
         """A browser with a session of that role."""
@@ -70,9 +71,8 @@ class Served:
         """A program with a token of that role."""
         owner = SignedInUser(role, ConsoleRole(role))
         secret = self.accounts.add_token("t", owner, ConsoleRole(role), scopes=scopes)
-        return httpx.Client(
-            base_url=self.origin, headers={"Authorization": f"Bearer {secret}"}, timeout=120, verify=False
-        )
+        headers = {"Authorization": f"Bearer {secret}"}
+        return httpx.Client(base_url=self.origin, headers=headers, timeout=120, verify=False, event_hooks=CHECKED)
 
 
 @pytest.fixture(scope="module")

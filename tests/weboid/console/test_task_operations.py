@@ -16,7 +16,7 @@ from core.playback_check import PlaybackCheck, QaVerdict
 from links.registry.database import open_registry_store
 from qa.check_store import store_checks
 from qa.check_table import CheckedPage
-from tests.support.console_server import Console, serve_console
+from tests.support.console_server import Console, api_client, serve_console
 from tests.support.playback_fixtures import CollectionBuilder
 from tests.support.polling import wait_until
 from weboid.console.accounts import COOKIE
@@ -41,8 +41,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
 @pytest.fixture
 def client(served: Console) -> Iterator[httpx.Client]:
     """A browser of an operator."""
-    with httpx.Client(base_url=f"{served.address}/api/v1", headers={"Origin": served.address}, timeout=120) as it:
-        it.cookies.set(COOKIE, served.sessions["operator"])
+    with api_client(served.address, served.sessions["operator"]) as it:
         yield it
 
 

@@ -1,4 +1,4 @@
-"""An API that is asked without waiting, directly or through a server that changes its answers."""
+"""Fixtures: API clients that do not wait, and a proxy that can change the wiki's responses."""
 
 import ssl
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ import pytest
 
 from net.tls_client import strict_context
 from tests.support.sites.mediawiki import Wiki
-from tests.support.wiki_front import Front, fronting
+from tests.support.wiki_proxy import WikiProxy, running_wiki_proxy
 from wiki.api.client import ApiSettings, ApiTiming, WikiApi
 from wiki.api.credentials import WikiCredentials
 from wiki.api.transport import ServerRoute
@@ -17,39 +17,39 @@ from wiki.api.transport import ServerRoute
 
 @cache
 def _context() -> ssl.SSLContext:
-    """Made once: reading the system's certificates takes longer than most tests."""
+    """Return a shared context: reading the system's certificates takes longer than most tests."""
     return strict_context("")
 
 
 @dataclass
 class Pauses:
-    """What would have been waited."""
+    """Records waiting times instead of waiting."""
 
     slept: list[float] = field(default_factory=list)
 
     async def __call__(self, seconds: float) -> None:
-        """Wait not at all."""
+        """Record a waiting time."""
         self.slept.append(seconds)
 
 
 @pytest.fixture(scope="module")
-def module_front(wiki: Wiki) -> Iterator[Front]:
-    """A server in front of the module's wiki."""
-    with fronting(wiki.base) as running:
+def module_proxy(wiki: Wiki) -> Iterator[WikiProxy]:
+    """A proxy for the module's wiki."""
+    with running_wiki_proxy(wiki.base) as running:
         yield running
 
 
 @pytest.fixture
-def front(module_front: Front) -> Iterator[Front]:
-    """The same, as new."""
-    module_front.reset()
-    yield module_front
-    module_front.reset()
+def proxy(module_proxy: WikiProxy) -> Iterator[WikiProxy]:
+    """The same proxy, in its initial state."""
+    module_proxy.reset()
+    yield module_proxy
+    module_proxy.reset()
 
 
 @pytest.fixture
 def pauses() -> Pauses:
-    """Notes what would have been waited."""
+    """A record of waiting times."""
     return Pauses()
 
 
@@ -58,7 +58,7 @@ ApiAt = Callable[..., WikiApi]
 
 @pytest.fixture
 def api_at(pauses: Pauses) -> ApiAt:
-    """Opens an API that does not wait; whoever opens it closes it."""
+    """A function that opens an API client that does not wait; the caller closes it."""
 
     def opened(address: str, account: WikiCredentials | None = None, **manners: float) -> WikiApi:
         kept = ApiSettings(**{"gap_s": 0, **manners})  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.errors import BodyTooLargeError
 from tests.support.sites.mediawiki import ADMIN, Wiki
-from tests.support.wiki_front import Answer, Front
+from tests.support.wiki_proxy import ProxiedResponse, WikiProxy
 from tests.support.wiki_writer import BOT_SECRET, Writer
 from tests.wiki.api.conftest import ApiAt
 from wiki.api.credentials import WikiCredentials
@@ -34,18 +34,18 @@ ALL: dict[str, Any] = {"with_text": True, "with_categories": True, "with_templat
 
 
 @pytest.mark.slow
-async def test_titles_without_a_page_are_told(front: Front, api_at: ApiAt, writer: Writer) -> None:
+async def test_titles_without_a_page_are_told(proxy: WikiProxy, api_at: ApiAt, writer: Writer) -> None:
     """As they were given; other wikis' and invalid ones are no pages that are missing here."""
     writer.write("Pg there", "x")
     titles = ["pg there", "Pg_there", "pg gone", "Pg_gone", "wikipedia:Foo", "Special:Version", "<bad>"]
     many = [f"Pg number {number}" for number in range(60)]
-    async with api_at(front.api) as api:
+    async with api_at(proxy.api) as api:
         assert await missing_titles(api, titles) == {"pg gone", "Pg_gone"}
         assert await missing_titles(api, [*many, "Pg there"]) == set(many)
 
 
 @slow
-async def test_a_page_is_read_whole(front: Front, api_at: ApiAt, writer: Writer) -> None:
+async def test_a_page_is_read_whole(proxy: WikiProxy, api_at: ApiAt, writer: Writer) -> None:
     """Links in the table's form, interwikis, categories, templates, text, and its newest revision."""
     writer.write("Template:Pg", "[https://example.com/t t]")
     page, rev = writer.write(
@@ -53,7 +53,7 @@ async def test_a_page_is_read_whole(front: Front, api_at: ApiAt, writer: Writer)
         "{{Pg}} [https://example.com/a?b=1&c=2 a] //plain [//example.org/ rel] [[doi:10.1/x|y]] "
         "[[wikipedia:Foo]] [[Category:Pg cat]] <nowiki>https://no.example/</nowiki>",
     )
-    async with api_at(front.api) as api:
+    async with api_at(proxy.api) as api:
         (found,) = await read_pages(api, page_ids=[page], **ALL)
         (bare,) = await read_pages(api, titles=["pg_whole"])
     assert (found.page_id, found.title, found.rev_id) == (page, "Pg whole", rev)
@@ -69,7 +69,9 @@ async def test_a_page_is_read_whole(front: Front, api_at: ApiAt, writer: Writer)
 
 
 @slow
-async def test_answers_come_in_the_order_of_the_question_one_each(front: Front, api_at: ApiAt, writer: Writer) -> None:
+async def test_answers_come_in_the_order_of_the_question_one_each(
+    proxy: WikiProxy, api_at: ApiAt, writer: Writer
+) -> None:
     """Missing, invalid, of other wikis, special, twice, and written in other ways."""
     writer.write("Pg order", "x")
     writer.write("Pg redirect", "#REDIRECT [[Pg order]] [https://example.com/r r]")
@@ -77,7 +79,7 @@ async def test_answers_come_in_the_order_of_the_question_one_each(front: Front, 
         *("pg order", "Pg nowhere", "<bad>", "wikipedia:Foo", "Special:Version", "Pg|bar"),
         *("Pg_order", "Pg redirect", "pg order", " "),
     ]
-    async with api_at(front.api) as api:
+    async with api_at(proxy.api) as api:
         found = await read_pages(api, titles=titles, with_text=True)
         by_id = await read_pages(api, page_ids=[999_999, 1, 999_999])
     here = [each.page_id for each in found]
@@ -93,7 +95,7 @@ async def test_answers_come_in_the_order_of_the_question_one_each(front: Front, 
 
 @slow
 async def test_links_of_many_pages_are_whole_however_they_are_doled_out(
-    front: Front, api_at: ApiAt, writer: Writer
+    proxy: WikiProxy, api_at: ApiAt, writer: Writer
 ) -> None:
     """Each answer has a few of some pages' properties; small limits make many answers."""
     links = {}
@@ -103,10 +105,10 @@ async def test_links_of_many_pages_are_whole_however_they_are_doled_out(
         page, _ = writer.write(f"Pg many {number}", f"{' '.join(urls)} {cats} [[wikipedia:M{number}]]")
         links[page] = urls, number
 
-    front.override.update(ellimit="4", iwlimit="2", cllimit="3")
-    async with api_at(front.api) as api:
+    proxy.override.update(ellimit="4", iwlimit="2", cllimit="3")
+    async with api_at(proxy.api) as api:
         found = await read_pages(api, page_ids=list(links), with_text=True, with_categories=True)
-    assert len(front.seen) > 10
+    assert len(proxy.requests) > 10
     for each in found:
         urls, number = links[each.page_id]
         assert sorted(each.links) == sorted(urls)
@@ -117,43 +119,43 @@ async def test_links_of_many_pages_are_whole_however_they_are_doled_out(
 
 
 @slow
-async def test_an_account_with_high_limits_reads_more_at_once(front: Front, api_at: ApiAt, bot_name: str) -> None:
+async def test_an_account_with_high_limits_reads_more_at_once(proxy: WikiProxy, api_at: ApiAt, bot_name: str) -> None:
     """500 numbers in one question; with text the size of an answer is the limit."""
-    async with api_at(front.api, WikiCredentials(bot_name, BOT_SECRET)) as api:
+    async with api_at(proxy.api, WikiCredentials(bot_name, BOT_SECRET)) as api:
         found = await read_pages(api, page_ids=list(range(1, 401)))
-        assert len(front.asked(prop="info|revisions|extlinks|iwlinks")) == 1
-    async with api_at(front.api) as api:
-        front.seen.clear()
+        assert len(proxy.requests_with(prop="info|revisions|extlinks|iwlinks")) == 1
+    async with api_at(proxy.api) as api:
+        proxy.requests.clear()
         assert await read_pages(api, page_ids=list(range(1, 401))) == found
-        assert len(front.seen) == 8
+        assert len(proxy.requests) == 8
 
 
 @slow
-async def test_a_page_of_two_megabytes_is_read(front: Front, api_at: ApiAt, writer: Writer) -> None:
+async def test_a_page_of_two_megabytes_is_read(proxy: WikiProxy, api_at: ApiAt, writer: Writer) -> None:
     """And when the whole batch is more than an answer may be, it is halved; one page that is, is told."""
     text = "ü " * 600_000 + "[https://example.com/end e]"
     page, _ = writer.write("Pg large", text)
     small, _ = writer.write("Pg small", "small")
-    async with api_at(front.api) as api:
+    async with api_at(proxy.api) as api:
         (found,) = await read_pages(api, page_ids=[page], with_text=True)
         assert found.text == text
         assert found.links == ("https://example.com/end",)
-    async with api_at(front.api, limit_bytes=1_000_000) as api:
+    async with api_at(proxy.api, limit_bytes=1_000_000) as api:
         with pytest.raises(BodyTooLargeError):
             await read_pages(api, page_ids=[small, page], with_text=True)
-    asked = [each.params["pageids"] for each in front.seen]
+    asked = [each.params["pageids"] for each in proxy.requests]
     assert asked[-3:] == [f"{small}|{page}", str(small), str(page)]
 
 
 @slow
-async def test_the_first_format_is_read_as_well(front: Front, api_at: ApiAt, writer: Writer) -> None:
+async def test_the_first_format_is_read_as_well(proxy: WikiProxy, api_at: ApiAt, writer: Writer) -> None:
     """Some caches and gateways answer in format 1: pages by number, texts under *, flags that are empty."""
     page, rev = writer.write(
         "Pg format", "#REDIRECT [[Pg]] [https://example.com/f f] [[wikipedia:F]] [[Category:Pg f]]"
     )
 
-    front.override["formatversion"] = "1"
-    async with api_at(front.api) as api:
+    proxy.override["formatversion"] = "1"
+    async with api_at(proxy.api) as api:
         found, gone = await read_pages(api, titles=["Pg format", "Pg no format"], **ALL)
         facts = await read_site_facts(api)
         again = await read_pages(api, page_ids=[page, 999_999])
@@ -171,27 +173,27 @@ async def test_the_first_format_is_read_as_well(front: Front, api_at: ApiAt, wri
 @pytest.mark.parametrize(
     "pages", ["x", [5], [{"pageid": 1, "extlinks": "x"}], {"1": [1]}, [{"pageid": 1, "revisions": [1]}]], ids=str
 )
-async def test_pages_of_another_form_are_an_error(front: Front, api_at: ApiAt, pages: Any) -> None:
+async def test_pages_of_another_form_are_an_error(proxy: WikiProxy, api_at: ApiAt, pages: Any) -> None:
     """Nothing half understood comes back: a link that seems gone would be taken for gone."""
-    front.script = lambda _: Answer.of_json({"query": {"pages": pages}})
-    async with api_at(front.api, attempts=1) as api:
+    proxy.script = lambda _: ProxiedResponse.of_json({"query": {"pages": pages}})
+    async with api_at(proxy.api, attempts=1) as api:
         with pytest.raises(WikiAwayError):
             await read_pages(api, page_ids=[1])
 
 
 @slow
 async def test_all_pages_of_a_namespace_come_by_title_from_any_place_on(
-    front: Front, api_at: ApiAt, writer: Writer
+    proxy: WikiProxy, api_at: ApiAt, writer: Writer
 ) -> None:
     """B01: a sweep goes on where it stopped."""
     for name in ("Help talk:A b", "Help talk:B", "Help talk:C", "Help talk:Ü"):
         writer.write(name, "x")
     writer.write("Help talk:Bb", "#REDIRECT [[Help talk:B]]")
-    async with api_at(front.api) as api:
+    async with api_at(proxy.api) as api:
         source = WikiSource(api, WikibaseRepository(api, lambda _address: api))
         whole, from_b = (await source.listing("namespace", "13"), await source.listing("namespace", "13", "B"))
         none = await source.listing("namespace", "2")
-        front.override["aplimit"] = "2"
+        proxy.override["aplimit"] = "2"
         first = await source.listing("namespace", "13")
         rest = await source.listing("namespace", "13", first.resume)
     titles = [page.title for page in whole.pages]
@@ -203,7 +205,7 @@ async def test_all_pages_of_a_namespace_come_by_title_from_any_place_on(
 
 
 @slow
-async def test_names_that_the_wiki_does_not_have_are_told(front: Front, api_at: ApiAt, writer: Writer) -> None:
+async def test_names_that_the_wiki_does_not_have_are_told(proxy: WikiProxy, api_at: ApiAt, writer: Writer) -> None:
     """A misspelt exclusion would archive what nobody wanted; a category without a page is known."""
     writer.write("Pg spelt", "[[Category:Spelt right]]")
     writer.write("Template:Spelt", "x")
@@ -212,7 +214,7 @@ async def test_names_that_the_wiki_does_not_have_are_told(front: Front, api_at: 
         not_categories=("Category:Spelt wrong", "category:spelt right"),
         not_templates=("Spelt", "Misspelt", "Template:Spelt"),
     )
-    async with api_at(front.api) as api:
+    async with api_at(proxy.api) as api:
         facts = await read_site_facts(api)
         unknown = await unknown_names(api, facts, feed)
     assert sorted(unknown) == ["Category:Spelt wrong", "Template:Misspelt"]
@@ -223,14 +225,14 @@ async def test_names_that_the_wiki_does_not_have_are_told(front: Front, api_at: 
 
 @slow
 async def test_revisions_come_newest_first_with_what_is_known_of_them(
-    wiki: Wiki, front: Front, api_at: ApiAt, writer: Writer
+    wiki: Wiki, proxy: WikiProxy, api_at: ApiAt, writer: Writer
 ) -> None:
     """What is hidden is empty, and a hidden text is left out."""
     wiki.maintain("createAndPromote.php", "--force", "--custom-groups", "suppress", ADMIN)
     made = [writer.write("Pg history", f"text {number}") for number in range(4)]
     page = made[0][0]
     writer.act(action="revisiondelete", type="revision", ids=made[1][1], hide="content|comment|user")
-    async with api_at(front.api) as api:
+    async with api_at(proxy.api) as api:
         found = [each async for each in read_revisions(api, page)]
         assert [each async for each in read_revisions(api, 999_999)] == []
         texts = await read_texts(api, [rev for _, rev in made])
@@ -242,7 +244,7 @@ async def test_revisions_come_newest_first_with_what_is_known_of_them(
 
 @slow
 async def test_the_revision_that_brought_a_url_is_found_in_few_questions(
-    wiki: Wiki, front: Front, api_at: ApiAt
+    wiki: Wiki, proxy: WikiProxy, api_at: ApiAt
 ) -> None:
     """B06: without an access date, the day on which the link came."""
     made = "".join(
@@ -253,12 +255,12 @@ async def test_the_revision_that_brought_a_url_is_found_in_few_questions(
     )
     title = "<page><title>Pg came</title><ns>0</ns><id>1</id>"
     wiki.maintain("importDump.php", text=f"<mediawiki>{title}{made}</page></mediawiki>")
-    async with api_at(front.api) as api:
+    async with api_at(proxy.api) as api:
         (now,) = await read_pages(api, titles=["Pg came"])
         page = now.page_id
-        front.seen.clear()
+        proxy.requests.clear()
         found = await first_revision_with(api, page, "https://example.com/came")
-        asked = len(front.seen)
+        asked = len(proxy.requests)
         first = await first_revision_with(api, page, "text")
         assert await first_revision_with(api, page, "https://example.com/never") is None
         assert await first_revision_with(api, 999_999, "https://example.com/came") is None

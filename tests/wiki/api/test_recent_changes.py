@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from core.errors import ConfigError
 from tests.support.sites.mediawiki import ADMIN, Wiki
-from tests.support.wiki_front import Answer, Asked, Front
+from tests.support.wiki_proxy import ProxiedRequest, ProxiedResponse, WikiProxy
 from tests.support.wiki_writer import Writer
 from tests.wiki.api.conftest import ApiAt
 from wiki.api.models import ChangeKind, WikiAwayError, WikiRefusedError
@@ -25,9 +25,9 @@ def _of(batch: ChangeBatch) -> list[tuple[str, str, str]]:
 
 
 @slow
-async def test_the_first_time_nothing_is_told_but_a_gap(front: Front, api_at: ApiAt) -> None:
+async def test_the_first_time_nothing_is_told_but_a_gap(proxy: WikiProxy, api_at: ApiAt) -> None:
     """Every page is to be read once; from then on what changes."""
-    async with api_at(front.api) as api:
+    async with api_at(proxy.api) as api:
         batch = await changes_since(api)
         again = await changes_since(api, batch.cursor)
     assert (batch.changes, batch.is_gap, batch.is_end) == ((), True, True)
@@ -35,9 +35,9 @@ async def test_the_first_time_nothing_is_told_but_a_gap(front: Front, api_at: Ap
 
 
 @slow
-async def test_each_way_in_which_a_page_changes_is_told_once(front: Front, api_at: ApiAt, writer: Writer) -> None:
+async def test_each_way_in_which_a_page_changes_is_told_once(proxy: WikiProxy, api_at: ApiAt, writer: Writer) -> None:
     """Edits, moves with and without a redirect, deletion, restoring, import, merging; page ids stay."""
-    async with api_at(front.api) as api:
+    async with api_at(proxy.api) as api:
         start = (await changes_since(api)).cursor
         start = (await changes_since(api, start)).cursor
         a, _ = writer.write("Chg A", "x")
@@ -72,17 +72,17 @@ async def test_each_way_in_which_a_page_changes_is_told_once(front: Front, api_a
 
 
 @slow
-async def test_older_versions_leave_page_ids_out_of_the_log(front: Front, api_at: ApiAt, writer: Writer) -> None:
+async def test_older_versions_leave_page_ids_out_of_the_log(proxy: WikiProxy, api_at: ApiAt, writer: Writer) -> None:
     """They are found by the title; a page that is gone keeps none."""
 
-    def through(asked: Asked, told: dict[str, Any]) -> Any:
+    def transform(request: ProxiedRequest, told: dict[str, Any]) -> Any:
         for row in told.get("query", {}).get("recentchanges", []):
             if row.get("type") == "log":
                 row["pageid"] = 0
         return told
 
-    front.through = through
-    async with api_at(front.api) as api:
+    proxy.transform = transform
+    async with api_at(proxy.api) as api:
         start = (await changes_since(api)).cursor
         moved, _ = writer.write("Old A", "x")
         writer.move("Old A", "Old A2")
@@ -96,10 +96,10 @@ async def test_older_versions_leave_page_ids_out_of_the_log(front: Front, api_at
 
 
 @slow
-async def test_what_is_hidden_is_passed_over(wiki: Wiki, front: Front, api_at: ApiAt, writer: Writer) -> None:
+async def test_what_is_hidden_is_passed_over(wiki: Wiki, proxy: WikiProxy, api_at: ApiAt, writer: Writer) -> None:
     """A hidden log entry has neither title nor page, a hidden user no name."""
     wiki.maintain("createAndPromote.php", "--force", "--custom-groups", "suppress", ADMIN)
-    async with api_at(front.api) as api:
+    async with api_at(proxy.api) as api:
         start = (await changes_since(api)).cursor
         page, rev = writer.write("Hidden", "x")
         writer.write("Hidden", "y")
@@ -139,39 +139,39 @@ class Listed:
         self.rows: list[dict[str, Any]] = []
         self.at_once = 3
 
-    def __call__(self, asked: Asked) -> Answer | None:
+    def __call__(self, request: ProxiedRequest) -> ProxiedResponse | None:
         """The answer."""
         told: dict[str, Any] = {"curtimestamp": f"{self.now:%Y-%m-%dT%H:%M:%SZ}", "query": {}}
-        if asked.params.get("list") != "recentchanges":
-            return Answer.of_json(told)
-        start = asked.params.get("rcstart", "")
+        if request.params.get("list") != "recentchanges":
+            return ProxiedResponse.of_json(told)
+        start = request.params.get("rcstart", "")
         rows = sorted(
             (row for row in self.rows if row["timestamp"] >= start), key=lambda row: (row["timestamp"], row["rcid"])
         )
-        if further := asked.params.get("rccontinue"):
+        if further := request.params.get("rccontinue"):
             moment, _, number = further.partition("|")
             rows = [row for row in rows if (row["timestamp"], row["rcid"]) >= (moment, int(number))]
-        some = rows[: min(self.at_once, int(asked.params["rclimit"].replace("max", "500")))]
+        some = rows[: min(self.at_once, int(request.params["rclimit"].replace("max", "500")))]
         told["query"]["recentchanges"] = some
         if rest := rows[len(some) :]:
             place = f"{rest[0]['timestamp']}|{rest[0]['rcid']}"
             told["continue"] = {"rccontinue": place, "continue": "-||"}
-        return Answer.of_json(told)
+        return ProxiedResponse.of_json(told)
 
 
 @pytest.fixture
-def listed(front: Front) -> Listed:
+def listed(proxy: WikiProxy) -> Listed:
     """In the wiki's place."""
     listed = Listed()
-    front.script = listed
+    proxy.script = listed
     return listed
 
 
 @slow
-async def test_entries_that_appear_late_are_told_once(front: Front, api_at: ApiAt, listed: Listed) -> None:
+async def test_entries_that_appear_late_are_told_once(proxy: WikiProxy, api_at: ApiAt, listed: Listed) -> None:
     """A transaction's entry has the moment when it began."""
     told: list[int] = []
-    async with api_at(front.api) as api:
+    async with api_at(proxy.api) as api:
         cursor = ChangesCursor(NOW).text()
         for step in range(12):
             listed.now = NOW + timedelta(seconds=10 * step)
@@ -186,12 +186,12 @@ async def test_entries_that_appear_late_are_told_once(front: Front, api_at: ApiA
 
 
 @slow
-async def test_a_long_list_comes_in_parts_each_entry_once(front: Front, api_at: ApiAt, listed: Listed) -> None:
+async def test_a_long_list_comes_in_parts_each_entry_once(proxy: WikiProxy, api_at: ApiAt, listed: Listed) -> None:
     """Even when all of it has one moment; the cursor in between survives as text."""
     listed.rows = [_row(number, NOW - timedelta(hours=number // 40)) for number in range(1, 81)]
     told: list[int] = []
     parts = 0
-    async with api_at(front.api) as api:
+    async with api_at(proxy.api) as api:
         cursor = ChangesCursor(NOW - timedelta(hours=3)).text()
         is_end = False
         while not is_end:
@@ -207,11 +207,11 @@ async def test_a_long_list_comes_in_parts_each_entry_once(front: Front, api_at: 
 
 @slow
 async def test_a_clock_that_goes_back_loses_nothing_and_repeats_nothing(
-    front: Front, api_at: ApiAt, listed: Listed
+    proxy: WikiProxy, api_at: ApiAt, listed: Listed
 ) -> None:
     """What is new is then older than what is known; its number tells them apart."""
     listed.rows = [_row(number, NOW - timedelta(minutes=30 - number)) for number in range(1, 29)]
-    async with api_at(front.api) as api:
+    async with api_at(proxy.api) as api:
         first = await changes_since(api, ChangesCursor(NOW - timedelta(hours=1)).text())
         listed.now = NOW - timedelta(minutes=20)
         listed.rows.append(_row(40, listed.now))
@@ -237,12 +237,12 @@ async def test_a_clock_that_goes_back_loses_nothing_and_repeats_nothing(
     ids=["an-hour", "a-week", "purged", "empty-for-long", "quiet"],
 )
 async def test_a_cursor_older_than_what_the_wiki_keeps_is_a_gap(
-    front: Front, api_at: ApiAt, listed: Listed, away: timedelta, oldest: int | None, last_id: int, is_gap: bool
+    proxy: WikiProxy, api_at: ApiAt, listed: Listed, away: timedelta, oldest: int | None, last_id: int, is_gap: bool
 ) -> None:
     """Every page is then to be read again."""
     if oldest is not None:
         listed.rows = [_row(oldest + each, NOW - timedelta(hours=2)) for each in range(3)]
-    async with api_at(front.api) as api:
+    async with api_at(proxy.api) as api:
         batch = await changes_since(api, ChangesCursor(NOW - away, last_id=last_id).text())
     assert batch.is_gap is is_gap
 
@@ -251,25 +251,25 @@ async def test_a_cursor_older_than_what_the_wiki_keeps_is_a_gap(
 @pytest.mark.parametrize(
     "rows", [[5], {"a": 5}, "x", [{"rcid": 1, "type": "edit"}], [{"rcid": 1, "timestamp": "soon"}]], ids=str
 )
-async def test_what_is_no_list_of_changes_is_an_error(front: Front, api_at: ApiAt, rows: Any) -> None:
+async def test_what_is_no_list_of_changes_is_an_error(proxy: WikiProxy, api_at: ApiAt, rows: Any) -> None:
     """The cursor then stays where it was."""
-    answer = Answer.of_json({"curtimestamp": "2026-11-21T20:00:00Z", "query": {"recentchanges": rows}})
-    front.script = lambda _: answer
-    async with api_at(front.api, attempts=1) as api:
+    answer = ProxiedResponse.of_json({"curtimestamp": "2026-11-21T20:00:00Z", "query": {"recentchanges": rows}})
+    proxy.script = lambda _: answer
+    async with api_at(proxy.api, attempts=1) as api:
         with pytest.raises(WikiAwayError):
             await changes_since(api, ChangesCursor(NOW).text())
 
 
 @slow
-async def test_a_list_without_end_is_an_error(front: Front, api_at: ApiAt) -> None:
+async def test_a_list_without_end_is_an_error(proxy: WikiProxy, api_at: ApiAt) -> None:
     """The same place twice."""
     document = {
         "curtimestamp": "2026-11-21T20:00:00Z",
         "query": {"recentchanges": []},
         "continue": {"rccontinue": "x|1"},
     }
-    front.script = lambda _: Answer.of_json(document)
-    async with api_at(front.api) as api:
+    proxy.script = lambda _: ProxiedResponse.of_json(document)
+    async with api_at(proxy.api) as api:
         with pytest.raises(WikiRefusedError, match="endless"):
             await changes_since(api, ChangesCursor(NOW).text())
 

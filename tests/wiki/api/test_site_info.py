@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from core.errors import InputError
 from tests.support.sites.mediawiki import Wiki, running_wiki
-from tests.support.wiki_front import Answer, Asked, Front
+from tests.support.wiki_proxy import ProxiedRequest, ProxiedResponse, WikiProxy
 from tests.support.wiki_writer import BOT_SECRET, make_bot
 from tests.wiki.api.conftest import ApiAt
 from wiki.api.client import WikiApi
@@ -33,9 +33,9 @@ def private_wiki() -> Iterator[Wiki]:
 
 
 @slow
-async def test_a_wiki_describes_itself(wiki: Wiki, front: Front, api_at: ApiAt) -> None:
+async def test_a_wiki_describes_itself(wiki: Wiki, proxy: WikiProxy, api_at: ApiAt) -> None:
     """Its name, version, language, namespaces and interwiki map."""
-    async with api_at(front.api) as api:
+    async with api_at(proxy.api) as api:
         facts = await read_site_facts(api)
     assert (facts.dbname, facts.name, facts.language) == ("my_wiki", "The library", "en")
     assert facts.version[:2] >= (1, 39)  # as the distribution has it
@@ -65,16 +65,16 @@ async def test_a_wiki_describes_itself(wiki: Wiki, front: Front, api_at: ApiAt) 
     ids=str,
 )
 async def test_what_other_wikis_say_is_understood(
-    wiki: Wiki, front: Front, api_at: ApiAt, general: dict[str, Any], attribute: str, value: Any
+    wiki: Wiki, proxy: WikiProxy, api_at: ApiAt, general: dict[str, Any], attribute: str, value: Any
 ) -> None:
     """Versions 1.35 to 1.45, relative servers, odd paths."""
 
-    def through(asked: Asked, told: dict[str, Any]) -> Any:
+    def transform(request: ProxiedRequest, told: dict[str, Any]) -> Any:
         told["query"]["general"].update(general)
         return told
 
-    front.through = through
-    async with api_at(front.api) as api:
+    proxy.transform = transform
+    async with api_at(proxy.api) as api:
         facts = await read_site_facts(api)
     expected = value.replace("{base}", wiki.base) if isinstance(value, str) else value
     assert getattr(facts, attribute) == expected
@@ -84,11 +84,13 @@ async def test_what_other_wikis_say_is_understood(
 @pytest.mark.parametrize(
     "general", [{"generator": "Other 2"}, {"wikiid": "a b"}, {"wikiid": None}, {"generator": 5}], ids=str
 )
-async def test_what_is_no_wiki_of_mediawiki_is_refused(front: Front, api_at: ApiAt, general: dict[str, Any]) -> None:
+async def test_what_is_no_wiki_of_mediawiki_is_refused(
+    proxy: WikiProxy, api_at: ApiAt, general: dict[str, Any]
+) -> None:
     """Another program's API, or one that hides its name."""
     answer = {"query": {"general": {"generator": "MediaWiki 1.39", "wikiid": "x", **general}}}
-    front.script = lambda _: Answer.of_json(answer)
-    async with api_at(front.api) as api:
+    proxy.script = lambda _: ProxiedResponse.of_json(answer)
+    async with api_at(proxy.api) as api:
         with pytest.raises(WikiRefusedError):
             await read_site_facts(api)
 
@@ -112,14 +114,14 @@ async def test_an_address_without_a_scheme_is_tried_with_both(wiki: Wiki, api_at
     assert await find_api(wiki.base.removeprefix("http://"), opened) == wiki.api()
 
 
-PAGES: list[tuple[str, Callable[[Asked], Answer | None]]] = [
-    ("No MediaWiki API", lambda asked: Answer(404, b"<p>Nothing")),
-    ("No MediaWiki API", lambda asked: Answer(200, b"<html><title>Blog</title>")),
-    ("--basic-file", lambda asked: Answer(401, b"", {"WWW-Authenticate": "Basic"})),
+PAGES: list[tuple[str, Callable[[ProxiedRequest], ProxiedResponse | None]]] = [
+    ("No MediaWiki API", lambda request: ProxiedResponse(404, b"<p>Nothing")),
+    ("No MediaWiki API", lambda request: ProxiedResponse(200, b"<html><title>Blog</title>")),
+    ("--basic-file", lambda request: ProxiedResponse(401, b"", {"WWW-Authenticate": "Basic"})),
     (
         "https://elsewhere.example/w/api.php",
-        lambda asked: Answer(
-            404 if "api" in asked.path else 200,
+        lambda request: ProxiedResponse(
+            404 if "api" in request.path else 200,
             b'<link rel="EditURI" href="https://elsewhere.example/w/api.php?action=rsd">',
         ),
     ),
@@ -129,13 +131,13 @@ PAGES: list[tuple[str, Callable[[Asked], Answer | None]]] = [
 @slow
 @pytest.mark.parametrize(("said", "script"), PAGES, ids=["404", "blog", "basic", "elsewhere"])
 async def test_where_no_api_is_found_it_is_told_what_was_tried(
-    front: Front, api_at: ApiAt, said: str, script: Callable[[Asked], Answer | None]
+    proxy: WikiProxy, api_at: ApiAt, said: str, script: Callable[[ProxiedRequest], ProxiedResponse | None]
 ) -> None:
     """And what may help; nobody else's server is asked."""
-    front.script = script
+    proxy.script = script
     with pytest.raises(InputError, match=said):
-        await find_api(front.base, lambda at: api_at(at, attempts=1))
-    assert len(front.seen) < 12
+        await find_api(proxy.base, lambda at: api_at(at, attempts=1))
+    assert len(proxy.requests) < 12
 
 
 @slow
@@ -147,11 +149,11 @@ async def test_what_is_no_address_is_told(api_at: ApiAt, url: str) -> None:
 
 
 @slow
-async def test_a_server_that_is_away_is_told_as_such(front: Front, api_at: ApiAt) -> None:
+async def test_a_server_that_is_away_is_told_as_such(proxy: WikiProxy, api_at: ApiAt) -> None:
     """It may be there later."""
-    front.script = lambda _: Answer(503, b"down")
+    proxy.script = lambda _: ProxiedResponse(503, b"down")
     with pytest.raises(WikiAwayError):
-        await find_api(front.base, lambda at: api_at(at, attempts=1))
+        await find_api(proxy.base, lambda at: api_at(at, attempts=1))
     with pytest.raises(WikiAwayError):
         await find_api("http://127.0.0.1:9/", lambda at: api_at(at, attempts=1))
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.wiki_front import Front
+from tests.support.wiki_proxy import WikiProxy
 from tests.wiki.api.conftest import ApiAt
 from wiki.api.models import WikiAwayError
 from wiki.api.transport import ApiResponse, ApiTransport
@@ -17,7 +17,7 @@ SITE = {"action": "query", "meta": "siteinfo"}
 
 
 async def test_who_was_found_in_public_leads_nobody_into_a_private_network(
-    front: Front, api_at: ApiAt, monkeypatch: pytest.MonkeyPatch
+    proxy: WikiProxy, api_at: ApiAt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wiki on a private network may be asked, as its operator named it; but no redirect leads there."""
 
@@ -31,7 +31,7 @@ async def test_who_was_found_in_public_leads_nobody_into_a_private_network(
         wire.is_public = True  # as if the first answer had come from a public address
         with pytest.raises(WikiAwayError, match="private network"):
             await wire.target_of(reply)
-    async with api_at(front.api, attempts=1) as api:
+    async with api_at(proxy.api, attempts=1) as api:
         api._wire.is_public = True
         with pytest.raises(WikiAwayError, match="private network"):
             await api.get(**SITE)

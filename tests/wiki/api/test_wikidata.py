@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from core.errors import ConfigError
 from tests.support.examples import examples
-from tests.support.wiki_front import Answer
+from tests.support.wiki_proxy import ProxiedResponse
 from tests.wiki.api.conftest import ApiAt, Pauses
 from tests.wiki.repository import Repository, claims, repository, statement
 from wiki.api.models import ThrottledError, WikiAwayError, WikiRefusedError
@@ -78,18 +78,18 @@ async def test_an_item_that_is_never_told_of_is_not_known(items: Repository, api
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (Answer.refusing("maxlag", "Waiting: 6 seconds lagged.", Retry_After="5"), ThrottledError),
-        (Answer(429, b"", {"Retry-After": "7"}), ThrottledError),
-        (Answer(503, b"<html>"), WikiAwayError),
-        (Answer.of_json({"entities": [], "success": 1}), WikiAwayError),
-        (Answer.of_json({"entities": {"Q1": {"id": "Q1", "claims": 5}}}), WikiAwayError),
-        (Answer.of_json({"entities": {"Q1": {"claims": {"P31": [{}]}}}}), WikiAwayError),
-        (Answer.refusing("badvalue", "Unrecognized value for action."), WikiRefusedError),
+        (ProxiedResponse.api_error("maxlag", "Waiting: 6 seconds lagged.", Retry_After="5"), ThrottledError),
+        (ProxiedResponse(429, b"", {"Retry-After": "7"}), ThrottledError),
+        (ProxiedResponse(503, b"<html>"), WikiAwayError),
+        (ProxiedResponse.of_json({"entities": [], "success": 1}), WikiAwayError),
+        (ProxiedResponse.of_json({"entities": {"Q1": {"id": "Q1", "claims": 5}}}), WikiAwayError),
+        (ProxiedResponse.of_json({"entities": {"Q1": {"claims": {"P31": [{}]}}}}), WikiAwayError),
+        (ProxiedResponse.api_error("badvalue", "Unrecognized value for action."), WikiRefusedError),
     ],
     ids=["lagging", "often", "away", "entities", "claims", "snak", "no-repository"],
 )
 async def test_a_repository_in_trouble_is_an_error(
-    items: Repository, api_at: ApiAt, pauses: Pauses, answer: Answer, error: type[Exception]
+    items: Repository, api_at: ApiAt, pauses: Pauses, answer: ProxiedResponse, error: type[Exception]
 ) -> None:
     """As a wiki in trouble is: nothing half understood comes back."""
     items.instead = answer
@@ -122,7 +122,7 @@ async def test_what_a_repository_does_not_have_is_told(items: Repository, api_at
 )
 async def test_a_wiki_says_where_its_items_are(items: Repository, api_at: ApiAt, url: Any, address: str) -> None:
     """In the form of Wikibase Client; what is no address of the web's is none."""
-    items.instead = Answer.of_json({"query": {"wikibase": {"repo": {"url": url}}} if url else {}})
+    items.instead = ProxiedResponse.of_json({"query": {"wikibase": {"repo": {"url": url}}} if url else {}})
     async with api_at(items.api) as api:
         if address:
             assert await repository_address(api) == address

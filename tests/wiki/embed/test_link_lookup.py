@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from core.clock import SystemClock
 from core.errors import ConfigError
-from tests.support.embed_front import Front, answer_of
+from tests.support.embed_front import StubFront, answer_of
 from tests.support.examples import examples
 from wiki.embed.link_lookup import HttpLinkLookup, LinkAnswer, LookupOptions, read_answers, url_batches
 
@@ -34,14 +34,14 @@ class Watch:
         return self.at
 
 
-def lookup(front: Front, clock: Any = None, *, timeout_s: float = 10, **manner: Any) -> HttpLinkLookup:
+def lookup(front: StubFront, clock: Any = None, *, timeout_s: float = 10, **manner: Any) -> HttpLinkLookup:
     """Somebody who asks the front."""
     return HttpLinkLookup(
         front.origin, clock=clock or SystemClock(), timeout_s=timeout_s, manner=LookupOptions(**manner)
     )
 
 
-async def test_answers_are_kept_as_long_as_the_front_says(front: Front) -> None:
+async def test_answers_are_kept_as_long_as_the_front_says(front: StubFront) -> None:
     """Then the same are asked for again, and only those that are missing before."""
     clock = Watch()
     front.fresh_s = 30
@@ -51,23 +51,23 @@ async def test_answers_are_kept_as_long_as_the_front_says(front: Front) -> None:
         clock.at += 31
         await asked.ask("me@me", [URL])
 
-    assert [each["urls"] for each in front.asked] == [
+    assert [each["urls"] for each in front.queries] == [
         [URL, "https://b.example.com/"],
         ["https://c.example.com/"],
         [URL],
     ]
 
 
-async def test_one_wiki_s_answers_are_not_another_s(front: Front) -> None:
+async def test_one_wiki_s_answers_are_not_another_s(front: StubFront) -> None:
     """How a link is doing is told to its farm alone (W20)."""
     async with lookup(front) as asked:
         await asked.ask("me@me", [URL])
         await asked.ask("you@you", [URL])
 
-    assert [each["wiki"] for each in front.asked] == ["me@me", "you@you"]
+    assert [each["wiki"] for each in front.queries] == ["me@me", "you@you"]
 
 
-async def test_a_front_that_failed_is_asked_again_after_a_rest(front: Front) -> None:
+async def test_a_front_that_failed_is_asked_again_after_a_rest(front: StubFront) -> None:
     """Not at once, and not never."""
     clock = Watch()
     front.status = 500
@@ -80,43 +80,43 @@ async def test_a_front_that_failed_is_asked_again_after_a_rest(front: Front) -> 
         assert set(await asked.ask("me@me", [URL])) == {URL}
         assert asked.failure == ""
 
-    assert len(front.asked) == 2
+    assert len(front.queries) == 2
 
 
-async def test_a_front_that_hangs_is_not_waited_for(front: Front) -> None:
+async def test_a_front_that_hangs_is_not_waited_for(front: StubFront) -> None:
     """The time-out is that of the whole question."""
-    front.hold.clear()
+    front.released.clear()
     async with lookup(front, timeout_s=0.1) as asked:
         assert await asked.ask("me@me", [URL]) == {}
 
     assert "longer than 0.1 s" in asked.failure
 
 
-async def test_a_patient_one_waits_when_it_is_told_to(front: Front) -> None:
+async def test_a_patient_one_waits_when_it_is_told_to(front: StubFront) -> None:
     """A build of a site asks for more than a front likes to answer at once."""
     front.status = 429
 
     def body(_: dict[str, Any]) -> bytes:
-        if len(front.asked) > 1:
+        if len(front.queries) > 1:
             front.status = 200
             links = [answer_of(URL, front.origin)]
             return json.dumps({"links": links, "fresh_s": 1}).encode()
         return b""
 
-    front.body = body
+    front.make_body = body
     front.retry_after = "0"
     async with lookup(front, is_patient=True) as asked:
         assert set(await asked.ask("me@me", [URL])) == {URL}
-    assert len(front.asked) == 2
+    assert len(front.queries) == 2
 
 
-async def test_a_token_and_a_language_are_sent_along(front: Front) -> None:
+async def test_a_token_and_a_language_are_sent_along(front: StubFront) -> None:
     """As docs/reference/registry-api.md has them."""
     async with lookup(front, language="de", token="secret") as asked:
         await asked.ask("me@me", [URL])
 
-    assert front.asked[0]["lang"] == "de"
-    assert front.heads[0]["authorization"] == "Bearer secret"
+    assert front.queries[0]["lang"] == "de"
+    assert front.headers[0]["authorization"] == "Bearer secret"
 
 
 def test_questions_are_as_long_as_a_front_reads() -> None:
@@ -237,9 +237,9 @@ def test_whatever_a_front_says_is_read(document: Any) -> None:
     [lambda _: b"", lambda _: b"<html>", lambda _: b"[" * 100_000, lambda _: b"{}" + b" " * (9 << 20)],
     ids=["empty", "html", "deep", "large"],
 )
-async def test_an_answer_that_is_none_is_a_failure(front: Front, body: Callable[[Any], bytes]) -> None:
+async def test_an_answer_that_is_none_is_a_failure(front: StubFront, body: Callable[[Any], bytes]) -> None:
     """The page stays as it is."""
-    front.body = body
+    front.make_body = body
     async with lookup(front) as asked:
         assert await asked.ask("me@me", [URL]) == {}
         assert (asked.failure == "") is (body(None)[:2] == b"{}" and len(body(None)) < 1_000)

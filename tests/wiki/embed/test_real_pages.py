@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from tests.support.browser_screen import Screen, open_screen
 from tests.support.embed_fixtures import running_proxy
-from tests.support.embed_front import Front, answer_of
+from tests.support.embed_front import StubFront, answer_of
 from tests.support.embed_upstream import page, running_upstream
 from tests.support.sites.mediawiki import Wiki
 from tests.support.wiki_writer import Writer
@@ -35,7 +35,7 @@ _SEEN = """JSON.stringify([...document.querySelectorAll('sup.weboid-cached')].ma
 }))"""
 
 
-def told(front: Front, url: str) -> dict[str, object]:
+def told(front: StubFront, url: str) -> dict[str, object]:
     """What the front knows of the three."""
     kind = "queued" if url == WAITS else "copy"
     return answer_of(url, front.origin, kind=kind, dead=url == GONE)
@@ -49,15 +49,15 @@ async def screen() -> AsyncIterator[Screen]:
 
 
 @pytest.fixture
-def port(wiki: Wiki, front: Front) -> Iterator[int]:
+def port(wiki: Wiki, front: StubFront) -> Iterator[int]:
     """The proxy before the real wiki."""
-    front.told = lambda url: told(front, url)
+    front.link_answer = lambda url: told(front, url)
     with running_proxy(wiki.base, front) as running:
         yield running
 
 
 async def test_a_page_of_mediawiki_shows_copies_beside_its_links(
-    writer: Writer, wiki: Wiki, port: int, front: Front, screen: Screen, tmp_path: Path
+    writer: Writer, wiki: Wiki, port: int, front: StubFront, screen: Screen, tmp_path: Path
 ) -> None:
     """In its text, its tables and its references; not in menus, not beside archives' links."""
     writer.write("Links", TEXT)
@@ -75,14 +75,14 @@ async def test_a_page_of_mediawiki_shows_copies_beside_its_links(
         [WAITS, "weboid-cached weboid-queued", "queued", ""],
         [GONE, "weboid-cached weboid-copy", "cached", copy + GONE],
     ]
-    assert sorted(front.asked[0]["urls"]) == sorted((FINE, GONE, WAITS))
+    assert sorted(front.queries[0]["urls"]) == sorted((FINE, GONE, WAITS))
 
 
-async def test_a_page_of_another_engine_does_so_too(front: Front, screen: Screen, tmp_path: Path) -> None:
+async def test_a_page_of_another_engine_does_so_too(front: StubFront, screen: Screen, tmp_path: Path) -> None:
     """DokuWiki's content; its menu cites nothing."""
     import json
 
-    front.told = lambda url: told(front, url)
+    front.link_answer = lambda url: told(front, url)
     with running_upstream() as upstream:
         upstream.answer = lambda _: page(DOKU)
         with running_proxy(upstream.origin, front) as port:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.embed_fixtures import Running
-from tests.support.embed_front import Front, answer_of
+from tests.support.embed_front import StubFront, answer_of
 from tests.support.embed_upstream import Upstream, page, running_upstream
 from wiki.embed import reverse_proxy
 from wiki.embed.page_marker import remove_marks
@@ -58,7 +58,7 @@ def ask(port: int, target: str = "/", *, method: str = "GET", body: bytes | None
         connection.close()
 
 
-def test_a_page_gains_the_copies_of_what_it_cites(upstream: Upstream, front: Front, proxied: Running) -> None:
+def test_a_page_gains_the_copies_of_what_it_cites(upstream: Upstream, front: StubFront, proxied: Running) -> None:
     """Its links are asked for in one question, and nothing else of it changes."""
     answer = ask(proxied(upstream.origin), "/wiki/Page?x=1")
 
@@ -66,35 +66,35 @@ def test_a_page_gains_the_copies_of_what_it_cites(upstream: Upstream, front: Fro
     assert remove_marks(answer.body) == HTML
     assert answer.get("content-length") == str(len(answer.body))
     assert answer.get("weboid-embed") == "marked; links=1; answers=1"
-    assert front.asked == [{"wiki": "me@me", "urls": [URL], "lang": None}]
+    assert front.queries == [{"wiki": "me@me", "urls": [URL], "lang": None}]
 
 
-def test_a_second_view_asks_nothing(upstream: Upstream, front: Front, proxied: Running) -> None:
+def test_a_second_view_asks_nothing(upstream: Upstream, front: StubFront, proxied: Running) -> None:
     """What the front said holds as long as it says."""
     port = proxied(upstream.origin)
 
     assert ask(port).body == ask(port).body
-    assert len(front.asked) == 1
+    assert len(front.queries) == 1
 
 
 def test_a_front_that_is_away_changes_nothing_and_is_left_alone(
-    upstream: Upstream, front: Front, proxied: Running
+    upstream: Upstream, front: StubFront, proxied: Running
 ) -> None:
     """The page comes as it was, and the next one does not wait."""
     front.status = 503
     port = proxied(upstream.origin)
 
     assert [ask(port).body for _ in range(3)] == [HTML] * 3
-    assert len(front.asked) == 1
+    assert len(front.queries) == 1
 
 
-def test_a_front_that_hangs_costs_one_page_its_time_out(upstream: Upstream, front: Front, proxied: Running) -> None:
+def test_a_front_that_hangs_costs_one_page_its_time_out(upstream: Upstream, front: StubFront, proxied: Running) -> None:
     """Nobody waits for an archive."""
-    front.hold.clear()
+    front.released.clear()
     port = proxied(upstream.origin, timeout_s_front=0.2)
 
     assert [ask(port).body for _ in range(3)] == [HTML] * 3
-    assert len(front.asked) == 1
+    assert len(front.queries) == 1
 
 
 PLAIN = {
@@ -130,11 +130,11 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("fields", PROGRAMS.values(), ids=PROGRAMS.keys())
 def test_what_a_program_or_an_account_asks_for_passes_as_it_is(
-    fields: dict[str, Any], upstream: Upstream, front: Front, proxied: Running
+    fields: dict[str, Any], upstream: Upstream, front: StubFront, proxied: Running
 ) -> None:
     """An editor would save the marks; a private page's links are nobody's business."""
     assert ask(proxied(upstream.origin), **fields).body == HTML
-    assert front.asked == []
+    assert front.queries == []
 
 
 @pytest.mark.parametrize("target", ["/rest.php/v1/page/X/html", "/w/rest.php/x", "/api.php?action=x", "/own/x"])
@@ -227,7 +227,7 @@ def test_a_page_that_comes_slowly_streams(upstream: Upstream, proxied: Running) 
 
 
 def test_a_reader_who_has_the_page_gets_304_until_what_is_known_changes(
-    upstream: Upstream, front: Front, proxied: Running
+    upstream: Upstream, front: StubFront, proxied: Running
 ) -> None:
     """The page's validator is of what the reader got, marks included."""
     front.fresh_s = 0
@@ -237,7 +237,7 @@ def test_a_reader_who_has_the_page_gets_304_until_what_is_known_changes(
     tag = first.get("etag") or ""
 
     again = ask(port, if_none_match=tag)
-    front.told = lambda url: answer_of(url, front.origin, dead=True)
+    front.link_answer = lambda url: answer_of(url, front.origin, dead=True)
     later = ask(port, if_none_match=f'"other", {tag}')
 
     assert tag.startswith('W/"weboid-')
@@ -491,14 +491,14 @@ def test_one_connection_carries_many_requests(upstream: Upstream, proxied: Runni
     assert found[1] == found[3] == b"x"
 
 
-def test_the_reader_s_own_origin_is_no_citation(upstream: Upstream, front: Front, proxied: Running) -> None:
+def test_the_reader_s_own_origin_is_no_citation(upstream: Upstream, front: StubFront, proxied: Running) -> None:
     """Whatever host the wiki is reached by."""
     html = b'<a href="https://wiki.example/x">x</a><a href="http://wiki.example:8080/y">y</a>' + HTML
     upstream.answer = lambda _: page(html)
 
     ask(proxied(upstream.origin), host="wiki.example")
 
-    assert front.asked[0]["urls"] == [URL]
+    assert front.queries[0]["urls"] == [URL]
 
 
 @pytest.mark.parametrize("host", ["", "[", "a b", "x:99999", "%", "::1", "ü", "a,b", "@", "a/b"])
@@ -514,7 +514,7 @@ def test_a_host_that_is_none_harms_nobody(host: str, upstream: Upstream, proxied
 
 
 def test_a_thousand_links_of_a_page_are_asked_for_and_no_more(
-    upstream: Upstream, front: Front, proxied: Running
+    upstream: Upstream, front: StubFront, proxied: Running
 ) -> None:
     """In one question; the others stay as they are."""
     html = b"".join(b'<a href="https://a.example.com/%d">x</a>' % n for n in range(1_500))
@@ -522,5 +522,5 @@ def test_a_thousand_links_of_a_page_are_asked_for_and_no_more(
 
     answer = ask(proxied(upstream.origin))
 
-    assert [len(each["urls"]) for each in front.asked] == [1_000]
+    assert [len(each["urls"]) for each in front.queries] == [1_000]
     assert len(re.findall(b"<sup", answer.body)) == 1_000

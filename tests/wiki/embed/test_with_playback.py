@@ -13,7 +13,7 @@ from playback.web.rate_limits import RateLimitPolicy, parse_networks
 from playback.web.registry.registry_service import LinkRegistry
 from tests.support.browser_screen import Screen, open_screen
 from tests.support.embed_fixtures import running_proxy
-from tests.support.embed_front import Front
+from tests.support.embed_front import StubFront
 from tests.support.embed_upstream import page, running_upstream
 from tests.support.playback_fixtures import CollectionBuilder, serving
 from tests.support.registry_shelf import FixedRegistry, Shelf
@@ -66,7 +66,7 @@ async def test_a_reader_follows_a_dead_link_into_the_archive(
     show: CopyDisplay, count: int, reading: Reading, screen: Screen
 ) -> None:
     """What the front tells becomes a link; it leads to the page of the copy."""
-    with running_proxy(reading.wiki, Front(origin=reading.front), show=show, wiki="dewiki@WMF") as port:
+    with running_proxy(reading.wiki, StubFront(origin=reading.front), show=show, wiki="dewiki@WMF") as port:
         await screen.open(f"http://127.0.0.1:{port}/")
         dead = await screen.value("document.querySelector('a').className")
         shown = await screen.value("document.querySelectorAll('sup.weboid-copy').length")

@@ -1,4 +1,4 @@
-"""A wiki with the extension for each process of tests, and the extension's pure classes in PHP."""
+"""Fixtures: a wiki with the extension for each test process, and the extension's functions without MediaWiki."""
 
 import base64
 import json
@@ -8,56 +8,56 @@ from typing import Any
 
 import pytest
 
-from tests.support.mediawiki_extension import EXTENSION, Extended, extended_wiki
+from tests.support.mediawiki_extension import EXTENSION, ExtensionWiki, extended_wiki
 
 
-class Pure:
-    """A PHP that answers line by line (`pure.php`)."""
+class PhpFunctions:
+    """The extension's functions without MediaWiki, in a PHP process (`pure.php`)."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
-        """Take a running one."""
+        """Take the running process."""
         self._process = process
 
-    def ask(self, do: str, **more: Any) -> Any:
-        """What a pure function makes of its arguments."""
+    def call(self, function: str, **arguments: Any) -> Any:
+        """Return a function's result."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"do": do, **more}) + "\n")
+        self._process.stdin.write(json.dumps({"function": function, **arguments}) + "\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
 
-    def marked(self, html: str | bytes, **more: Any) -> str:
-        """HTML with cached links."""
+    def marked(self, html: str | bytes, **arguments: Any) -> str:
+        """Return HTML with marked links."""
         raw = html.encode() if isinstance(html, str) else html
-        said = self.ask("mark", raw=base64.b64encode(raw).decode(), **more)
-        return base64.b64decode(said["html"]).decode("utf-8", "surrogateescape")
+        result = self.call("mark", raw=base64.b64encode(raw).decode(), **arguments)
+        return base64.b64decode(result["html"]).decode("utf-8", "surrogateescape")
 
     def urls(self, html: str) -> list[str]:
-        """The URLs in HTML that get a cached link."""
-        found: list[str] = self.ask("mark", html=html)["urls"]
-        return found
+        """Return the URLs of the links in HTML that are marked."""
+        urls: list[str] = self.call("mark", html=html)["urls"]
+        return urls
 
 
 @pytest.fixture(scope="session")
-def pure() -> Iterator[Pure]:
-    """The extension's pure classes."""
+def php() -> Iterator[PhpFunctions]:
+    """The extension's functions without MediaWiki."""
     script = EXTENSION.parents[2] / "tests" / "wiki" / "mediawiki" / "pure.php"
     command = ["php", "-d", "display_errors=stderr", str(script), str(EXTENSION)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield Pure(process)
+        yield PhpFunctions(process)
         assert process.stdin is not None
         process.stdin.close()
 
 
 @pytest.fixture(scope="session")
-def extended_once() -> Iterator[Extended]:
+def extended_once() -> Iterator[ExtensionWiki]:
     """A wiki with the extension, for all modules of a process (mark them slow)."""
     with extended_wiki() as running:
         yield running
 
 
 @pytest.fixture
-def extended(extended_once: Extended) -> Extended:
-    """The same, with usual settings and nothing remembered."""
-    extended_once.forget()
+def extended(extended_once: ExtensionWiki) -> ExtensionWiki:
+    """The same wiki, with default settings and empty caches."""
+    extended_once.reset()
     return extended_once

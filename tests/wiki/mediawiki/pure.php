@@ -1,5 +1,5 @@
 <?php
-// The extension's pure classes, a line of JSON in, a line of JSON out; without MediaWiki.
+// Calls the extension's classes that do not use MediaWiki: reads and writes lines of JSON.
 namespace MediaWiki\Extension\Weboid;
 
 spl_autoload_register( static function ( $class ) use ( $argv ) {
@@ -7,63 +7,67 @@ spl_autoload_register( static function ( $class ) use ( $argv ) {
 	require $argv[1] . "/includes/$name.php";
 } );
 
-const OWN = [ 'wiki.example' ];
-const FRONT = [ 'archive.example' ];
-const ARCHIVES = [ 'web.archive.org' ];
+const OWN_HOSTS = [ 'wiki.example' ];
+const FRONT_HOSTS = [ 'archive.example' ];
+const ARCHIVE_HOSTS = [ 'web.archive.org' ];
 
-function marked( array $asked ): array {
-	$marker = new Marker( new Scanner( [ 'noarchive', 'weboid-ignore', 'navbox' ] ), OWN, FRONT, ARCHIVES );
-	$html = $asked['html'];
+function markHtml( array $request ): array {
+	$marker = new Marker( new Scanner( [ 'noarchive', 'weboid-ignore', 'navbox' ] ), OWN_HOSTS, FRONT_HOSTS, ARCHIVE_HOSTS );
+	$html = $request['html'];
 	$started = hrtime( true );
 	$links = $marker->links( $html );
-	$known = [];
+	$answers = [];
 	foreach ( $links as $link ) {
-		$known[$link['url']] = $asked['fact'] ?? [
+		$answers[$link['url']] = $request['answer'] ?? [
 			'kind' => 'copy', 'href' => 'https://archive.example/c', 'copy' => 'https://archive.example/c',
 			'date' => '2026-11-20T10:11:12Z', 'group' => 'working', 'dead' => false, 'words' => 'Working',
 		];
 	}
-	$words = static function ( $kind, $url ) {
+	$labels = static function ( $kind, $url ) {
 		return [ 'cached', "cached copy of $url" ];
 	};
-	$made = Marker::mark( $html, $links, $known, $asked['show'] ?? 'always', $words );
+	$marked = Marker::mark( $html, $links, $answers, $request['show'] ?? 'always', $labels );
 	return [
-		'html' => base64_encode( $made ),
+		'html' => base64_encode( $marked ),
 		'urls' => array_column( $links, 'url' ),
 		'ms' => ( hrtime( true ) - $started ) / 1e6,
 	];
 }
 
 while ( ( $line = fgets( STDIN ) ) !== false ) {
-	$asked = json_decode( $line, true );
-	if ( isset( $asked['raw'] ) ) {
-		$asked['html'] = base64_decode( $asked['raw'] );
+	$request = json_decode( $line, true );
+	if ( isset( $request['raw'] ) ) {
+		$request['html'] = base64_decode( $request['raw'] );
 	}
-	switch ( $asked['do'] ) {
+	switch ( $request['function'] ) {
 		case 'mark':
-			$said = marked( $asked );
+			$result = markHtml( $request );
 			break;
-		case 'read':
-			$said = Answers::read( $asked['body'], $asked['urls'], $asked['origins'], $asked['archives'] ?? [] );
+		case 'parse':
+			$result = LookupResponse::parse(
+				$request['body'], $request['urls'], $request['origins'], $request['archives'] ?? []
+			);
 			break;
-		case 'parts':
-			$said = ChangeHooks::parts( $asked['added'], $asked['removed'], $asked['largest'] );
+		case 'split':
+			$result = ChangeHooks::splitChanges( $request['added'], $request['removed'], $request['max_bytes'] );
 			break;
-		case 'portions':
-			$said = array_map( 'count', Front::portions( $asked['urls'] ) );
+		case 'batches':
+			$result = array_map( 'count', Front::batches( $request['urls'] ) );
 			break;
 		case 'host':
-			$said = Address::host( $asked['url'] );
+			$result = Url::host( $request['url'] );
 			break;
 		case 'authority':
-			$said = Address::authority( $asked['url'] );
+			$result = Url::authority( $request['url'] );
 			break;
-		case 'rest':
-			$said = Sender::rest( $asked['said'], $asked['now'] );
+		case 'retry_after':
+			$result = HttpClient::parseRetryAfter( $request['header'], $request['now'] );
 			break;
 		case 'sign':
-			$said = Webhook::signature( $asked['secret'], $asked['path'], $asked['body'], $asked['now'], $asked['nonce'] );
+			$result = Webhook::signature(
+				$request['secret'], $request['path'], $request['body'], $request['now'], $request['nonce']
+			);
 			break;
 	}
-	echo json_encode( $said, JSON_UNESCAPED_SLASHES | JSON_INVALID_UTF8_SUBSTITUTE ), "\n";
+	echo json_encode( $result, JSON_UNESCAPED_SLASHES | JSON_INVALID_UTF8_SUBSTITUTE ), "\n";
 }

@@ -1,4 +1,4 @@
-"""What readers see of cached links in the real browser: in each skin's light and width, and by ear.
+"""Cached links and Special:WeboidLinks in the browser: accessibility, narrow and dark skins, updates by the script.
 
 With ``WEBOID_PICTURES=docs/pictures`` it also makes the pictures of the documentation.
 """
@@ -16,8 +16,8 @@ from PIL import Image
 
 from tests.support.browser_screen import Screen, open_screen
 from tests.support.documentation_pictures import save_picture
-from tests.support.http_listener import Heard, Said
-from tests.support.mediawiki_extension import Extended
+from tests.support.http_listener import ReceivedRequest, StubResponse
+from tests.support.mediawiki_extension import ExtensionWiki
 from tests.support.sites.mediawiki import ADMIN, PASSWORD
 from tests.support.wiki_visitor import Visitor
 
@@ -42,15 +42,15 @@ async def screen() -> AsyncIterator[Screen]:
 
 
 @pytest.fixture(scope="module")
-def lit(extended_once: Extended) -> str:
-    """The base of a wiki with a page about a lighthouse."""
+def lit(extended_once: ExtensionWiki) -> str:
+    """The base URL of a wiki with a page about a lighthouse."""
     extended_once.writer.write("Lighthouse", TEXT)
     return f"{extended_once.wiki.base}/index.php?title="
 
 
 @pytest.fixture(scope="module")
-def admin(extended_once: Extended) -> Visitor:
-    """An administrator's session: the list has forms then."""
+def admin(extended_once: ExtensionWiki) -> Visitor:
+    """An administrator's session, for which the list has forms."""
     return Visitor(extended_once.wiki.base, ADMIN, PASSWORD)
 
 
@@ -64,11 +64,11 @@ def admin(extended_once: Extended) -> Visitor:
     ],
     ids=["page", "page, narrow, dark", "list", "list, narrow, right to left"],
 )
-async def test_axe_finds_nothing_serious_in_what_is_ours(
-    extended: Extended, lit: str, admin: Visitor, screen: Screen,
+async def test_axe_reports_no_serious_fault(
+    extended: ExtensionWiki, lit: str, admin: Visitor, screen: Screen,
     page: str, width: int, more: str, dark: bool,
 ) -> None:  # fmt: skip
-    """Names, contrasts, targets: nothing serious on what the extension adds."""
+    """Names, contrasts and targets of the extension's elements."""
     for name, value in admin.cookies().items():
         await screen.send("Network.setCookie", name=name, value=value, url=extended.wiki.base)
     await screen.open(f"{lit}{PAGES[page]}{more}", size=(width, 900), dark=dark)
@@ -84,8 +84,8 @@ async def test_axe_finds_nothing_serious_in_what_is_ours(
     assert found == []
 
 
-async def test_a_cached_link_says_what_it_leads_to(extended: Extended, lit: str, screen: Screen) -> None:
-    """Its accessible name has the link's address and the copy's day, and begins with what is seen."""
+async def test_cached_links_have_accessible_names(extended: ExtensionWiki, lit: str, screen: Screen) -> None:
+    """The name contains the URL and the day of the copy, and begins with the visible label."""
     await screen.open(f"{lit}Lighthouse")
     names = await screen.value(
         "[...document.querySelectorAll('.weboid-cached a')].map(a => [a.textContent, a.ariaLabel])"
@@ -95,8 +95,8 @@ async def test_a_cached_link_says_what_it_leads_to(extended: Extended, lit: str,
     assert all(name.startswith(seen) for seen, name in names)
 
 
-async def test_cached_links_are_not_printed(extended: Extended, lit: str, screen: Screen) -> None:
-    """Nobody can follow them on paper; MediaWiki prints the addresses of the links themselves."""
+async def test_cached_links_are_not_printed(extended: ExtensionWiki, lit: str, screen: Screen) -> None:
+    """MediaWiki prints the addresses of the links themselves."""
     await screen.open(f"{lit}Lighthouse")
     await screen.send("Emulation.setEmulatedMedia", media="print")
     shown = await screen.value(
@@ -106,8 +106,8 @@ async def test_cached_links_are_not_printed(extended: Extended, lit: str, screen
     assert shown == 0
 
 
-async def test_a_dead_link_looks_unlike_others(extended: Extended, lit: str, screen: Screen) -> None:
-    """By more than its colour."""
+async def test_dead_links_differ_by_more_than_colour(extended: ExtensionWiki, lit: str, screen: Screen) -> None:
+    """They have another underline."""
     await screen.open(f"{lit}Lighthouse")
     lines = await screen.value(
         "['.weboid-unreachable', '.weboid-working'].map(kind =>"
@@ -116,16 +116,16 @@ async def test_a_dead_link_looks_unlike_others(extended: Extended, lit: str, scr
     assert lines[0] != lines[1]
 
 
-async def test_a_mark_changes_while_a_reader_looks_at_it(extended: Extended, lit: str, screen: Screen) -> None:
-    """From queued to archived without a reload, and from not known to queued."""
+async def test_poll_script_updates_marks_of_an_open_page(extended: ExtensionWiki, lit: str, screen: Screen) -> None:
+    """From queued to archived, and from unknown to queued, without a reload."""
     extended.writer.write("Tide", "[https://e.org/tide The tide] and [https://e.org/other another]")
     waiting = {"answer": "queued", "href": f"{extended.front.address}/latest/x", "copy": None}
     now = dict(waiting)
 
-    def answer(heard: Heard) -> Said:
-        said = json.loads(extended.front.usual(heard).body)
-        said["links"] = [{**link, **now} if link["url"].endswith("tide") else link for link in said["links"]]
-        return Said(body=json.dumps({**said, "fresh_s": 1 if now else 60}).encode())
+    def answer(request: ReceivedRequest) -> StubResponse:
+        document = json.loads(extended.front.default_answer(request).body)
+        document["links"] = [{**link, **now} if link["url"].endswith("tide") else link for link in document["links"]]
+        return StubResponse(body=json.dumps({**document, "fresh_s": 1 if now else 60}).encode())
 
     extended.front.answer = answer
     await screen.open(f"{lit}Tide", size=(1000, 600))

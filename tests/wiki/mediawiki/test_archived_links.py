@@ -1,4 +1,4 @@
-"""Readers of a real wiki see cached links, fresh on every view, and never a broken page (A09, A10)."""
+"""Cached links on a real wiki: current on every view, and no broken page if the front fails (A09, A10)."""
 
 import json
 import re
@@ -7,10 +7,10 @@ from email.utils import formatdate, parsedate_to_datetime
 
 import pytest
 
-from tests.support.http_listener import Heard, Listener, Said, front, told
-from tests.support.mediawiki_extension import Extended
+from tests.support.http_listener import Listener, ReceivedRequest, StubResponse, front, link_answer
+from tests.support.mediawiki_extension import ExtensionWiki
 from tests.support.polling import wait_until
-from tests.wiki.mediawiki.conftest import Pure
+from tests.wiki.mediawiki.conftest import PhpFunctions
 
 pytestmark = pytest.mark.slow
 TEXT = (
@@ -22,14 +22,14 @@ SUP = re.compile(r'<sup class="weboid-cached weboid-(\w+)"><a href="([^"]*)"[^>]
 
 
 @pytest.fixture(scope="module")
-def shown(extended_once: Extended) -> str:
+def shown(extended_once: ExtensionWiki) -> str:
     """The title of a page with links."""
     extended_once.writer.write("Shown", TEXT)
     return "Shown"
 
 
-def test_each_external_link_has_its_cached_one(extended: Extended, shown: str) -> None:
-    """With its kind, its address at the front, and a word for people."""
+def test_each_external_link_gets_a_cached_link(extended: ExtensionWiki, shown: str) -> None:
+    """With kind, address at the front, and label."""
     place = extended.front.address
     assert SUP.findall(extended.body(shown)) == [
         ("copy", f"{place}/2026/https://e.org/a", "cached"),
@@ -40,23 +40,23 @@ def test_each_external_link_has_its_cached_one(extended: Extended, shown: str) -
     ]
 
 
-def test_the_question_is_the_documented_one(extended: Extended, shown: str) -> None:
-    """One request: the wiki, the page, its links as they stand there, the reader's language."""
+def test_lookup_request_has_the_documented_form(extended: ExtensionWiki, shown: str) -> None:
+    """One request with the wiki, the page, its links as written, and the reader's language."""
     extended.view(shown, "&uselang=de")
-    (heard,) = extended.front.heard
-    asked = heard.json()
-    assert heard.path == "/links/api/cached"
-    assert asked["wiki"] == "library@example"
-    assert asked["lang"] == "de"
-    assert asked["page_id"] > 0
-    assert asked["urls"] == [
+    (request,) = extended.front.requests
+    query = request.json()
+    assert request.path == "/links/api/cached"
+    assert query["wiki"] == "library@example"
+    assert query["lang"] == "de"
+    assert query["page_id"] > 0
+    assert query["urls"] == [
         *("https://e.org/a", "https://e.org/dead?x=1&y=2", "https://e.org/queued"),
         *("https://e.org/refused", "https://e.org/ref"),
     ]
 
 
-def test_a_link_tells_its_copy_to_programs(extended: Extended, shown: str) -> None:
-    """Robust Links attributes and classes are on the link itself."""
+def test_links_have_robust_links_attributes(extended: ExtensionWiki, shown: str) -> None:
+    """The attributes and classes are on the link itself."""
     assert (
         'class="external text weboid-link weboid-working" href="https://e.org/a" '
         'data-originalurl="https://e.org/a" '
@@ -65,20 +65,20 @@ def test_a_link_tells_its_copy_to_programs(extended: Extended, shown: str) -> No
     ) in extended.body(shown)
 
 
-def test_a_second_view_asks_nothing(extended: Extended, shown: str) -> None:
-    """Not even after an edit that changes no link."""
+def test_second_view_sends_no_request(extended: ExtensionWiki, shown: str) -> None:
+    """Nor does an edit that changes no link."""
     first = extended.body(shown)
     extended.writer.write("Shown", TEXT.replace("A [", "The [", 1))
     assert SUP.findall(extended.body(shown)) == SUP.findall(first)
-    assert len(extended.front.heard) == 1
+    assert len(extended.front.requests) == 1
     extended.writer.write("Shown", TEXT)
 
 
 @pytest.mark.parametrize(("show", "count"), [("always", 5), ("dead", 1), ("never", 0), ("odd", 5)])
-def test_the_setting_counts_at_once(extended: Extended, shown: str, show: str, count: int) -> None:
-    """The parser cache holds nothing of ours: the same entry is shown either way."""
+def test_changed_setting_applies_to_the_next_view(extended: ExtensionWiki, shown: str, show: str, count: int) -> None:
+    """The parser cache contains no marks."""
     extended.view(shown)
-    extended.say(Show=show)
+    extended.configure(Show=show)
     html = extended.view(shown).html
     assert len(SUP.findall(html)) == count
     assert html.count("data-originalurl=") == 5
@@ -86,10 +86,10 @@ def test_the_setting_counts_at_once(extended: Extended, shown: str, show: str, c
     assert "Saved in parser cache" in html or "parser cache" in html
 
 
-def test_without_front_the_page_is_the_wikis_own(extended: Extended, shown: str) -> None:
-    """Marked HTML without what was added is what the wiki makes without the extension."""
+def test_without_front_the_page_has_no_marks(extended: ExtensionWiki, shown: str) -> None:
+    """Without its marks a page is byte for byte what the wiki renders without the extension."""
     marked = extended.body(shown)
-    extended.say(Front="")
+    extended.configure(Front="")
     bare = extended.body(shown)
     assert "weboid" not in bare
     assert "weboid" not in extended.view(shown).html
@@ -97,24 +97,24 @@ def test_without_front_the_page_is_the_wikis_own(extended: Extended, shown: str)
     assert re.sub(added, "", SUP.sub("", marked)) == bare
 
 
-def test_programs_get_pages_as_they_are(extended: Extended, shown: str) -> None:
-    """The API, Parsoid's HTML and the sources of pages have nothing of ours."""
+def test_api_and_raw_text_have_no_marks(extended: ExtensionWiki, shown: str) -> None:
+    """Programs get unchanged pages."""
     extended.view(shown)
     parsed = extended.writer.ask(action="parse", page=shown, prop="text")["parse"]["text"]
     assert "weboid" not in parsed
     assert "weboid" not in extended.view(shown, "&action=raw").html
 
 
-def test_parsoids_own_html_can_be_marked(extended: Extended, shown: str, pure: Pure) -> None:
-    """The same links are found in what the wiki's REST API gives."""
+def test_parsoid_html_can_be_marked(extended: ExtensionWiki, shown: str, php: PhpFunctions) -> None:
+    """The same links are found in the HTML of the REST API."""
     html = extended.parsoid(shown)
     assert 'rel="mw:ExtLink' in html
-    urls = [url for url in pure.urls(html) if "127.0.0.1" not in url]
+    urls = [url for url in php.urls(html) if "127.0.0.1" not in url]
     assert urls == [
         *("https://e.org/a", "https://e.org/dead?x=1&y=2", "https://e.org/queued"),
         *("https://e.org/refused", "https://e.org/ref"),
     ]
-    assert re.sub(ADDED, "", pure.marked(html)) == html
+    assert re.sub(ADDED, "", php.marked(html)) == html
 
 
 ADDED = re.compile(
@@ -123,103 +123,103 @@ ADDED = re.compile(
 )
 
 
-def test_old_versions_are_marked_by_their_own_links(extended: Extended) -> None:
-    """What is shown follows the links that are shown."""
+def test_old_revisions_are_marked_by_their_links(extended: ExtensionWiki) -> None:
+    """Each revision has marks for the links that it contains."""
     _, old = extended.writer.write("Aged", "https://e.org/before")
     extended.writer.write("Aged", "https://e.org/after")
     assert "/2026/https://e.org/before" in extended.view("Aged", f"&oldid={old}").html
     assert "/2026/https://e.org/after" in extended.view("Aged").html
 
 
-def test_other_namespaces_are_not_marked(extended: Extended) -> None:
-    """Talk pages have no content."""
+def test_other_namespaces_are_not_marked(extended: ExtensionWiki) -> None:
+    """Talk pages are no content pages."""
     extended.writer.write("Talk:Shown", "https://e.org/talk")
     assert "weboid" not in extended.view("Talk:Shown").html
-    assert extended.front.heard == []
+    assert extended.front.requests == []
 
 
-SILENT: dict[str, Callable[[Heard], Said]] = {
-    "closes": lambda heard: Said(0),
-    "away": lambda heard: Said(503),
-    "too many": lambda heard: Said(429, headers={"Retry-After": "5"}),
-    "garbage": lambda heard: Said(body=b"\xff\xfe\x00<html>"),
-    "another shape": lambda heard: Said(body=b'{"links": [1]}'),
-    "ten megabytes": lambda heard: Said(body=b'{"links": [' + b" " * 10_000_000 + b"]}"),
-    "elsewhere": lambda heard: Said(302, headers={"Location": "http://127.0.0.1:1/"}),
+SILENT: dict[str, Callable[[ReceivedRequest], StubResponse]] = {
+    "closes": lambda request: StubResponse(0),
+    "away": lambda request: StubResponse(503),
+    "too many": lambda request: StubResponse(429, headers={"Retry-After": "5"}),
+    "garbage": lambda request: StubResponse(body=b"\xff\xfe\x00<html>"),
+    "another shape": lambda request: StubResponse(body=b'{"links": [1]}'),
+    "ten megabytes": lambda request: StubResponse(body=b'{"links": [' + b" " * 10_000_000 + b"]}"),
+    "elsewhere": lambda request: StubResponse(302, headers={"Location": "http://127.0.0.1:1/"}),
 }
 
 
 @pytest.mark.parametrize("answer", SILENT.values(), ids=SILENT.keys())
-def test_a_front_without_answer_changes_nothing(
-    extended: Extended, shown: str, answer: Callable[[Heard], Said]
+def test_failing_front_leaves_pages_unmarked(
+    extended: ExtensionWiki, shown: str, answer: Callable[[ReceivedRequest], StubResponse]
 ) -> None:
-    """The page is as it is without the extension, and nobody asks again for half a minute."""
+    """No further request is sent for half a minute."""
     extended.front.answer = answer
     for _ in range(3):
         html = extended.view(shown).html
         assert "weboid-" not in html.partition('id="catlinks"')[0]
         assert "https://e.org/a" in html
-    assert len(extended.front.heard) == 1
+    assert len(extended.front.requests) == 1
 
 
-def test_a_front_that_hangs_is_not_waited_for(extended: Extended, shown: str) -> None:
-    """The view goes on after the time-out, while the front still thinks."""
+def test_view_does_not_wait_for_a_hanging_front(extended: ExtensionWiki, shown: str) -> None:
+    """The page is sent after the timeout."""
     import threading
 
     done = threading.Event()
-    usual = extended.front.usual
+    usual = extended.front.default_answer
 
-    def hang(heard: Heard) -> Said:
+    def hang(request: ReceivedRequest) -> StubResponse:
         done.wait(120)
-        return usual(heard)
+        return usual(request)
 
     extended.front.answer = hang
-    extended.say(Timeout=0.2)
+    extended.configure(Timeout=0.2)
     try:
         assert "weboid-cached" not in extended.view(shown).html
     finally:
         done.set()
 
 
-def test_known_copies_are_not_shown_while_the_front_is_away(extended: Extended, shown: str) -> None:
-    """A link that leads nowhere is worse than none; the front's return is noticed behind a reader's back."""
+def test_known_copies_are_not_shown_while_the_front_is_down(extended: ExtensionWiki, shown: str) -> None:
+    """The cached links would not work; a deferred request notices when the front is back."""
     extended.view(shown)
     extended.writer.write("Other", "https://e.org/other")
-    extended.front.answer = lambda heard: Said(503)
+    extended.front.answer = lambda request: StubResponse(503)
     extended.view("Other")
     assert "weboid-cached" not in extended.view(shown).html
-    extended.front.forget()
-    extended.say(Pause=1)
-    extended.age("weboid-front-silent", 10)
+    extended.front.reset()
+    extended.configure(Pause=1)
+    extended.age_cached("weboid-front-down", 10)
     assert "weboid-cached" not in extended.view(shown).html  # this reader's visit asks
     extended.view_until(shown, "weboid-cached")
 
 
-def test_what_one_page_asks_is_no_reason_to_be_silent(extended: Extended, shown: str) -> None:
-    """A question that the front does not take leaves the others."""
+def test_rejected_lookup_does_not_affect_other_pages(extended: ExtensionWiki, shown: str) -> None:
+    """Status 400 may be caused by the links of one page."""
     extended.writer.write("Strange", "https://e.org/strange")
-    usual = extended.front.usual
-    extended.front.answer = lambda heard: Said(400) if b"strange" in heard.body else usual(heard)
+    usual = extended.front.default_answer
+    extended.front.answer = lambda request: StubResponse(400) if b"strange" in request.body else usual(request)
     assert "weboid-cached" not in extended.view("Strange").html
     assert "weboid-cached" in extended.view(shown).html
     extended.view("Strange")
-    assert len(extended.front.heard) == 2
+    assert len(extended.front.requests) == 2
 
 
-def test_hostile_answers_cannot_break_out(extended: Extended, shown: str) -> None:
-    """Addresses lead to the front; everything else is text."""
+def test_hostile_answers_cannot_inject_html(extended: ExtensionWiki, shown: str) -> None:
+    """Addresses must be at the front; all other values are escaped."""
     evil = "</sup><script>alert(1)</script>\"' onload=x <img src=x>"
 
-    def answer(heard: Heard) -> Said:
+    def answer(request: ReceivedRequest) -> StubResponse:
         links = [
-            {**told(url, extended.front.address), "words": evil, "group": evil, "date": evil}
-            for url in heard.json()["urls"]
+            {**link_answer(url, extended.front.address), "words": evil, "group": evil, "date": evil}
+            for url in request.json()["urls"]
         ]
         links[0] |= {"href": "javascript:alert(1)", "copy": "//evil.example/"}
         links[1] |= {"href": f"{extended.front.address}/{evil}", "copy": "https://evil.example/"}
         links[2] |= {"href": extended.front.address + "@evil.example/"}
         links[3] |= {"answer": "weboid-x onclick=y"}
-        return Said(body=json.dumps({"fresh_s": 60, "links": links}).encode())
+        return StubResponse(body=json.dumps({"fresh_s": 60, "links": links}).encode())
 
     extended.front.answer = answer
     body = extended.body(shown)
@@ -231,61 +231,63 @@ def test_hostile_answers_cannot_break_out(extended: Extended, shown: str) -> Non
     assert "&lt;script&gt;" in body
 
 
-def test_the_first_reader_after_a_change_sees_it(extended: Extended, shown: str) -> None:
-    """An answer past its time is asked for again before the page is sent, once."""
+def test_expired_answer_is_renewed_before_the_page_is_sent(extended: ExtensionWiki, shown: str) -> None:
+    """Once for all views."""
     extended.view(shown)
-    extended.age("weboid-answers", 7_200)
-    extended.front.heard.clear()
-    usual = extended.front.usual
-    extended.front.answer = lambda heard: Said(body=usual(heard).body.replace(b'"Working"', b'"Working again"'))
+    extended.age_cached("weboid-answers", 7_200)
+    extended.front.requests.clear()
+    usual = extended.front.default_answer
+    extended.front.answer = lambda request: StubResponse(
+        body=usual(request).body.replace(b'"Working"', b'"Working again"')
+    )
     assert "Working again" in extended.view(shown).html
     assert "Working again" in extended.view(shown).html
-    assert len(extended.front.heard) == 1
+    assert len(extended.front.requests) == 1
 
 
-def _unheard(extended: Extended, *, is_new: bool) -> Callable[[Heard], Said]:
-    """A front that has not heard of the links."""
+def _without_copies(extended: ExtensionWiki, *, is_new: bool) -> Callable[[ReceivedRequest], StubResponse]:
+    """Return an answer of a front that does not know the links."""
 
-    def answer(heard: Heard) -> Said:
-        said = json.loads(extended.front.usual(heard).body)
-        for link in said["links"]:
+    def answer(request: ReceivedRequest) -> StubResponse:
+        document = json.loads(extended.front.default_answer(request).body)
+        for link in document["links"]:
             link |= {"answer": "none", "href": None, "copy": None, "is_new": is_new}
-        return Said(body=json.dumps({**said, "fresh_s": 2}).encode())
+        return StubResponse(body=json.dumps({**document, "fresh_s": 2}).encode())
 
     return answer
 
 
-@pytest.mark.parametrize("is_new", [True, False], ids=["new", "never asked for"])
-def test_a_link_that_was_just_sent_is_called_queued(extended: Extended, is_new: bool) -> None:
-    """Before the front, or MediaWiki's job, has heard of it; not what nobody will ask for, and not for long."""
-    extended.front.answer = _unheard(extended, is_new=is_new)
+@pytest.mark.parametrize("is_new", [True, False], ids=["new", "never requested"])
+def test_sent_links_are_shown_as_queued(extended: ExtensionWiki, is_new: bool) -> None:
+    """Before the front knows them, for a minute, and only if they are new."""
+    extended.front.answer = _without_copies(extended, is_new=is_new)
     extended.writer.write("Fresh", f"https://e.org/fresh?a=<b>&n={is_new} and more")
     body = extended.body("Fresh")
     assert ('<sup class="weboid-cached weboid-queued">' in body) == is_new
     assert (f'href="{extended.front.address}/latest/https://e.org/fresh?a=' in body) == is_new
-    extended.lose("weboid-sent%")  # MediaWiki's own note comes after the editor's first view
+    extended.delete_cached("weboid-sent%")  # MediaWiki's own note comes after the editor's first view
     assert ("weboid-queued" in extended.body("Fresh")) == is_new
     extended.age_page("Fresh", 120)
     assert "weboid-queued" not in extended.body("Fresh")
 
 
-def test_a_page_asks_by_itself_while_something_is_on_its_way(extended: Extended) -> None:
-    """Its script is there then, and is not when all is settled."""
+def test_poll_script_is_loaded_only_while_links_are_new_or_queued(extended: ExtensionWiki) -> None:
+    """Otherwise the page has no script."""
     extended.writer.write("Moving", "https://e.org/moving")
     assert "ext.weboid.poll" not in extended.view("Moving").html
-    extended.front.answer = _unheard(extended, is_new=True)
-    extended.lose("weboid-%")
+    extended.front.answer = _without_copies(extended, is_new=True)
+    extended.delete_cached("weboid-%")
     assert "ext.weboid.poll" in extended.view("Moving").html
 
 
-def test_a_link_that_waits_for_its_site_says_so(extended: Extended) -> None:
-    """It is not called queued: nothing comes before the next attempt."""
+def test_link_with_a_later_attempt_is_shown_as_waiting(extended: ExtensionWiki) -> None:
+    """Not as queued."""
 
-    def answer(heard: Heard) -> Said:
-        said = json.loads(extended.front.usual(heard).body)
-        for link in said["links"]:
+    def answer(request: ReceivedRequest) -> StubResponse:
+        document = json.loads(extended.front.default_answer(request).body)
+        for link in document["links"]:
             link |= {"next_at": "2026-11-20T10:11:12Z", "words": "Waiting"}
-        return Said(body=json.dumps(said).encode())
+        return StubResponse(body=json.dumps(document).encode())
 
     extended.front.answer = answer
     extended.writer.write("Patient", "https://e.org/queued-patient")
@@ -294,26 +296,28 @@ def test_a_link_that_waits_for_its_site_says_so(extended: Extended) -> None:
     assert 'aria-label="waiting: the site of e.org/queued-patient does not respond yet"' in body
 
 
-def test_a_browser_that_has_the_page_gets_the_new_state(extended: Extended, shown: str) -> None:
-    """Not modified is said while nothing changed, and no longer than the answers hold."""
+def test_revalidation_considers_the_states_of_links(extended: ExtensionWiki, shown: str) -> None:
+    """304 while nothing changed, and only as long as the answers are fresh."""
     extended.writer.write("Held", "https://e.org/held")
     extended.age_page("Held", 3_600)
     extended.view("Held")
-    extended.age("weboid-page", 1_800)  # what is shown there has been the same for a while
+    extended.age_cached("weboid-page", 1_800)  # what is shown there has been the same for a while
     extended.view("Held")
     had = extended.view("Held").headers["Last-Modified"]
     assert extended.view("Held", If_Modified_Since=had).status == 304
-    extended.age("weboid-answers", 7_200)
-    extended.age("weboid-page", 7_200)
-    usual = extended.front.usual
-    extended.front.answer = lambda heard: Said(body=usual(heard).body.replace(b'"Working"', b'"Working again"'))
+    extended.age_cached("weboid-answers", 7_200)
+    extended.age_cached("weboid-page", 7_200)
+    usual = extended.front.default_answer
+    extended.front.answer = lambda request: StubResponse(
+        body=usual(request).body.replace(b'"Working"', b'"Working again"')
+    )
     assert extended.view("Held", If_Modified_Since=had).status == 200
     assert "Working again" in extended.view("Held").html
     assert extended.view("Held", If_Modified_Since=had).status == 200
 
 
-def test_an_edit_in_the_second_of_a_view_is_seen(extended: Extended) -> None:
-    """By the browser that has the page of that view: it came without a date of the future."""
+def test_revalidation_notices_an_edit_in_the_second_of_a_view(extended: ExtensionWiki) -> None:
+    """Last-Modified is never in the future."""
     for number in range(3):
         extended.writer.write("Quick", f"https://e.org/quick {number}")
         extended.view("Quick")
@@ -322,8 +326,8 @@ def test_an_edit_in_the_second_of_a_view_is_seen(extended: Extended) -> None:
         wait_until(lambda had=had: extended.view("Quick", If_Modified_Since=had).status == 200)  # type: ignore[misc]
 
 
-def test_a_page_without_links_is_not_sent_again(extended: Extended) -> None:
-    """Nothing of it can change without an edit."""
+def test_page_without_links_is_not_modified(extended: ExtensionWiki) -> None:
+    """It can change only by an edit."""
     extended.writer.write("Plain", "No links.")
     extended.age_page("Plain", 3_600)
     extended.view("Plain")
@@ -331,8 +335,8 @@ def test_a_page_without_links_is_not_sent_again(extended: Extended) -> None:
     assert extended.view("Plain", If_Modified_Since=had).status == 304
 
 
-def test_shared_caches_keep_a_page_for_less_while_something_is_queued(extended: Extended) -> None:
-    """The front says for how long; without anything queued the wiki's own setting holds."""
+def test_shared_caches_keep_pages_with_queued_links_for_less_time(extended: ExtensionWiki) -> None:
+    """As long as the answers are fresh; otherwise the wiki's setting applies."""
     extended.writer.write("Settled", "https://e.org/settled")
     extended.writer.write("Waiting", "https://e.org/queued")
     usual = _shared(extended.view("Settled").headers)
@@ -340,57 +344,57 @@ def test_shared_caches_keep_a_page_for_less_while_something_is_queued(extended: 
     assert 0 < _shared(extended.view("Waiting").headers) <= 20
     soon = front(lambda: extended.front.address, fresh_s=10)  # so new that nobody has queued it
     extended.front.answer = soon
-    extended.lose("weboid-%")
+    extended.delete_cached("weboid-%")
     assert 0 < _shared(extended.view("Settled").headers) <= 10
-    extended.front.answer = lambda heard: Said(503)
-    extended.lose("weboid-%")
+    extended.front.answer = lambda request: StubResponse(503)
+    extended.delete_cached("weboid-%")
     assert 0 < _shared(extended.view("Settled").headers) <= 30
 
 
-def test_words_are_in_the_readers_language(extended: Extended, shown: str) -> None:
-    """Both what is seen and what a screen reader says, which begins alike."""
+def test_labels_are_in_the_readers_language(extended: ExtensionWiki, shown: str) -> None:
+    """The visible label and the accessible name, which begins with it."""
     html = extended.view(shown, "&uselang=de").html
     assert ">archiviert</a></sup>" in html
     assert 'aria-label="archiviert: Kopie von e.org/a vom 20. November 2026"' in html
     assert 'aria-label="cached copy of e.org/a from 20 November 2026"' in extended.body(shown)
 
 
-def test_the_front_is_shown_a_token(extended: Extended, shown: str) -> None:
-    """So that it lets the wiki ask as often as it likes."""
-    extended.say(Token="a-token-of-thirty-two-characters!")
+def test_lookup_sends_the_token(extended: ExtensionWiki, shown: str) -> None:
+    """It exempts the wiki from the rate limit."""
+    extended.configure(Token="a-token-of-thirty-two-characters!")
     extended.view(shown)
-    assert extended.front.heard[0].headers["authorization"] == "Bearer a-token-of-thirty-two-characters!"
+    assert extended.front.requests[0].headers["authorization"] == "Bearer a-token-of-thirty-two-characters!"
 
 
-def test_links_may_lead_to_another_origin_than_is_asked(extended: Extended, shown: str) -> None:
-    """The wiki asks within its own net; readers are led to the public name."""
-    extended.say(Origins=["https://archive.example"])
+def test_cached_links_may_be_at_another_origin(extended: ExtensionWiki, shown: str) -> None:
+    """The wiki queries an internal address; readers get the public one."""
+    extended.configure(Origins=["https://archive.example"])
     with Listener.running(
-        lambda heard: Said(
+        lambda request: StubResponse(
             body=json.dumps(
-                {"fresh_s": 60, "links": [told(u, "https://archive.example") for u in heard.json()["urls"]]}
+                {"fresh_s": 60, "links": [link_answer(u, "https://archive.example") for u in request.json()["urls"]]}
             ).encode()
         )
     ) as inner:
-        extended.say(Origins=["https://archive.example"], Front=inner.address)
+        extended.configure(Origins=["https://archive.example"], Front=inner.address)
         assert 'href="https://archive.example/2026/https://e.org/a"' in extended.body(shown)
 
 
-def test_a_wiki_without_cache_does_not_ask_on_each_view(extended: Extended, shown: str) -> None:
-    """The database keeps the answers then."""
-    extended.set("$wgMainCacheType = CACHE_NONE; $wgMessageCacheType = CACHE_NONE;\n")
+def test_wiki_without_cache_stores_answers_in_the_database(extended: ExtensionWiki, shown: str) -> None:
+    """So that not every view sends a request."""
+    extended.set_local_settings("$wgMainCacheType = CACHE_NONE; $wgMessageCacheType = CACHE_NONE;\n")
     extended.view(shown)
     assert "weboid-cached" in extended.view(shown).html
-    assert len(extended.front.heard) == 1
+    assert len(extended.front.requests) == 1
 
 
-def test_pages_with_thousands_of_links_are_asked_for_in_parts(extended: Extended) -> None:
-    """The first thousand at once, the rest behind the reader's back."""
+def test_lookups_of_many_links_are_split(extended: ExtensionWiki) -> None:
+    """The first thousand before the page is sent, the others afterwards."""
     extended.writer.write("Long list", " ".join(f"[https://e.org/n/{n} n]" for n in range(1_500)))
     assert extended.view("Long list").html.count("weboid-cached") == 1_000
     last = extended.view_until("Long list", "/2026/https://e.org/n/1499").html
     assert last.count("weboid-cached") == 1_500
-    assert [len(heard.json()["urls"]) for heard in extended.front.heard] == [1_000, 500]
+    assert [len(request.json()["urls"]) for request in extended.front.requests] == [1_000, 500]
 
 
 def _shared(headers: dict[str, str]) -> int:

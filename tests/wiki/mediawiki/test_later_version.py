@@ -1,4 +1,4 @@
-"""The extension in MediaWiki 1.43: both parsers, the job, the list, nothing deprecated (A09, A19)."""
+"""The extension in MediaWiki 1.43: both parsers, the job, the list, no deprecation notices (A09, A19)."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.mediawiki_extension import EXTENSION, Extended, extended_wiki
+from tests.support.mediawiki_extension import EXTENSION, ExtensionWiki, extended_wiki
 from tests.support.sites.mediawiki import ADMIN, PASSWORD
 from tests.support.sites.versions import LATER, OLDEST, php_of
 from tests.support.wiki_visitor import Visitor
@@ -47,8 +47,8 @@ $wgHooks['BeforePageDisplay'][] = static function ( $out ) {{
 
 
 @pytest.fixture(scope="module")
-def later_once() -> Iterator[Extended]:
-    """A wiki of that version that complains of what is deprecated, with a page of links."""
+def later_once() -> Iterator[ExtensionWiki]:
+    """A wiki of that version that logs deprecations, with a page of links."""
     with extended_wiki(SETTINGS, LATER) as running:
         running.writer.write("Shown", TEXT)
         running.run_jobs()
@@ -56,15 +56,15 @@ def later_once() -> Iterator[Extended]:
 
 
 @pytest.fixture
-def later(later_once: Extended) -> Extended:
-    """The same, with usual settings and nothing remembered."""
-    later_once.forget()
+def later(later_once: ExtensionWiki) -> ExtensionWiki:
+    """The same wiki, with default settings and empty caches."""
+    later_once.reset()
     return later_once
 
 
 @pytest.mark.parametrize("parser", ["", "&useparsoid=1"], ids=["old parser", "Parsoid"])
-def test_each_link_has_its_cached_one(later: Extended, parser: str) -> None:
-    """After every cache, and nothing else is changed in what either parser made."""
+def test_each_link_gets_a_cached_link(later: ExtensionWiki, parser: str) -> None:
+    """The rest of the HTML of either parser is unchanged."""
     place = later.front.address
     marked = later.body("Shown", parser)
     assert ("data-mw-parsoid-version" in marked) == bool(parser)
@@ -75,33 +75,33 @@ def test_each_link_has_its_cached_one(later: Extended, parser: str) -> None:
         ("copy", f"{place}/2026/https://e.org/ref", "cached"),
     ]
     assert marked.count('data-originalurl="https://e.org/a"') == 1
-    later.say(Front="")
+    later.configure(Front="")
     assert later.body("Shown", parser) == ADDED.sub("", marked)
 
 
-def test_a_save_tells_its_links_by_a_job(later: Extended) -> None:
-    """Added, removed, by a template, by a deletion: nobody waits, and the job tells."""
+def test_changed_links_are_sent_by_a_job(later: ExtensionWiki) -> None:
+    """After an edit, a template's change and a deletion."""
     later.writer.write("Template:Source", "[https://e.org/old s]")
     page_id, rev = later.writer.write("Edited", "[https://e.org/1 a] {{Source}}")
-    assert later.webhook.heard == []
+    assert later.webhook.requests == []
     later.run_jobs()
-    (page,) = later.webhook.heard[0].json()["pages"]
+    (page,) = later.webhook.requests[0].json()["pages"]
     assert (page["page_id"], page["rev"]) == (page_id, rev)
     assert sorted(page["added"]) == ["https://e.org/1", "https://e.org/old"]
-    later.webhook.heard.clear()
+    later.webhook.requests.clear()
     later.writer.write("Template:Source", "[https://e.org/new s]")
     later.run_jobs()
-    (page,) = later.webhook.heard[0].json()["pages"]
+    (page,) = later.webhook.requests[0].json()["pages"]
     assert (page["added"], page["removed"]) == (["https://e.org/new"], ["https://e.org/old"])
-    later.webhook.heard.clear()
+    later.webhook.requests.clear()
     later.writer.delete("Edited")
     later.run_jobs()
-    (page,) = later.webhook.heard[0].json()["pages"]
+    (page,) = later.webhook.requests[0].json()["pages"]
     assert sorted(page["removed"]) == ["https://e.org/1", "https://e.org/new"]
 
 
-def test_the_list_is_in_the_readers_language_and_takes_levels(later: Extended) -> None:
-    """Whoever has the right sets a level with the form; others see a list."""
+def test_list_is_translated_and_sets_levels(later: ExtensionWiki) -> None:
+    """Users with the right have a form, others only the list."""
     page = later.view("Special:WeboidLinks/Shown", "&uselang=de").html
     assert "Archivierte Weblinks" in page
     assert page.count("<tr><td>") == 5
@@ -110,32 +110,32 @@ def test_the_list_is_in_the_readers_language_and_takes_levels(later: Extended) -
     fields = admin.form("Special:WeboidLinks/Shown", "https://e.org/a")
     status, _ = admin.post("Special:WeboidLinks/Shown", {**fields, "level": "text", "reason": "x"})
     assert status == 200
-    assert later.webhook.heard[0].json()["level"] == "text"
-    later.set("$wgGroupPermissions['sysop']['weboid-level'] = false;")
+    assert later.webhook.requests[0].json()["level"] == "text"
+    later.set_local_settings("$wgGroupPermissions['sysop']['weboid-level'] = false;")
     status, page = admin.post("Special:WeboidLinks/Shown", {**fields, "level": "text"})
     assert "<title>Permission error" in page
-    assert len(later.webhook.heard) == 1
+    assert len(later.webhook.requests) == 1
 
 
-def test_nothing_of_the_extension_is_deprecated(later: Extended) -> None:
-    """Of all that the tests above did MediaWiki complains not once; it does complain of what is."""
+def test_extension_causes_no_deprecation_notices(later: ExtensionWiki) -> None:
+    """In all tests above; an example shows that notices are logged."""
     for query in ("", "&useparsoid=1", "&action=info", "&action=history"):
         later.view("Shown", query)
-    later.age("weboid-answers", 7_200)
+    later.age_cached("weboid-answers", 7_200)
     later.view("Shown")
     later.view("Special:Version")
     later.view("Special:WeboidLinks/Shown")
     later.view("Special:LinkSearch", "&target=e.org")
-    told = later.writer.ask(action="query", meta="siteinfo", list="exturlusage", euquery="e.org")
-    assert told["query"]["general"]["weboid"]["version"]
+    result = later.writer.ask(action="query", meta="siteinfo", list="exturlusage", euquery="e.org")
+    assert result["query"]["general"]["weboid"]["version"]
     later.run_jobs()
-    assert _complaints(later.wiki.folder) == []
+    assert _notices(later.wiki.folder) == []
     later.view("Shown", "&deprecated=1")
-    assert _complaints(later.wiki.folder) != []
+    assert _notices(later.wiki.folder) != []
 
 
-def test_the_oldest_php_can_read_every_file() -> None:
-    """MediaWiki 1.39 runs with PHP 7.4, and so must the extension."""
+def test_files_parse_with_the_oldest_php() -> None:
+    """MediaWiki 1.39 supports PHP 7.4."""
     php = php_of(OLDEST)
     for file in sorted(EXTENSION.rglob("*.php")):
         done = subprocess.run(
@@ -148,8 +148,8 @@ def test_the_oldest_php_can_read_every_file() -> None:
         assert (done.returncode, "eprecated" in done.stdout) == (0, False), done.stdout
 
 
-def _complaints(folder: Path) -> list[str]:
-    """What MediaWiki calls deprecated, and all else that names the extension's code."""
+def _notices(folder: Path) -> list[str]:
+    """Return deprecation notices, and errors that name the extension's code."""
     log = folder / "complaints.log"
     lines = log.read_text().splitlines() if log.exists() else []
     return [line for line in lines if OURS.search(line)]

@@ -1,4 +1,4 @@
-"""External links in HTML get their cached copy, and no other byte changes (the PHP itself, without a wiki)."""
+"""Marking of external links in HTML: the extension's PHP functions without a wiki."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tests.support.mediawiki_extension import EXTENSION
-from tests.wiki.mediawiki.conftest import Pure
+from tests.wiki.mediawiki.conftest import PhpFunctions
 from wiki.sync.webhook import sign_request
 
 pytestmark = pytest.mark.slow
@@ -40,8 +40,8 @@ PIECES = (
 )
 
 
-def test_every_file_is_sound() -> None:
-    """PHP can read each file of the extension."""
+def test_every_file_parses() -> None:
+    """Syntax check by PHP."""
     files = sorted(EXTENSION.rglob("*.php"))
     assert files
     for file in files:
@@ -49,21 +49,21 @@ def test_every_file_is_sound() -> None:
         assert done.returncode == 0, done.stdout
 
 
-def test_links_of_the_old_parser_are_marked(pure: Pure) -> None:
-    """Classes go into the class attribute, the others to the end of the tag, the copy after the link."""
-    made = pure.marked(f"<p>a {LINK} b</p>")
+def test_links_of_the_legacy_parser_are_marked(php: PhpFunctions) -> None:
+    """Classes are added to the class attribute, attributes at the end of the tag, the cached link after the link."""
+    made = php.marked(f"<p>a {LINK} b</p>")
     link = f'<a rel="nofollow" class="external text weboid-link weboid-working" href="https://e.org/"{GIVEN}>e</a>'
     assert made == f"<p>a {link}{AFTER} b</p>"
 
 
-def test_links_of_parsoid_are_marked(pure: Pure) -> None:
-    """The rel tells an external link, whatever the order; without a class there is one then."""
+def test_links_of_parsoid_are_marked(php: PhpFunctions) -> None:
+    """They are recognised by rel, in any order of attributes; a missing class attribute is added."""
     html = "<p><a rel='mw:ExtLink nofollow' href='https://e.org/' id=\"mwAg\">e</a></p>"
     link = (
         "<a rel='mw:ExtLink nofollow' href='https://e.org/' id=\"mwAg\""
         f' class="weboid-link weboid-working"{GIVEN}>e</a>'
     )
-    assert pure.marked(html) == f"<p>{link}{AFTER}</p>"
+    assert php.marked(html) == f"<p>{link}{AFTER}</p>"
 
 
 @pytest.mark.parametrize(
@@ -103,63 +103,63 @@ def test_links_of_parsoid_are_marked(pure: Pure) -> None:
         pytest.param('<a class="external" href="https://e.org/" data-originalurl="x">x</a>', id="done already"),
     ],
 )  # fmt: skip
-def test_what_needs_no_copy_is_left_alone(pure: Pure, html: str) -> None:
-    """Own links, archives, what is kept out, and what is no link stay byte for byte."""
-    assert pure.marked(f"<p>{html}</p>") == f"<p>{html}</p>"
+def test_other_links_stay_unchanged(php: PhpFunctions, html: str) -> None:
+    """Own links, archive links, ignored elements, and text that is no link."""
+    assert php.marked(f"<p>{html}</p>") == f"<p>{html}</p>"
 
 
-def test_links_after_what_is_kept_out_are_marked(pure: Pure) -> None:
-    """An ignored element ends where it ends, elements of its own name inside it counted."""
+def test_links_after_ignored_elements_are_marked(php: PhpFunctions) -> None:
+    """Nested elements of the same name are considered."""
     html = f'<div class="navbox"><div>{LINK}</div>{LINK}</div>{LINK}'
-    assert pure.marked(html).count("weboid-cached") == 1
-    assert pure.marked(f"<!-- a -->{LINK}").count("weboid-cached") == 1
-    assert pure.marked(f'<img class="navbox">{LINK}').count("weboid-cached") == 1
+    assert php.marked(html).count("weboid-cached") == 1
+    assert php.marked(f"<!-- a -->{LINK}").count("weboid-cached") == 1
+    assert php.marked(f'<img class="navbox">{LINK}').count("weboid-cached") == 1
 
 
-def test_a_citation_ends_where_it_ends(pure: Pure) -> None:
-    """A link beside a citation that has an archive's link gets its own copy."""
+def test_archive_link_in_a_citation_does_not_affect_links_outside(php: PhpFunctions) -> None:
+    """They get their own cached links."""
     archive = '<a class="external" href="https://web.archive.org/web/1/http://x.org/">a</a>'
-    assert pure.marked(f"<cite>{archive}</cite> {LINK}").count("weboid-cached") == 1
+    assert php.marked(f"<cite>{archive}</cite> {LINK}").count("weboid-cached") == 1
 
 
-def test_marking_twice_marks_once(pure: Pure) -> None:
-    """What is marked already is not marked again."""
-    made = pure.marked(f"<p>{LINK}</p>")
-    assert pure.marked(made) == made
+def test_marked_links_are_not_marked_again(php: PhpFunctions) -> None:
+    """Marking is idempotent."""
+    made = php.marked(f"<p>{LINK}</p>")
+    assert php.marked(made) == made
 
 
 @pytest.mark.parametrize(
     ("show", "is_dead", "shown"), [("always", False, 1), ("dead", False, 0), ("dead", True, 1), ("never", True, 0)]
 )
-def test_the_setting_says_where_copies_are_shown(pure: Pure, show: str, is_dead: bool, shown: int) -> None:
-    """The classes and attributes are there in any case."""
-    fact: dict[str, object] = {"kind": "copy", "href": COPY, "copy": COPY, "date": None}
-    fact |= {"group": "unreachable", "dead": is_dead, "words": ""}
-    made = pure.marked(LINK, show=show, fact=fact)
+def test_setting_selects_links_with_cached_links(php: PhpFunctions, show: str, is_dead: bool, shown: int) -> None:
+    """Classes and attributes are added in any case."""
+    answer: dict[str, object] = {"kind": "copy", "href": COPY, "copy": COPY, "date": None}
+    answer |= {"group": "unreachable", "dead": is_dead, "words": ""}
+    made = php.marked(LINK, show=show, answer=answer)
     assert made.count("<sup") == shown
     assert 'class="external text weboid-link weboid-unreachable"' in made
     assert f'data-versionurl="{COPY}"' in made
 
 
-def test_words_cannot_break_out(pure: Pure) -> None:
-    """Whatever the front says is text."""
+def test_descriptions_are_escaped(php: PhpFunctions) -> None:
+    """Values of the front are text."""
     evil = "</sup><script>alert(1)</script>\"' onmouseover=x"
-    fact = {"kind": "copy", "href": f"{COPY}?{evil}", "copy": f"{COPY}?{evil}", "date": None}
-    made = pure.marked(LINK, fact={**fact, "group": "working", "dead": False, "words": evil})
+    answer = {"kind": "copy", "href": f"{COPY}?{evil}", "copy": f"{COPY}?{evil}", "date": None}
+    made = php.marked(LINK, answer={**answer, "group": "working", "dead": False, "words": evil})
     assert "<script" not in made
     assert "&quot;&#039; onmouseover" in made
 
 
 @settings(max_examples=examples(150))
 @given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
-def test_no_other_byte_changes(pure: Pure, html: str) -> None:
-    """Without what was added the HTML is what it was, however broken it is."""
-    assert ADDED.sub("", pure.marked(html)) == html
+def test_no_other_byte_changes(php: PhpFunctions, html: str) -> None:
+    """Without the marks the HTML is unchanged, also if it is malformed."""
+    assert ADDED.sub("", php.marked(html)) == html
 
 
-def test_bytes_that_are_no_text_stay(pure: Pure) -> None:
-    """HTML is bytes; those that are not UTF-8 stay, too."""
-    made = pure.marked(b"\xff\xfe" + LINK.encode() + b"\x80<b \xc3")
+def test_invalid_utf8_stays_unchanged(php: PhpFunctions) -> None:
+    """HTML is processed as bytes."""
+    made = php.marked(b"\xff\xfe" + LINK.encode() + b"\x80<b \xc3")
     assert made.startswith("\udcff\udcfe<a")
     assert made.endswith("</sup>\udc80<b \udcc3")
 
@@ -175,10 +175,10 @@ def test_bytes_that_are_no_text_stay(pure: Pure) -> None:
         '<cite><a class="external" href="https://web.archive.org/1/http://e.org/">x</a>',
     ],
 )  # fmt: skip
-def test_broken_tags_without_end_are_one_look_each(pure: Pure, piece: str) -> None:
-    """A megabyte of them is done at once: were each looked for to the end, nobody would wait for it."""
+def test_malformed_tags_take_linear_time(php: PhpFunctions, piece: str) -> None:
+    """A megabyte of unclosed tags is scanned at once."""
     html = 'class="external" ' + piece * (1_000_000 // len(piece))
-    assert ADDED.sub("", pure.marked(html)) == html
+    assert ADDED.sub("", php.marked(html)) == html
 
 
 @pytest.mark.parametrize(
@@ -190,13 +190,13 @@ def test_broken_tags_without_end_are_one_look_each(pure: Pure, piece: str) -> No
         *("https://archive.example:444/c", "http://archive.example/c", "https://archive.example"),
     ],
 )  # fmt: skip
-def test_addresses_lead_to_the_front_alone(pure: Pure, address: str) -> None:
-    """An address that does not begin with one of our origins is none."""
+def test_addresses_must_be_at_an_allowed_origin(php: PhpFunctions, address: str) -> None:
+    """Others are dropped."""
     link = {"url": "u", "answer": "copy", "href": address, "copy": address, "date": "2026-11-20T10:11:12Z"}
-    said = pure.ask("read", body=_answer([link]), urls=["u"], origins=["https://archive.example"])
-    assert said["links"]["u"]["href"] is None
-    assert said["links"]["u"]["copy"] is None
-    assert said["links"]["u"]["date"] is None
+    result = php.call("parse", body=_answer([link]), urls=["u"], origins=["https://archive.example"])
+    assert result["links"]["u"]["href"] is None
+    assert result["links"]["u"]["copy"] is None
+    assert result["links"]["u"]["date"] is None
 
 
 @pytest.mark.parametrize(
@@ -210,11 +210,11 @@ def test_addresses_lead_to_the_front_alone(pure: Pure, address: str) -> None:
         ("https://web.archive.org\\.evil.org/", False),
     ],
 )
-def test_known_archives_may_be_led_to(pure: Pure, address: str, is_one: bool) -> None:
-    """The front offers another archive's copy of a dead link."""
+def test_addresses_may_be_in_known_archives(php: PhpFunctions, address: str, is_one: bool) -> None:
+    """The front offers copies in other archives for dead links."""
     link = {"url": "u", "answer": "copy", "href": address}
-    said = pure.ask("read", body=_answer([link]), urls=["u"], origins=[], archives=["web.archive.org"])
-    assert (said["links"]["u"]["href"] == address) == is_one
+    result = php.call("parse", body=_answer([link]), urls=["u"], origins=[], archives=["web.archive.org"])
+    assert (result["links"]["u"]["href"] == address) == is_one
 
 
 @pytest.mark.parametrize(
@@ -226,9 +226,9 @@ def test_known_archives_may_be_led_to(pure: Pure, address: str, is_one: bool) ->
     ],
     ids=range(11),
 )  # fmt: skip
-def test_what_is_no_answer_is_none(pure: Pure, body: str) -> None:
-    """An answer has a link for each that was asked for."""
-    assert pure.ask("read", body=body, urls=["u"], origins=["https://archive.example"]) is None
+def test_invalid_responses_are_rejected(php: PhpFunctions, body: str) -> None:
+    """A response has one link per requested URL."""
+    assert php.call("parse", body=body, urls=["u"], origins=["https://archive.example"]) is None
 
 
 @pytest.mark.parametrize(
@@ -239,14 +239,14 @@ def test_what_is_no_answer_is_none(pure: Pure, body: str) -> None:
     ],
     ids=range(8),
 )  # fmt: skip
-def test_an_answer_to_something_else_is_left_out(pure: Pure, link: object) -> None:
-    """A link counts where it is the one that was asked for and says something known."""
-    said = pure.ask("read", body=_answer([link]), urls=["u"], origins=["https://archive.example"])
-    assert said["links"] == []
+def test_answers_to_other_urls_are_dropped(php: PhpFunctions, link: object) -> None:
+    """An answer needs the requested URL and a known kind."""
+    result = php.call("parse", body=_answer([link]), urls=["u"], origins=["https://archive.example"])
+    assert result["links"] == []
 
 
-def test_strange_facts_are_taken_for_none(pure: Pure) -> None:
-    """A group, a state and words of other kinds are what an answer without them has."""
+def test_invalid_values_are_replaced_by_defaults(php: PhpFunctions) -> None:
+    """For all fields of an answer."""
     link = {
         "url": "u",
         "answer": "copy",
@@ -260,9 +260,9 @@ def test_strange_facts_are_taken_for_none(pure: Pure) -> None:
         "mime": "<b>",
         "kib": -1,
     }
-    said = pure.ask("read", body=_answer([link], fresh_s="soon"), urls=["u"], origins=["https://archive.example"])  # fmt: skip
-    assert said["fresh"] == 60
-    assert said["links"]["u"] == {
+    result = php.call("parse", body=_answer([link], fresh_s="soon"), urls=["u"], origins=["https://archive.example"])  # fmt: skip
+    assert result["fresh"] == 60
+    assert result["links"]["u"] == {
         "kind": "copy",
         "href": None,
         "copy": None,
@@ -280,9 +280,9 @@ def test_strange_facts_are_taken_for_none(pure: Pure) -> None:
 
 @settings(max_examples=examples(50))
 @given(st.lists(st.text("ab", max_size=60), max_size=40), st.lists(st.text("c", max_size=60)))
-def test_changes_are_told_in_parts_that_fit(pure: Pure, added: list[str], removed: list[str]) -> None:
-    """Together the parts are the whole; each is short enough, or has one link."""
-    parts = pure.ask("parts", added=added, removed=removed, largest=200)
+def test_changes_are_split_by_size(php: PhpFunctions, added: list[str], removed: list[str]) -> None:
+    """The parts contain all changes; each is within the limit, or has one link."""
+    parts = php.call("split", added=added, removed=removed, max_bytes=200)
     assert [url for part in parts for url in part["added"]] == added
     assert [url for part in parts for url in part["removed"]] == removed
     for part in parts:
@@ -290,19 +290,19 @@ def test_changes_are_told_in_parts_that_fit(pure: Pure, added: list[str], remove
         assert len(urls) <= 1 or sum(len(url) + 16 for url in urls) <= 216
 
 
-def test_a_question_is_no_larger_than_the_front_takes(pure: Pure) -> None:
-    """A thousand URLs at once, fewer when they are long, and of five thousand the rest is not asked."""
-    assert pure.ask("portions", urls=[f"https://e.org/{n}" for n in range(6_200)]) == [1_000] * 5
-    assert pure.ask("portions", urls=["https://e.org/" + "x" * 90_000] * 3) == [2, 1]
-    assert pure.ask("portions", urls=[]) == []
+def test_lookups_are_split_by_number_and_size(php: PhpFunctions) -> None:
+    """At most a thousand URLs, fewer if they are long; URLs after the fifth batch are dropped."""
+    assert php.call("batches", urls=[f"https://e.org/{n}" for n in range(6_200)]) == [1_000] * 5
+    assert php.call("batches", urls=["https://e.org/" + "x" * 90_000] * 3) == [2, 1]
+    assert php.call("batches", urls=[]) == []
 
 
-def test_the_signature_is_the_one_that_the_webhook_takes(pure: Pure) -> None:
-    """HMAC-SHA256 over version, moment, nonce, method, path and the body's digest."""
+def test_signature_matches_the_webhooks(php: PhpFunctions) -> None:
+    """HMAC-SHA256 of version, time, nonce, method, path and digest of the body."""
     more = {"body": '{"a": 1}', "path": "/level", "nonce": "0a" * 16}
-    said = pure.ask("sign", secret="k" * 32, now=1_795_298_655, **more)
+    result = php.call("sign", secret="k" * 32, now=1_795_298_655, **more)
     made = sign_request(b"k" * 32, more["body"].encode(), at=1_795_298_655, nonce=more["nonce"], path="/level")
-    assert said == made
+    assert result == made
 
 
 @pytest.mark.parametrize(
@@ -319,9 +319,9 @@ def test_the_signature_is_the_one_that_the_webhook_takes(pure: Pure) -> None:
         ("https://", ""),
     ],
 )
-def test_hosts_are_found(pure: Pure, url: str, host: str) -> None:
-    """The host that a browser would ask, in small letters."""
-    assert pure.ask("host", url=url) == host
+def test_host_is_parsed_as_by_browsers(php: PhpFunctions, url: str, host: str) -> None:
+    """In lower case."""
+    assert php.call("host", url=url) == host
 
 
 @pytest.mark.parametrize(
@@ -339,16 +339,16 @@ def test_hosts_are_found(pure: Pure, url: str, host: str) -> None:
         ("ftp://e.org/", ""),
     ],
 )
-def test_a_place_is_a_host_with_its_port(pure: Pure, url: str, place: str) -> None:
-    """Another port is another site; the scheme's own is none."""
-    assert pure.ask("authority", url=url) == place
+def test_authority_omits_the_default_port(php: PhpFunctions, url: str, place: str) -> None:
+    """Other ports are kept."""
+    assert php.call("authority", url=url) == place
 
 
-def test_another_port_of_the_wikis_host_is_another_site(pure: Pure) -> None:
-    """It is cited like any other; so is what shares the front's host."""
+def test_another_port_of_the_wikis_host_is_another_site(php: PhpFunctions) -> None:
+    """Its links are marked; so are those of other ports of the front's host."""
     html = '<a class="external" href="https://{}/">x</a>'
-    assert pure.urls(html.format("wiki.example:8443")) == ["https://wiki.example:8443/"]
-    assert pure.urls(html.format("archive.example:8443")) == ["https://archive.example:8443/"]
+    assert php.urls(html.format("wiki.example:8443")) == ["https://wiki.example:8443/"]
+    assert php.urls(html.format("archive.example:8443")) == ["https://archive.example:8443/"]
 
 
 def _answer(links: list[object], **more: object) -> str:
@@ -356,7 +356,7 @@ def _answer(links: list[object], **more: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"),
+    ("header", "seconds"),
     [
         ("120", 120),
         (" 5 ", 5),
@@ -372,6 +372,6 @@ def _answer(links: list[object], **more: object) -> str:
         ("Sometime or other", 0),
     ],
 )
-def test_a_front_is_left_alone_as_it_asks(pure: Pure, said: str, seconds: int) -> None:
-    """Retry-After has seconds or a date; what is neither says nothing, and nobody rests for days."""
-    assert pure.ask("rest", said=said, now=1_795_330_800) == seconds
+def test_retry_after_is_parsed_and_limited(php: PhpFunctions, header: str, seconds: int) -> None:
+    """Seconds or a date; 0 if invalid, at most an hour."""
+    assert php.call("retry_after", header=header, now=1_795_330_800) == seconds

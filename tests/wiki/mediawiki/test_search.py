@@ -1,52 +1,52 @@
-"""Searches for links say on the wiki what they leave out (X06); the wiki tells how the extension is set."""
+"""Notices about excluded links in link searches (X06), and the extension's settings in the API."""
 
 import json
 import urllib.parse
 
 import pytest
 
-from tests.support.http_listener import SECRET, Heard, Said
-from tests.support.mediawiki_extension import Extended
+from tests.support.http_listener import SECRET, ReceivedRequest, StubResponse
+from tests.support.mediawiki_extension import ExtensionWiki
 
 pytestmark = pytest.mark.slow
 ENTRY = {"excluded": True, "entries": ["*.kept<out>.org", "{{too}}.org", 7]}
 
 
-def _excluding(extended: Extended, said: object = ENTRY, status: int = 200) -> None:
-    def answer(heard: Heard) -> Said:
-        if heard.path.startswith("/links/api/excluded?"):
-            return Said(status, json.dumps(said).encode())
-        return extended.front.usual(heard)
+def _exclude(extended: ExtensionWiki, document: object = ENTRY, status: int = 200) -> None:
+    def answer(request: ReceivedRequest) -> StubResponse:
+        if request.path.startswith("/links/api/excluded?"):
+            return StubResponse(status, json.dumps(document).encode())
+        return extended.front.default_answer(request)
 
     extended.front.answer = answer
 
 
-def _asked(extended: Extended) -> list[dict[str, list[str]]]:
-    """What the front was asked about exclusions."""
-    parts = [urllib.parse.urlsplit(each.path) for each in extended.front.heard]
+def _queries(extended: ExtensionWiki) -> list[dict[str, list[str]]]:
+    """Return the queries about exclusions that the front received."""
+    parts = [urllib.parse.urlsplit(each.path) for each in extended.front.requests]
     return [urllib.parse.parse_qs(each.query) for each in parts if each.path.endswith("excluded")]
 
 
-def test_the_special_page_says_what_is_missing(extended: Extended) -> None:
-    """Above its results, as text; the front is asked once in ten minutes."""
-    _excluding(extended)
+def test_special_page_shows_a_notice(extended: ExtensionWiki) -> None:
+    """Escaped, above the results; one request per ten minutes."""
+    _exclude(extended)
     query = "&target=*.kept-out.org"
     for _ in range(2):
         page = extended.view("Special:LinkSearch", query).html
         assert "Links to *.kept&lt;out&gt;.org, {{too}}.org may be missing from these results" in page
-    assert _asked(extended) == [{"dbname": ["library@example"], "pattern": ["*.kept-out.org"]}]
+    assert _queries(extended) == [{"dbname": ["library@example"], "pattern": ["*.kept-out.org"]}]
 
 
-def test_the_api_says_what_is_missing(extended: Extended) -> None:
-    """As a warning of list=exturlusage."""
-    _excluding(extended)
+def test_api_returns_a_warning(extended: ExtensionWiki) -> None:
+    """For list=exturlusage."""
+    _exclude(extended)
     question = {"action": "query", "list": "exturlusage", "euquery": "kept-out.org"}
-    told = extended.writer.ask(**question)
-    assert "may be missing from these results" in json.dumps(told["warnings"]["exturlusage"])
+    result = extended.writer.ask(**question)
+    assert "may be missing from these results" in json.dumps(result["warnings"]["exturlusage"])
 
 
 @pytest.mark.parametrize(
-    ("said", "status"),
+    ("document", "status"),
     [
         ({"excluded": False, "entries": []}, 200),
         ({"excluded": True, "entries": "kept-out.org"}, 200),
@@ -56,28 +56,28 @@ def test_the_api_says_what_is_missing(extended: Extended) -> None:
     ],
     ids=["nothing", "form", "list", "away", "older front"],
 )
-def test_without_a_clear_answer_nothing_is_said(extended: Extended, said: object, status: int) -> None:
-    """The search is what it would be without the extension."""
-    _excluding(extended, said, status)
+def test_invalid_responses_show_no_notice(extended: ExtensionWiki, document: object, status: int) -> None:
+    """The search works as without the extension."""
+    _exclude(extended, document, status)
     page = extended.view("Special:LinkSearch", "&target=kept-out.org")
     assert page.status == 200
     assert "may be missing" not in page.html
 
 
-def test_nobody_is_asked_without_a_pattern(extended: Extended) -> None:
+def test_no_request_without_a_pattern(extended: ExtensionWiki) -> None:
     """Nor on other special pages."""
-    _excluding(extended)
+    _exclude(extended)
     extended.view("Special:LinkSearch")
     extended.view("Special:RecentChanges", "&target=kept-out.org")
-    assert _asked(extended) == []
+    assert _queries(extended) == []
 
 
-def test_the_wiki_tells_how_the_extension_is_set(extended: Extended) -> None:
-    """What `weboid wiki check` compares; of the secret only by what two sides see that it is the same."""
-    told = extended.writer.ask(action="query", meta="siteinfo")["query"]["general"]["weboid"]
-    assert told["wiki"] == "library@example"
-    assert told["origins"] == [extended.front.address]
-    assert (told["front"], told["webhook"]) == (True, True)
-    assert told["version"]
-    assert len(told["secret"]) == 8
-    assert SECRET not in json.dumps(told)
+def test_siteinfo_contains_the_settings(extended: ExtensionWiki) -> None:
+    """For `weboid wiki check`, with a fingerprint of the secret only."""
+    result = extended.writer.ask(action="query", meta="siteinfo")["query"]["general"]["weboid"]
+    assert result["wiki"] == "library@example"
+    assert result["origins"] == [extended.front.address]
+    assert (result["front"], result["webhook"]) == (True, True)
+    assert result["version"]
+    assert len(result["secret"]) == 8
+    assert SECRET not in json.dumps(result)

@@ -1,4 +1,4 @@
-"""Searches for links say what they leave out, as the real front says it, in MediaWiki 1.39 and 1.43 (X06)."""
+"""Notices about excluded links with a real front, in MediaWiki 1.39 and 1.43 (X06)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.commands import Weboid
-from tests.support.mediawiki_extension import Extended, extended_wiki
+from tests.support.mediawiki_extension import ExtensionWiki, extended_wiki
 from tests.support.sites.versions import LATER, MACHINES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -18,35 +18,35 @@ NOTE = "may be missing from these results"
 
 @dataclass(frozen=True)
 class Searched:
-    """A wiki with the extension, and the archive whose front it asks."""
+    """A wiki with the extension, and the archive with its front."""
 
-    extended: Extended
+    extended: ExtensionWiki
     weboid: Weboid
 
     def exclude(self, *words: str) -> None:
-        """Change the list of the wiki by `weboid links exclude`; what the wiki remembered is lost."""
+        """Change the wiki's exclusions with `weboid links exclude`; reset the wiki's cache."""
         done = self.weboid.call("links", "exclude", *words, f"--wiki={WIKI}")
         assert done.code == 0, done
-        self.extended.forget()
+        self.extended.reset()
 
     def page(self, target: str) -> str:
-        """Return what Special:LinkSearch shows."""
+        """Return the HTML of Special:LinkSearch."""
         page = self.extended.view("Special:LinkSearch", f"&target={quote(target)}")
         assert page.status == 200
         return page.html
 
     def warning(self, query: str, **more: str) -> str:
-        """Return what list=exturlusage warns of; empty: of nothing."""
+        """Return the warning of list=exturlusage, or an empty text."""
         question = {"action": "query", "list": "exturlusage", "euquery": query, **more}
-        told = self.extended.writer.ask(**question)
-        assert "exturlusage" in told["query"]
-        found: str = told.get("warnings", {}).get("exturlusage", {}).get("warnings", "")
+        result = self.extended.writer.ask(**question)
+        assert "exturlusage" in result["query"]
+        found: str = result.get("warnings", {}).get("exturlusage", {}).get("warnings", "")
         return found
 
 
 @pytest.fixture(scope="module", params=[MACHINES, LATER], ids=str)
 def searched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searched]:
-    """Both running: `weboid serve` on a registry that knows the wiki, and the wiki."""
+    """`weboid serve` with a registry that knows the wiki, and the wiki."""
     folder: Path = tmp_path_factory.mktemp("searched")
     weboid = Weboid(folder, folder / "profile.toml")
     known = weboid.call("wiki", "set", WIKI, "--new-farm", "--url=http://127.0.0.1:9/api.php")
@@ -65,7 +65,7 @@ def searched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         serving.communicate(timeout=120)
 
 
-# Patterns, and the entries that are named for them; empty: none is.
+# Excluded entries that are named, by pattern; empty: none.
 PATTERNS = {
     "*.kept-out.org": "kept-out.org",
     "kept-out.org": "kept-out.org",
@@ -79,8 +79,8 @@ PATTERNS = {
 }
 
 
-def test_page_and_api_say_what_the_front_says(searched: Searched) -> None:
-    """With the entries; nothing where nothing is left out."""
+def test_page_and_api_name_the_excluded_entries(searched: Searched) -> None:
+    """Only if links are excluded."""
     searched.exclude("add", "kept-out.org", "https://half.org/maps")
     for pattern, entry in PATTERNS.items():
         for text in (searched.page(pattern), searched.warning(pattern)):
@@ -90,12 +90,12 @@ def test_page_and_api_say_what_the_front_says(searched: Searched) -> None:
 
 
 def test_a_removed_entry_is_not_named(searched: Searched) -> None:
-    """Nor is anything where the archive does not know the wiki."""
+    """There is no notice either if the archive does not know the wiki."""
     searched.exclude("add", "kept-out.org")
     assert NOTE in searched.page("kept-out.org")
-    searched.extended.say(Wiki="unknown@example")
+    searched.extended.configure(Wiki="unknown@example")
     assert NOTE not in searched.page("kept-out.org")
-    searched.extended.say()
+    searched.extended.configure()
     searched.exclude("remove", "kept-out.org")
     assert NOTE not in searched.page("kept-out.org")
     assert searched.warning("kept-out.org") == ""

@@ -13,7 +13,7 @@ import pytest
 
 from links.registry.wikis import change_wiki, ensure_wiki, parse_wiki
 from tests.support.sites.mediawiki import Wiki, running_wiki
-from tests.support.wiki_front import Answer
+from tests.support.wiki_proxy import ProxiedResponse
 from tests.support.wiki_writer import Writer
 from tests.wiki.repository import Repository, repository, statement
 from tests.wiki.sync.conftest import Fed, opened
@@ -64,7 +64,7 @@ def items() -> Iterator[Repository]:
 @pytest.fixture(scope="module")
 def wiki(items: Repository) -> Iterator[Wiki]:
     """A wiki whose pages have items there."""
-    with running_wiki(server="self", settings=CLIENT % items.front.base) as running:
+    with running_wiki(server="self", settings=CLIENT % items.proxy.base) as running:
         yield running
 
 
@@ -78,7 +78,7 @@ def chosen(wiki: Wiki, items: Repository, tmp_path: Path) -> Iterator[Fed]:
         known = change_wiki(rows, known, url=wiki.api())
     made = Fed(store, known, wiki.api())
     made.rounds(sweeps=False)
-    items.front.seen.clear()
+    items.proxy.requests.clear()
     yield made
     items.instead = None
     store.close()
@@ -113,7 +113,7 @@ def test_a_repository_that_is_away_loses_no_page(chosen: Fed, items: Repository,
     chosen.rounds(sweeps=False)
     new_id = _written(writer, "Later", "https://later.net/", "Q2")
     writer.write("Kept", "https://kept.net/ https://kept.net/more <!--Q1-->")
-    for answer in (Answer(503), Answer(429), Answer.refusing("maxlag", "Waiting: lagged.")):
+    for answer in (ProxiedResponse(503), ProxiedResponse(429), ProxiedResponse.api_error("maxlag", "Waiting: lagged.")):
         items.instead = answer
         chosen.manners = ApiSettings(gap_s=0, attempts=1)  # no pauses before the error
         with pytest.raises(WikiAwayError, match=r"127\.0\.0\.1"):
@@ -130,10 +130,10 @@ def test_a_repository_that_is_away_loses_no_page(chosen: Fed, items: Repository,
 
 async def test_a_wiki_on_the_web_leads_nobody_into_a_private_network(items: Repository) -> None:
     """A wiki that is asked through a proxy counts as one on the web; the operator may name any repository."""
-    there = f"http://localhost:{items.front.base.rpartition(':')[2]}"
+    there = f"http://localhost:{items.proxy.base.rpartition(':')[2]}"
     told = {"query": {"wikibase": {"repo": {"url": {"base": there, "scriptpath": "/w"}}}}}
-    items.instead = Answer.of_json(told)
-    address, route = "http://wiki.example.org/api.php", ServerRoute(proxy=items.front.base)
+    items.instead = ProxiedResponse.of_json(told)
+    address, route = "http://wiki.example.org/api.php", ServerRoute(proxy=items.proxy.base)
     async with WikiApi(address, route=route) as api, WikibaseRepository(api, WikiApi) as asking:
         with pytest.raises(WikiAwayError, match="only a public server"):
             await asking.statements(["Q1"], "")
@@ -197,9 +197,9 @@ def test_an_operator_chooses_pages_by_their_items(
     told: Any = json.loads(out)
     assert (code, told["pages"], told["not_observed"]) == (ExitCode.OK, 1, {"property": 1}), err
 
-    code, _, err = run("add", wiki.base, "--item-api", f"{items.front.base}/other/api.php")
+    code, _, err = run("add", wiki.base, "--item-api", f"{items.proxy.base}/other/api.php")
     assert (code, "item_api" in err) == (ExitCode.INPUT, True), err
-    items.instead = Answer(503)
+    items.instead = ProxiedResponse(503)
     code, out, err = run("add", wiki.base, "--item-api", "-", "--grace", "24")
     assert code == ExitCode.OK, err
     assert "Warning: Wikidata's items cannot be read at present." in out

@@ -1,6 +1,6 @@
--- Originals for payloads that are free; the places (from 1) of those that were not.
--- ARGV: name, names of the dead in a row, each as long as the caller's, then a value for each payload.
-for name in string.gmatch(ARGV[2], string.rep('.', #ARGV[1])) do known[name] = false end
+-- Set originals of free payloads; return the indexes (from 1) of the others.
+-- ARGV: name, concatenated names of dead processes, each as long as the caller's, a value for each payload.
+for name in string.gmatch(ARGV[2], string.rep('.', #ARGV[1])) do is_alive[name] = false end
 local kept = {}
 for i = 2, #KEYS do
   local held = redis.call('GET', KEYS[i])

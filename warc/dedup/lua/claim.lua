@@ -1,6 +1,6 @@
--- For each payload: its original, "y" (yours now) or "b" (busy). With it the caller lives on.
--- ARGV: name, about the caller, milliseconds a heartbeat lasts, milliseconds a claim lasts, and
--- how many keys stand for each payload: its own, then those of the buckets that are read only.
+-- Claim payloads; return for each its original, "y" (claimed) or "b" (busy). Renews the heartbeat.
+-- ARGV: name, data about the caller, expiry of the heartbeat and of claims in milliseconds, number of keys
+-- per payload: its own, then those in buckets that are only read.
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 local stride = tonumber(ARGV[5])
 local answers = {}

@@ -1,4 +1,4 @@
--- What each payload's key holds when it is an original, else "".
+-- Return each payload's original, or "".
 local found = {}
 for i = 2, #KEYS do
   local held = redis.call('GET', KEYS[i])

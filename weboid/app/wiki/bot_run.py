@@ -5,12 +5,12 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from core.clock import Clock
 from core.config.settings import Settings
 from core.errors import InputError
-from core.json_values import json_facts
+from core.json_values import FactsOf, json_facts
 from core.layout import Layout
 from core.urls import fetch_key, host_of
 from links.check_history import day_of
@@ -140,7 +140,15 @@ def switch_parts(
     return bot
 
 
-def outcome_facts(outcome: PageEditResult) -> dict[str, Any]:
+RepairedLink = Annotated[dict[str, Any], FactsOf("RepairedLink", kind=str, url=str, copy=str | None)]
+UnrepairedLink = Annotated[dict[str, Any], FactsOf("UnrepairedLink", url=str, reason=str)]
+OutcomeFacts = Annotated[dict[str, Any], FactsOf(
+    "OutcomeFacts", PageEditResult, "page_id note did", event=Literal["page"], page=str, rev=int | None,
+    digest=str | None, changes=list[RepairedLink], refused=list[UnrepairedLink], diff=list[str],
+)]  # fmt: skip
+
+
+def outcome_facts(outcome: PageEditResult) -> OutcomeFacts:
     """Return an outcome as JSON values."""
     done = RepairedText("") if outcome.repaired is None else outcome.repaired
     return {

@@ -1,7 +1,7 @@
-// The console without this script works by full pages; with it parts are refreshed while someone looks.
+// The console works without scripts; with this script parts of the pages are updated.
 "use strict";
 
-// Nothing is asked for while the window is hidden, or while the user is selecting text or typing.
+// No polling while the window is hidden, or while the user selects text.
 document.addEventListener("htmx:before:request", (event) => {
   const polled = event.target.getAttribute?.("hx-trigger")?.startsWith("every");
   const selection = document.getSelection();
@@ -19,6 +19,6 @@ document.addEventListener("change", (event) => {
   for (const box of document.querySelectorAll(`input[name="${all.dataset.all}"]`)) box.checked = all.checked;
 });
 
-// On a phone the navigation is wider than the window.
+// On narrow screens: scroll the navigation to the current page.
 const here = document.querySelector(".side [aria-current]");
 if (here) here.closest(".side").scrollLeft = here.offsetLeft - innerWidth / 3;

@@ -1,7 +1,6 @@
 """Fronts of several processes count readers together, in a real Redis (W23)."""
 
 import asyncio
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from core.config.database_urls import RedisUse, parse_redis_url
 from crawler.collection import open_collection
 from playback.web.rate_limits import ReaderRates, RequestThrottle, SharedBuckets, TokenRate
 from tests.support.services.ports import free_port
+from tests.support.services.processes import plain_environment
 from tests.support.services.redis_server import RedisServer
 
 RATES = ReaderRates(TokenRate(0.001, 4), TokenRate(0.001, 8), TokenRate(1, 1_000))
@@ -112,7 +112,6 @@ async def _make_collection(folder: Path) -> None:
 def test_two_served_fronts_refuse_a_reader_together(redis_server: RedisServer, tmp_path: Path) -> None:
     """`weboid serve` twice, on one frontier in Redis: what one has answered the other has counted."""
     root = Path(__file__).resolve().parents[4]
-    known = {k: v for k, v in os.environ.items() if not k.startswith("WEBOID")}
     asyncio.run(_make_collection(tmp_path / "new"))
     weboid = [sys.executable, "-m", "weboid"]
     with ExitStack() as stack:
@@ -123,7 +122,9 @@ def test_two_served_fronts_refuse_a_reader_together(redis_server: RedisServer, t
             command += [f"--frontier={redis_server.url}?frontier=ours", "--no-replay"]
             command += [f"--origin=http://127.0.0.1:{port}", "--replay-origin=http://127.0.0.2:1"]
             process = stack.enter_context(
-                subprocess.Popen(command, env={**known, "PYTHONPATH": str(root)}, stdout=subprocess.PIPE, text=True)
+                subprocess.Popen(
+                    command, env=plain_environment(PYTHONPATH=str(root)), stdout=subprocess.PIPE, text=True
+                )
             )
             stack.callback(process.terminate)
             assert process.stdout is not None

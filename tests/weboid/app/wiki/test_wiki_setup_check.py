@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.support.commands import Ran
-from tests.support.http_listener import Heard, Listener, Said
+from tests.support.http_listener import Listener, ReceivedRequest, StubResponse
 from tests.support.linked_site import LinkedSite
 from tests.support.services.ports import free_port
 from tests.support.wiki_town import Town, article, profile_of, running_town
@@ -116,18 +116,18 @@ def test_what_is_away_is_said_with_the_next_step(town: Town) -> None:
     assert town.front in found["front"][0]["text"]
 
 
-def _archive(heard: Heard) -> Said:
+def _archive(request: ReceivedRequest) -> StubResponse:
     """An archive that speaks Memento: it has two copies of one address, and no other (RFC 7089, 5)."""
-    _, _, url = heard.path.partition("/timemap/link/")
+    _, _, url = request.path.partition("/timemap/link/")
     if url != "https://example.com/":
-        return Said(404)
-    place = f"http://{heard.headers['host']}"
+        return StubResponse(404)
+    place = f"http://{request.headers['host']}"
     lines = [f'<{url}>; rel="original"']
     for moment, stamp in (("01 Mar 2024", "20240301000000"), ("02 Mar 2025", "20250302000000")):
         when = f"{moment} 00:00:00 GMT"
         lines.append(f'<{place}/web/{stamp}/{url}>; rel="memento"; datetime="{when}"')
     kind = {"Content-Type": "application/link-format"}
-    return Said(body=",\n".join(lines).encode(), headers=kind)
+    return StubResponse(body=",\n".join(lines).encode(), headers=kind)
 
 
 def _profile(town: Town, *archives: str) -> Path:
@@ -152,7 +152,7 @@ def test_each_configured_archive_is_asked(town: Town) -> None:
     assert away["health"] == "bad"
     assert away["text"].startswith(f"{nobody}: ")
     assert "[egress]" in away["remedy"]
-    assert [each.path for each in archive.heard] == ["/timemap/link/https://example.com/"]
+    assert [each.path for each in archive.requests] == ["/timemap/link/https://example.com/"]
 
 
 def test_an_archive_that_there_is_not_is_told(town: Town) -> None:

@@ -38,6 +38,7 @@ from tests.support.polling import wait_until
 from tests.support.proxy_fixtures import records
 from tests.support.services.ports import free_port
 from tests.support.services.postgres import PostgresServer, programs
+from tests.support.services.processes import plain_environment
 from tests.support.services.redis_server import RedisServer
 from weboid.cli.support.child_commands import ChildCommandOptions, watch_children
 from weboid.cli.support.run_options import WEBOID
@@ -77,9 +78,8 @@ class Deployment:
 
     def environment(self, **secrets: str) -> dict[str, str]:
         """The environment of a service: variables with the addresses of the secrets."""
-        known = {k: v for k, v in os.environ.items() if not k.startswith("WEBOID")}
         given = {name: self.addresses[secret] for name, secret in secrets.items()}
-        return {**known, "PYTHONPATH": str(ROOT), **given}
+        return plain_environment(PYTHONPATH=str(ROOT), **given)
 
 
 @pytest.fixture(scope="module")

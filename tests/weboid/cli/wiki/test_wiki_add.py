@@ -24,7 +24,7 @@ from playback.access.level_store import LevelStore
 from tests.support.playback_fixtures import CollectionBuilder
 from tests.support.services.registries import open_registry
 from tests.support.sites.mediawiki import Wiki
-from tests.support.wiki_front import fronting
+from tests.support.wiki_proxy import running_wiki_proxy
 from tests.support.wiki_writer import BOT_SECRET, Writer
 from weboid.cli.main import main
 from weboid.cli.support.commands import ExitCode
@@ -213,13 +213,13 @@ def test_the_list_tells_what_becomes_of_links(wiki: Wiki, command: Command, tmp_
 def test_a_wiki_is_asked_through_the_proxy_that_the_profile_names(wiki: Wiki, command: Command, tmp_path: Path) -> None:
     """Where everything goes through a proxy nothing goes beside it; what cannot be used is refused."""
     profile = tmp_path / "profile.toml"
-    with fronting(wiki.base) as proxy:
+    with running_wiki_proxy(wiki.base) as proxy:
         way = proxy.base.replace("://", "://me:p%40w@")
         profile.write_text(f'[egress.via]\n"*" = "{way}"\n')
         url = wiki.api().replace("127.0.0.1", "wiki.invalid")  # only the proxy knows that name
         assert command("add", url, "--profile", str(profile))[0] == ExitCode.OK
-        assert {each.headers["host"].partition(":")[0] for each in proxy.seen} == {"wiki.invalid"}
-        assert proxy.seen[0].headers["proxy-authorization"] == "Basic bWU6cEB3"
+        assert {each.headers["host"].partition(":")[0] for each in proxy.requests} == {"wiki.invalid"}
+        assert proxy.requests[0].headers["proxy-authorization"] == "Basic bWU6cEB3"
     profile.write_text('[egress.via]\n"*" = "socks5://127.0.0.1:9"\n')
     code, _, err = command("add", wiki.base, "--profile", str(profile))
     assert (code, "http proxies" in err) == (ExitCode.INPUT, True)

@@ -1,20 +1,20 @@
 <?php
-/**
- * Changed links become jobs that tell them; the editor waits for nothing (A01, A25).
- *
- * MediaWiki calls this after an edit, and for each page that uses a changed template, is deleted,
- * restored or moved. The difference is the parser's own: links out of templates are in it.
- *
- * @license GPL-3.0-or-later
- */
 
 namespace MediaWiki\Extension\Weboid;
 
 use MediaWiki\Logger\LoggerFactory;
 
+/**
+ * Hooks that queue a job for each page whose external links changed, so that the editor does not wait (A01, A25).
+ *
+ * LinksUpdateComplete runs after an edit and for each page that uses a changed template, is deleted,
+ * restored or moved. The changed links are the parser's, so links that come from templates are included.
+ *
+ * @license GPL-3.0-or-later
+ */
 class ChangeHooks {
-	/** Bytes of links in one job: MySQL gives a job's parameters 65,535. */
-	private const LARGEST = 32_000;
+	/** Bytes of URLs in one job; MySQL limits a job's parameters to 65,535. */
+	private const MAX_JOB_BYTES = 32_000;
 
 	/** @var Settings */
 	private $settings;
@@ -36,52 +36,52 @@ class ChangeHooks {
 			if ( $this->settings->webhook() === '' || !$this->settings->covers( $title->getNamespace() ) ) {
 				return;
 			}
-			$added = self::distinct( $linksUpdate->getAddedExternalLinks() );
-			$removed = self::distinct( $linksUpdate->getRemovedExternalLinks() );
+			$added = self::uniqueUrls( $linksUpdate->getAddedExternalLinks() );
+			$removed = self::uniqueUrls( $linksUpdate->getRemovedExternalLinks() );
 			if ( !$added && !$removed ) {
 				return;
 			}
 			$revision = $linksUpdate->getRevisionRecord();
 			$rev = $revision ? $revision->getId() : $title->getLatestRevID();
 			$pageId = (int)$linksUpdate->getPageId();
-			$this->push( $pageId, (int)$rev, $added, $removed );
+			$this->pushJobs( $pageId, (int)$rev, $added, $removed );
 			if ( $added ) {
-				$this->front->noteSent( $pageId, $added );
+				$this->front->recordSent( $pageId, $added );
 			}
 		} catch ( \Throwable $error ) {
-			self::complain( $error );
+			self::logError( $error );
 		}
 	}
 
 	/** @inheritDoc */
 	public function onPageMoveComplete( $old, $new, $user, $pageid, $redirid, $reason, $revision ) {
 		try {
-			// Into a namespace, or out of it: both are news.
-			$covered = $this->settings->covers( $old->getNamespace() )
+			// Moves into and out of a covered namespace are both sent.
+			$isCovered = $this->settings->covers( $old->getNamespace() )
 				|| $this->settings->covers( $new->getNamespace() );
-			if ( $this->settings->webhook() !== '' && $covered ) {
-				$this->push( (int)$pageid, (int)$revision->getId(), [], [] );
+			if ( $this->settings->webhook() !== '' && $isCovered ) {
+				$this->pushJobs( (int)$pageid, (int)$revision->getId(), [], [] );
 			}
 		} catch ( \Throwable $error ) {
-			self::complain( $error );
+			self::logError( $error );
 		}
 	}
 
 	/**
-	 * The changes of a page, in parts that each fit into one job.
+	 * Split a page's changes into parts that each fit into one job.
 	 *
 	 * @param string[] $added
 	 * @param string[] $removed
-	 * @param int $largest bytes
-	 * @return array<int,array{added:string[],removed:string[]}> one at least
+	 * @param int $maxBytes
+	 * @return array<int,array{added:string[],removed:string[]}> at least one part
 	 */
-	public static function parts( array $added, array $removed, int $largest = self::LARGEST ): array {
+	public static function splitChanges( array $added, array $removed, int $maxBytes = self::MAX_JOB_BYTES ): array {
 		$parts = [ [ 'added' => [], 'removed' => [] ] ];
 		$last = 0;
 		$size = 0;
 		foreach ( [ 'added' => $added, 'removed' => $removed ] as $kind => $urls ) {
 			foreach ( $urls as $url ) {
-				if ( $size && $size + strlen( $url ) > $largest ) {
+				if ( $size && $size + strlen( $url ) > $maxBytes ) {
 					$parts[++$last] = [ 'added' => [], 'removed' => [] ];
 					$size = 0;
 				}
@@ -92,21 +92,21 @@ class ChangeHooks {
 		return $parts;
 	}
 
-	private function push( int $page, int $rev, array $added, array $removed ): void {
+	private function pushJobs( int $pageId, int $rev, array $added, array $removed ): void {
 		$jobs = [];
-		foreach ( self::parts( $added, $removed ) as $part ) {
-			$jobs[] = new LinkChangesJob( null, [ 'page' => $page, 'rev' => $rev ] + $part );
+		foreach ( self::splitChanges( $added, $removed ) as $part ) {
+			$jobs[] = new LinkChangesJob( null, [ 'page' => $pageId, 'rev' => $rev ] + $part );
 		}
 		$this->jobs->lazyPush( $jobs );
 	}
 
-	private static function distinct( $urls ): array {
+	private static function uniqueUrls( $urls ): array {
 		return array_values( array_unique( array_filter( (array)$urls, 'is_string' ) ) );
 	}
 
-	private static function complain( \Throwable $error ): void {
+	private static function logError( \Throwable $error ): void {
 		LoggerFactory::getInstance( 'Weboid' )->error(
-			'Changed links are not told: {reason}',
+			'Could not queue a job for changed links: {reason}',
 			[ 'reason' => $error->getMessage(), 'exception' => $error ]
 		);
 	}

@@ -1,69 +1,71 @@
 <?php
-/**
- * What the front says that a search for links does not find, because the wiki keeps it out of the table.
- *
- * An answer is kept for ten minutes, and so is none: a search waits for half a second at most, and not again.
- *
- * @license GPL-3.0-or-later
- */
 
 namespace MediaWiki\Extension\Weboid;
 
+/**
+ * Lookup of the sites that a wiki excludes from link search, at the front.
+ *
+ * A result, also an empty one after a failure, is cached for ten minutes, so that searches rarely wait.
+ *
+ * @license GPL-3.0-or-later
+ */
 class Exclusions {
-	private const KEPT = 600;
-	private const LONGEST = 500;
-	private const MOST = 5;
+	/** Seconds. */
+	private const CACHE_TTL = 600;
+	private const MAX_ENTRIES = 5;
+	private const MAX_ENTRY_LENGTH = 500;
+	private const MAX_PATTERN_LENGTH = 2_000;
 
 	/** @var Settings */
 	private $settings;
-	/** @var Sender */
-	private $sender;
+	/** @var HttpClient */
+	private $client;
 	/** @var mixed MediaWiki's BagOStuff */
 	private $cache;
 
-	public function __construct( Settings $settings, Sender $sender, $cache ) {
+	public function __construct( Settings $settings, HttpClient $client, $cache ) {
 		$this->settings = $settings;
-		$this->sender = $sender;
+		$this->client = $client;
 		$this->cache = $cache;
 	}
 
 	/**
-	 * The entries that keep links out which the pattern means, the first five; none when nobody says so.
+	 * Return the first excluded entries that match a search pattern; none if the front does not answer.
 	 *
-	 * @param string $pattern as somebody searches for it
+	 * @param string $pattern as entered for the search
 	 * @return string[]
 	 */
-	public function of( string $pattern ): array {
+	public function find( string $pattern ): array {
 		$pattern = trim( $pattern );
-		if ( $pattern === '' || strlen( $pattern ) > 2_000 || $this->settings->front() === '' ) {
+		if ( $pattern === '' || strlen( $pattern ) > self::MAX_PATTERN_LENGTH || $this->settings->front() === '' ) {
 			return [];
 		}
 		$key = $this->cache->makeKey( 'weboid-excluded', sha1( $this->settings->wiki() . "\n" . $pattern ) );
-		$kept = $this->cache->get( $key );
-		if ( !is_array( $kept ) ) {
-			$kept = $this->ask( $pattern );
-			$this->cache->set( $key, $kept, self::KEPT );
+		$entries = $this->cache->get( $key );
+		if ( !is_array( $entries ) ) {
+			$entries = $this->request( $pattern );
+			$this->cache->set( $key, $entries, self::CACHE_TTL );
 		}
-		return $kept;
+		return $entries;
 	}
 
 	/** @return string[] */
-	private function ask( string $pattern ): array {
+	private function request( string $pattern ): array {
 		$token = $this->settings->token();
-		[ $status, $body ] = $this->sender->get(
+		[ $status, $body ] = $this->client->get(
 			$this->settings->front() . '/links/api/excluded?' .
 				http_build_query( [ 'dbname' => $this->settings->wiki(), 'pattern' => $pattern ] ),
 			$token === '' ? [] : [ 'Authorization' => "Bearer $token" ],
 			$this->settings->timeout()
 		);
-		$said = $status === 200 ? json_decode( $body, true, 8 ) : null;
-		$entries = is_array( $said ) ? $said['entries'] ?? null : null;
-		$found = [];
-		foreach ( is_array( $entries ) ? array_slice( $entries, 0, self::MOST ) : [] as $entry ) {
+		$response = $status === 200 ? json_decode( $body, true, 8 ) : null;
+		$entries = is_array( $response ) ? $response['entries'] ?? null : null;
+		$valid = [];
+		foreach ( is_array( $entries ) ? array_slice( $entries, 0, self::MAX_ENTRIES ) : [] as $entry ) {
 			if ( is_string( $entry ) ) {
-				$found[] = mb_substr( mb_scrub( $entry ), 0, self::LONGEST );
+				$valid[] = mb_substr( mb_scrub( $entry ), 0, self::MAX_ENTRY_LENGTH );
 			}
 		}
-		return $found;
+		return $valid;
 	}
 }

@@ -1,224 +1,218 @@
 <?php
-/**
- * What the archive's front knows of a page's links, without a view that waits for it.
- *
- * Answers are kept by the links they are about, so that an edit that changes no link asks nothing again,
- * and one in a template is seen at once. An answer past its time is asked for again before the page is sent,
- * for half a second at most, by one view for all; without an answer in that time the old one is shown. As
- * soon as the front gives no answer nobody waits for it and nothing of it is shown, until it answers a
- * question asked behind a reader's back. One that has been asked too often is there: what it said before
- * is shown, also of links whose page has changed since.
- *
- * @license GPL-3.0-or-later
- */
 
 namespace MediaWiki\Extension\Weboid;
 
+/**
+ * Lookup of a page's links at the archive's front, with a cache that keeps page views fast.
+ *
+ * Responses are cached by the links that they are about: an edit that changes no link needs no request, and
+ * a change in a template takes effect at once. When a response has expired, one view requests it again and
+ * waits for up to half a second; on a timeout the expired response is shown. While the front is unavailable
+ * no view waits and no marks are shown, until a deferred request (sent after a page view) succeeds. While the
+ * front refuses with 429 the last known answers are shown, also for links of a page that has changed since.
+ *
+ * @license GPL-3.0-or-later
+ */
 class Front {
-	/** The front takes so many URLs at once; and no more bytes than any server takes. */
-	private const MOST_URLS = 1_000;
-	private const MOST_BYTES = 200_000;
-	private const MOST_QUESTIONS = 5;
-	/** So many of a page's last questions are remembered. */
-	private const REMEMBERED = 10;
-	/** Seconds that an answer is kept, to be shown while a newer one is asked for. */
-	private const KEPT = 86_400;
-	/** Seconds for an answer that no reader waits for, and until the same is asked again. */
-	private const PATIENCE = 5;
-	/** Seconds for which a link that was sent is called queued, though the front has not heard of it yet. */
-	private const SENT = 60;
-	/** Seconds: for less the front gives only what is under way, or so new that nobody has queued it. */
-	private const SETTLED = 60;
-	/** Seconds before a question is asked again that the front does not take. */
-	private const REFUSED = 600;
+	/** The front's limit for one request. */
+	private const MAX_URLS = 1_000;
+	/** Bytes of URLs in one request, below common limits of servers. */
+	private const MAX_URL_BYTES = 200_000;
+	/** Requests for one page. */
+	private const MAX_REQUESTS = 5;
+	/** Cached responses listed per page. */
+	private const MAX_REMEMBERED = 10;
+	/** Seconds that responses stay in the cache, to be shown while the front cannot answer. */
+	private const CACHE_TTL = 86_400;
+	/** Seconds: timeout of deferred requests, and of the lock that prevents duplicate requests. */
+	private const BACKGROUND_TIMEOUT = 5;
+	/** Seconds for which a sent link is shown as queued before the front confirms it. */
+	private const SENT_TTL = 60;
+	/** Seconds: the front declares a shorter freshness only while links are queued or new. */
+	private const MIN_SETTLED_FRESH = 60;
+	/** Seconds before a rejected request is repeated. */
+	private const REJECTED_TTL = 600;
 	private const JSON = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_INVALID_UTF8_SUBSTITUTE;
 
 	/** @var Settings */
 	private $settings;
-	/** @var Sender */
-	private $sender;
+	/** @var HttpClient */
+	private $client;
 	/** @var mixed MediaWiki's BagOStuff */
 	private $cache;
 	/** @var mixed a PSR-3 logger */
 	private $log;
-	/** @var array<string,true> questions that are asked when this page was sent */
-	private $later = [];
+	/** @var array<string,true> keys of requests deferred until the page was sent */
+	private $deferred = [];
 
-	public function __construct( Settings $settings, Sender $sender, $cache, $log ) {
+	public function __construct( Settings $settings, HttpClient $client, $cache, $log ) {
 		$this->settings = $settings;
-		$this->sender = $sender;
+		$this->client = $client;
 		$this->cache = $cache;
 		$this->log = $log;
 	}
 
 	/**
-	 * What is known of URLs.
+	 * Return what is known about a page's URLs, from the cache or from the front.
 	 *
 	 * @param int $pageId
-	 * @param string[] $urls as they stand in the page
-	 * @param string $lang of the words
-	 * @param int $changed when the page last changed, in seconds since 1970: the webhook is told of its links
-	 *  a moment later, so those that the front has not heard of are queued
+	 * @param string[] $urls as written in the page
+	 * @param string $lang language of the descriptions
+	 * @param int $changed Unix timestamp of the page's last change: the webhook receives its links a moment
+	 *  later, so links that the front does not know yet are shown as queued
 	 * @return array{links:array<string,array>,until:int,waiting:bool,soon:bool,down:bool,busy:bool,missing:bool}
-	 *  what is known; when that is old (seconds since 1970); whether anything is under way or not known yet,
-	 *  and whether that changes within seconds;
-	 *  whether the front is away; whether it has been asked too often; whether there are links of which it
-	 *  has not been asked with success, of which it may know much. Nothing is known of one that is away:
-	 *  `remembered` tells what it said.
+	 *  answers by URL; their expiry (Unix timestamp); whether a link is queued or unknown (waiting), and
+	 *  whether a state will change within seconds (soon); whether the front is unavailable (down: links is empty, see
+	 *  recentAnswers()) or has refused with 429 (busy); whether answers are missing because of an error
 	 */
-	public function ask( int $pageId, array $urls, string $lang, int $changed = 0 ): array {
-		$questions = [];
-		foreach ( self::portions( array_values( array_unique( $urls ) ) ) as $portion ) {
-			$questions[$this->keyOf( $portion, $lang )] = $portion;
+	public function lookup( int $pageId, array $urls, string $lang, int $changed = 0 ): array {
+		$batches = [];
+		foreach ( self::batches( array_values( array_unique( $urls ) ) ) as $batch ) {
+			$batches[$this->responseKey( $batch, $lang )] = $batch;
 		}
-		$silent = $this->cache->makeKey( 'weboid-front-silent' );
-		$busy = $this->cache->makeKey( 'weboid-front-busy' );
-		$sent = $this->keyOfSent( $pageId );
-		$kept = $this->cache->getMulti( [ $silent, $busy, $sent, ...array_keys( $questions ) ] );
+		$downKey = $this->cache->makeKey( 'weboid-front-down' );
+		$busyKey = $this->cache->makeKey( 'weboid-front-busy' );
+		$sentKey = $this->sentKey( $pageId );
+		$cached = $this->cache->getMulti( [ $downKey, $busyKey, $sentKey, ...array_keys( $batches ) ] );
 		$now = time();
-		$sentAt = (array)( $kept[$sent] ?? [] );
+		$sentAt = (array)( $cached[$sentKey] ?? [] );
 		$lastSent = $sentAt ? max( $sentAt ) : 0;
-		$isDown = isset( $kept[$silent] );
-		// While it is away one view after each pause tries again, for all.
-		$isBusy = isset( $kept[$busy] );
-		$mayAsk = !$isBusy && ( !$isDown || $now - (int)$kept[$silent] >= $this->settings->pause()
-			&& $this->cache->add( $this->cache->makeKey( 'weboid-front-trying' ), 1, self::PATIENCE ) );
-		$isFirst = $mayAsk && !$isDown;
-		$found = [];
-		foreach ( $questions as $key => $portion ) {
-			$old = $kept[$key] ?? null;
-			// What was sent since then is news to the front.
-			$isOld = $old === null || $old['until'] <= $now || ( $old['at'] ?? 0 ) < $lastSent;
-			if ( $isOld && $isFirst ) {
-				$new = $this->askNow( $key, $pageId, $portion, $lang, $this->settings->timeout() );
-				$isDown = $new === null && $this->cache->get( $silent ) !== false;
-				$isBusy = $new === null && $this->cache->get( $busy ) !== false;
-				$mayAsk = !$isBusy && !$isDown;
-				$old = $new ?? $old;
-			} elseif ( $mayAsk && ( $isOld || $isDown ) ) {
-				$this->askLater( $key, $pageId, $portion, $lang );
-				$mayAsk = !$isDown;
+		$isDown = isset( $cached[$downKey] );
+		$isBusy = isset( $cached[$busyKey] );
+		// While the front is down, one view per pause tries again.
+		$mayRequest = !$isBusy && ( !$isDown || $now - (int)$cached[$downKey] >= $this->settings->pause()
+			&& $this->cache->add( $this->cache->makeKey( 'weboid-front-retry' ), 1, self::BACKGROUND_TIMEOUT ) );
+		$mayWait = $mayRequest && !$isDown; // only for the first batch
+		$responses = [];
+		foreach ( $batches as $key => $batch ) {
+			$response = $cached[$key] ?? null;
+			// A response from before links were sent to the webhook counts as expired.
+			$isExpired = $response === null || $response['until'] <= $now || ( $response['at'] ?? 0 ) < $lastSent;
+			if ( $isExpired && $mayWait ) {
+				$new = $this->request( $key, $pageId, $batch, $lang, $this->settings->timeout() );
+				$isDown = $new === null && $this->cache->get( $downKey ) !== false;
+				$isBusy = $new === null && $this->cache->get( $busyKey ) !== false;
+				$mayRequest = !$isBusy && !$isDown;
+				$response = $new ?? $response;
+			} elseif ( $mayRequest && ( $isExpired || $isDown ) ) {
+				$this->deferRequest( $key, $pageId, $batch, $lang );
+				$mayRequest = !$isDown;
 			}
-			$isFirst = false;
-			$found[] = $old;
+			$mayWait = false;
+			$responses[] = $response;
 		}
-		$answer = self::together( $found, $isDown, $now, $this->settings->pause() );
-		if ( $isBusy && !$isDown && $answer['missing'] ) {
-			$answer['links'] += $this->remembered( $pageId, $urls, $lang );
+		$result = self::merge( $responses, $isDown, $now, $this->settings->pause() );
+		if ( $isBusy && !$isDown && $result['missing'] ) {
+			$result['links'] += $this->recentAnswers( $pageId, $urls, $lang );
 		}
-		if ( $changed > $now - self::SENT && $this->settings->webhook() !== '' ) {
+		if ( $changed > $now - self::SENT_TTL && $this->settings->webhook() !== '' ) {
 			$sentAt += array_fill_keys( $urls, $changed );
 		}
 		if ( $sentAt ) {
-			$answer['links'] = $this->withSent( $answer['links'], $sentAt, $now );
+			$result['links'] = $this->showSentAsQueued( $result['links'], $sentAt, $now );
 		}
-		return [ 'busy' => $isBusy && !$isDown ] + $answer;
+		return [ 'busy' => $isBusy && !$isDown ] + $result;
 	}
 
 	/**
-	 * Note links of a page that the webhook is being told of: they are queued, though the front has not
-	 * heard of them yet.
+	 * Record links that are being sent to the webhook, to show them as queued before the front knows them.
 	 *
 	 * @param int $pageId
 	 * @param string[] $urls
 	 */
-	public function noteSent( int $pageId, array $urls ): void {
+	public function recordSent( int $pageId, array $urls ): void {
 		if ( $this->settings->front() === '' ) {
 			return;
 		}
-		$key = $this->keyOfSent( $pageId );
+		$key = $this->sentKey( $pageId );
 		$now = time();
-		$before = array_filter( (array)( $this->cache->get( $key ) ?: [] ), static function ( $at ) use ( $now ) {
-			return $at > $now - self::SENT;
+		$earlier = array_filter( (array)( $this->cache->get( $key ) ?: [] ), static function ( $at ) use ( $now ) {
+			return $at > $now - self::SENT_TTL;
 		} );
-		$all = array_fill_keys( array_slice( $urls, 0, self::MOST_URLS ), $now ) + $before;
-		$this->cache->set( $key, array_slice( $all, 0, self::MOST_URLS, true ), self::SENT );
+		$all = array_fill_keys( array_slice( $urls, 0, self::MAX_URLS ), $now ) + $earlier;
+		$this->cache->set( $key, array_slice( $all, 0, self::MAX_URLS, true ), self::SENT_TTL );
 	}
 
-	/** What is known of links, with those queued that were sent and that the front has not heard of. */
-	private function withSent( array $links, array $sent, int $now ): array {
-		foreach ( $links as $url => $fact ) {
-			if ( !empty( $fact['new'] ) && ( $sent[$url] ?? 0 ) > $now - self::SENT ) {
-				$links[$url] = [ 'kind' => 'queued', 'href' => $this->newest( $url ), 'new' => false ] + $fact;
+	/** Return answers in which recently sent links that are new to the front are queued. */
+	private function showSentAsQueued( array $links, array $sentAt, int $now ): array {
+		foreach ( $links as $url => $answer ) {
+			if ( !empty( $answer['new'] ) && ( $sentAt[$url] ?? 0 ) > $now - self::SENT_TTL ) {
+				$links[$url] = [ 'kind' => 'queued', 'href' => $this->latestHref( $url ), 'new' => false ] + $answer;
 			}
 		}
 		return $links;
 	}
 
-	/** The page of the front that shows the newest copy, or says why there is none. */
-	private function newest( string $url ): ?string {
+	/** Return the front's address that shows a URL's latest copy, or why there is none. */
+	private function latestHref( string $url ): ?string {
 		$origin = $this->settings->origins()[0] ?? null;
-		$whole = ( $url[0] === '/' ? 'https:' : '' ) . explode( '#', $url, 2 )[0];
+		$absolute = ( $url[0] === '/' ? 'https:' : '' ) . explode( '#', $url, 2 )[0];
 		$escaped = preg_replace_callback( '~[^!$&\'()*+,./:;=?@\w%\[\]\~-]~', static function ( $match ) {
 			return rawurlencode( $match[0] );
-		}, $whole );
+		}, $absolute );
 		return $origin === null || $escaped === null ? null : "$origin/latest/$escaped";
 	}
 
-	private function keyOfSent( int $pageId ): string {
-		return $this->cache->makeKey( 'weboid-sent', $this->settings->wiki(), $pageId );
-	}
-
 	/**
-	 * What the front said of URLs when it was last asked about this page, within a day.
+	 * Return the front's last answers about URLs of this page, up to a day old.
 	 *
 	 * @param int $pageId
-	 * @param string[] $urls as they stand in the page
-	 * @param string $lang of the words
+	 * @param string[] $urls as written in the page
+	 * @param string $lang language of the descriptions
 	 * @return array<string,array>
 	 */
-	public function remembered( int $pageId, array $urls, string $lang ): array {
-		$keys = $this->cache->get( $this->keyOfPage( $pageId, $lang ) ) ?: [];
-		$answers = $keys ? $this->cache->getMulti( $keys ) : [];
+	public function recentAnswers( int $pageId, array $urls, string $lang ): array {
+		$keys = $this->cache->get( $this->pageKey( $pageId, $lang ) ) ?: [];
+		$responses = $keys ? $this->cache->getMulti( $keys ) : [];
 		$links = [];
-		foreach ( $keys as $key ) { // the latest first
-			$links += $answers[$key]['links'] ?? [];
+		foreach ( $keys as $key ) { // latest first
+			$links += $responses[$key]['links'] ?? [];
 		}
 		return array_intersect_key( $links, array_flip( $urls ) );
 	}
 
 	/**
-	 * The links in portions that the front takes; what is beyond the last is not asked for.
+	 * Split URLs into batches within the front's limits; URLs beyond the last batch are dropped.
 	 *
 	 * @param string[] $urls
 	 * @return string[][]
 	 */
-	public static function portions( array $urls ): array {
-		$portions = [];
+	public static function batches( array $urls ): array {
+		$batches = [];
 		$bytes = 0;
 		foreach ( $urls as $url ) {
-			$last = count( $portions ) - 1;
-			if ( $last < 0 || count( $portions[$last] ) >= self::MOST_URLS || $bytes + strlen( $url ) > self::MOST_BYTES ) {
-				if ( ++$last >= self::MOST_QUESTIONS ) {
+			$last = count( $batches ) - 1;
+			if ( $last < 0 || count( $batches[$last] ) >= self::MAX_URLS || $bytes + strlen( $url ) > self::MAX_URL_BYTES ) {
+				if ( ++$last >= self::MAX_REQUESTS ) {
 					break;
 				}
 				$bytes = 0;
 			}
-			$portions[$last][] = $url;
+			$batches[$last][] = $url;
 			$bytes += strlen( $url );
 		}
-		return $portions;
+		return $batches;
 	}
 
-	private static function together( array $found, bool $isDown, int $now, int $pause ): array {
+	private static function merge( array $responses, bool $isDown, int $now, int $pause ): array {
 		if ( $isDown ) {
 			return [ 'links' => [], 'until' => $now + $pause, 'waiting' => true, 'soon' => false,
 				'down' => true, 'missing' => true ];
 		}
 		$links = [];
-		$until = $now + self::KEPT;
+		$until = $now + self::CACHE_TTL;
 		$isWaiting = false;
 		$isSoon = false;
 		$isMissing = false;
-		foreach ( $found as $one ) {
-			$isSoon = $isSoon || !empty( $one['soon'] );
-			$isMissing = $isMissing || $one === null || !empty( $one['refused'] );
-			$links += $one['links'] ?? [];
-			$until = min( $until, $one['until'] ?? $now );
-			$isWaiting = $isWaiting || $one === null || !empty( $one['soon'] );
+		foreach ( $responses as $response ) {
+			$isSoon = $isSoon || !empty( $response['soon'] );
+			$isMissing = $isMissing || $response === null || !empty( $response['rejected'] );
+			$links += $response['links'] ?? [];
+			$until = min( $until, $response['until'] ?? $now );
+			$isWaiting = $isWaiting || $response === null || !empty( $response['soon'] );
 		}
-		foreach ( $links as $fact ) {
-			$isWaiting = $isWaiting || $fact['kind'] === 'queued';
+		foreach ( $links as $answer ) {
+			$isWaiting = $isWaiting || $answer['kind'] === 'queued';
 		}
 		return [
 			'links' => $links,
@@ -230,97 +224,103 @@ class Front {
 		];
 	}
 
-	private function keyOfPage( int $pageId, string $lang ): string {
-		return $this->cache->makeKey( 'weboid-questions', $this->settings->wiki(), $pageId, $lang );
+	private function sentKey( int $pageId ): string {
+		return $this->cache->makeKey( 'weboid-sent', $this->settings->wiki(), $pageId );
 	}
 
-	private function keyOf( array $urls, string $lang ): string {
-		$about = [ $this->settings->front(), $this->settings->wiki(), $this->settings->origins(), $lang, $urls ];
-		return $this->cache->makeKey( 'weboid-answers', sha1( json_encode( $about, self::JSON ) ) );
+	private function pageKey( int $pageId, string $lang ): string {
+		return $this->cache->makeKey( 'weboid-recent-answers', $this->settings->wiki(), $pageId, $lang );
 	}
 
-	/** Ask, unless somebody else is asking the same; null without an answer. */
-	private function askNow( string $key, int $pageId, array $urls, string $lang, float $timeout ): ?array {
-		$asking = $this->cache->makeKey( 'weboid-asking', sha1( $key ) );
-		if ( !$this->cache->add( $asking, 1, self::PATIENCE ) ) {
+	private function responseKey( array $urls, string $lang ): string {
+		$parameters = [ $this->settings->front(), $this->settings->wiki(), $this->settings->origins(), $lang, $urls ];
+		return $this->cache->makeKey( 'weboid-answers', sha1( json_encode( $parameters, self::JSON ) ) );
+	}
+
+	/** Request answers and cache them; return null on failure, or while another process requests the same. */
+	private function request( string $key, int $pageId, array $urls, string $lang, float $timeout ): ?array {
+		$lock = $this->cache->makeKey( 'weboid-lookup-lock', sha1( $key ) );
+		if ( !$this->cache->add( $lock, 1, self::BACKGROUND_TIMEOUT ) ) {
 			return null;
 		}
-		$question = [ 'wiki' => $this->settings->wiki(), 'page_id' => $pageId, 'urls' => $urls, 'lang' => $lang ];
+		$query = [ 'wiki' => $this->settings->wiki(), 'page_id' => $pageId, 'urls' => $urls, 'lang' => $lang ];
 		$token = $this->settings->token();
-		[ $status, $body, $rest ] = $this->sender->post(
+		[ $status, $body, $retryAfter ] = $this->client->post(
 			$this->settings->front() . '/links/api/cached',
-			json_encode( $question, self::JSON ),
+			json_encode( $query, self::JSON ),
 			$token === '' ? [] : [ 'Authorization' => "Bearer $token" ],
 			$timeout
 		);
 		$now = time();
-		$said = $status === 200
-			? Answers::read( $body, $urls, $this->settings->origins(), $this->settings->archiveHosts() )
+		$parsed = $status === 200
+			? LookupResponse::parse( $body, $urls, $this->settings->origins(), $this->settings->archiveHosts() )
 			: null;
-		if ( $said === null ) {
-			return $this->withoutAnswer( $key, $status, $status === 0 ? $body : "status $status", $rest );
+		if ( $parsed === null ) {
+			return $this->handleFailure( $key, $status, $status === 0 ? $body : "status $status", $retryAfter );
 		}
-		$answer = [
+		$response = [
 			'at' => $now,
-			'until' => $now + $said['fresh'],
-			'soon' => $said['fresh'] < self::SETTLED,
-			'links' => $said['links'],
+			'until' => $now + $parsed['fresh'],
+			'soon' => $parsed['fresh'] < self::MIN_SETTLED_FRESH,
+			'links' => $parsed['links'],
 		];
-		$this->cache->set( $key, $answer, max( self::KEPT, $said['fresh'] ) );
-		$this->cache->delete( $asking );
-		$page = $this->keyOfPage( $pageId, $lang );
-		$before = $this->cache->get( $page ) ?: [];
-		if ( ( $before[0] ?? null ) !== $key ) {
-			$all = array_unique( [ $key, ...$before ] );
-			$this->cache->set( $page, array_slice( $all, 0, self::REMEMBERED ), self::KEPT );
+		$this->cache->set( $key, $response, max( self::CACHE_TTL, $parsed['fresh'] ) );
+		$this->cache->delete( $lock );
+		$pageKey = $this->pageKey( $pageId, $lang );
+		$earlier = $this->cache->get( $pageKey ) ?: [];
+		if ( ( $earlier[0] ?? null ) !== $key ) {
+			$all = array_unique( [ $key, ...$earlier ] );
+			$this->cache->set( $pageKey, array_slice( $all, 0, self::MAX_REMEMBERED ), self::CACHE_TTL );
 		}
-		$silent = $this->cache->makeKey( 'weboid-front-silent' );
-		if ( $this->cache->get( $silent ) !== false ) {
-			$this->cache->delete( $silent );
+		$downKey = $this->cache->makeKey( 'weboid-front-down' );
+		if ( $this->cache->get( $downKey ) !== false ) {
+			$this->cache->delete( $downKey );
 		}
-		return $answer;
+		return $response;
 	}
 
-	/** Remember that there was no answer: to this question, or to any, for at least as long as was asked for. */
-	private function withoutAnswer( string $key, int $status, string $reason, int $rest ): ?array {
+	/** Cache a failure, of this request or of the front, for at least as long as Retry-After says. */
+	private function handleFailure( string $key, int $status, string $reason, int $retryAfter ): ?array {
 		$pause = $this->settings->pause();
 		if ( $status === 429 ) {
-			// What is known is shown; more is asked for later.
-			$this->log->warning( 'The front was asked too often: see --links-internal of weboid serve and weboid wiki watch' );
-			$this->cache->set( $this->cache->makeKey( 'weboid-front-busy' ), 1, max( $rest, $pause, 1 ) );
+			$this->log->warning( 'The front refuses with 429 (too many requests); to exempt this wiki, set ' .
+				'--links-internal of "weboid serve" or "weboid wiki watch"' );
+			$this->cache->set( $this->cache->makeKey( 'weboid-front-busy' ), 1, max( $retryAfter, $pause, 1 ) );
 			return null;
 		}
-		// What one page's links make of the front is no reason to be without it on all others.
+		// These statuses may be caused by this page's links: other pages are still looked up.
 		if ( $status === 500 || ( $status >= 400 && $status < 500 && $status !== 408 ) ) {
-			$this->log->warning( 'The front takes no question about these links: {reason}', [ 'reason' => $reason ] );
-			$answer = [ 'until' => time() + self::REFUSED, 'links' => [], 'refused' => true ];
-			$this->cache->set( $key, $answer, self::REFUSED );
-			return $answer;
+			$this->log->warning( 'The front rejects the lookup of these links: {reason}', [ 'reason' => $reason ] );
+			$response = [ 'until' => time() + self::REJECTED_TTL, 'links' => [], 'rejected' => true ];
+			$this->cache->set( $key, $response, self::REJECTED_TTL );
+			return $response;
 		}
-		$this->log->warning( 'The front gives no answer: {reason}', [ 'reason' => $reason ] );
-		$this->cache->set( $this->cache->makeKey( 'weboid-front-silent' ), time() + max( 0, $rest - $pause ), self::KEPT );
+		$this->log->warning( 'The front does not respond: {reason}', [ 'reason' => $reason ] );
+		// Views retry a pause after this time.
+		$failedAt = time() + max( 0, $retryAfter - $pause );
+		$this->cache->set( $this->cache->makeKey( 'weboid-front-down' ), $failedAt, self::CACHE_TTL );
 		return null;
 	}
 
-	/** Ask when the reader has the page. */
-	private function askLater( string $key, int $pageId, array $urls, string $lang ): void {
-		if ( isset( $this->later[$key] ) ) {
+	/** Request answers after the page was sent. */
+	private function deferRequest( string $key, int $pageId, array $urls, string $lang ): void {
+		if ( isset( $this->deferred[$key] ) ) {
 			return;
 		}
-		$this->later[$key] = true;
-		// The class was given a namespace in MediaWiki 1.42.
+		$this->deferred[$key] = true;
+		// The class has a namespace since MediaWiki 1.42.
 		$updates = class_exists( \MediaWiki\Deferred\DeferredUpdates::class )
 			? \MediaWiki\Deferred\DeferredUpdates::class
 			: \DeferredUpdates::class;
-		$begun = time();
-		$updates::addCallableUpdate( function () use ( $key, $pageId, $urls, $lang, $begun ) {
-			unset( $this->later[$key] );
-			$kept = $this->cache->get( $key ) ?: [];
-			$isAsked = ( $kept['at'] ?? 0 ) >= $begun && $kept['until'] > time();
-			if ( $isAsked && $this->cache->get( $this->cache->makeKey( 'weboid-front-silent' ) ) === false ) {
-				return; // by another view meanwhile
+		$deferredAt = time();
+		$updates::addCallableUpdate( function () use ( $key, $pageId, $urls, $lang, $deferredAt ) {
+			unset( $this->deferred[$key] );
+			$cached = $this->cache->get( $key ) ?: [];
+			$isFresh = ( $cached['at'] ?? 0 ) >= $deferredAt && $cached['until'] > time();
+			if ( $isFresh && $this->cache->get( $this->cache->makeKey( 'weboid-front-down' ) ) === false ) {
+				return; // requested by another view meanwhile
 			}
-			$this->askNow( $key, $pageId, $urls, $lang, max( self::PATIENCE, $this->settings->timeout() ) );
+			$this->request( $key, $pageId, $urls, $lang, max( self::BACKGROUND_TIMEOUT, $this->settings->timeout() ) );
 		}, constant( "$updates::POSTSEND" ) );
 	}
 }

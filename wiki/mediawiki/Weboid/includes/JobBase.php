@@ -1,6 +1,6 @@
 <?php
 /**
- * What a job extends: the class was given a namespace in MediaWiki 1.44.
+ * Base class of jobs: the core class has a namespace since MediaWiki 1.44.
  *
  * @license GPL-3.0-or-later
  */

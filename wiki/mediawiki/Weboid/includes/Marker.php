@@ -1,155 +1,157 @@
 <?php
-/**
- * Puts what is known of links into HTML: classes, attributes, and a small link after each. Pure.
- *
- * @license GPL-3.0-or-later
- */
 
 namespace MediaWiki\Extension\Weboid;
 
+/**
+ * Insertion of marks into HTML: classes, attributes and cached links. Does not use MediaWiki.
+ *
+ * @license GPL-3.0-or-later
+ */
 class Marker {
-	/** How far an archive's link of the same URL is looked for, in links. */
-	private const BESIDE = 3;
+	/** Maximum distance, in links, of an archive link that contains the same URL. */
+	private const MAX_DISTANCE = 3;
 
 	/** @var Scanner */
 	private $scanner;
 	/** @var array<string,true> */
-	private $own;
+	private $ownAuthorities;
 	/** @var array<string,true> */
-	private $front;
+	private $frontAuthorities;
 	/** @var array<string,true> */
-	private $archives;
+	private $archiveHosts;
 
 	/**
 	 * @param Scanner $scanner
-	 * @param string[] $own hosts, with ports, of the wiki itself
-	 * @param string[] $front hosts, with ports, of the front and of the copies
-	 * @param string[] $archives hosts of other archives
+	 * @param string[] $ownAuthorities hosts with ports of the wiki
+	 * @param string[] $frontAuthorities hosts with ports of the front and of the copies
+	 * @param string[] $archiveHosts hosts of other archives
 	 */
-	public function __construct( Scanner $scanner, array $own, array $front, array $archives ) {
+	public function __construct(
+		Scanner $scanner, array $ownAuthorities, array $frontAuthorities, array $archiveHosts
+	) {
 		$this->scanner = $scanner;
-		$this->own = array_fill_keys( $own, true );
-		$this->front = array_fill_keys( $front, true );
-		$this->archives = array_fill_keys( $archives, true );
+		$this->ownAuthorities = array_fill_keys( $ownAuthorities, true );
+		$this->frontAuthorities = array_fill_keys( $frontAuthorities, true );
+		$this->archiveHosts = array_fill_keys( $archiveHosts, true );
 	}
 
-	public static function of( Settings $settings ): self {
+	public static function fromSettings( Settings $settings ): self {
 		return new self(
 			new Scanner( $settings->ignoredClasses() ),
-			$settings->ownPlaces(),
-			$settings->frontPlaces(),
+			$settings->ownAuthorities(),
+			$settings->frontAuthorities(),
 			$settings->archiveHosts()
 		);
 	}
 
-	/** Whether a URL leads to the wiki itself. */
+	/** Return whether a URL is on the wiki itself. */
 	public function isOwn( string $url ): bool {
-		return isset( $this->own[Address::authority( $url )] );
+		return isset( $this->ownAuthorities[Url::authority( $url )] );
 	}
 
-	/** Whether a URL leads to an archive, this one or another. */
+	/** Return whether a URL is in an archive, ours or another. */
 	public function isArchive( string $url ): bool {
-		return isset( $this->front[Address::authority( $url )] )
-			|| Address::isWithin( Address::host( $url ), $this->archives );
+		return isset( $this->frontAuthorities[Url::authority( $url )] )
+			|| Url::isWithin( Url::host( $url ), $this->archiveHosts );
 	}
 
 	/**
-	 * The links that may get a cached one: not the wiki's own, no archive's, none that has one beside.
+	 * Return the links to mark: neither own links, nor archive links, nor links with an adjacent archive link.
 	 *
 	 * @param string $html
-	 * @return array<int,array> as Scanner::links()
+	 * @return array<int,array> as of Scanner::links()
 	 */
 	public function links( string $html ): array {
 		$all = $this->scanner->links( $html );
 		$archived = [];
-		$cites = [];
-		foreach ( $all as $place => $link ) {
+		$archivedCites = [];
+		foreach ( $all as $index => $link ) {
 			if ( $this->isArchive( $link['url'] ) ) {
-				$archived[$place] = true;
-				$cites[$link['cite']] = true;
+				$archived[$index] = true;
+				$archivedCites[$link['cite']] = true;
 			}
 		}
-		unset( $cites[0] );
-		$kept = [];
-		foreach ( $all as $place => $link ) {
-			if ( !$this->isOwn( $link['url'] ) && !isset( $archived[$place] ) && !isset( $cites[$link['cite']] )
-				&& !self::hasOneBeside( $all, $archived, $place )
+		unset( $archivedCites[0] );
+		$links = [];
+		foreach ( $all as $index => $link ) {
+			if ( !$this->isOwn( $link['url'] ) && !isset( $archived[$index] ) && !isset( $archivedCites[$link['cite']] )
+				&& !self::hasAdjacentArchiveLink( $all, $archived, $index )
 			) {
-				$kept[] = $link;
+				$links[] = $link;
 			}
 		}
-		return $kept;
+		return $links;
 	}
 
 	/**
-	 * The HTML with what is known of its links.
+	 * Return the HTML with marked links.
 	 *
 	 * @param string $html
-	 * @param array<int,array> $links of that HTML
-	 * @param array<string,array> $known by URL, as Answers::read() gives it
+	 * @param array<int,array> $links from links()
+	 * @param array<string,array> $answers by URL, as of LookupResponse::parse()
 	 * @param string $show always, dead or never
-	 * @param callable $words kind, URL and what is known: the visible word, and the accessible name
+	 * @param callable $labels ( kind, URL, answer ) => [ visible label, accessible name ]
 	 */
-	public static function mark( string $html, array $links, array $known, string $show, callable $words ): string {
-		$made = [];
+	public static function mark( string $html, array $links, array $answers, string $show, callable $labels ): string {
+		$parts = [];
 		$done = 0;
 		foreach ( $links as $link ) {
-			$fact = $known[$link['url']] ?? null;
-			if ( $fact === null ) {
+			$answer = $answers[$link['url']] ?? null;
+			if ( $answer === null ) {
 				continue;
 			}
-			$classes = 'weboid-link weboid-' . $fact['group'];
+			$classes = 'weboid-link weboid-' . $answer['group'];
 			$more = '';
 			if ( $link['class'] === null ) {
 				$more = " class=\"$classes\"";
 			} else {
-				$made[] = substr( $html, $done, $link['class'] - $done ) . ' ' . $classes;
+				$parts[] = substr( $html, $done, $link['class'] - $done ) . ' ' . $classes;
 				$done = $link['class'];
 			}
 			$more .= self::attributes( [
 				'data-originalurl' => $link['url'],
-				'data-versionurl' => $fact['copy'],
-				'data-versiondate' => $fact['date'],
+				'data-versionurl' => $answer['copy'],
+				'data-versiondate' => $answer['date'],
 			] );
-			$made[] = substr( $html, $done, $link['end'] - $done ) . $more;
-			$made[] = substr( $html, $link['end'], $link['close'] - $link['end'] );
+			$parts[] = substr( $html, $done, $link['end'] - $done ) . $more;
+			$parts[] = substr( $html, $link['end'], $link['close'] - $link['end'] );
 			$done = $link['close'];
-			$isShown = $show === 'always' || ( $show === 'dead' && $fact['dead'] );
-			if ( $isShown && $fact['href'] !== null && $fact['kind'] !== 'none' ) {
-				$made[] = self::cached( $fact, $words( $fact['kind'], $link['url'], $fact ) );
+			$isShown = $show === 'always' || ( $show === 'dead' && $answer['dead'] );
+			if ( $isShown && $answer['href'] !== null && $answer['kind'] !== 'none' ) {
+				$parts[] = self::cachedLink( $answer, $labels( $answer['kind'], $link['url'], $answer ) );
 			}
 		}
-		$made[] = substr( $html, $done );
-		return implode( '', $made );
+		$parts[] = substr( $html, $done );
+		return implode( '', $parts );
 	}
 
-	/** Attributes with a space before each; those without a value are left out. */
+	/** Return attributes, each with a leading space; null values are omitted. */
 	public static function attributes( array $values ): string {
-		$made = '';
+		$html = '';
 		foreach ( $values as $name => $value ) {
 			if ( $value !== null ) {
-				$made .= " $name=\"" . htmlspecialchars( $value, ENT_QUOTES | ENT_SUBSTITUTE ) . '"';
+				$html .= " $name=\"" . htmlspecialchars( $value, ENT_QUOTES | ENT_SUBSTITUTE ) . '"';
 			}
 		}
-		return $made;
+		return $html;
 	}
 
-	private static function cached( array $fact, array $words ): string {
-		[ $word, $name ] = $words;
+	private static function cachedLink( array $answer, array $labels ): string {
+		[ $label, $name ] = $labels;
 		$attributes = self::attributes( [
-			'href' => $fact['href'],
-			'title' => $fact['words'] === '' ? null : $fact['words'],
+			'href' => $answer['href'],
+			'title' => $answer['words'] === '' ? null : $answer['words'],
 			'aria-label' => $name,
 			'rel' => 'nofollow',
 		] );
-		return "<sup class=\"weboid-cached weboid-{$fact['kind']}\"><a$attributes>" .
-			htmlspecialchars( $word, ENT_QUOTES | ENT_SUBSTITUTE ) . '</a></sup>';
+		return "<sup class=\"weboid-cached weboid-{$answer['kind']}\"><a$attributes>" .
+			htmlspecialchars( $label, ENT_QUOTES | ENT_SUBSTITUTE ) . '</a></sup>';
 	}
 
-	/** Whether an archive's link of the same URL stands near. */
-	private static function hasOneBeside( array $all, array $archived, int $place ): bool {
-		$bare = rtrim( preg_replace( '~^(?:https?:)?//~i', '', $all[$place]['url'] ), '/' );
-		for ( $near = $place - self::BESIDE; $near <= $place + self::BESIDE; $near++ ) {
+	/** Return whether an archive link that contains the same URL is within MAX_DISTANCE links. */
+	private static function hasAdjacentArchiveLink( array $all, array $archived, int $index ): bool {
+		$bare = rtrim( preg_replace( '~^(?:https?:)?//~i', '', $all[$index]['url'] ), '/' );
+		for ( $near = $index - self::MAX_DISTANCE; $near <= $index + self::MAX_DISTANCE; $near++ ) {
 			if ( isset( $archived[$near] ) ) {
 				$other = rtrim( $all[$near]['url'], '/' );
 				if ( substr( $other, -strlen( $bare ) - 1 ) === "/$bare" ) {

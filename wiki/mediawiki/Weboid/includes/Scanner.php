@@ -1,23 +1,22 @@
 <?php
-/**
- * Finds the external links in HTML, of MediaWiki's old parser and of Parsoid, by one look at each byte. Pure.
- *
- * Nothing is parsed into a tree and written again: what is not a link stays as it is, byte for byte. Tags
- * are read as HTML's tokeniser does (quotes count after an equals sign only; comments and raw text hold
- * no tags). Where that is not possible, e.g. at a tag that never ends, looking ends, and what follows is
- * left alone.
- *
- * @license GPL-3.0-or-later
- */
 
 namespace MediaWiki\Extension\Weboid;
 
+/**
+ * Scanner for external links in the HTML of MediaWiki's legacy parser and of Parsoid. Does not use MediaWiki.
+ *
+ * The HTML is read once and not parsed into a tree, so that all other bytes stay unchanged. Tags are read as
+ * HTML's tokeniser does: quotes count only after an equals sign; comments and raw text contain no tags.
+ * Scanning stops where that is impossible, e.g. at an unclosed tag, and the rest is left unchanged.
+ *
+ * @license GPL-3.0-or-later
+ */
 class Scanner {
-	// Each pattern begins where the last one ended, and takes what it read for good: a tag that does not end
-	// is found out once, and not once for each of its bytes.
+	// The quantifiers are possessive and each match starts where the last one ended: without backtracking an
+	// unclosed tag is read once, not once per byte.
 	private const INSIDE = '(?:[^>=]++|=\s*+(?:"[^"]*+"|\'[^\']*+\')?+)*+>';
 	private const TAG = '<(?:(/?)([a-zA-Z][^\s/>]*+)(' . self::INSIDE . ')|(!--)|([!?/])|(?![a-zA-Z]))';
-	// Tags that say nothing are passed over with the text: most have no attributes, or end an element.
+	// Irrelevant tags are skipped like text: most have no attributes or are end tags.
 	private const PLAIN = '<(?!/?(?:a|cite)[\s/>]|(?:%s)[\s/>])(?:[a-zA-Z][^\s/>]*+>|/[a-zA-Z][^\s/>]*+>%s)';
 	private const ATTRIBUTE = '~([^\s/=>][^\s/=>]*+)(?:\s*+=\s*+(?:"([^"]*+)"|\'([^\']*+)\'|([^\s>"\'][^\s>]*+)))?~';
 	private const RAW = [
@@ -29,32 +28,29 @@ class Scanner {
 		'link' => 1, 'meta' => 1, 'source' => 1, 'track' => 1, 'wbr' => 1,
 	];
 
-	/** @var string[] classes in whose elements nobody looks */
-	private $classes;
-	/** @var string a pattern that finds one of them in a tag's attributes; empty: there are none */
-	private $ignored;
+	/** @var string[] classes of elements that are skipped */
+	private $ignoredClasses;
+	/** @var string a pattern that matches one of them in a tag's attributes; empty if there are none */
+	private $ignoredPattern;
 
-	/**
-	 * @param string[] $ignoredClasses
-	 */
+	/** @param string[] $ignoredClasses */
 	public function __construct( array $ignoredClasses ) {
-		$this->classes = $ignoredClasses;
+		$this->ignoredClasses = $ignoredClasses;
 		$quoted = array_map( static function ( $class ) {
 			return preg_quote( $class, '~' );
 		}, $ignoredClasses );
-		$this->ignored = $quoted
+		$this->ignoredPattern = $quoted
 			? '~\bclass\s*+=\s*+["\']?(?:[^"\'>]*\s)?(?:' . implode( '|', $quoted ) . ')(?=[\s"\'>]|$)~i'
 			: '';
 	}
 
 	/**
-	 * The links, in their order.
+	 * Return the external links in document order.
 	 *
 	 * @param string $html
-	 * @return array<int,array{url:string,class:int|null,end:int,close:int,cite:int}> the URL as it stands
-	 *  there, decoded; where more classes go (null: there is no such attribute), where the first tag's
-	 *  bracket is, and where what comes after the link begins; the number of the citation (cite element)
-	 *  it is in, 0 for none
+	 * @return array<int,array{url:string,class:int|null,end:int,close:int,cite:int}> decoded URL; offsets of
+	 *  the end of the class attribute's value (null without one), of the start tag's closing bracket, and
+	 *  of the first byte after the link; number of the enclosing cite element, or 0
 	 */
 	public function links( string $html ): array {
 		if ( strpos( $html, 'external' ) === false && strpos( $html, 'mw:ExtLink' ) === false ) {
@@ -90,8 +86,8 @@ class Scanner {
 			$attributes = substr( $tag[3][0], 0, -1 );
 			if ( isset( self::RAW[$name] ) ) {
 				$at = self::afterElement( $html, $at, $name );
-			} elseif ( $this->ignored !== '' && $attributes !== '' && !isset( self::VOID[$name] )
-				&& preg_match( $this->ignored, $attributes )
+			} elseif ( $this->ignoredPattern !== '' && $attributes !== '' && !isset( self::VOID[$name] )
+				&& preg_match( $this->ignoredPattern, $attributes )
 			) {
 				$at = self::afterElement( $html, $at, $name );
 			} elseif ( $name === 'a' ) {
@@ -109,18 +105,18 @@ class Scanner {
 		return $links;
 	}
 
-	/** What finds the next tag that matters: where no class is ignored, that is a link's or a citation's. */
+	/** Return the pattern of the next relevant tag: only links and citations if no ignored class occurs. */
 	private function pattern( string $html ): string {
-		$matter = false;
-		foreach ( $this->classes as $class ) {
-			$matter = $matter || stripos( $html, $class ) !== false;
+		$hasIgnored = false;
+		foreach ( $this->ignoredClasses as $class ) {
+			$hasIgnored = $hasIgnored || stripos( $html, $class ) !== false;
 		}
-		$others = $matter ? '' : '|[a-zA-Z][^\s/>]*+' . self::INSIDE;
+		$others = $hasIgnored ? '' : '|[a-zA-Z][^\s/>]*+' . self::INSIDE;
 		$plain = sprintf( self::PLAIN, implode( '|', array_keys( self::RAW ) ), $others );
 		return "~\\G(?:[^<]++|$plain)*+" . self::TAG . '~i';
 	}
 
-	/** Where a comment, a declaration or a broken end tag is over; negative when it never is. */
+	/** Return the offset after a comment, declaration or malformed end tag; -1 if it is unclosed. */
 	private static function afterMarkup( string $html, int $at, bool $isComment ): int {
 		if ( !$isComment ) {
 			$end = strpos( $html, '>', $at );
@@ -134,10 +130,10 @@ class Scanner {
 		return $end === false ? -1 : $end + 3;
 	}
 
-	/** Where an element is over whose content nobody looks at; negative when it never is. */
+	/** Return the offset after a skipped element; -1 if it is unclosed. */
 	private static function afterElement( string $html, int $at, string $name ): int {
 		$quoted = preg_quote( $name, '~' ) . '(?=[\s/>])';
-		// Raw text has no elements inside; others may have more of their name.
+		// Other elements than raw text may contain elements of the same name.
 		$slash = isset( self::RAW[$name] ) && $name !== 'template' ? '/' : '/?';
 		$pattern = "~\\G(?:[^<]++|<(?!$slash$quoted))*+<($slash)$quoted" . self::INSIDE . '~i';
 		$depth = 1;
@@ -151,7 +147,7 @@ class Scanner {
 		return -1;
 	}
 
-	/** What a link's attributes tell; null when it is no external link, or one that was seen to already. */
+	/** Return URL and class offset from a link's attributes; null if it is not external or already marked. */
 	private static function link( string $attributes, int $offset ): ?array {
 		if ( strpos( $attributes, 'external' ) === false && strpos( $attributes, 'mw:ExtLink' ) === false ) {
 			return null;
@@ -159,16 +155,16 @@ class Scanner {
 		preg_match_all( self::ATTRIBUTE, $attributes, $found, PREG_SET_ORDER | PREG_OFFSET_CAPTURE );
 		$values = [];
 		$classEnd = null;
-		foreach ( $found as $one ) {
-			$name = strtolower( $one[1][0] );
+		foreach ( $found as $attribute ) {
+			$name = strtolower( $attribute[1][0] );
 			if ( isset( $values[$name] ) ) {
 				continue;
 			}
-			$value = end( $one );
-			$values[$name] = count( $one ) > 2 ? $value[0] : '';
+			$value = end( $attribute );
+			$values[$name] = count( $attribute ) > 2 ? $value[0] : '';
 			if ( $name === 'class' ) {
-				if ( count( $one ) === 2 || count( $one ) === 5 ) {
-					return null; // a class without quotes is nobody's that we know
+				if ( count( $attribute ) === 2 || count( $attribute ) === 5 ) {
+					return null; // neither parser writes a class without quotes
 				}
 				$classEnd = $offset + $value[1] + strlen( $value[0] );
 			}
@@ -176,10 +172,10 @@ class Scanner {
 		$classes = ' ' . strtr( $values['class'] ?? '', "\t\n\f\r", '    ' ) . ' ';
 		$rels = ' ' . strtr( $values['rel'] ?? '', "\t\n\f\r", '    ' ) . ' ';
 		$isExternal = strpos( $classes, ' external ' ) !== false || strpos( $rels, ' mw:ExtLink ' ) !== false;
-		$isOther = strpos( $classes, ' extiw ' ) !== false || strpos( $classes, ' weboid-link ' ) !== false
+		$isExcluded = strpos( $classes, ' extiw ' ) !== false || strpos( $classes, ' weboid-link ' ) !== false
 			|| isset( $values['data-originalurl'] );
 		$url = html_entity_decode( $values['href'] ?? '', ENT_QUOTES | ENT_HTML5, 'UTF-8' );
-		if ( !$isExternal || $isOther || Address::host( $url ) === '' || preg_match( '/[\x00-\x20]/', $url ) ) {
+		if ( !$isExternal || $isExcluded || Url::host( $url ) === '' || preg_match( '/[\x00-\x20]/', $url ) ) {
 			return null;
 		}
 		return [ 'url' => $url, 'class' => $classEnd ];

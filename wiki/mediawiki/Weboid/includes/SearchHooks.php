@@ -1,15 +1,15 @@
 <?php
-/**
- * What searches for links do not find is said where they are made, on Special:LinkSearch and in the API's
- * list=exturlusage (X06); and how the extension is set, to `weboid wiki check`.
- *
- * @license GPL-3.0-or-later
- */
 
 namespace MediaWiki\Extension\Weboid;
 
 use MediaWiki\Logger\LoggerFactory;
 
+/**
+ * Hooks that warn on Special:LinkSearch and in list=exturlusage of the API about links that the wiki excludes
+ * from link search (X06), and that show the extension's settings to `weboid wiki check`.
+ *
+ * @license GPL-3.0-or-later
+ */
 class SearchHooks {
 	/** @var Settings */
 	private $settings;
@@ -28,13 +28,13 @@ class SearchHooks {
 				return;
 			}
 			$pattern = $special->getRequest()->getText( 'target', (string)$subPage );
-			$found = $this->exclusions->of( $pattern );
-			if ( $found ) {
+			$entries = $this->exclusions->find( $pattern );
+			if ( $entries ) {
 				$special->getOutput()->addHTML( SpecialWeboidLinks::box( 'warning', $special->msg( 'weboid-search-excluded' )
-					->plaintextParams( implode( ', ', $found ) )->escaped() ) );
+					->plaintextParams( implode( ', ', $entries ) )->escaped() ) );
 			}
 		} catch ( \Throwable $error ) {
-			self::complain( $error );
+			self::logError( $error );
 		}
 	}
 
@@ -45,18 +45,18 @@ class SearchHooks {
 				return;
 			}
 			$query = $module->extractRequestParams()['query'] ?? null;
-			$found = is_string( $query ) ? $this->exclusions->of( $query ) : [];
-			if ( $found ) {
-				$module->addWarning( [ 'weboid-search-excluded', wfEscapeWikiText( implode( ', ', $found ) ) ] );
+			$entries = is_string( $query ) ? $this->exclusions->find( $query ) : [];
+			if ( $entries ) {
+				$module->addWarning( [ 'weboid-search-excluded', wfEscapeWikiText( implode( ', ', $entries ) ) ] );
 			}
 		} catch ( \Throwable $error ) {
-			self::complain( $error );
+			self::logError( $error );
 		}
 	}
 
 	/** @inheritDoc */
 	public function onAPIQuerySiteInfoGeneralInfo( $module, &$results ) {
-		// The class was given a namespace in MediaWiki 1.42.
+		// The class has a namespace since MediaWiki 1.42.
 		$registry = class_exists( \MediaWiki\Registration\ExtensionRegistry::class )
 			? \MediaWiki\Registration\ExtensionRegistry::class
 			: \ExtensionRegistry::class;
@@ -67,13 +67,13 @@ class SearchHooks {
 			'front' => $this->settings->front() !== '',
 			'webhook' => $this->settings->webhook() !== '',
 			'origins' => $this->settings->origins(),
-			'secret' => $this->settings->secretPrint(),
+			'secret' => $this->settings->secretFingerprint(),
 		];
 	}
 
-	private static function complain( \Throwable $error ): void {
+	private static function logError( \Throwable $error ): void {
 		LoggerFactory::getInstance( 'Weboid' )->error(
-			'What a search leaves out is not said: {reason}',
+			'Could not check whether links are excluded from search: {reason}',
 			[ 'reason' => $error->getMessage(), 'exception' => $error ]
 		);
 	}

@@ -1,6 +1,6 @@
 <?php
 /**
- * The extension's services.
+ * Services of the extension.
  *
  * @license GPL-3.0-or-later
  */
@@ -9,7 +9,7 @@ namespace MediaWiki\Extension\Weboid;
 
 use MediaWiki\Logger\LoggerFactory;
 
-// What a wiki without a cache of its own gets is a table of its database: every view would ask otherwise.
+// CACHE_ANYTHING falls back to the database: without a cache every view would send a request.
 $sharedCache = static function ( $services ) {
 	return $services->hasService( 'ObjectCacheFactory' )
 		? $services->getService( 'ObjectCacheFactory' )->getInstance( CACHE_ANYTHING )
@@ -23,7 +23,7 @@ return [
 	'Weboid.Front' => static function ( $services ) use ( $sharedCache ) {
 		return new Front(
 			$services->getService( 'Weboid.Settings' ),
-			new Sender( $services->getHttpRequestFactory() ),
+			new HttpClient( $services->getHttpRequestFactory() ),
 			$sharedCache( $services ),
 			LoggerFactory::getInstance( 'Weboid' )
 		);
@@ -31,17 +31,17 @@ return [
 	'Weboid.Exclusions' => static function ( $services ) use ( $sharedCache ) {
 		return new Exclusions(
 			$services->getService( 'Weboid.Settings' ),
-			new Sender( $services->getHttpRequestFactory() ),
+			new HttpClient( $services->getHttpRequestFactory() ),
 			$sharedCache( $services )
 		);
 	},
-	'Weboid.ShownPages' => static function ( $services ) use ( $sharedCache ) {
-		return new ShownPages( $sharedCache( $services ) );
+	'Weboid.PageMarksCache' => static function ( $services ) use ( $sharedCache ) {
+		return new PageMarksCache( $sharedCache( $services ) );
 	},
 	'Weboid.Webhook' => static function ( $services ) use ( $sharedCache ) {
 		return new Webhook(
 			$services->getService( 'Weboid.Settings' ),
-			new Sender( $services->getHttpRequestFactory() ),
+			new HttpClient( $services->getHttpRequestFactory() ),
 			$sharedCache( $services ),
 			LoggerFactory::getInstance( 'Weboid' )
 		);

@@ -1,127 +1,128 @@
 <?php
-/**
- * What the wiki's operator says, checked.
- *
- * @license GPL-3.0-or-later
- */
 
 namespace MediaWiki\Extension\Weboid;
 
+/**
+ * Validated settings of the extension.
+ *
+ * @license GPL-3.0-or-later
+ */
 class Settings {
-	public const SHORTEST_SECRET = 32;
-	private const SHOWN = [ 'always', 'dead', 'never' ];
-	/** How much may be recorded, from the least to the most. */
+	/** Characters. */
+	public const MIN_SECRET_LENGTH = 32;
+	/** Stored levels in ascending order. */
 	public const STORED_LEVELS = [ 'text', 'no-media', 'everything' ];
-	private const LEVELS = [ 'text', 'limited', 'html', 'images', 'full' ];
+	private const SHOW_VALUES = [ 'always', 'dead', 'never' ];
+	private const SHOWN_LEVELS = [ 'text', 'limited', 'html', 'images', 'full' ];
 
-	/** @var mixed the wiki's configuration (its class has another name in each version) */
+	/** @var mixed MediaWiki's Config (its namespace depends on the version) */
 	private $config;
 
 	public function __construct( $config ) {
 		$this->config = $config;
 	}
 
-	/** The front's address without a slash at the end; empty: nobody is asked. */
+	/** Return the front's address without a trailing slash; '' if there is none. */
 	public function front(): string {
 		return $this->address( 'WeboidFront' );
 	}
 
-	/** The webhook's address without a slash at the end; empty: nobody is told. */
+	/** Return the webhook's address without a trailing slash; '' if there is none. */
 	public function webhook(): string {
 		return $this->address( 'WeboidWebhook' );
 	}
 
 	/**
-	 * The origins that links may lead to, each without a slash at the end.
+	 * Return the allowed origins of links, without trailing slashes.
 	 *
 	 * @return string[]
 	 */
 	public function origins(): array {
-		$given = (array)$this->config->get( 'WeboidOrigins' ) ?: [ $this->front() ];
-		$found = [];
-		foreach ( $given as $origin ) {
+		$configured = (array)$this->config->get( 'WeboidOrigins' ) ?: [ $this->front() ];
+		$origins = [];
+		foreach ( $configured as $origin ) {
 			if ( is_string( $origin ) && preg_match( '~^https?://[^/?#\s@\\\\]+~i', $origin, $match ) ) {
-				$found[] = strtolower( $match[0] );
+				$origins[] = strtolower( $match[0] );
 			}
 		}
-		return $found;
+		return $origins;
 	}
 
-	/** The wiki's name, dbname@farm (W24). */
+	/** Return the wiki's name in the registry, dbname@farm (W24). */
 	public function wiki(): string {
-		$given = trim( (string)$this->config->get( 'WeboidWiki' ) );
-		if ( $given !== '' ) {
-			return $given;
+		$configured = trim( (string)$this->config->get( 'WeboidWiki' ) );
+		if ( $configured !== '' ) {
+			return $configured;
 		}
-		// As `weboid wiki add` names it: a farm's name has no colon, and 40 characters at most.
-		$host = Address::host( (string)$this->config->get( 'Server' ) );
+		// As `weboid wiki add` does: a farm's name has no colon and at most 40 characters.
+		$host = Url::host( (string)$this->config->get( 'Server' ) );
 		$farm = preg_replace( '/[^A-Za-z0-9_.-]+/', '-', $host );
 		$farm = trim( substr( trim( $farm, '-._' ), 0, 40 ), '-._' );
 		return $this->config->get( 'DBname' ) . '@' . ( $farm ?: 'wiki' );
 	}
 
 	/**
-	 * Hosts, with ports, of the wiki itself.
+	 * Return hosts with ports of the wiki.
 	 *
 	 * @return string[]
 	 */
-	public function ownPlaces(): array {
+	public function ownAuthorities(): array {
 		return array_filter( [
-			Address::authority( (string)$this->config->get( 'Server' ) ),
-			Address::authority( (string)$this->config->get( 'CanonicalServer' ) ),
+			Url::authority( (string)$this->config->get( 'Server' ) ),
+			Url::authority( (string)$this->config->get( 'CanonicalServer' ) ),
 		] );
 	}
 
 	/**
-	 * Hosts, with ports, of the front and of the copies.
+	 * Return hosts with ports of the front and of the copies.
 	 *
 	 * @return string[]
 	 */
-	public function frontPlaces(): array {
-		return array_filter( array_map( [ Address::class, 'authority' ], [ $this->front(), ...$this->origins() ] ) );
+	public function frontAuthorities(): array {
+		return array_filter( array_map( [ Url::class, 'authority' ], [ $this->front(), ...$this->origins() ] ) );
 	}
 
-	/** Whether links of pages in a namespace are told and shown. */
+	/** Return whether links of pages in a namespace are sent and marked. */
 	public function covers( int $namespace ): bool {
 		$covered = (array)$this->config->get( 'WeboidNamespaces' )
 			?: (array)$this->config->get( 'ContentNamespaces' );
 		return in_array( $namespace, array_map( 'intval', $covered ), true );
 	}
 
-	/** always, dead or never; always for what is none of them. */
+	/** Return always (also for invalid values), dead or never. */
 	public function show(): string {
-		$given = $this->config->get( 'WeboidShow' );
-		return in_array( $given, self::SHOWN, true ) ? $given : 'always';
+		$show = $this->config->get( 'WeboidShow' );
+		return in_array( $show, self::SHOW_VALUES, true ) ? $show : 'always';
 	}
 
-	/** Seconds that a view waits for the front at most. */
+	/** Return the maximum time in seconds that a page view waits for the front. */
 	public function timeout(): float {
 		return min( 10.0, max( 0.01, (float)$this->config->get( 'WeboidTimeout' ) ) );
 	}
 
-	/** Seconds that a job waits for the webhook at most. */
+	/** Return the maximum time in seconds that a job waits for the webhook. */
 	public function webhookTimeout(): float {
 		return min( 60.0, max( 0.01, (float)$this->config->get( 'WeboidWebhookTimeout' ) ) );
 	}
 
-	/** Seconds without another try after one that got no answer. */
+	/** Return the seconds until the next attempt after a request without an answer. */
 	public function pause(): int {
 		return max( 1, (int)$this->config->get( 'WeboidPause' ) );
 	}
 
 	/**
-	 * The levels that are offered, from the least to the most.
+	 * Return the shown levels that can be selected, in ascending order.
 	 *
 	 * @return string[]
 	 */
 	public function levels(): array {
-		return array_values( array_intersect( self::LEVELS, (array)$this->config->get( 'WeboidLevels' ) ) );
+		return array_values( array_intersect( self::SHOWN_LEVELS, (array)$this->config->get( 'WeboidLevels' ) ) );
 	}
 
 	/**
-	 * What LocalSettings.php says of all copies: how much is shown, how much is recorded.
+	 * Return the wiki's shown and stored level of all copies.
 	 *
-	 * @return array{shown:?string,stored:?string} null: left to the archive
+	 * @return array{shown:?string,stored:?string} null: the archive's default
 	 */
 	public function wikiLevels(): array {
 		$shown = (string)$this->config->get( 'WeboidLevel' );
@@ -134,29 +135,30 @@ class Settings {
 		return array_filter( (array)$this->config->get( 'WeboidIgnoreClasses' ), 'is_string' );
 	}
 
-	/** @return string[] in small letters */
+	/** @return string[] in lower case */
 	public function archiveHosts(): array {
 		return array_map( 'strtolower', array_filter( (array)$this->config->get( 'WeboidArchiveHosts' ), 'is_string' ) );
 	}
 
-	/** What requests to the webhook are signed with; empty: none that is long enough. */
+	/** Return the secret that signs requests to the webhook; '' if it is missing or too short. */
 	public function secret(): string {
-		$found = $this->hidden( 'WeboidSecret' );
-		return strlen( $found ) < self::SHORTEST_SECRET ? '' : $found;
+		$secret = $this->readSecret( 'WeboidSecret' );
+		return strlen( $secret ) < self::MIN_SECRET_LENGTH ? '' : $secret;
 	}
 
-	/** By what two sides see that they have the same secret: 32 bits that tell nothing else; empty: none. */
-	public function secretPrint(): string {
+	/** Return a 32-bit fingerprint that shows whether both sides have the same secret; '' without one. */
+	public function secretFingerprint(): string {
 		$secret = $this->secret();
 		return $secret === '' ? '' : substr( hash_hmac( 'sha256', 'weboid webhook secret', $secret ), 0, 8 );
 	}
 
-	/** What is shown to the front; empty: nothing. */
+	/** Return the token for the front; '' if there is none. */
 	public function token(): string {
-		return $this->hidden( 'WeboidToken' );
+		return $this->readSecret( 'WeboidToken' );
 	}
 
-	private function hidden( string $name ): string {
+	/** Return a setting's value, or the content of the file that its File variant names. */
+	private function readSecret( string $name ): string {
 		$file = (string)$this->config->get( $name . 'File' );
 		if ( $file === '' ) {
 			return trim( (string)$this->config->get( $name ) );
@@ -165,7 +167,7 @@ class Settings {
 	}
 
 	private function address( string $name ): string {
-		$given = rtrim( trim( (string)$this->config->get( $name ) ), '/' );
-		return preg_match( '~^https?://[^\s/?#@]+(/[^\s?#]*)?$~i', $given ) ? $given : '';
+		$address = rtrim( trim( (string)$this->config->get( $name ) ), '/' );
+		return preg_match( '~^https?://[^\s/?#@]+(/[^\s?#]*)?$~i', $address ) ? $address : '';
 	}
 }

@@ -1,6 +1,6 @@
 <?php
 /**
- * What a special page extends: the class was given a namespace in MediaWiki 1.41.
+ * Base class of special pages: the core class has a namespace since MediaWiki 1.41.
  *
  * @license GPL-3.0-or-later
  */

@@ -1,20 +1,20 @@
 <?php
-/**
- * Special:WeboidLinks/PAGE: a page's external links, what is known of them, and the level of each (A19).
- *
- * Everybody who may read the page reads it. Whoever has the right weboid-level sets levels, by a form
- * with MediaWiki's token; weboid keeps who did it.
- *
- * @license GPL-3.0-or-later
- */
 
 namespace MediaWiki\Extension\Weboid;
 
+/**
+ * Special:WeboidLinks/PAGE: external links of a page with their states, copies and levels (A19).
+ *
+ * Users who may read the page see the list. Users with the right weboid-level can set levels with a form that
+ * contains MediaWiki's edit token; Weboid stores account, time and reason.
+ *
+ * @license GPL-3.0-or-later
+ */
 class SpecialWeboidLinks extends SpecialPageBase {
-	private const AT_ONCE = 200;
-	private const LONGEST_REASON = 255;
-	/** What stands before a stored level in the form's choices. */
-	private const STORE = 'store:';
+	private const LINKS_PER_PAGE = 200;
+	private const MAX_REASON_LENGTH = 255;
+	/** Prefix of stored levels among the form's options. */
+	private const STORED_PREFIX = 'store:';
 	private const RIGHT = 'weboid-level';
 
 	/** @var Settings */
@@ -58,54 +58,53 @@ class SpecialWeboidLinks extends SpecialPageBase {
 		$request = $this->getRequest();
 		$name = $request->getText( 'page', (string)$subPage );
 		$title = $name === '' ? null : $this->titles->newFromText( $name );
-		$out->addHTML( $this->chooser( $title ? $title->getPrefixedText() : $name ) );
+		$out->addHTML( $this->titleForm( $title ? $title->getPrefixedText() : $name ) );
 		if ( $name === '' ) {
 			return;
 		}
-		// A page that somebody may not read looks to them like one that there is not.
-		$isThere = $title && $title->getArticleID() > 0
+		// Users who may not read a page get the same message as for a missing one.
+		$isReadable = $title && $title->getArticleID() > 0
 			&& $this->permissions->userCan( 'read', $this->getUser(), $title );
-		if ( !$isThere ) {
+		if ( !$isReadable ) {
 			$out->addHTML( self::box( 'error', $this->msg( 'weboid-links-nopage' )->escaped() ) );
 			return;
 		}
-		$urls = $this->urlsOf( $title );
+		$urls = $this->externalUrls( $title );
 		if ( $request->wasPosted() && $request->getRawVal( 'url' ) !== null ) {
 			$out->addHTML( $this->setLevel( $urls ) );
 		}
 		$out->addHTML( $this->listing( $title, $urls ) );
 	}
 
-	/** The external links of a page as its readers have it, without those that are none for an archive. */
-	private function urlsOf( $title ): array {
+	/** Return the external links of a page as shown to readers, without own links and archive links. */
+	private function externalUrls( $title ): array {
 		$page = $this->wikiPages->newFromTitle( $title );
-		$made = $page->getParserOutput( $page->makeParserOptions( 'canonical' ) );
-		if ( !$made || !$this->settings->covers( $title->getNamespace() ) ) {
+		$output = $page->getParserOutput( $page->makeParserOptions( 'canonical' ) );
+		if ( !$output || !$this->settings->covers( $title->getNamespace() ) ) {
 			return [];
 		}
-		$marker = Marker::of( $this->settings );
+		$marker = Marker::fromSettings( $this->settings );
 		$urls = [];
-		foreach ( array_keys( $made->getExternalLinks() ) as $url ) {
+		foreach ( array_keys( $output->getExternalLinks() ) as $url ) {
 			$url = (string)$url;
-			if ( Address::host( $url ) !== '' && !$marker->isOwn( $url ) && !$marker->isArchive( $url ) ) {
+			if ( Url::host( $url ) !== '' && !$marker->isOwn( $url ) && !$marker->isArchive( $url ) ) {
 				$urls[] = $url;
 			}
 		}
 		return $urls;
 	}
 
-	private function maySet(): bool {
+	private function maySetLevels(): bool {
 		$user = $this->getUser();
-		return $user->isRegistered() && $this->webhook->isThere()
+		return $user->isRegistered() && $this->webhook->isConfigured()
 			&& $this->permissions->userHasRight( $user, self::RIGHT );
 	}
 
-	/** Do what the form asks for, and tell what came of it. */
+	/** Set the level that the form contains; return a message box with the result. */
 	private function setLevel( array $urls ): string {
 		$user = $this->getUser();
 		$this->checkReadOnly();
 		if ( !$this->permissions->userHasRight( $user, self::RIGHT ) || !$user->isRegistered() ) {
-			// The same words as for any other right that somebody has not.
 			throw self::permissionError();
 		}
 		$block = $user->getBlock();
@@ -118,18 +117,18 @@ class SpecialWeboidLinks extends SpecialPageBase {
 		}
 		$url = $request->getText( 'url' );
 		$level = $request->getText( 'level' );
-		$isStored = strpos( $level, self::STORE ) === 0;
-		$level = $isStored ? substr( $level, strlen( self::STORE ) ) : $level;
-		$offered = $isStored ? Settings::STORED_LEVELS : $this->settings->levels();
-		if ( !in_array( $url, $urls, true ) || ( $level !== '' && !in_array( $level, $offered, true ) ) ) {
+		$isStored = strpos( $level, self::STORED_PREFIX ) === 0;
+		$level = $isStored ? substr( $level, strlen( self::STORED_PREFIX ) ) : $level;
+		$allowed = $isStored ? Settings::STORED_LEVELS : $this->settings->levels();
+		if ( !in_array( $url, $urls, true ) || ( $level !== '' && !in_array( $level, $allowed, true ) ) ) {
 			return self::box( 'error', $this->msg( 'weboid-level-strange' )->escaped() );
 		}
-		$reason = mb_substr( trim( $request->getText( 'reason' ) ), 0, self::LONGEST_REASON );
-		[ $status, $said ] = $this->webhook->setLevel(
+		$reason = mb_substr( trim( $request->getText( 'reason' ) ), 0, self::MAX_REASON_LENGTH );
+		[ $status, $error ] = $this->webhook->setLevel(
 			$user->getName(), $url, $level === '' ? null : $level, $reason, $isStored
 		);
 		if ( $status === 200 ) {
-			$short = Address::short( $url );
+			$short = Url::shorten( $url );
 			$kind = $isStored ? 'weboid-store' : 'weboid-level';
 			return self::box( 'success', $level === ''
 				? $this->msg( "$kind-cleared" )->plaintextParams( $short )->escaped()
@@ -139,22 +138,22 @@ class SpecialWeboidLinks extends SpecialPageBase {
 		}
 		return self::box( 'error', $status === 0
 			? $this->msg( 'weboid-level-silent' )->escaped()
-			: $this->msg( 'weboid-level-refused' )->plaintextParams( $said === '' ? $status : $said )->escaped()
+			: $this->msg( 'weboid-level-refused' )->plaintextParams( $error === '' ? $status : $error )->escaped()
 		);
 	}
 
 	private static function permissionError(): \Throwable {
-		// The class was given a namespace in MediaWiki 1.43.
+		// The class has a namespace since MediaWiki 1.43.
 		$class = class_exists( \MediaWiki\Exception\PermissionsError::class )
 			? \MediaWiki\Exception\PermissionsError::class
 			: \PermissionsError::class;
 		return new $class( self::RIGHT );
 	}
 
-	private function chooser( string $name ): string {
+	private function titleForm( string $name ): string {
 		return '<p>' . $this->msg( 'weboid-links-summary' )->escaped() . '</p>' .
 			'<form method="get"' . Marker::attributes( [ 'action' => $this->getPageTitle()->getLocalURL() ] ) . '>' .
-			// Where paths are queries the form would lose the special page's title.
+			// Without short URLs the title is a query parameter, which the form would drop.
 			'<input type="hidden" name="title"' .
 			Marker::attributes( [ 'value' => $this->getPageTitle()->getPrefixedDBkey() ] ) . '>' .
 			'<label>' . $this->msg( 'weboid-links-page' )->escaped() .
@@ -164,104 +163,104 @@ class SpecialWeboidLinks extends SpecialPageBase {
 
 	private function listing( $title, array $urls ): string {
 		$link = $this->getLinkRenderer()->makeKnownLink( $title );
-		$made = '<h2>' . $this->msg( 'weboid-links-of' )->rawParams( $link )->escaped() . '</h2>';
+		$html = '<h2>' . $this->msg( 'weboid-links-of' )->rawParams( $link )->escaped() . '</h2>';
 		if ( !$urls ) {
-			return $made . '<p>' . $this->msg( 'weboid-links-none' )->escaped() . '</p>';
+			return $html . '<p>' . $this->msg( 'weboid-links-none' )->escaped() . '</p>';
 		}
 		$from = max( 0, $this->getRequest()->getInt( 'from' ) );
-		$part = array_slice( $urls, $from, self::AT_ONCE );
-		[ $known, $trouble ] = $this->known( $title->getArticleID(), $part );
-		if ( $trouble !== '' ) {
-			$made .= self::box( 'warning', $this->msg( $trouble )->escaped() );
+		$part = array_slice( $urls, $from, self::LINKS_PER_PAGE );
+		[ $answers, $warning ] = $this->lookup( $title->getArticleID(), $part );
+		if ( $warning !== '' ) {
+			$html .= self::box( 'warning', $this->msg( $warning )->escaped() );
 		}
 		$columns = [ 'link', 'state', 'copy' ];
-		if ( $this->maySet() ) {
+		if ( $this->maySetLevels() ) {
 			$columns[] = 'level';
 		}
-		$made .= '<div class="weboid-scroll" tabindex="0"><table class="wikitable weboid-links"><thead><tr>';
+		$html .= '<div class="weboid-scroll" tabindex="0"><table class="wikitable weboid-links"><thead><tr>';
 		foreach ( $columns as $column ) {
-			$made .= '<th scope="col">' . $this->msg( "weboid-links-$column" )->escaped() . '</th>';
+			$html .= '<th scope="col">' . $this->msg( "weboid-links-$column" )->escaped() . '</th>';
 		}
-		$made .= '</tr></thead><tbody>';
+		$html .= '</tr></thead><tbody>';
 		foreach ( $part as $url ) {
-			$unknown = $trouble === '' ? 'weboid-links-unknown' : 'weboid-links-untold';
-			$made .= $this->row( $title, $url, $known[$url] ?? null, $unknown, $from );
+			$unknown = $warning === '' ? 'weboid-links-unknown' : 'weboid-links-untold';
+			$html .= $this->row( $title, $url, $answers[$url] ?? null, $unknown, $from );
 		}
-		return $made . '</tbody></table></div>' . $this->turning( $title, $from, count( $urls ) );
+		return $html . '</tbody></table></div>' . $this->pager( $title, $from, count( $urls ) );
 	}
 
 	/**
-	 * What is known of links, and the message that says why there is not more; empty when this is all.
+	 * Return the answers about links, and the key of a warning if some are missing ('' otherwise).
 	 *
 	 * @param int $pageId
 	 * @param string[] $urls
 	 * @return array{0:array<string,array>,1:string}
 	 */
-	private function known( int $pageId, array $urls ): array {
+	private function lookup( int $pageId, array $urls ): array {
 		if ( $this->settings->front() === '' ) {
 			return [ [], 'weboid-links-down' ];
 		}
 		$lang = $this->getLanguage()->getCode();
-		$said = $this->front->ask( $pageId, $urls, $lang );
-		if ( !$said['missing'] ) {
-			return [ $said['links'], '' ];
+		$lookup = $this->front->lookup( $pageId, $urls, $lang );
+		if ( !$lookup['missing'] ) {
+			return [ $lookup['links'], '' ];
 		}
-		// Whoever reads this list is told that it is old; a reader of the page would not be.
-		$links = $said['links'] + $this->front->remembered( $pageId, $urls, $lang );
-		return [ $links, $said['busy'] ? 'weboid-links-busy' : 'weboid-links-down' ];
+		// Old answers are shown here, unlike in page views, because the warning says so.
+		$links = $lookup['links'] + $this->front->recentAnswers( $pageId, $urls, $lang );
+		return [ $links, $lookup['busy'] ? 'weboid-links-busy' : 'weboid-links-down' ];
 	}
 
-	private function row( $title, string $url, ?array $fact, string $unknown, int $from ): string {
-		// A protocol-relative link has no scheme to be shown with: it leads where the page's leads.
-		$made = '<tr><td><a rel="nofollow" class="external"' . Marker::attributes( [ 'href' => $url ] ) . '>' .
-			'<bdi>' . htmlspecialchars( Address::short( $url, 100 ) ) . '</bdi></a></td>';
-		$made .= '<td>' . htmlspecialchars( $this->stateOf( $fact, $unknown ) ) . '</td><td>' . $this->copyOf( $fact ) . '</td>';
-		if ( $this->maySet() ) {
-			$made .= '<td>' . $this->form( $title, $url, $from ) . '</td>';
+	private function row( $title, string $url, ?array $answer, string $unknown, int $from ): string {
+		$html = '<tr><td><a rel="nofollow" class="external"' . Marker::attributes( [ 'href' => $url ] ) . '>' .
+			'<bdi>' . htmlspecialchars( Url::shorten( $url, 100 ) ) . '</bdi></a></td>';
+		$html .= '<td>' . htmlspecialchars( $this->stateText( $answer, $unknown ) ) . '</td>';
+		$html .= '<td>' . $this->copyCell( $answer ) . '</td>';
+		if ( $this->maySetLevels() ) {
+			$html .= '<td>' . $this->levelForm( $title, $url, $from ) . '</td>';
 		}
-		return $made . '</tr>';
+		return $html . '</tr>';
 	}
 
-	/** How a link is doing: the copy has a column of its own. */
-	private function stateOf( ?array $fact, string $unknown ): string {
-		if ( !$fact ) {
+	/** Return the state of a link, without its copy, which has a separate column. */
+	private function stateText( ?array $answer, string $unknown ): string {
+		if ( !$answer ) {
 			return $this->msg( $unknown )->text();
 		}
-		$isPlain = $fact['group'] === 'working' && $fact['kind'] === 'copy';
-		if ( !$isPlain || $fact['checked'] === null ) {
-			return $fact['words'] === '' ? $this->msg( $unknown )->text() : $fact['words'];
+		$isWorking = $answer['group'] === 'working' && $answer['kind'] === 'copy';
+		if ( !$isWorking || $answer['checked'] === null ) {
+			return $answer['words'] === '' ? $this->msg( $unknown )->text() : $answer['words'];
 		}
-		$days = intdiv( max( 0, time() - (int)wfTimestamp( TS_UNIX, $fact['checked'] . 'T00:00:00Z' ) ), 86_400 );
+		$days = intdiv( max( 0, time() - (int)wfTimestamp( TS_UNIX, $answer['checked'] . 'T00:00:00Z' ) ), 86_400 );
 		$state = $this->msg( 'weboid-links-working' )->numParams( $days )->text();
-		if ( $fact['mime'] === '' ) {
+		if ( $answer['mime'] === '' ) {
 			return $state;
 		}
-		return $fact['kib'] === null
-			? $this->msg( 'weboid-links-file' )->plaintextParams( $state, $fact['mime'] )->text()
+		return $answer['kib'] === null
+			? $this->msg( 'weboid-links-file' )->plaintextParams( $state, $answer['mime'] )->text()
 			: $this->msg( 'weboid-links-file-size' )
-				->plaintextParams( $state, $fact['mime'] )->numParams( $fact['kib'] )->text();
+				->plaintextParams( $state, $answer['mime'] )->numParams( $answer['kib'] )->text();
 	}
 
-	private function copyOf( ?array $fact ): string {
-		if ( !$fact || $fact['kind'] === 'none' ) {
+	private function copyCell( ?array $answer ): string {
+		if ( !$answer || $answer['kind'] === 'none' ) {
 			return '–';
 		}
-		$moment = $fact['date'] === null ? false : wfTimestamp( TS_MW, $fact['date'] );
-		$queued = empty( $fact['next'] ) ? 'weboid-queued' : 'weboid-waiting';
+		$timestamp = $answer['date'] === null ? false : wfTimestamp( TS_MW, $answer['date'] );
+		$queued = empty( $answer['next'] ) ? 'weboid-queued' : 'weboid-waiting';
 		$labels = [ 'copy' => 'weboid-cached', 'queued' => $queued ];
-		$word = $fact['kind'] === 'copy' && $moment
-			? $this->getLanguage()->userTimeAndDate( $moment, $this->getUser() )
-			: $this->msg( $labels[$fact['kind']] ?? 'weboid-not-archived' )->text();
-		if ( $fact['href'] === null ) {
-			return htmlspecialchars( $word );
+		$text = $answer['kind'] === 'copy' && $timestamp
+			? $this->getLanguage()->userTimeAndDate( $timestamp, $this->getUser() )
+			: $this->msg( $labels[$answer['kind']] ?? 'weboid-not-archived' )->text();
+		if ( $answer['href'] === null ) {
+			return htmlspecialchars( $text );
 		}
-		return '<a rel="nofollow"' . Marker::attributes( [ 'href' => $fact['href'] ] ) . '>' .
-			htmlspecialchars( $word ) . '</a>';
+		return '<a rel="nofollow"' . Marker::attributes( [ 'href' => $answer['href'] ] ) . '>' .
+			htmlspecialchars( $text ) . '</a>';
 	}
 
-	private function form( $title, string $url, int $from ): string {
-		$short = Address::short( $url );
-		$made = '<form method="post"' . Marker::attributes( [
+	private function levelForm( $title, string $url, int $from ): string {
+		$short = Url::shorten( $url );
+		$html = '<form method="post"' . Marker::attributes( [
 			'action' => $this->getPageTitle( $title->getPrefixedDBkey() )->getLocalURL( $from ? [ 'from' => $from ] : [] ),
 		] ) . '><input type="hidden" name="url"' . Marker::attributes( [ 'value' => $url ] ) . '>' .
 			'<input type="hidden" name="wpEditToken"' . Marker::attributes( [
@@ -270,14 +269,14 @@ class SpecialWeboidLinks extends SpecialPageBase {
 				'aria-label' => $this->msg( 'weboid-links-level-for' )->plaintextParams( $short )->text(),
 			] ) . '><option value="">' . $this->msg( 'weboid-level-none' )->escaped() . '</option>';
 		foreach ( $this->settings->levels() as $level ) {
-			$made .= "<option value=\"$level\">" . $this->msg( "weboid-level-$level" )->escaped() . '</option>';
+			$html .= "<option value=\"$level\">" . $this->msg( "weboid-level-$level" )->escaped() . '</option>';
 		}
-		$made .= '<optgroup' . Marker::attributes( [ 'label' => $this->msg( 'weboid-store-group' )->text() ] ) . '>';
+		$html .= '<optgroup' . Marker::attributes( [ 'label' => $this->msg( 'weboid-store-group' )->text() ] ) . '>';
 		foreach ( array_merge( [ '' ], Settings::STORED_LEVELS ) as $level ) {
-			$made .= '<option value="' . self::STORE . $level . '">' .
+			$html .= '<option value="' . self::STORED_PREFIX . $level . '">' .
 				$this->msg( 'weboid-store-' . ( $level === '' ? 'none' : $level ) )->escaped() . '</option>';
 		}
-		return $made . '</optgroup></select><input name="reason" size="16" maxlength="255"' . Marker::attributes( [
+		return $html . '</optgroup></select><input name="reason" size="16" maxlength="255"' . Marker::attributes( [
 			'placeholder' => $this->msg( 'weboid-links-reason' )->text(),
 			'aria-label' => $this->msg( 'weboid-links-reason-for' )->plaintextParams( $short )->text(),
 		] ) . '><button type="submit"' . Marker::attributes( [
@@ -285,27 +284,27 @@ class SpecialWeboidLinks extends SpecialPageBase {
 		] ) . '>' . $this->msg( 'weboid-links-set' )->escaped() . '</button></form>';
 	}
 
-	/** The ways to earlier and later links. */
-	private function turning( $title, int $from, int $all ): string {
+	/** Return links to the previous and next part of the list. */
+	private function pager( $title, int $from, int $count ): string {
 		$here = $this->getPageTitle( $title->getPrefixedDBkey() );
-		$ways = [];
+		$offsets = [];
 		if ( $from > 0 ) {
-			$ways['earlier'] = max( 0, $from - self::AT_ONCE );
+			$offsets['earlier'] = max( 0, $from - self::LINKS_PER_PAGE );
 		}
-		if ( $from + self::AT_ONCE < $all ) {
-			$ways['later'] = $from + self::AT_ONCE;
+		if ( $from + self::LINKS_PER_PAGE < $count ) {
+			$offsets['later'] = $from + self::LINKS_PER_PAGE;
 		}
-		$made = '';
-		foreach ( $ways as $name => $place ) {
-			$made .= '<a' . Marker::attributes( [ 'href' => $here->getLocalURL( [ 'from' => $place ] ) ] ) . '>' .
+		$html = '';
+		foreach ( $offsets as $name => $offset ) {
+			$html .= '<a' . Marker::attributes( [ 'href' => $here->getLocalURL( [ 'from' => $offset ] ) ] ) . '>' .
 				$this->msg( "weboid-links-$name" )->escaped() . '</a> ';
 		}
-		return $made === '' ? '' : "<p>$made</p>";
+		return $html === '' ? '' : "<p>$html</p>";
 	}
 
-	/** A message in a box. */
+	/** Return a message box. */
 	public static function box( string $kind, string $html ): string {
-		// Classes of 1.39 and earlier, and Codex's, which later skins know.
+		// mw-message-box for MediaWiki 1.39, cdx-message for later skins.
 		return "<div class=\"mw-message-box mw-message-box-$kind cdx-message cdx-message--block cdx-message--$kind\"" .
 			' role="status"><div class="cdx-message__content">' . $html . '</div></div>';
 	}

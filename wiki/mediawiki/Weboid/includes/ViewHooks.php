@@ -1,18 +1,18 @@
 <?php
-/**
- * Cached links beside external links in what readers get, and the way to the list of a page's links.
- *
- * The hook runs after every cache of the parser, for the old parser and for Parsoid, and for pages alone:
- * what programs ask for is not touched, and nothing of ours is ever in a parser cache. (Since MediaWiki
- * 1.45 what ParserOutputPostCacheTransform makes may be kept, too.)
- *
- * @license GPL-3.0-or-later
- */
 
 namespace MediaWiki\Extension\Weboid;
 
 use MediaWiki\Logger\LoggerFactory;
 
+/**
+ * Hooks that add marks and a toolbox link to page views.
+ *
+ * OutputPageBeforeHTML runs after the parser cache, for the legacy parser and for Parsoid, and only for page
+ * views: API responses and the parser cache contain no marks. (Since MediaWiki 1.45 the output of
+ * ParserOutputPostCacheTransform may be cached.)
+ *
+ * @license GPL-3.0-or-later
+ */
 class ViewHooks {
 	private const LABELS = [
 		'copy' => 'weboid-cached',
@@ -27,15 +27,15 @@ class ViewHooks {
 	private $settings;
 	/** @var Front */
 	private $front;
-	/** @var ShownPages */
-	private $pages;
+	/** @var PageMarksCache */
+	private $pageMarks;
 	/** @var mixed MediaWiki's SpecialPageFactory */
 	private $specialPages;
 
-	public function __construct( Settings $settings, Front $front, ShownPages $pages, $specialPages ) {
+	public function __construct( Settings $settings, Front $front, PageMarksCache $pageMarks, $specialPages ) {
 		$this->settings = $settings;
 		$this->front = $front;
-		$this->pages = $pages;
+		$this->pageMarks = $pageMarks;
 		$this->specialPages = $specialPages;
 	}
 
@@ -44,29 +44,28 @@ class ViewHooks {
 		try {
 			$title = $out->getTitle();
 			if ( $this->isCovered( $title ) && $out->isArticle() ) {
-				$text = $this->marked( $out, $title->getArticleID(), $text );
+				$text = $this->markedHtml( $out, $title->getArticleID(), $text );
 			}
 		} catch ( \Throwable $error ) {
-			// The page is what it would be without the extension.
 			LoggerFactory::getInstance( 'Weboid' )->error(
-				'No cached links are shown: {reason}',
+				'Could not mark the links of a page: {reason}',
 				[ 'reason' => $error->getMessage(), 'exception' => $error ]
 			);
 		}
 	}
 
-	/** A browser that has the page asks whether it changed: what is known of its links may have. */
+	/** Count a page as modified when its marks changed or have expired. */
 	public function onOutputPageCheckLastModified( &$modifiedTimes, $out ) {
 		try {
 			$title = $out->getTitle();
 			if ( $this->isCovered( $title ) ) {
-				$shown = $this->pages->get( $title->getArticleID(), $out->getLanguage()->getCode() );
+				$marks = $this->pageMarks->get( $title->getArticleID(), $out->getLanguage()->getCode() );
 				$now = time();
 				$touched = (int)wfTimestamp( TS_UNIX, $modifiedTimes['page'] ?? '19700101000000' );
-				// What was noted before an edit says nothing of the page as it is now.
-				$isOld = !$shown || $shown['until'] <= $now || $touched >= $shown['changed'];
-				// A date of the future would be later than that of an edit within this second.
-				$modified = $isOld ? $now : min( $shown['changed'], $now );
+				// An entry from before an edit does not apply to the present page.
+				$isStale = !$marks || $marks['until'] <= $now || $touched >= $marks['changed'];
+				// A time in the future would hide an edit within this second.
+				$modified = $isStale ? $now : min( $marks['changed'], $now );
 				$modifiedTimes['weboid'] = gmdate( 'YmdHis', $modified );
 			}
 		} catch ( \Throwable $error ) {
@@ -78,11 +77,11 @@ class ViewHooks {
 	public function onSidebarBeforeOutput( $skin, &$sidebar ) {
 		$title = $skin->getTitle();
 		if ( $this->isCovered( $title ) ) {
-			$list = $this->specialPages->getTitleForAlias( 'WeboidLinks/' . $title->getPrefixedDBkey() );
+			$listTitle = $this->specialPages->getTitleForAlias( 'WeboidLinks/' . $title->getPrefixedDBkey() );
 			$sidebar['TOOLBOX']['weboid'] = [
 				'id' => 't-weboid',
 				'msg' => 'weboid-toolbox',
-				'href' => $list->getLocalURL(),
+				'href' => $listTitle->getLocalURL(),
 			];
 		}
 	}
@@ -92,59 +91,59 @@ class ViewHooks {
 			&& $this->settings->covers( $title->getNamespace() );
 	}
 
-	private function marked( $out, int $pageId, string $text ): string {
-		$links = Marker::of( $this->settings )->links( $text );
+	private function markedHtml( $out, int $pageId, string $text ): string {
+		$links = Marker::fromSettings( $this->settings )->links( $text );
 		$lang = $out->getLanguage()->getCode();
 		$changed = (int)wfTimestamp( TS_UNIX, $out->getWikiPage()->getTouched() );
 		if ( !$links ) {
-			$this->pages->note( $pageId, $lang, (string)$changed, PHP_INT_MAX );
+			$this->pageMarks->set( $pageId, $lang, (string)$changed, PHP_INT_MAX );
 			return $text;
 		}
-		$known = $this->front->ask( $pageId, array_column( $links, 'url' ), $lang, $changed );
-		$this->pages->note( $pageId, $lang, sha1( serialize( [ $changed, $known['links'] ] ) ), $known['until'] );
-		if ( $known['waiting'] ) {
-			$out->lowerCdnMaxage( max( 1, $known['until'] - time() ) );
+		$lookup = $this->front->lookup( $pageId, array_column( $links, 'url' ), $lang, $changed );
+		$this->pageMarks->set( $pageId, $lang, sha1( serialize( [ $changed, $lookup['links'] ] ) ), $lookup['until'] );
+		if ( $lookup['waiting'] ) {
+			$out->lowerCdnMaxage( max( 1, $lookup['until'] - time() ) );
 		}
-		if ( !$known['links'] ) {
+		if ( !$lookup['links'] ) {
 			return $text;
 		}
 		$show = $this->settings->show();
 		if ( $show !== 'never' ) {
 			$out->addModuleStyles( [ 'ext.weboid.styles' ] );
-			if ( $known['soon'] ) {
+			if ( $lookup['soon'] ) {
 				$out->addModules( [ 'ext.weboid.poll' ] );
 			}
 		}
-		return Marker::mark( $text, $links, $known['links'], $show, self::words( $out ) );
+		return Marker::mark( $text, $links, $lookup['links'], $show, self::labels( $out ) );
 	}
 
-	/** Messages are made once for a page: a hundred links would take as long as all the rest. */
-	private static function words( $out ): callable {
-		$labels = [];
+	/** Return a function for labels and accessible names; it caches messages, which are slow to render. */
+	private static function labels( $out ): callable {
+		$messages = [];
 		$days = [];
-		return static function ( string $kind, string $url, array $fact ) use ( $out, &$labels, &$days ) {
-			if ( $kind === 'queued' && !empty( $fact['next'] ) ) {
+		return static function ( string $kind, string $url, array $answer ) use ( $out, &$messages, &$days ) {
+			if ( $kind === 'queued' && !empty( $answer['next'] ) ) {
 				$kind = 'waiting';
-			} elseif ( $kind === 'copy' && !empty( $fact['dead'] ) ) {
+			} elseif ( $kind === 'copy' && !empty( $answer['dead'] ) ) {
 				$kind = 'dead';
 			}
-			$label = self::LABELS[$kind];
-			$labels[$label] = $labels[$label] ?? [
-				$out->msg( $label )->text(),
-				$out->msg( "$label-name" )->plaintextParams( "\x01", "\x02" )->text(),
+			$key = self::LABELS[$kind];
+			$messages[$key] = $messages[$key] ?? [
+				$out->msg( $key )->text(),
+				$out->msg( "$key-name" )->plaintextParams( "\x01", "\x02" )->text(),
 			];
-			[ $word, $name ] = $labels[$label];
-			$date = (string)$fact['date'];
-			// No time zone is apart from another by less than a quarter of an hour.
+			[ $label, $name ] = $messages[$key];
+			$date = (string)$answer['date'];
+			// Offsets of time zones are multiples of a quarter of an hour.
 			$quarter = substr( $date, 0, 14 ) . intdiv( (int)substr( $date, 14, 2 ), 15 );
 			$days[$quarter] = $days[$quarter] ?? self::day( $out, $date );
-			return [ $word, strtr( $name, [ "\x01" => Address::short( $url ), "\x02" => $days[$quarter] ] ) ];
+			return [ $label, strtr( $name, [ "\x01" => Url::shorten( $url ), "\x02" => $days[$quarter] ] ) ];
 		};
 	}
 
-	/** A copy's day in the reader's language and time zone; empty without one. */
+	/** Return a copy's day in the reader's language and time zone; '' without a date. */
 	private static function day( $out, string $date ): string {
-		$moment = $date === '' ? false : wfTimestamp( TS_MW, $date );
-		return $moment ? $out->getLanguage()->userDate( $moment, $out->getUser() ) : '';
+		$timestamp = $date === '' ? false : wfTimestamp( TS_MW, $date );
+		return $timestamp ? $out->getLanguage()->userDate( $timestamp, $out->getUser() ) : '';
 	}
 }

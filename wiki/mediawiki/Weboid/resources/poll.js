@@ -1,110 +1,110 @@
 /*
- * Marks that change while a reader looks at the page: queued links become archived ones without a reload.
+ * Updates marks on an open page while links are queued.
  *
- * The wiki's own page is asked for again, as often as a reader would; nobody else is asked. Without this
- * script the next view shows the same. In the JavaScript that MediaWiki 1.39 takes.
+ * The page is requested again from the wiki, at growing intervals; no other server is contacted. Without
+ * this script the next view shows the same. Written in ECMAScript 5 for MediaWiki 1.39.
  */
 ( function () {
 	'use strict';
 
-	var MOST_LOOKS = 15; // after the first
-	var NEW_LOOKS = 6; // while nothing is queued yet
-	var FIRST_MS = 400;
-	var GROWTH = 1.4; // of the pause, from look to look
-	var LONGEST_MS = 30000;
+	var MAX_POLLS = 15; // after the first view
+	var MAX_POLLS_IF_NEW = 6; // while no link is queued yet
+	var FIRST_DELAY_MS = 400;
+	var DELAY_FACTOR = 1.4;
+	var MAX_DELAY_MS = 30000;
 	var ATTRIBUTES = [ 'data-originalurl', 'data-versionurl', 'data-versiondate' ];
-	var looks = 0;
+	var polls = 0;
 
-	function linksIn( page ) {
-		var found = {};
+	function linksByHref( page ) {
+		var links = {};
 		Array.prototype.forEach.call( page.querySelectorAll( '#mw-content-text a[href]' ), function ( link ) {
 			var href = link.getAttribute( 'href' );
 			if ( !link.closest( '.weboid-cached' ) ) {
-				found[ href ] = found[ href ] || [];
-				found[ href ].push( link );
+				links[ href ] = links[ href ] || [];
+				links[ href ].push( link );
 			}
 		} );
-		return found;
+		return links;
 	}
 
-	function markOf( link ) {
+	function cachedLinkAfter( link ) {
 		var next = link.nextElementSibling;
 		return next && next.classList.contains( 'weboid-cached' ) ? next : null;
 	}
 
-	function isOurs( name ) {
+	function isWeboidClass( name ) {
 		return name.indexOf( 'weboid-' ) === 0;
 	}
 
-	function redraw( link, fresh ) {
-		var old = markOf( link );
-		var mark = markOf( fresh );
-		Array.prototype.filter.call( link.classList, isOurs ).forEach( function ( name ) {
+	function updateMarks( link, newLink ) {
+		var cached = cachedLinkAfter( link );
+		var newCached = cachedLinkAfter( newLink );
+		Array.prototype.filter.call( link.classList, isWeboidClass ).forEach( function ( name ) {
 			link.classList.remove( name );
 		} );
-		Array.prototype.filter.call( fresh.classList, isOurs ).forEach( function ( name ) {
+		Array.prototype.filter.call( newLink.classList, isWeboidClass ).forEach( function ( name ) {
 			link.classList.add( name );
 		} );
 		ATTRIBUTES.forEach( function ( name ) {
-			if ( fresh.hasAttribute( name ) ) {
-				link.setAttribute( name, fresh.getAttribute( name ) );
+			if ( newLink.hasAttribute( name ) ) {
+				link.setAttribute( name, newLink.getAttribute( name ) );
 			} else {
 				link.removeAttribute( name );
 			}
 		} );
-		if ( old && mark && old.outerHTML === mark.outerHTML ) {
-			return; // a reader may have the focus there
+		if ( cached && newCached && cached.outerHTML === newCached.outerHTML ) {
+			return; // it may have the focus
 		}
-		if ( old ) {
-			old.parentNode.removeChild( old );
+		if ( cached ) {
+			cached.parentNode.removeChild( cached );
 		}
-		if ( mark ) {
-			link.parentNode.insertBefore( document.importNode( mark, true ), link.nextSibling );
+		if ( newCached ) {
+			link.parentNode.insertBefore( document.importNode( newCached, true ), link.nextSibling );
 		}
 	}
 
-	function redrawAll( page ) {
-		var here = linksIn( document );
-		var there = linksIn( page );
-		Object.keys( there ).forEach( function ( href ) {
-			there[ href ].forEach( function ( fresh, place ) {
-				var link = here[ href ] && here[ href ][ place ];
-				if ( link && fresh.classList.contains( 'weboid-link' ) ) {
-					redraw( link, fresh );
+	function updateAll( newPage ) {
+		var links = linksByHref( document );
+		var newLinks = linksByHref( newPage );
+		Object.keys( newLinks ).forEach( function ( href ) {
+			newLinks[ href ].forEach( function ( newLink, index ) {
+				var link = links[ href ] && links[ href ][ index ];
+				if ( link && newLink.classList.contains( 'weboid-link' ) ) {
+					updateMarks( link, newLink );
 				}
 			} );
 		} );
 	}
 
-	function again() {
+	function schedule() {
 		var isQueued = document.querySelector( '.weboid-queued' );
-		if ( looks < ( isQueued ? MOST_LOOKS : NEW_LOOKS ) ) {
-			setTimeout( onceVisible, Math.min( FIRST_MS * Math.pow( GROWTH, looks ), LONGEST_MS ) );
+		if ( polls < ( isQueued ? MAX_POLLS : MAX_POLLS_IF_NEW ) ) {
+			setTimeout( pollWhenVisible, Math.min( FIRST_DELAY_MS * Math.pow( DELAY_FACTOR, polls ), MAX_DELAY_MS ) );
 		}
 	}
 
-	function onceVisible() {
+	function pollWhenVisible() {
 		if ( document.hidden ) {
-			document.addEventListener( 'visibilitychange', onceVisible, { once: true } );
+			document.addEventListener( 'visibilitychange', pollWhenVisible, { once: true } );
 		} else {
-			look();
+			poll();
 		}
 	}
 
-	function look() {
-		looks++;
+	function poll() {
+		polls++;
 		fetch( location.pathname + location.search, { credentials: 'same-origin', cache: 'no-cache' } )
 			.then( function ( response ) {
 				return response.ok ? response.text() : Promise.reject( response.status );
 			} )
 			.then( function ( text ) {
-				redrawAll( new DOMParser().parseFromString( text, 'text/html' ) );
-				again();
+				updateAll( new DOMParser().parseFromString( text, 'text/html' ) );
+				schedule();
 			} )
-			.catch( again );
+			.catch( schedule );
 	}
 
 	if ( window.fetch ) {
-		again();
+		schedule();
 	}
 }() );
