@@ -157,6 +157,7 @@ class CapturePages(ConsolePages):
             'SELECT url, record_type, filename, "offset", length FROM captures'
             " WHERE page_id = :page ORDER BY id LIMIT :limit"
         )
+        is_shown = page.taken_down is None and page.withheld is None
         has_copy, levels = page.has_copy and bool(self._frame.front_origin), self._stores.levels.now()
         return self._frame(
             "capture.html",
@@ -170,7 +171,7 @@ class CapturePages(ConsolePages):
             has_level=any(each.target.scope is LevelScope.LINK for each in levels.speaking(page.url)),
             levels=list(Level),
             parts=parts_of(manifest) if manifest is not None else None,
-            records=self._stores.database.rows(query, {"page": page.page_id, "limit": RECORDS_SHOWN}),
+            records=self._stores.database.rows(query, {"page": page.page_id, "limit": RECORDS_SHOWN * is_shown}),
             files=[
                 (name, translate(label))
                 for name, (label, kind) in _FILES.items()
