@@ -4,7 +4,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from core.errors import InputError
@@ -316,7 +316,7 @@ class TokenFields(OperationFields):
 
     name: Annotated[str, Field(min_length=1, max_length=100)]
     role: ConsoleRole = ConsoleRole.READER
-    scopes: list[str] = Field(
+    scopes: Annotated[list[str], BeforeValidator(lambda each: [each] if isinstance(each, str) else each)] = Field(
         default=[],
         description="Operations that it may call, and `read` for resources; none: everything the role allows.",
     )

@@ -22,6 +22,7 @@ from playback.access.takedowns import Takedown, TakedownSubject, list_takedowns
 from weboid.app.collection_config import read_config_text
 from weboid.app.setup_check import check_setup
 from weboid.console.collection_operations import settings_faults, text_version
+from weboid.console.operations import OPERATIONS
 from weboid.console.page_frame import CONSOLE_PATH, ROLE_NAMES, ConsolePages, console_path
 
 ROWS_SHOWN = 200
@@ -135,6 +136,7 @@ class AdminPages(ConsolePages):
             tokens=tokens,
             roles=list(ROLE_NAMES),
             own_roles=[role for role in ROLE_NAMES if user.may(role)],
+            scopes=["read", "upload_file", *sorted(each.name for each in OPERATIONS.values() if user.may(each.role))],
         )
 
     def audit(self, request: Request) -> Response:
