@@ -282,8 +282,8 @@ class AccountStore(ConsoleDatabase):
         rows.execute("INSERT INTO sessions VALUES (?, ?, ?, ?)", (_digest(secret), name, self._now, self._now))
         return secret
 
-    def session(self, secret: str) -> SignedInUser | None:
-        """Return the user of a session; None when it is unknown or over."""
+    def session(self, secret: str, *, is_used: bool = True) -> SignedInUser | None:
+        """Return the user of a session, and note its use; None when it is unknown or over."""
         now = self._now
         with self._rows() as rows:
             row = rows.execute(
@@ -294,7 +294,7 @@ class AccountStore(ConsoleDatabase):
             if self._is_over(row):
                 rows.execute("DELETE FROM sessions WHERE digest = ?", (_digest(secret),))
                 return None
-            if now - row["used"] >= 60:
+            if is_used and now - row["used"] >= 60:
                 rows.execute("UPDATE sessions SET used = ? WHERE digest = ?", (now, _digest(secret)))
         csrf = hmac.digest(secret.encode(), b"csrf", "sha256").hex()
         return SignedInUser(row["name"], ConsoleRole(row["role"]), csrf, session=secret)

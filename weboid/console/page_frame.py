@@ -7,7 +7,7 @@ operation redirects to ``back`` with ``done=id`` in the query, whose message is 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -176,11 +176,17 @@ class ConsoleFrame:
         return self._render(f"console/{template}", code, scripted_headers(""), user=user, **values)
 
     def problem(
-        self, request: Request, code: int, text: str, back: str = "", draft: Mapping[str, Any] | None = None
+        self,
+        request: Request,
+        code: int,
+        text: str,
+        back: str = "",
+        draft: Mapping[str, Any] | None = None,
+        entered: Sequence[tuple[str, str]] = (),
     ) -> Response:
-        """Return the page of an operation that was refused, with the reason, the way back, and settings to correct."""
-        back = back or console_path()
-        return self("problem.html", request, code, section=None, error=text, back=back, draft=draft)
+        """Return the page of a refused operation: the reason, the way back, settings to correct, what was entered."""
+        values = {"error": text, "back": back or console_path(), "draft": draft, "entered": entered}
+        return self("problem.html", request, code, section=None, **values)
 
 
 async def read_form(request: Request) -> dict[str, list[str]]:

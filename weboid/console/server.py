@@ -7,7 +7,7 @@ with the session's ``csrf`` token only, and a request of a session that changes 
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -161,8 +161,8 @@ class UserMiddleware:
                 if scope["method"] not in _SAFE and (cookie or not is_api) and headers.get("origin") != self._origin:
                     await problem(403, "The request comes from another site")(scope, receive, send)
                     return
-                if cookie:
-                    user = await run_in_threadpool(self._accounts.session, cookie)
+                if cookie:  # a page that refreshes itself is no use of the session
+                    user = await run_in_threadpool(self._accounts.session, cookie, is_used="hx-request" not in headers)
         except WeboidError as error:
             away = problem_of(error) if is_api else PlainTextResponse(str(error), 503)
             await away(scope, receive, send)
@@ -259,9 +259,8 @@ class ConsoleForms:
     async def show_entered(self, request: Request) -> Response:
         """Show what a form without a session has, so that it is not lost; nothing is carried out."""
         fields = await read_form(request)
-        entered = [(name, "\n".join(values)) for name, values in fields.items() if name not in _HIDDEN_FIELDS]
         error = noop("Your session has ended, and nothing was done. Sign in, and enter again what is below.")
-        return self._show_sign_in(request, error, 401, entered=entered)
+        return self._show_sign_in(request, error, 401, entered=entered_in(fields))
 
     def _show_sign_in(
         self, request: Request, error: str, code: int, link: str = "", entered: Sequence[tuple[str, str]] = ()
@@ -274,7 +273,7 @@ class ConsoleForms:
             section=None,
             error=error and translate(error),
             link=link,
-            entered=[each for each in entered if each[1]],
+            entered=entered,
             sign_in_path=localized_path("/sign-in"),
             provider_path=localized_path(BEGIN_PATH) if self._provider is not None else "",
         )
@@ -330,17 +329,21 @@ class ConsoleForms:
         try:
             given = operation.fields.model_validate(document)
             answer = await run_in_threadpool(perform, operation, OperationContext(self._stores, user), given)
-        except ValidationError as error:
-            return self._frame.problem(request, 422, fault_of(error), back)
-        except WeboidError as error:
-            code = 422 if isinstance(error, InputError) else 503
-            draft = document if operation.name == "write_settings" else None
-            return self._frame.problem(request, code, str(error), back, draft)
+        except (ValidationError, WeboidError) as error:
+            code = 422 if isinstance(error, ValidationError | InputError) else 503
+            draft = document if operation.name == "write_settings" and document.keys() >= {"text", "version"} else None
+            return self._frame.problem(request, code, fault_of(error), back, draft, entered_in(fields))
         if "token" in answer:  # is shown once, and never stored in an address
             return self._frame("secret.html", request, section="users", name=answer["name"], secret=answer["token"])
         parts = urlsplit(back)
         query = f"{parts.query}&" if parts.query else ""
         return RedirectResponse(f"{parts.path}?{query}done={operation.name}", 303)
+
+
+def entered_in(fields: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+    """Return what a form has, to be shown when it was not carried out."""
+    texts = ((name, "\n".join(values)) for name, values in fields.items() if name not in _HIDDEN_FIELDS)
+    return [each for each in texts if each[1]]
 
 
 def _own_path(back: str) -> str:

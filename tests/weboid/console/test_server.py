@@ -321,6 +321,43 @@ def test_a_session_that_ends_in_the_middle_of_a_form(console: Served) -> None:
         assert client.get("/console").headers["location"] == "/sign-in"
 
 
+def test_a_refused_form_shows_what_was_entered(console: Served) -> None:
+    """Beside the reason, as text, without passwords."""
+    with console.signed_in("admin") as client:
+        fields = {"csrf": csrf_of(client), "pattern": "re:(", "reason": "a long <b>reason</b>"}
+        wrong = client.post("/do/add_policy", data=fields).text
+        account = {"csrf": fields["csrf"], "name": "a:b", "role": "reader", "password": "very secret one"}
+        secret = client.post("/do/set_user", data=account).text
+
+    assert "not a regular expression" in wrong
+    assert "a long &lt;b&gt;reason&lt;/b&gt;</textarea>" in wrong
+    assert "a:b</textarea>" in secret
+    assert "very secret one" not in secret
+
+
+def test_a_page_that_refreshes_itself_does_not_keep_the_session(console: Served) -> None:
+    """Twelve hours after the last request of a person it is over."""
+    codes = []
+    for headers in ({"HX-Request": "true"}, {}):
+        console.clock.ahead = timedelta(0)
+        with console.signed_in("reader") as client:
+            for hours in (7, 14):
+                console.clock.ahead = timedelta(hours=hours)
+                codes.append(client.get("/console", headers=headers).status_code)
+
+    assert codes == [200, 401, 200, 200]
+
+
+def test_a_token_gets_the_chosen_operations(console: Served) -> None:
+    """One or several of a form; it is shown once."""
+    with console.signed_in("operator") as client:
+        token = csrf_of(client)
+        for chosen in (["read"], ["read", "save_capture"]):
+            form = {"csrf": token, "name": "chosen", "role": "operator", "duration": "1d", "scopes": chosen}
+            assert "weboid_" in client.post("/do/add_token", data=form).text
+            assert console.accounts.tokens("operator")[0]["scopes"] == chosen
+
+
 def test_a_user_changes_the_own_password(console: Served) -> None:
     """With the present one; other sessions end, the own one stays. One who has none sets it without."""
     console.accounts.set_user("changer", ConsoleRole.READER)
