@@ -5,6 +5,7 @@ Precedence: command line, environment (``WEBOID_…``), this file, the preset (`
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -19,7 +20,7 @@ from core.config.settings import SCOPE_KINDS, ScopeSettings
 from core.errors import BadUrlError, ConfigError, InputError, UnavailableError
 from core.layout import CONFIG_FILE, Layout
 from core.timestamps import parse_duration
-from core.urls import fetch_key
+from core.urls import authority_of, fetch_key
 from crawler.profiles import EXTENDS, load_chain
 from warc.local_storage import replace_file
 from weboid.app.operator_identity import TABLE, OperatorIdentity, check_operator
@@ -249,6 +250,17 @@ def is_secure_address(address: Any) -> bool:
     except (ValueError, AttributeError, TypeError):
         return False
     return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK))
+
+
+def parse_origin(option: str, text: str) -> str:
+    """Return the origin as browsers send it; empty for an empty text. Raises ConfigError, which names the option."""
+    if not text:
+        return ""
+    with suppress(ValueError, BadUrlError):
+        parts = urlsplit(text)
+        if parts.scheme in ("http", "https") and "@" not in parts.netloc and not any(parts[2:]):
+            return f"{parts.scheme}://{authority_of(text)}"
+    raise ConfigError(f"{option} must be an origin like https://archive.example, not {text!r}.")
 
 
 def _seed_value(key: str, value: Any) -> Any:
