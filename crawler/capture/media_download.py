@@ -15,7 +15,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -132,13 +132,15 @@ class SharedMedia:
     earlier: PageInfo | None  # the page that has downloaded it: its `media`, and the records as `resources`
     made: PageInfo | None = None  # the same of this page, once its manifest is written
 
-    def set_made(self, page: PageInfo, requested: set[str], recorded: Mapping[str, CachedRecord]) -> None:
+    def set_made(self, page: PageInfo, requested: set[str], recorded: Mapping[str, Sequence[CachedRecord]]) -> None:
         """Keep the page's download: what was requested for it, with the records of its visit."""
         resources = {}
         for each in page.resources:
-            record = recorded.get(each.url) if each.url in requested and each.kept in ("response", "revisit") else None
+            if each.url not in requested or each.kept not in ("response", "revisit"):
+                continue
+            record = next((r for r in reversed(recorded.get(each.url, ())) if r.digest == each.digest), None)
             if record is not None:
-                part = replace(each, kept=CACHED, digest=record.digest, recorded_at=record.date)
+                part = replace(each, kept=CACHED, recorded_at=record.date)
                 resources[each.url] = replace(part, started_ms=None, ttfb_ms=None, duration_ms=None, wire_bytes=None)
         self.made = PageInfo(
             page.page_id, page.url, page.final_url, page.captured_at, page.outcome,
