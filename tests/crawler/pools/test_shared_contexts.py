@@ -345,9 +345,13 @@ for (const type of ["pagehide", "unload", "visibilitychange", "freeze"]) {
 setInterval(() => send("interval"), 20);
 try { fetchLater(`/of/PAGE/later/1`, {activateAfter: 0}); } catch {}
 const loop = "setInterval(() => fetch(`${origin}/of/PAGE/worker/${Math.random()}`), 20)";
-const source = URL.createObjectURL(new Blob([`const origin = "${location.origin}"; ${loop}`]));
+const source_of = (text) => "data:text/javascript," + encodeURIComponent(`const origin = "${location.origin}"; ${text}`);
+const source = source_of(loop);
 new Worker(source);
 new SharedWorker(source);
+const handshakes = source_of(`${loop}; setInterval(() => new WebSocket("${location.origin}/of/PAGE/socket/" + Math.random()), 50)`);
+new SharedWorker(handshakes, {extendedLifetime: true});
+addEventListener("pagehide", () => new SharedWorker(handshakes, {extendedLifetime: true, name: "late"}));
 const events = new EventSource("/of/PAGE/events/1");
 const next = document.createElement("link");
 next.rel = "prefetch";
