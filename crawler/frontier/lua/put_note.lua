@@ -1,6 +1,12 @@
--- Keep or forget a note. Arguments: moment, kind, key, value (nil: forget), until when (nil: for ever).
-local now, kind, key, value, until_ms = unpack(unpack_message(ARGV[3]), 1, 5)
+-- Keep or forget a note. Arguments: moment, kind, key, value (nil: forget), until when (nil: for ever), whether a
+-- note with another value stays. Returns 0 if it does.
+local now, kind, key, value, until_ms, is_claim = unpack(unpack_message(ARGV[3]), 1, 6)
 local notes, ends, member = T .. 't:' .. kind, T .. 'ends', pack_message({ kind, key })
+local held = is_claim and call('HGET', notes, key)
+if held then
+  local held_ms, other = unpack(unpack_message(held), 1, 2)
+  if other ~= value and (held_ms == 0 or held_ms > now) then return 0 end
+end
 if value then
   call('HSET', notes, key, pack_message({ until_ms or 0, value }))
 else
