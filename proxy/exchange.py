@@ -333,6 +333,9 @@ class Exchange:
                 raise NoResponseError(504 if timed_out else 502, reason) from error
             except MalformedMessageError as error:
                 connection.close()
+                if connection.reused and not self._cut_for:
+                    fresh = True  # its beginning may be the rest of an earlier answer, such as the body of a 304
+                    continue
                 raise NoResponseError(502, f"malformed: {error}") from error
             fault = connection.fault_of(head)
             if fault:
