@@ -112,6 +112,7 @@ def _without(behaviours: BehaviourSettings, names: frozenset[str]) -> BehaviourS
 
 # RFC 9110, 15.5.20, 15.5.22 and 15.6.6: another connection, or protocol, may be answered.
 CONNECTION_STATUSES = (421, 426, 505)
+DENIED = 403  # the page may be forbidden, or the kind of connection
 REFUSED_CONNECTIONS = ("tls:", "malformed:", "disconnected:")
 # The same of the browser's own connections; TLS that it will not speak, the recorder may.
 _REFUSED_BROWSERS = ("net::ERR_SSL", "net::ERR_CERT", "net::ERR_HTTP2", "net::ERR_EMPTY", "net::ERR_CONNECTION_CLOSED")
@@ -152,6 +153,8 @@ class CaptureRequest:
     browser_hosts: tuple[str, ...] = ()
     # Store no last attempt either that may have failed for the recorder's connections, since one by the browser follows.
     browser_follows: bool = False
+    # Whether a host that answers `DENIED` has not been asked by the browser's connections, so that an attempt by them follows.
+    tries_browser: bool = False
     downloads: MediaDownloads | None = (
         None  # of the run, used by visits with a shared context; None: the page has its own
     )
@@ -210,6 +213,7 @@ async def capture(
         again, not_before = retry_decision(
             seen, now=clock.now(), first=wanted.first_attempt, waits_for_host=wanted.waits_for_host
         )
+        again = again or (wanted.tries_browser and proxy.is_local and seen.status == DENIED)
         if again:
             page = build_page_info(wanted.page_id, seen, (), ())
             # Nothing was recorded, so missing resources are irrelevant.
@@ -365,12 +369,12 @@ def retry_decision(
 def host_refusing_recorder(page: PageInfo) -> str:
     """Return the https host whose answer may be due to the kind of connection; empty for none.
 
-    A challenge or a firewall's refusal, a failed TLS handshake, an answer that is not HTTP/1.1, or none in time.
+    A challenge or a firewall's refusal, a 403, a failed TLS handshake, an answer that is not HTTP/1.1, or none in time.
     """
     reasons = (*REFUSED_CONNECTIONS, *_REFUSED_BROWSERS, *SILENCES)
     failed = page.outcome is VisitOutcome.FAILED and page.reason.startswith(reasons)
     failed = failed and not _UNVERIFIED.match(page.reason)
-    refused = page.page_class is PageClass.CHALLENGE or page.status in CONNECTION_STATUSES
+    refused = page.page_class is PageClass.CHALLENGE or page.status in (*CONNECTION_STATUSES, DENIED)
     url = page.final_url or page.url
     return host_of(url) if (failed or refused) and url.startswith("https:") else ""
 

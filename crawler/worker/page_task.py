@@ -36,10 +36,11 @@ from core.errors import (
     WeboidError,
 )
 from core.hosts import registrable
-from core.page_classes import WITHHELD
+from core.page_classes import WITHHELD, PageClass
 from core.page_manifest import PageInfo, VisitOutcome
 from core.urls import host_of, identity_key
 from crawler.capture.page_capture import (
+    DENIED,
     SILENCES,
     CaptureRequest,
     CaptureResult,
@@ -299,6 +300,10 @@ class PageTask:
             browser_hosts=own,
             # A link that is confirmed as dead by one attempt must not owe it to the recorder's connections.
             browser_follows=is_auto and not own and (only_attempt or settings.frontier.attempts == 1),
+            tries_browser=is_auto
+            and plain is None
+            and item.url.startswith("https:")
+            and host_of(item.url) not in context.ways,
             downloads=context.downloads() if context.downloads is not None and settings.media.players else None,
         )
 
@@ -317,6 +322,8 @@ class PageTask:
             captured = await visit(replace(request, plain=None, browser_hosts=("*",), browser_follows=False))
         page = captured.page
         refusing = host_refusing_recorder(page) if is_auto else ""
+        if own and page.status == DENIED and page.page_class is not PageClass.CHALLENGE and item.attempts == 1:
+            refusing = ""  # the page is forbidden, on a host that lets the browser's connections in
         own, refusing = (*own, helped) if refusing else own, refusing or helped
         if refusing and (plain is None or helped) and (refusing in own or refusing not in context.ways):
             helped_for = SILENT_FOR if is_silent else HELPED_FOR
