@@ -36,11 +36,10 @@ from core.errors import (
     WeboidError,
 )
 from core.hosts import registrable
-from core.page_classes import WITHHELD, PageClass
+from core.page_classes import WITHHELD
 from core.page_manifest import PageInfo, VisitOutcome
 from core.urls import host_of, identity_key
 from crawler.capture.page_capture import (
-    DENIED,
     SILENCES,
     CaptureRequest,
     CaptureResult,
@@ -321,9 +320,8 @@ class PageTask:
         if helped:
             captured = await visit(replace(request, plain=None, browser_hosts=("*",), browser_follows=False))
         page = captured.page
-        refusing = host_refusing_recorder(page) if is_auto else ""
-        if own and page.status == DENIED and page.page_class is not PageClass.CHALLENGE and item.attempts == 1:
-            refusing = ""  # the page is forbidden, on a host that lets the browser's connections in
+        # A page of a host that lets the browser's connections in may be forbidden.
+        refusing = host_refusing_recorder(page, counts_denial=not own or item.attempts > 1) if is_auto else ""
         own, refusing = (*own, helped) if refusing else own, refusing or helped
         if refusing and (plain is None or helped) and (refusing in own or refusing not in context.ways):
             helped_for = SILENT_FOR if is_silent else HELPED_FOR
