@@ -191,7 +191,7 @@ async def capture(
                 wanted.context, visits=settings.visit.shared_pages, age_s=settings.visit.shared_age_s
             )
             shared = await stack.enter_async_context(lending)
-        proxy = await stack.enter_async_context(supervisor.proxies.lend())
+        proxy = await stack.enter_async_context(supervisor.proxies.lend(shared.proxy if shared is not None else ""))
         own = wanted.browser_hosts if wanted.plain is None and proxy.is_local else ()
         opening = proxy.visit(
             wanted.page_id,
