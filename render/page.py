@@ -92,6 +92,7 @@ class BrowserPage:
         self.timers = PageTimers(clock, longest_timer_s())
         self.changed = asyncio.Event()  # set whenever one of these, or the log, may have changed
         self.workers: ServiceWorkers | None = None  # None before the first
+        self._shared_workers: list[str] = []  # their target ids
         self._live: str | None = None  # newest live picture, base64 of a JPEG; None: none are made
         self._is_drawing = False  # True while the browser makes the next one
         self._drawn_at = self.now()  # when the last one was begun
@@ -332,6 +333,8 @@ class BrowserPage:
                 self._made_workers().started(session_id, info["targetId"])
                 self.post("Network.enable", BODY_LIMITS)
                 self.post("ServiceWorker.enable")
+            else:
+                self._shared_workers.append(info["targetId"])
             self.children.adopt(session_id, info["type"])
         else:
             self.tried["popup"] += info["type"] == "page"
@@ -384,8 +387,14 @@ class BrowserPage:
         return True
 
     def end(self, reason: str) -> None:
-        """Mark the page as ended and wake everything that waits for it."""
+        """Mark the page as ended and wake everything that waits for it.
+
+        Shared workers end, which may have asked to outlive it (`extendedLifetime`); none begins any more.
+        """
         if not self.gone:
+            self._context.on_target = None
+            for target in self._shared_workers:
+                self._connection.post("Target.closeTarget", {"targetId": target})
             self.end_live_pictures()
             self.gone = reason
             self.connection.forget(self._session, reason)

@@ -437,8 +437,13 @@ class Frontier(Protocol):
     def orders(self, kind: str) -> dict[str, str]:
         """Return the orders of that kind by key, sorted by key."""
 
-    def put_note(self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None) -> None:
-        """Store a note until that moment (None: forever), replacing an earlier one."""
+    def put_note(
+        self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None, is_claim: bool = False
+    ) -> bool:
+        """Store a note until that moment (None: forever), replacing an earlier one; return whether it was stored.
+
+        With `is_claim` an unexpired note with another value stays.
+        """
 
     def note(self, kind: str, key: str, *, now: datetime) -> str | None:
         """Return the note; None when there is none or it has expired."""

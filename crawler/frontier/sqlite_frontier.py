@@ -367,16 +367,22 @@ class SqliteFrontier(Frontier):
             query = "SELECT key, value FROM orders WHERE kind = ? ORDER BY key"
             return dict(db.execute(query, (kind,)))
 
-    def put_note(self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None) -> None:
+    def put_note(
+        self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None, is_claim: bool = False
+    ) -> bool:
         """See `Frontier.put_note`; deletes some expired ones."""
         until_ms = None if until is None else unix_milliseconds_ceil(until)
         with self._store.transaction() as db:
+            held = "SELECT 1 FROM notes WHERE kind = ? AND key = ? AND value != ? AND ifnull(until_ms > ?, 1)"
+            if is_claim and db.execute(held, (kind, key, value, unix_milliseconds(now))).fetchone():
+                return False
             db.execute(
                 "DELETE FROM notes WHERE rowid IN "
                 "(SELECT rowid FROM notes WHERE until_ms IS NOT NULL AND until_ms <= ? LIMIT ?)",
                 (unix_milliseconds(now), _NOTES_TIDIED),
             )
             db.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?)", (kind, key, value, until_ms))
+        return True
 
     def note(self, kind: str, key: str, *, now: datetime) -> str | None:
         with self._store.reading() as db:
