@@ -392,9 +392,9 @@ class BrowserPage:
         Shared workers end, which may have asked to outlive it (`extendedLifetime`); none begins any more.
         """
         if not self.gone:
-            self._context.on_target = None
+            self.context.on_target = None
             for target in self._shared_workers:
-                self._connection.post("Target.closeTarget", {"targetId": target})
+                self.connection.post("Target.closeTarget", {"targetId": target})
             self.end_live_pictures()
             self.gone = reason
             self.connection.forget(self._session, reason)
