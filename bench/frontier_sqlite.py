@@ -6,7 +6,7 @@ from pathlib import Path
 from bench.frontier_load import HOSTS, JOB, KNOWN, VIA, url_of
 from core.urls import identity_key
 from crawler.frontier.host_slots import EPOCH_BITS
-from crawler.frontier.item_rows import DONE
+from crawler.frontier.sqlite_database import DONE
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 
 _FILL = f"""

@@ -34,7 +34,7 @@ from tests.support.playback_fixtures import NOW, CollectionBuilder, running_repl
 from tests.support.services.s3_server import running_s3
 from warc.checksums import add_missing_sums
 from warc.index.sqlite import SqliteCaptureIndex
-from warc.local_storage import blocks_folder
+from warc.object_storage import blocks_folder
 from warc.uploads import UploadQueue
 from warc.verification import verify_collection
 

@@ -10,36 +10,26 @@ A banner on a readable page is not a wall, nor is a login box in a page's header
 text. A login page requested under its own address is a page.
 """
 
-from __future__ import annotations
-
-import re
-from typing import TYPE_CHECKING
+from urllib.parse import SplitResult
 
 import re2
 
-from classify.evidence import ClassFindings, PageEvidence, entries, expression, expressions, normalize_text
-
-if TYPE_CHECKING:
-    from net.http1 import LenientHead
-
-from urllib.parse import SplitResult
-
-from classify.evidence import host_in
+from classify.evidence import ClassFindings, PageEvidence, entries, expression, expressions, host_in, normalize_text
 
 # Statuses that guards answer with.
-_STATUSES = frozenset((200, 202, 400, 401, 403, 405, 406, 429, 468, 493, 503, 999))
+GUARD_STATUSES = frozenset((200, 202, 400, 401, 403, 405, 406, 429, 468, 493, 503, 999))
 # Of each guard: a header, its value, the finding for a page (empty: none), and the statuses with which it alone is
 # proof for the link checker.
-_HEADERS = (
-    ("cloudflare", "cf-mitigated", "challenge", "Cloudflare reports that it sent a challenge", _STATUSES),
-    ("aws-waf", "x-amzn-waf-action", "challenge|captcha", "AWS WAF reports that it sent a challenge", _STATUSES),
+GUARD_HEADERS = (
+    ("cloudflare", "cf-mitigated", "challenge", "Cloudflare reports that it sent a challenge", GUARD_STATUSES),
+    ("aws-waf", "x-amzn-waf-action", "challenge|captcha", "AWS WAF reports that it sent a challenge", GUARD_STATUSES),
     ("datadome", "x-datadome", ".+", "", {403, 405}),
     ("datadome", "x-dd-b", ".+", "DataDome reports that it refused", {403, 405}),
-    ("perimeterx", "x-px-block", ".+", "", _STATUSES - {200}),
+    ("perimeterx", "x-px-block", ".+", "", GUARD_STATUSES - {200}),
     ("sucuri", "x-sucuri-block", ".+", "Sucuri's firewall reports that it refused", {403}),
     ("incapsula", "x-iinfo", ".+", "", {403}),
     ("incapsula", "x-cdn", "incapsula|imperva", "", {403}),
-    ("vercel", "x-vercel-mitigated", "challenge|deny", "Vercel's firewall reports that it stepped in", _STATUSES),
+    ("vercel", "x-vercel-mitigated", "challenge|deny", "Vercel's firewall reports that it stepped in", GUARD_STATUSES),
     ("vercel", "x-vercel-challenge-token", ".+", "Vercel's checkpoint sent a challenge", ()),
     ("ddos-guard", "server", "ddos-guard", "", {403}),
     ("kasada", "x-kpsdk-ct", ".+", "Kasada sent a challenge", ()),
@@ -64,7 +54,7 @@ _WALL_TEXT_CHARS = 1_500
 def judge_challenge(page: PageEvidence) -> ClassFindings:
     """Collect findings for a bot challenge or a firewall's refusal in place of the page."""
     case = ClassFindings()
-    for _, name, pattern, sentence, _ in _HEADERS:
+    for _, name, pattern, sentence, _ in GUARD_HEADERS:
         value = page.headers.get(name, "") if sentence else ""
         # The firewall's header on a page that it let through is not a challenge.
         if value and re2.search(pattern, value.lower()):
@@ -134,50 +124,6 @@ def _judge_wording(page: PageEvidence, case: ClassFindings) -> None:
             case.add(0.5, f"A firewall answered (server {name}).")
     if page.headers.get("x-datadome") and page.status in _REFUSALS:
         case.add(0.6, "DataDome answered instead of the site (header x-datadome).")
-
-
-LOOKED_AT = 16_384  # characters of the page
-_TITLE = re.compile(expression("challenge", "source_titles").encode(), re.IGNORECASE)
-_BODY: tuple[tuple[str, tuple[bytes, ...]], ...] = tuple(
-    (name, tuple(mark.encode() for mark in marks)) for name, marks in entries("challenge", "source_marks").items()
-)
-# Marks that only a guard's own page has, so they are valid for a 200 answer, too.
-_SURE = frozenset((
-    "cloudflare", "perimeterx", "datadome", "incapsula", "sucuri", "aws-waf", "akamai", "kasada",
-    "anubis",
-))  # fmt: skip
-_SMALL = 40_000  # bytes; a guard's page is small, an article that names one is not
-
-
-def detect_guard(head: LenientHead, body: bytes) -> str:
-    """Return the guard service that sent the answer; empty when none did.
-
-    >>> from net.http1 import LenientHead
-    >>> detect_guard(LenientHead(403, (("cf-mitigated", "challenge"),)), b"")
-    'cloudflare'
-    """
-    if head.status not in _STATUSES:
-        return ""
-    for name, header, pattern, _, statuses in _HEADERS:
-        value = head.first(header) if head.status in statuses else ""
-        if value and re2.fullmatch(pattern, value.lower()):  # seldom there; RE2 looks its cache up at each call
-            return name
-    small, body = len(body) < _SMALL, body[:LOOKED_AT].lower()
-    if head.status in (200, 202):
-        # A normal-looking page is a guard's by its title and a mark specific to guards.
-        if not small or not _TITLE.search(body):
-            return ""
-        return next((name for name, marks in _BODY if name in _SURE and _has(body, marks)), "")
-    is_akamai = head.status in (403, 406) and head.first("server").lower().startswith("akamaighost")
-    # A site's own error page may contain a captcha form.
-    for name, marks in _BODY:
-        if (name in _SURE or head.status < 500) and _has(body, marks):
-            return name
-    return "a challenge" if _TITLE.search(body) else "akamai" if is_akamai else ""
-
-
-def _has(body: bytes, marks: tuple[bytes, ...]) -> bool:
-    return any(mark in body for mark in marks)
 
 
 _CONSENT_HOSTS = frozenset(entries("walls", "consent_hosts"))

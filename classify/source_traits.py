@@ -1,14 +1,23 @@
-"""Document traits from HTML source, for pages that no browser has rendered.
+"""Document traits from HTML source, for pages that no browser has rendered, and detection of guards by their answers.
 
 The source is parsed without layout: hidden, floating and zero-size elements are not recognised, and text
 written by scripts is missing.
 """
 
+from __future__ import annotations
+
 import re
 from html.parser import HTMLParser
+from typing import TYPE_CHECKING
 
-from classify.evidence import TEXT_LIMIT_CHARS, PageTraits
+import re2
+
+from classify.challenge import GUARD_HEADERS, GUARD_STATUSES
+from classify.evidence import TEXT_LIMIT_CHARS, PageTraits, entries, expression
 from classify.page_classifier import MARKS, NEEDLES
+
+if TYPE_CHECKING:
+    from net.http1 import LenientHead
 
 _BLOCKS = frozenset([
     "address", "article", "aside", "blockquote", "body", "br", "button", "dd", "div", "dl", "dt",
@@ -137,3 +146,47 @@ def _parsed(selector: str) -> tuple[str, str, str]:
 
 
 _SELECTORS = {mark: _parsed(selector) for mark, selector in MARKS.items()}
+
+
+_LOOKED_AT = 16_384  # characters of the page
+_GUARD_TITLE = re.compile(expression("challenge", "source_titles").encode(), re.IGNORECASE)
+_GUARD_MARKS: tuple[tuple[str, tuple[bytes, ...]], ...] = tuple(
+    (name, tuple(mark.encode() for mark in marks)) for name, marks in entries("challenge", "source_marks").items()
+)
+# Marks that only a guard's own page has, so they are valid for a 200 answer, too.
+_SURE = frozenset((
+    "cloudflare", "perimeterx", "datadome", "incapsula", "sucuri", "aws-waf", "akamai", "kasada",
+    "anubis",
+))  # fmt: skip
+_SMALL = 40_000  # bytes; a guard's page is small, an article that names one is not
+
+
+def detect_guard(head: LenientHead, body: bytes) -> str:
+    """Return the guard service that sent the answer; empty when none did.
+
+    >>> from net.http1 import LenientHead
+    >>> detect_guard(LenientHead(403, (("cf-mitigated", "challenge"),)), b"")
+    'cloudflare'
+    """
+    if head.status not in GUARD_STATUSES:
+        return ""
+    for name, header, pattern, _, statuses in GUARD_HEADERS:
+        value = head.first(header) if head.status in statuses else ""
+        if value and re2.fullmatch(pattern, value.lower()):  # seldom there; RE2 looks its cache up at each call
+            return name
+    small, body = len(body) < _SMALL, body[:_LOOKED_AT].lower()
+    if head.status in (200, 202):
+        # A normal-looking page is a guard's by its title and a mark specific to guards.
+        if not small or not _GUARD_TITLE.search(body):
+            return ""
+        return next((name for name, marks in _GUARD_MARKS if name in _SURE and _has(body, marks)), "")
+    is_akamai = head.status in (403, 406) and head.first("server").lower().startswith("akamaighost")
+    # A site's own error page may contain a captcha form.
+    for name, marks in _GUARD_MARKS:
+        if (name in _SURE or head.status < 500) and _has(body, marks):
+            return name
+    return "a challenge" if _GUARD_TITLE.search(body) else "akamai" if is_akamai else ""
+
+
+def _has(body: bytes, marks: tuple[bytes, ...]) -> bool:
+    return any(mark in body for mark in marks)

@@ -41,7 +41,7 @@ WITHOUT_OWN_LINKS = frozenset({PageClass.CHALLENGE, PageClass.PARKED})
 # Where a seed that was redirected here did not arrive at its site.
 WALLS = WITHOUT_OWN_LINKS | {PageClass.CONSENT_WALL, PageClass.LOGIN_WALL}
 
-_RANKS = {
+RANKS = {
     PageClass.UNJUDGED: 0,
     PageClass.OK: 0,
     PageClass.NEAR_EMPTY: 1,
@@ -52,7 +52,7 @@ _RANKS = {
     PageClass.PARKED: 4,
     PageClass.CHALLENGE: 5,
 }
-_WORST = max(_RANKS.values())
+WORST_RANK = max(RANKS.values())
 
 
 def class_rank(page_class: str, status: int | None = None) -> int:
@@ -62,8 +62,8 @@ def class_rank(page_class: str, status: int | None = None) -> int:
     [0, 3, 5, 3]
     """
     if page_class == PageClass.UNJUDGED and (status or 0) >= 400:
-        return _RANKS[PageClass.HTTP_ERROR]
-    return _RANKS[PageClass(page_class)] if page_class in _RANKS else _WORST
+        return RANKS[PageClass.HTTP_ERROR]
+    return RANKS[PageClass(page_class)] if page_class in RANKS else WORST_RANK
 
 
 def is_usable(page_class: str, status: int | None, *, is_shown: bool) -> bool:
@@ -74,41 +74,10 @@ def is_usable(page_class: str, status: int | None, *, is_shown: bool) -> bool:
     >>> is_usable("ok", 200, is_shown=True), is_usable("", 404, is_shown=True)
     (True, False)
     """
-    is_page = page_class in _RANKS and page_class not in UNUSABLE
+    is_page = page_class in RANKS and page_class not in UNUSABLE
     return is_shown and is_page and status is not None and status < 400
-
-
-def usable_sql() -> str:
-    """Return `is_usable` of a row of `pages` as an SQL condition, without `is_shown`."""
-    names = ", ".join(f"'{each}'" for each in sorted(frozenset(_RANKS) - UNUSABLE))
-    return f"(coalesce(status, 999) < 400 AND page_class IN ({names}))"
-
-
-# Of a row of `pages`, how far its newest check at the default level moves it behind.
-QUALITY_SQL = (
-    "coalesce((SELECT quality FROM qualities WHERE qualities.page_id = pages.page_id"  # noqa: S608 constants
-    f" AND qualities.level = '{DEFAULT_REPLAY_LEVEL}'"
-    " ORDER BY qualities.checked_ms DESC, qualities.quality DESC LIMIT 1), 0)"
-)
-
-
-def rank_sql() -> str:
-    """Return `class_rank` of a row of `pages` plus its checks' penalty, as an SQL expression."""
-    cases = " ".join(f"WHEN '{each}' THEN {number}" for each, number in _RANKS.items() if each)
-    error = _RANKS[PageClass.HTTP_ERROR]
-    return (
-        f"(CASE page_class {cases} WHEN '' THEN"
-        f" CASE WHEN coalesce(status, 0) >= 400 THEN {error} ELSE 0 END ELSE {_WORST} END"
-        f" + {QUALITY_SQL})"
-    )
-
-
-def withheld_sql() -> str:
-    """Return the SQL condition that a row's page is of a class of which no copy is offered."""
-    names = ", ".join(f"'{each}'" for each in sorted(WITHHELD))
-    return f"page_class IN ({names})"
 
 
 def parse_page_class(text: str) -> PageClass:
     """Return the class of that name; UNJUDGED when this version does not know it."""
-    return PageClass(text) if text in _RANKS else PageClass.UNJUDGED
+    return PageClass(text) if text in RANKS else PageClass.UNJUDGED

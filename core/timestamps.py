@@ -103,7 +103,6 @@ def warc_date(when: datetime) -> str:
 
 
 @lru_cache(maxsize=1024)
-@lru_cache(maxsize=256)
 def parse_warc_date(text: str) -> datetime:
     """Parse a WARC-Date with whole seconds or a fraction (WARC/1.0, 1.1), or InputError; some tools write an offset."""
     match = _WARC_DATE.fullmatch(text)

@@ -23,7 +23,6 @@ from crawler.profiles import (
     builtin_profiles,
     chain_settings,
     check_environment,
-    lines_of,
     load_chain,
     load_profile,
 )
@@ -90,6 +89,21 @@ def _line(layer: ProfileLayer, group: str, key: str) -> int:
         if (table == wanted and name == key) or dotted:
             return number
     return 0
+
+
+def lines_of(text: str) -> Iterator[tuple[str, str, int]]:
+    """Yield (table, key, line) of each plainly written key of a TOML text, lines from 1."""
+    table = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        bare = line.strip()
+        if bare.startswith("[["):
+            table = bare.partition("]]")[0].lstrip("[").strip() + "[]"
+            yield table, "", number
+        elif bare.startswith("["):
+            table = bare.partition("]")[0].lstrip("[").strip()
+            yield table, "", number
+        elif "=" in bare and not bare.startswith("#"):
+            yield table, bare.partition("=")[0].strip().strip("\"'"), number
 
 
 def profile_faults(chain: tuple[ProfileLayer, ...]) -> list[ProfileFinding]:

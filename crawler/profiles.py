@@ -6,7 +6,7 @@ sheets follow that one's. A chain has a limited length, and ends at the defaults
 
 import tomllib
 import zoneinfo
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -90,10 +90,10 @@ def load_chain(name: str, first: str = "") -> tuple[ProfileLayer, ...]:
     file, _, preset = name.rpartition("@")
     name, preset = (file, preset) if file.endswith(CONFIG_FILE) else (name, "")
     path = _path(name)
-    named_at = ""  # file and line that name the profile
+    named_by: ProfileLayer | None = None
     while True:
         source = str(path) if path.parent != FOLDER else f"profile {path.stem}"
-        text, first = first or _text(path, name, named_at), ""
+        text, first = first or _text(path, name, named_by), ""
         try:
             document = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -122,8 +122,7 @@ def load_chain(name: str, first: str = "") -> tuple[ProfileLayer, ...]:
             raise ConfigError(
                 f"{source} {EXTENDS} {parent!r}: a profile extends at most {CHAIN_LIMIT - 1} others, and not itself."
             )
-        named = next((line for table, key, line in lines_of(text) if (table, key) == ("", EXTENDS)), 0)
-        named_at = f"{source}, line {named}: " if named and not preset else ""
+        named_by = None if preset else chain[-1]
         name, path = parent, _path(parent, near=None if preset else path.parent)
         preset = ""
 
@@ -172,7 +171,7 @@ def _path(name: str, *, near: Path | None = None) -> Path:
     return FOLDER / f"{name}.toml"
 
 
-def _text(path: Path, name: str, named_at: str) -> str:
+def _text(path: Path, name: str, named_by: ProfileLayer | None) -> str:
     try:
         with path.open("rb") as file:
             data = file.read(SIZE_LIMIT_BYTES + 1)
@@ -180,22 +179,11 @@ def _text(path: Path, name: str, named_at: str) -> str:
             raise ConfigError(f"{path} is too large for a profile.")
         return data.decode()
     except (OSError, UnicodeDecodeError) as error:
+        from crawler.profile_check import finding_at
+
+        named = None if named_by is None else finding_at(named_by, "", EXTENDS, "")
+        named_at = f"{named.where}: " if named is not None and named.line else ""
         known = ", ".join(builtin_profiles())
         raise ConfigError(
             f"{named_at}There is no profile {name!r}: name one of {known}, or the path of a TOML file."
         ) from error
-
-
-def lines_of(text: str) -> Iterator[tuple[str, str, int]]:
-    """Yield (table, key, line) of each plainly written key of a TOML text, lines from 1."""
-    table = ""
-    for number, line in enumerate(text.splitlines(), start=1):
-        bare = line.strip()
-        if bare.startswith("[["):
-            table = bare.partition("]]")[0].lstrip("[").strip() + "[]"
-            yield table, "", number
-        elif bare.startswith("["):
-            table = bare.partition("]")[0].lstrip("[").strip()
-            yield table, "", number
-        elif "=" in bare and not bare.startswith("#"):
-            yield table, bare.partition("=")[0].strip().strip("\"'"), number

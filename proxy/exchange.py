@@ -149,7 +149,6 @@ class Exchange:
         self.ranged = False
         # The response that the origin may confirm instead of sending it, and the request without that.
         self.confirmable: tuple[StoredResponse, bytes] | None = None
-        self.location = ""  # the redirect's target; empty for other responses
         # The origin and the request, once it was built.
         self.sent_to: tuple[Origin, bytes] | None = None
         self._tools = tools
@@ -253,7 +252,7 @@ class Exchange:
         """Send the response to the browser and hand the record over; return and raise as `run`."""
         head, connection, rest = answer
         if head.status in _REDIRECTS:
-            self.location = (head.get(b"location") or b"").decode("latin-1")
+            self.entry.location = (head.get(b"location") or b"").decode("latin-1")
         try:
             framing, length = response_framing(head, self.entry.method)
         except MalformedMessageError as error:
@@ -334,6 +333,9 @@ class Exchange:
                 raise NoResponseError(504 if timed_out else 502, reason) from error
             except MalformedMessageError as error:
                 connection.close()
+                if connection.reused and not self._cut_for:
+                    fresh = True  # its beginning may be the rest of an earlier answer, such as the body of a 304
+                    continue
                 raise NoResponseError(502, f"malformed: {error}") from error
             fault = connection.fault_of(head)
             if fault:

@@ -169,8 +169,9 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             origin, target, url = self.tunnel, *parse_tunnelled(head.target, self.tunnel)
         token = (head.get(TOKEN_HEADER) or b"").decode("latin-1")
         if visit.token:
-            # Without one it is a straggler of a tab that is being closed, perhaps of an earlier page.
-            if token != visit.token and (token or not _may_lack_token(head)):
+            # Without one it is a straggler of a tab that is being closed, perhaps of an earlier page; before the
+            # request for the page itself it certainly is.
+            if token != visit.token and (token or not _may_lack_token(head) or not visit.entries):
                 self.answer_error(403, "visit: over", keep_alive=False)
                 return False
             kept = tuple(each for each in head.headers if each[0] != TOKEN_HEADER)

@@ -134,7 +134,7 @@ class ObservedExchange(Exchange):
         if head is None or relay is None or self._stored_head is None:
             entry.reason = reason or "disconnected: closed before a response"
         else:
-            is_complete = self.body.close() and is_whole
+            is_complete = self.body.close() and is_whole and not self._cut_for
             if not is_complete and not entry.truncated:
                 entry.truncated = self._cut_for or "disconnect"
                 entry.reason = reason or "disconnected: closed too early"
@@ -157,8 +157,8 @@ class MessageReader(Protocol):
     def from_origin(self, data: bytes) -> None:
         """Read data that the origin has sent."""
 
-    def close(self, reason: str) -> None:
-        """Finish messages in progress at the end of the connection."""
+    def close(self, reason: str, *, is_left: bool) -> None:
+        """Finish messages in progress at the end of the connection, which the browser has closed if `is_left`."""
 
 
 class ObservedTunnel:
@@ -189,12 +189,12 @@ class ObservedTunnel:
         """Relay until either side or a limit ends it."""
         early = self.browser.read_piece() if self.browser.has_unread else b""
         reason = "disconnected: closed too early"
+        relay = SocketRelay(self.browser.sock, self.connection.sock, self._observe)
         try:
-            relay = SocketRelay(self.browser.sock, self.connection.sock, self._observe)
             reason = relay.run(early=early) or reason
         finally:
             if self._reader is not None:
-                self._reader.close(reason)
+                self._reader.close(reason, is_left=relay.is_left)
             elif reason.startswith(("tls:", "malformed:")):
                 self.begin("GET", "/", host_header(self.origin), b"").finish(reason=reason)
             self.connection.close()
@@ -323,10 +323,10 @@ class Http1Reader:
             if exchange.body.done:
                 self._pending.popleft().finish()
 
-    def close(self, reason: str) -> None:
-        """See `MessageReader.close`."""
+    def close(self, reason: str, *, is_left: bool) -> None:
+        """See `MessageReader.close`; an end of the connection that is the browser's is not that of a message."""
         for exchange in self._pending:
-            exchange.finish(reason=reason)
+            exchange.finish(is_whole=not is_left, reason=reason)
 
 
 class _FrameBuffer:
@@ -359,7 +359,7 @@ class Http2Reader:
         """See `MessageReader.from_origin`."""
         self._read(self._origin, data)
 
-    def close(self, reason: str) -> None:
+    def close(self, reason: str, *, is_left: bool) -> None:  # noqa: ARG002
         """See `MessageReader.close`."""
         for exchange in self._streams.values():
             exchange.finish(is_whole=False, reason=reason)

@@ -100,9 +100,9 @@ def _begin(
         try:
             exchange.run_alone(origin, request)
             target = ""
-            if exchange.location and redirects:
+            if exchange.entry.location and redirects:
                 with suppress(ValueError):  # it cannot be requested
-                    url = urljoin(exchange.url, exchange.location)
+                    url = urljoin(exchange.url, exchange.entry.location)
                     target = fetch_key(url, allow_single_label=True)
             if target:
                 _begin(tools, visit, replace(repeat, url=target), allowance, redirects - 1)

@@ -31,6 +31,7 @@ class RequestLogEntry:
     # The origin's; None without a response. Never a status made by the proxy.
     status: int | None = None
     mime: str = ""
+    location: str = ""  # of a redirect, as sent; empty for other responses
     digest: str = ""  # WARC-Payload-Digest of its record
     truncated: str = ""  # WARC-Truncated of its record (WARC/1.1, 5.13); empty when whole
     # Verification error of the certificate; empty when it verified, or for plain http.

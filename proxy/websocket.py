@@ -110,6 +110,11 @@ class SocketRelay:
         self._idle_s = idle_s
         self._monotonic = monotonic
 
+    @property
+    def is_left(self) -> bool:
+        """Return whether the browser has closed its side, and the origin has not."""
+        return self._browser.ended and not self._origin.ended
+
     def run(self, *, early: bytes = b"", rest: bytes = b"") -> str:
         """Run the relay to its end, after data received already; return the limit that ended it."""
         self._origin.unsent += early

@@ -31,7 +31,7 @@ from qa.compare.verdict_rules import CopyJudgement, judge_copy
 from qa.copy_view import TALLEST_PX, CopyView, picture_height_limit, screen_at_capture, view_copy
 from qa.local_replay import CollectionReplay, LendBrowser, StoredPage, open_collection_replay, running_replay
 from qa.sample import SampleCandidate
-from warc.local_storage import check_bucket
+from warc.object_storage import check_bucket
 
 _LONGEST_REASON = 200
 # The browser's reasons for blocking a cross-origin response.

@@ -70,29 +70,6 @@ class CommandError(TransientError):
         self.detail = detail
 
 
-class _PassedCommand:
-    """Command of another client, which gets the answer at once."""
-
-    def __init__(self, method: str, answered: Callable[[dict[str, Any] | CommandError], None]) -> None:
-        self._method = method
-        self._answered = answered
-
-    def done(self) -> bool:
-        """Return False: it is forgotten with its answer."""
-        return False
-
-    def set_result(self, result: dict[str, Any]) -> None:
-        """Pass the result on."""
-        self._answered(result)
-
-    def set_exception(self, error: BaseException) -> None:
-        """Pass the error on."""
-        self._answered(error if isinstance(error, CommandError) else CommandError(self._method, str(error)))
-
-
-_Awaited = asyncio.Future[dict[str, Any]] | _PassedCommand
-
-
 class CdpConnection:
     """Connection to one browser for commands and events.
 
@@ -107,7 +84,7 @@ class CdpConnection:
         self._parts: list[bytes] = []
         self._parts_bytes = 0
         self._unsent = bytearray()
-        self._pending: dict[int, tuple[_Awaited, str, str]] = {}
+        self._pending: dict[int, tuple[asyncio.Future[dict[str, Any]], str, str]] = {}
         self._handlers: dict[str, EventHandler] = {}
         self._taps: dict[str, Callable[[dict[str, Any]], None]] = {}
         self._next_id = 0
@@ -141,31 +118,13 @@ class CdpConnection:
         with contextlib.suppress(BrowserUnavailableError):
             self._submit(method, params, session_id)
 
-    def pass_on(
-        self,
-        method: str,
-        params: Mapping[str, Any],
-        session_id: str,
-        answered: "Callable[[dict[str, Any] | CommandError], None]",
-    ) -> None:
-        """Send a command; `answered` gets its result or error, in the order of messages."""
-        try:
-            identifier = self._submit(method, params, session_id)
-        except BrowserUnavailableError as error:
-            answered(CommandError(method, str(error)))
-        else:
-            self._pending[identifier] = (_PassedCommand(method, answered), method, session_id)
-
     def tap(self, session_id: str, handler: Callable[[dict[str, Any]], None]) -> None:
         """Pass all messages of the session that are not answers to `handler`, unparsed."""
         self._taps[session_id] = handler
 
     def untap(self, session_id: str) -> None:
-        """End `tap`; what the session was still to answer is lost."""
+        """End `tap`."""
         self._taps.pop(session_id, None)
-        for identifier, (_, _, owner) in list(self._pending.items()):
-            if owner == session_id:
-                del self._pending[identifier]
 
     def listen(self, session_id: str, handler: EventHandler) -> None:
         """Register `handler` for the events of the session; the empty id denotes the browser itself."""
@@ -272,8 +231,6 @@ class CdpConnection:
             if waiting is None or waiting[0].done():
                 return
             future, method, _ = waiting
-            if isinstance(future, _PassedCommand):
-                del self._pending[message["id"]]
             if (error := message.get("error")) is None:
                 future.set_result(message.get("result", {}))
             else:

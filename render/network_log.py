@@ -53,6 +53,8 @@ class RequestLog:
     initiator: str = ""  # initiator type: parser, script, preload, preflight, other, …
     protocol: str = ""  # protocol between the browser and the local proxy: ``http/1.1``, ``h2``, …
     from_worker: bool = False  # True when a service worker answered; its own requests are others
+    # When the response came from the network, in Unix milliseconds; of a cached one that is before the visit
+    received_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,8 @@ class _Request:
 
     __slots__ = (
         "answered_at", "content_type", "document", "ended_at", "failed", "from_cache", "from_worker", "head_at",
-        "initiator", "loader", "main", "method", "mime", "owner", "protocol", "resource_type", "sent_at", "started", "status",
-        "times", "url", "wire_bytes",
+        "initiator", "loader", "main", "method", "mime", "owner", "protocol", "received_ms", "resource_type", "sent_at",
+        "started", "status", "times", "url", "wire_bytes",
     )  # fmt: skip
 
     def __init__(self, params: dict[str, Any], owner: str, now: float, *, main: bool) -> None:
@@ -114,6 +116,7 @@ class _Request:
         self.failed = ""
         self.initiator: str = params.get("initiator", {}).get("type", "")
         self.protocol = ""
+        self.received_ms: float | None = None
         # Moments on the browser's own clock, in seconds; only their differences mean anything.
         self.sent_at: float | None = params.get("timestamp")
         self.head_at: float | None = None
@@ -124,6 +127,7 @@ class _Request:
         self.status = response["status"] or None
         self.mime = response.get("mimeType", "")
         self.protocol = response.get("protocol", "")
+        self.received_ms = response.get("responseTime")
         if response.get("fromDiskCache") or response.get("fromPrefetchCache"):
             self.from_cache = True
         if response.get("fromServiceWorker"):
@@ -166,7 +170,7 @@ class _Request:
             self.url, self.method, self.status, self.mime, self.resource_type, self.from_cache,
             self.failed, _ms(origin, self.sent_at), _ms(self.sent_at, self.head_at),
             _ms(self.sent_at, self.ended_at), self.wire_bytes, self.initiator, self.protocol,
-            self.from_worker,
+            self.from_worker, self.received_ms,
         )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from core.clock import Clock
 from core.errors import TransientError
 from core.hosts import ProxyEndpoint
 from render.browser import BrowserContext, ProxyLogin
-from render.cdp import CdpConnection, CommandError
+from render.cdp import CommandError
 from render.child_targets import AUTO_ATTACH, NETWORK_LIMITS, TIMER_BINDING, ChildTargets, PageTimers, longest_timer_s
 from render.chromium import PageOptions
 from render.network_log import NetworkLog
@@ -65,8 +65,8 @@ class BrowserPage:
         options: PageOptions,
         clock: Clock,
     ) -> None:
-        self._connection = context.connection
-        self._context = context
+        self.connection = context.connection
+        self.context = context
         self._session = session_id
         self._options = options
         self._clock = clock
@@ -92,13 +92,14 @@ class BrowserPage:
         self.timers = PageTimers(clock, longest_timer_s())
         self.changed = asyncio.Event()  # set whenever one of these, or the log, may have changed
         self.workers: ServiceWorkers | None = None  # None before the first
+        self._shared_workers: list[str] = []  # their target ids
         self._live: str | None = None  # newest live picture, base64 of a JPEG; None: none are made
         self._is_drawing = False  # True while the browser makes the next one
         self._drawn_at = self.now()  # when the last one was begun
         self.log.on_worker_response = lambda response: self._made_workers().answered(response)
         # Its cross-site frames and workers
         self.children = ChildTargets(
-            self._connection,
+            self.connection,
             options,
             self.log,
             self.tried,
@@ -140,7 +141,7 @@ class BrowserPage:
         if self.gone:
             raise PageClosedError(self.gone)
         try:
-            return await self._connection.send(method, params, session or self._session)
+            return await self.connection.send(method, params, session or self._session)
         except CommandError:
             if self.gone:
                 raise PageClosedError(self.gone) from None
@@ -148,7 +149,7 @@ class BrowserPage:
 
     def post(self, method: str, params: dict[str, Any] | None = None) -> None:
         """Send a command and ignore its result."""
-        self._connection.post(method, params, self._session)
+        self.connection.post(method, params, self._session)
 
     async def call(self, name: str, *arguments: object) -> Any:
         """Return the result of the script `name`, run in the isolated world.
@@ -302,7 +303,7 @@ class BrowserPage:
     async def start(self, guard: str, *, is_fresh: bool = True) -> None:
         """Configure the tab, which is paused if it is fresh, and let it run."""
         self.children.guard = guard
-        self._connection.listen(self._session, self._handle_event)
+        self.connection.listen(self._session, self._handle_event)
         self.post("Page.enable")
         self.post("Page.setInterceptFileChooserDialog", {"enabled": True})
         self.post("Inspector.enable")
@@ -316,7 +317,7 @@ class BrowserPage:
         self.post("Target.setAutoAttach", AUTO_ATTACH)
         # Downloads went through the proxy, which fetches the rest without the browser: nothing is
         # written here, and nothing is requested twice (C-11).
-        self.post("Browser.setDownloadBehavior", {"behavior": "deny", "browserContextId": self._context.id})
+        self.post("Browser.setDownloadBehavior", {"behavior": "deny", "browserContextId": self.context.id})
         self.login.start()
         # The tab's own process carries most of this out; a navigation must not overtake it.
         await self.send("Runtime.runIfWaitingForDebugger")
@@ -332,10 +333,12 @@ class BrowserPage:
                 self._made_workers().started(session_id, info["targetId"])
                 self.post("Network.enable", BODY_LIMITS)
                 self.post("ServiceWorker.enable")
+            else:
+                self._shared_workers.append(info["targetId"])
             self.children.adopt(session_id, info["type"])
         else:
             self.tried["popup"] += info["type"] == "page"
-            self._connection.post("Target.closeTarget", {"targetId": info["targetId"]})
+            self.connection.post("Target.closeTarget", {"targetId": info["targetId"]})
 
     def target_gone(self, session_id: str) -> None:
         """Handle the end of a target of this context; without the tab itself the page is closed."""
@@ -350,7 +353,7 @@ class BrowserPage:
 
         The next visit of a shared context gets the tab: the empty document has the site's origin, and so its process.
         """
-        context = self._context
+        context = self.context
         context.tab_visits += 1
         is_usual = bool(self.commits) and not self.held and self.main_id == self.target_id
         if not is_usual or context.tab_visits >= TAB_VISITS:
@@ -375,7 +378,7 @@ class BrowserPage:
 
     async def close(self) -> bool:
         """Close the tab, as its unload handlers allow; return whether it went within `CLOSE_LIMIT_S`."""
-        self._connection.post("Target.closeTarget", {"targetId": self.target_id})
+        self.connection.post("Target.closeTarget", {"targetId": self.target_id})
         try:
             async with asyncio.timeout(CLOSE_LIMIT_S):
                 await self.detached.wait()
@@ -384,25 +387,21 @@ class BrowserPage:
         return True
 
     def end(self, reason: str) -> None:
-        """Mark the page as ended and wake everything that waits for it."""
+        """Mark the page as ended and wake everything that waits for it.
+
+        Shared workers end, which may have asked to outlive it (`extendedLifetime`); none begins any more.
+        """
         if not self.gone:
+            self.context.on_target = None
+            for target in self._shared_workers:
+                self.connection.post("Target.closeTarget", {"targetId": target})
             self.end_live_pictures()
             self.gone = reason
-            self._connection.forget(self._session, reason)
-            if self._context.tab == (self.target_id, self._session):
-                self._connection.listen(self._session, self._context.tab_event)
+            self.connection.forget(self._session, reason)
+            if self.context.tab == (self.target_id, self._session):
+                self.connection.listen(self._session, self.context.tab_event)
             self.children.forget(reason)
             self.changed.set()
-
-    @property
-    def connection(self) -> CdpConnection:
-        """Return the connection to its browser."""
-        return self._connection
-
-    @property
-    def context_id(self) -> str:
-        """Return the id of its browser context."""
-        return self._context.id
 
     async def world(self) -> int:
         """Return the isolated world's execution context in the main document, created if missing."""
@@ -503,7 +502,7 @@ class BrowserPage:
         if self.workers is None:
             from render.service_workers import ServiceWorkers
 
-            self.workers = ServiceWorkers(self._connection, self.changed.set, self._clock)
+            self.workers = ServiceWorkers(self.connection, self.changed.set, self._clock)
         return self.workers
 
     def _script_arrived(self, session: str) -> None:

@@ -25,7 +25,8 @@ from core.json_values import read_json
 from core.layout import Layout
 from warc.checksums import read_sums, replace_sums
 from warc.file_reader import DamagedSpan, Reading, WarcMember, walk_records
-from warc.local_storage import WarcPath, forget_blocks, replace_file, sync_folder
+from warc.local_storage import WarcPath, replace_file, sync_folder
+from warc.object_storage import forget_blocks
 from warc.record_builder import Headers, one_line, record_member
 
 PLAN_NAME = ".erasing.json"

@@ -23,8 +23,7 @@ from functools import lru_cache
 from pathlib import Path, PosixPath
 from typing import Any
 
-from core.config.settings import StorageSettings
-from core.errors import DiskFullError, PermanentError, UnavailableError, WeboidError
+from core.errors import DiskFullError, PermanentError, WeboidError
 from core.layout import OPEN_SUFFIX, Layout
 
 OBJECT_SUFFIX = ".s3.json"
@@ -76,47 +75,6 @@ def stored_warc(path: Path | str) -> StoredWarc | None:
         os.close(file)
 
 
-def storage_file(root: Path) -> Path:
-    """Return the path of the file with the settings by which the collection's objects are read."""
-    return Layout(root).databases / "storage.json"
-
-
-def check_bucket(root: Path) -> None:
-    """Ask the server for the bucket where the collection has WARCs there alone.
-
-    Raises TransientError or UnavailableError: they cannot be read now, but are not damaged.
-    """
-    from warc.object_storage import open_storage
-
-    remote = next(
-        (
-            each
-            for each in Layout(root).archive.glob(f"*{OBJECT_SUFFIX}")
-            if not each.with_name(each.name.removesuffix(OBJECT_SUFFIX)).exists()
-        ),
-        None,
-    )
-    if remote is not None:
-        open_storage(read_settings(root)).check()
-
-
-@lru_cache(maxsize=8)
-def _settings(path: Path, _changed_ns: int) -> StorageSettings:
-    try:
-        return StorageSettings(**json.loads(path.read_bytes())["settings"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise UnavailableError(f"{path} cannot be read: run `weboid collection upload`.") from error
-
-
-def read_settings(root: Path) -> StorageSettings:
-    """Return the settings by which objects were uploaded last; UnavailableError: none were."""
-    path = storage_file(root)
-    try:
-        return _settings(path, path.stat().st_mtime_ns)
-    except OSError as error:
-        raise UnavailableError(f"{path} is missing: run `weboid collection upload` with [storage] url.") from error
-
-
 class WarcPath(PosixPath):
     """Path of a WARC; size and content are those of the object when the file is in the bucket alone."""
 
@@ -144,20 +102,10 @@ class WarcPath(PosixPath):
             try:
                 from warc.object_storage import open_object
 
-                stream = open_object(read_settings(self.parent.parent), stored)
+                stream = open_object(self.parent.parent, stored)
             except WeboidError as error:
                 raise OSError(str(error)) from error
             return io.BufferedReader(stream) if buffering else stream
-
-
-def blocks_folder(root: Path) -> Path:
-    """Return the folder of cached blocks."""
-    return root / "cache" / "warcs"
-
-
-def forget_blocks(root: Path, name: str) -> None:
-    """Delete the cached blocks of a WARC."""
-    shutil.rmtree(blocks_folder(root) / name, ignore_errors=True)
 
 
 CLOSED_SUFFIX = ".warc.gz"

@@ -7,7 +7,9 @@ which ``cache/warcs`` keeps those used last.
 import base64
 import hashlib
 import io
+import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,7 +19,8 @@ from typing import Any, NamedTuple
 
 from core.config.settings import StorageSettings
 from core.errors import PermanentError, TransientError, UnavailableError, WeboidError
-from warc.local_storage import StoredWarc, blocks_folder, read_settings
+from core.layout import Layout
+from warc.local_storage import OBJECT_SUFFIX, StoredWarc
 
 PART_BYTES = 16 << 20  # of a multipart upload; a longer file has larger parts
 _MOST_PARTS = 9_000  # S3 takes 10,000
@@ -306,9 +309,53 @@ class _ObjectStream(io.RawIOBase):
         return len(piece)
 
 
-def open_object(settings: StorageSettings, stored: StoredWarc) -> io.RawIOBase:
-    """Return a WARC's object as a file opened for reading; raises as `open_storage`."""
-    return _ObjectStream(open_storage(settings), stored)
+def open_object(root: Path, stored: StoredWarc) -> io.RawIOBase:
+    """Return the object of a WARC of that collection as a file opened for reading; raises as `open_storage`."""
+    return _ObjectStream(open_storage(read_settings(root)), stored)
+
+
+def storage_file(root: Path) -> Path:
+    """Return the path of the file with the settings by which the collection's objects are read."""
+    return Layout(root).databases / "storage.json"
+
+
+def check_bucket(root: Path) -> None:
+    """Ask the server for the bucket where the collection has WARCs there alone.
+
+    Raises TransientError or UnavailableError: they cannot be read now, but are not damaged.
+    """
+    if any(
+        not each.with_name(each.name.removesuffix(OBJECT_SUFFIX)).exists()
+        for each in Layout(root).archive.glob(f"*{OBJECT_SUFFIX}")
+    ):
+        open_storage(read_settings(root)).check()
+
+
+@lru_cache(maxsize=8)
+def _settings(path: Path, _changed_ns: int) -> StorageSettings:
+    try:
+        return StorageSettings(**json.loads(path.read_bytes())["settings"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnavailableError(f"{path} cannot be read: run `weboid collection upload`.") from error
+
+
+def read_settings(root: Path) -> StorageSettings:
+    """Return the settings by which objects were uploaded last; UnavailableError: none were."""
+    path = storage_file(root)
+    try:
+        return _settings(path, path.stat().st_mtime_ns)
+    except OSError as error:
+        raise UnavailableError(f"{path} is missing: run `weboid collection upload` with [storage] url.") from error
+
+
+def blocks_folder(root: Path) -> Path:
+    """Return the folder of cached blocks."""
+    return root / "cache" / "warcs"
+
+
+def forget_blocks(root: Path, name: str) -> None:
+    """Delete the cached blocks of a WARC."""
+    shutil.rmtree(blocks_folder(root) / name, ignore_errors=True)
 
 
 class StoredReader:

@@ -29,11 +29,10 @@ from warc.local_storage import (
     closed_warcs,
     object_file,
     replace_file,
-    storage_file,
     stored_warc,
     sync_folder,
 )
-from warc.object_storage import open_storage
+from warc.object_storage import open_storage, storage_file
 
 log = logging.getLogger(__name__)
 

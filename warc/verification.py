@@ -26,7 +26,8 @@ from warc.file_check import CollectionFault, FileCheckReport, FileCheckTask, che
 from warc.file_reader import FaultKind
 from warc.index.database import SCHEMA_VERSION
 from warc.index.postgres import is_indexed, take_snapshot
-from warc.local_storage import ScratchKind, WarcPath, check_bucket, closed_warcs, open_warcs, scratch_folder
+from warc.local_storage import ScratchKind, WarcPath, closed_warcs, open_warcs, scratch_folder
+from warc.object_storage import check_bucket
 from warc.recovery import os_error_text
 
 ReportFault = Callable[[FaultKind, str, int | None, str], None]  # kind, file, offset, sentence

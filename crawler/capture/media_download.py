@@ -15,13 +15,14 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 from urllib.parse import quote, urlsplit
 from weakref import WeakValueDictionary
@@ -47,6 +48,9 @@ _OUTPUT_LIMIT_BYTES = 16_000_000  # output about a page; a playlist's formats ar
 _TEXT_LIMIT = 500  # characters of any text of its that is kept
 _URL_LIMIT = 8_192
 _NOTE = "media"  # the kind of the frontier's notes on downloads
+_CLAIM = "media-claim"  # of notes on downloads under way
+_CLAIM_EXCESS = timedelta(minutes=1)  # beyond the time limit of the download, for the rest of its visit
+_CLAIM_POLL_S = 1.0
 _FAILURE_AGE = timedelta(minutes=10)  # before a page of the same site tries again what failed
 _FILES = 4  # of one page: a picture and a sound stream are two
 _PLAYLISTS = (".m3u8", ".mpd", ".ism/manifest", ".f4m")
@@ -132,13 +136,15 @@ class SharedMedia:
     earlier: PageInfo | None  # the page that has downloaded it: its `media`, and the records as `resources`
     made: PageInfo | None = None  # the same of this page, once its manifest is written
 
-    def set_made(self, page: PageInfo, requested: set[str], recorded: Mapping[str, CachedRecord]) -> None:
+    def set_made(self, page: PageInfo, requested: set[str], recorded: Mapping[str, Sequence[CachedRecord]]) -> None:
         """Keep the page's download: what was requested for it, with the records of its visit."""
         resources = {}
         for each in page.resources:
-            record = recorded.get(each.url) if each.url in requested and each.kept in ("response", "revisit") else None
+            if each.url not in requested or each.kept not in ("response", "revisit"):
+                continue
+            record = next((r for r in reversed(recorded.get(each.url, ())) if r.digest == each.digest), None)
             if record is not None:
-                part = replace(each, kept=CACHED, digest=record.digest, recorded_at=record.date)
+                part = replace(each, kept=CACHED, recorded_at=record.date)
                 resources[each.url] = replace(part, started_ms=None, ttfb_ms=None, duration_ms=None, wire_bytes=None)
         self.made = PageInfo(
             page.page_id, page.url, page.final_url, page.captured_at, page.outcome,
@@ -147,34 +153,50 @@ class SharedMedia:
 
 
 class MediaDownloads:
-    """Downloads of a run, by notes in the frontier, which all its processes see."""
+    """Downloads of a run, by notes in the frontier, which all its processes see.
 
-    def __init__(self, frontier: Frontier, patience: StoreRetry, clock: Clock) -> None:
+    Workers that are `endless`, on whatever machine, are one run without a beginning.
+    """
+
+    def __init__(self, frontier: Frontier, patience: StoreRetry, clock: Clock, *, endless: bool = False) -> None:
         self._frontier, self._patience, self._clock = frontier, patience, clock
-        self._began = warc_date(clock.now())
+        self._began = "" if endless else warc_date(clock.now())
+        self._name = token_hex(8)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
     async def lend(self, player: MediaPlayer, context: ContextKey, media: MediaSettings) -> AsyncIterator[SharedMedia]:
-        """Lend the player's media to one page of this process at a time; the next finds what the block has made.
+        """Lend the player's media to one page at a time; the next finds what the block has made.
 
         Downloads of earlier runs and, on pages of other sites, failed ones are not used: a site may be refused.
         """
         key = sha256(repr((player.url, context.job, context.settings, media)).encode()).hexdigest()
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
-            note = await self._patience.ask(lambda: self._frontier.note(_NOTE, key, now=self._clock.now()))
-            earlier = parse_pageinfo(note.encode()) if note is not None else None
-            if earlier is not None and earlier.media is not None:
-                is_other_site = registrable(host_of(earlier.url)) != context.site
-                if earlier.captured_at < self._began or (earlier.media.reason and is_other_site):
-                    earlier = None
+            claim_for = timedelta(seconds=media.limit_s) + _CLAIM_EXCESS
+            while True:
+                is_claimed = await self._patience.ask(
+                    lambda: self._frontier.put_note(
+                        _CLAIM, key, self._name, now=(now := self._clock.now()), until=now + claim_for, is_claim=True
+                    )
+                )
+                note = await self._patience.ask(lambda: self._frontier.note(_NOTE, key, now=self._clock.now()))
+                earlier = parse_pageinfo(note.encode()) if note is not None else None
+                if earlier is not None and earlier.media is not None:
+                    is_other_site = registrable(host_of(earlier.url)) != context.site
+                    if earlier.captured_at < self._began or (earlier.media.reason and is_other_site):
+                        earlier = None
+                if is_claimed or earlier is not None:
+                    break
+                await asyncio.sleep(_CLAIM_POLL_S)
             shared = SharedMedia(earlier)
             yield shared
             if shared.made is not None and shared.made.media is not None:
                 now, value = self._clock.now(), shared.made.to_json().decode()
                 age = _FAILURE_AGE if shared.made.media.reason else timedelta(seconds=media.shared_age_s)
                 await self._patience.ask(lambda: self._frontier.put_note(_NOTE, key, value, now=now, until=now + age))
+            if is_claimed:
+                await self._patience.ask(lambda: self._frontier.erase_note(_CLAIM, key))
 
 
 async def download_media(

@@ -112,6 +112,7 @@ def _without(behaviours: BehaviourSettings, names: frozenset[str]) -> BehaviourS
 
 # RFC 9110, 15.5.20, 15.5.22 and 15.6.6: another connection, or protocol, may be answered.
 CONNECTION_STATUSES = (421, 426, 505)
+DENIED = 403  # the page may be forbidden, or the kind of connection
 REFUSED_CONNECTIONS = ("tls:", "malformed:", "disconnected:")
 # The same of the browser's own connections; TLS that it will not speak, the recorder may.
 _REFUSED_BROWSERS = ("net::ERR_SSL", "net::ERR_CERT", "net::ERR_HTTP2", "net::ERR_EMPTY", "net::ERR_CONNECTION_CLOSED")
@@ -152,6 +153,8 @@ class CaptureRequest:
     browser_hosts: tuple[str, ...] = ()
     # Store no last attempt either that may have failed for the recorder's connections, since one by the browser follows.
     browser_follows: bool = False
+    # Whether a host that answers `DENIED` has not been asked by the browser's connections, so that an attempt by them follows.
+    tries_browser: bool = False
     downloads: MediaDownloads | None = (
         None  # of the run, used by visits with a shared context; None: the page has its own
     )
@@ -188,7 +191,7 @@ async def capture(
                 wanted.context, visits=settings.visit.shared_pages, age_s=settings.visit.shared_age_s
             )
             shared = await stack.enter_async_context(lending)
-        proxy = await stack.enter_async_context(supervisor.proxies.lend())
+        proxy = await stack.enter_async_context(supervisor.proxies.lend(shared.proxy if shared is not None else ""))
         own = wanted.browser_hosts if wanted.plain is None and proxy.is_local else ()
         opening = proxy.visit(
             wanted.page_id,
@@ -208,7 +211,11 @@ async def capture(
             stays = [e for e in seen.synthesised if not wanted.stored.excludes_type(e.mime)]
             seen = replace(seen, synthesised=tuple(stays))
         again, not_before = retry_decision(
-            seen, now=clock.now(), first=wanted.first_attempt, waits_for_host=wanted.waits_for_host
+            seen,
+            now=clock.now(),
+            first=wanted.first_attempt,
+            waits_for_host=wanted.waits_for_host,
+            tries_browser=wanted.tries_browser and proxy.is_local,
         )
         if again:
             page = build_page_info(wanted.page_id, seen, (), ())
@@ -344,17 +351,18 @@ async def _finish_capture(
 
 
 def retry_decision(
-    seen: Visit, *, now: datetime, first: bool, waits_for_host: bool = False
+    seen: Visit, *, now: datetime, first: bool, waits_for_host: bool = False, tries_browser: bool = False
 ) -> tuple[bool, datetime | None]:
     """Return (retryable, not_before) for a visit's result.
 
     A first attempt that is PARTIAL because the renderer crashed, a connection broke or an image could
     not be captured is repeated once; the second result is stored as it is. A host that does not exist is visited
-    again only with `waits_for_host`.
+    again only with `waits_for_host`, a page that is `DENIED` only with `tries_browser`.
     """
     # A check for robots may let the next visitor pass, or the same one later.
     is_challenge = seen.classification.kind is PageClass.CHALLENGE
-    if seen.status in (*REFUSAL_STATUSES, *CONNECTION_STATUSES) or is_challenge:
+    is_denied = tries_browser and seen.status == DENIED and seen.outcome is not VisitOutcome.FAILED
+    if seen.status in (*REFUSAL_STATUSES, *CONNECTION_STATUSES) or is_challenge or is_denied:
         return True, retry_moment(seen.headers, now=now)
     if first and seen.outcome is VisitOutcome.PARTIAL and seen.reason.startswith(_TRANSIENT_SHORTFALLS):
         return True, None
@@ -362,17 +370,20 @@ def retry_decision(
     return seen.outcome is VisitOutcome.FAILED and not permanent, None
 
 
-def host_refusing_recorder(page: PageInfo) -> str:
+def host_refusing_recorder(page: PageInfo, *, counts_denial: bool = True) -> str:
     """Return the https host whose answer may be due to the kind of connection; empty for none.
 
-    A challenge or a firewall's refusal, a failed TLS handshake, an answer that is not HTTP/1.1, or none in time.
+    A challenge or a firewall's refusal, a failed TLS handshake, an answer that is not HTTP/1.1, or none in time; with
+    `counts_denial` a 403, too.
     """
     reasons = (*REFUSED_CONNECTIONS, *_REFUSED_BROWSERS, *SILENCES)
     failed = page.outcome is VisitOutcome.FAILED and page.reason.startswith(reasons)
     failed = failed and not _UNVERIFIED.match(page.reason)
     refused = page.page_class is PageClass.CHALLENGE or page.status in CONNECTION_STATUSES
+    # With a FAILED page the status may be the proxy's.
+    is_denied = counts_denial and page.status == DENIED and page.outcome is not VisitOutcome.FAILED
     url = page.final_url or page.url
-    return host_of(url) if (failed or refused) and url.startswith("https:") else ""
+    return host_of(url) if (failed or refused or is_denied) and url.startswith("https:") else ""
 
 
 def retry_moment(headers: Mapping[str, str], *, now: datetime) -> datetime | None:

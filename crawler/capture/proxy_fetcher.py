@@ -24,7 +24,7 @@ from core.config.settings import Settings, VisitSettings
 from core.errors import BadUrlError
 from core.page_manifest import VisitOutcome
 from core.urls import authority_of, fetch_key
-from crawler.capture.page_capture import CONNECTION_STATUSES, REFUSED_CONNECTIONS, SILENCES
+from crawler.capture.page_capture import CONNECTION_STATUSES, DENIED, REFUSED_CONNECTIONS, SILENCES
 from crawler.pools.resource_pool import ResourcePool
 from proxy.control.client import ProxyVisit
 from render.behaviours.catalog import NO_BEHAVIOURS
@@ -44,7 +44,7 @@ _INFLATE_BYTES = 65_536
 _BROKEN = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError, httpcore.TimeoutException, ValueError)
 
 # Answers that may be due to the recorder's connection (`page_capture.host_refusing_recorder`).
-_REFUSED_STATUSES = (*CONNECTION_STATUSES, 503)
+_REFUSED_STATUSES = (*CONNECTION_STATUSES, DENIED, 503)
 
 Visits = Callable[[str], AbstractAsyncContextManager[ProxyVisit]]
 

@@ -12,8 +12,9 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from math import inf
 from types import MappingProxyType
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import unquote_to_bytes, urljoin, urlsplit
 
 from core.captures import ArtifactKind, RecordLocation
 from core.config.settings import Settings
@@ -97,7 +98,7 @@ class CompletenessResult:
 
 
 async def check_completeness(
-    recording: ProxyVisit, seen: Visit, settings: Settings, cached: Mapping[str, CachedRecord]
+    recording: ProxyVisit, seen: Visit, settings: Settings, cached: Mapping[str, Sequence[CachedRecord]]
 ) -> CompletenessResult:
     """Compare the visit with the ledger, wait for requests in flight, and fetch gaps again.
 
@@ -110,6 +111,9 @@ async def check_completeness(
     spared = frozenset(way | {seen.final_url} if seen.artifacts else way - {seen.final_url})
     left_s = max(limits.timeout_s - seen.seconds, 0.0)
     so_far = await recording.ledger()
+    answered = (each.url == seen.final_url and each.status not in (None, 304) for each in so_far.entries)
+    if seen.final_url in cached and not any(answered):
+        spared -= {seen.final_url}  # an earlier page has loaded it, in a frame or ahead of time
     # URLs that the browser refused as downloads and that are still in flight.
     refused = {
         each.url
@@ -238,6 +242,7 @@ def referer(page: str, target: str) -> str:
 MISSING = "missing"
 SYNTHESISED = "synthesised"  # a service worker made it; a `resource` record has it
 CACHED = "cached"  # by the browser, from an earlier visit
+HOPS_LIMIT = 20  # redirects that browsers follow (Fetch, 4.4)
 
 
 def build_page_info(  # noqa: PLR0913 parts of one capture
@@ -248,7 +253,7 @@ def build_page_info(  # noqa: PLR0913 parts of one capture
     *,
     refused: int = 0,
     gaps: Sequence[MissingResource] = (),
-    cached: Mapping[str, CachedRecord] = MappingProxyType({}),
+    cached: Mapping[str, Sequence[CachedRecord]] = MappingProxyType({}),
 ) -> PageInfo:
     """Build the manifest of a visit.
 
@@ -361,7 +366,7 @@ def match_requests(
     requests: Iterable[RequestLog],
     ledger: Sequence[RequestLogEntry],
     synthesised: Mapping[str, str] = MappingProxyType({}),
-    cached: Mapping[str, CachedRecord] = MappingProxyType({}),
+    cached: Mapping[str, Sequence[CachedRecord]] = MappingProxyType({}),
 ) -> list[PageResource]:
     """Return every request of the page with its record; then those that only the proxy saw.
 
@@ -373,9 +378,12 @@ def match_requests(
     second = {entry.url: entry for entry in ledger if entry.again}
     open_entries: dict[tuple[str, str], deque[RequestLogEntry]] = defaultdict(deque)
     last: dict[str, RequestLogEntry] = {}
+    own: dict[str, dict[CachedRecord, RequestLogEntry]] = defaultdict(dict)
     for entry in ledger:
         if not entry.again:
             open_entries[entry.method, entry.url].append(entry)
+            if entry.method == "GET" and entry.status not in (None, 304):
+                own[entry.url][CachedRecord.of(entry)] = entry
     resources = []
     for request in requests:
         if request.from_worker:
@@ -393,12 +401,26 @@ def match_requests(
         # The browser's cache answers by itself, or after the origin has confirmed its entry.
         if entries and (not request.from_cache or entries[0].status == 304):
             last[request.url] = entries.popleft()
-        known, record = last.get(request.url), cached.get(request.url)
-        confirmed = known is not None and known.status == 304 and request.status != 304
-        earlier = confirmed or (request.from_cache and known is None)
+        known, record = last.get(request.url), None
+        is_confirmed = known is not None and known.status == 304 and request.status != 304
+        if is_confirmed:
+            record = _held_record(cached.get(request.url, ()), request)
+        elif request.from_cache:
+            record = _held_record((*cached.get(request.url, ()), *own[request.url]), request)
+            if record in own[request.url]:
+                known, record = own[request.url][record], None
         resource = _resource(request, known, second.get(request.url))
-        if earlier and record is not None and not resource.refetched:
+        for _ in range(HOPS_LIMIT):
+            if record is None or resource.refetched:
+                break
             resource = replace(resource, kept=CACHED, reason="", digest=record.digest, recorded_at=record.date)
+            if not record.location or request.status == record.status:
+                break
+            # For what a process has in its memory the browser reports no redirects.
+            resources.append(replace(resource, status=record.status, mime=""))
+            target = urljoin(resource.url, record.location).partition("#")[0]
+            resource = replace(resource, url=target, kept=MISSING, digest="", recorded_at="")
+            record = _held_record(cached.get(target, ()), request)
         resources.append(resource)
     refetched = {resource.url for resource in resources if resource.refetched}
     resources += [_proxy_only_resource(entry) for url, entry in second.items() if url not in refetched]
@@ -407,8 +429,20 @@ def match_requests(
     return resources
 
 
+def _held_record(records: Sequence[CachedRecord], request: RequestLog) -> CachedRecord | None:
+    """Return the record of what the browser had in its cache: the latest that was requested before it was received.
+
+    Parts of a resource may have several records; that of the whole holds them all.
+    """
+    records = [each for each in records if each.status != 206] or records
+    received_ms = inf if request.status == 206 or request.received_ms is None else request.received_ms
+    before = [each for each in records if each.started_ms <= received_ms]
+    return next(iter(before[-1:] or records), None)
+
+
 def _resource(request: RequestLog, entry: RequestLogEntry | None, second: RequestLogEntry | None) -> PageResource:
-    if second is not None and request.method == "GET" and (entry is None or not is_whole([entry])):
+    is_lacking = entry is None or entry.status == 304 or not is_whole([entry])
+    if second is not None and request.method == "GET" and is_lacking:
         if entry is None or is_whole([second]):
             return _proxy_only_resource(replace(second, mime=second.mime or request.mime), request.resource_type)
         return replace(_proxy_only_resource(entry, request.resource_type), refetched=second.again)

@@ -39,8 +39,8 @@ CLOCK_MARGIN = timedelta(hours=1)
 # Kinds of orders; the key of a job's is its name, that of a repair the identity key of its URL. The value "now" of
 # a stop ends visits at once.
 JOB_ORDER, STOP_ORDER, POLICY_ORDER, REPAIR_ORDER = "job", "stop", "policy", "repair"
-# Kinds of notes: the services of a cluster announce themselves.
-PROXY_SERVICE, WORKER_SERVICE = "proxy", "worker"
+# Kinds of notes: the services of a cluster announce themselves; a viewer of live pictures does, as long as it looks.
+PROXY_SERVICE, WORKER_SERVICE, VIEWER = "proxy", "worker", "live-viewer"
 
 
 class Lane(IntEnum):
@@ -437,8 +437,13 @@ class Frontier(Protocol):
     def orders(self, kind: str) -> dict[str, str]:
         """Return the orders of that kind by key, sorted by key."""
 
-    def put_note(self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None) -> None:
-        """Store a note until that moment (None: forever), replacing an earlier one."""
+    def put_note(
+        self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None, is_claim: bool = False
+    ) -> bool:
+        """Store a note until that moment (None: forever), replacing an earlier one; return whether it was stored.
+
+        With `is_claim` an unexpired note with another value stays.
+        """
 
     def note(self, kind: str, key: str, *, now: datetime) -> str | None:
         """Return the note; None when there is none or it has expired."""

@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 
 from core.config.settings import FrontierSettings, PolitenessSettings
 from core.errors import InvariantError, WeboidError
-from core.timestamps import from_unix_milliseconds as to_moment
-from core.timestamps import unix_milliseconds
 from core.urls import host_of
-from crawler.frontier.base import AFFINITY_HOSTS, HostOrder, HostReport, Lane, NewItem
+from crawler.frontier.base import AFFINITY_HOSTS, Lane, NewItem
 
 # Limit of a doubling delay, which must not exceed the range of datetime.
 LONGEST_RETRY = timedelta(days=7)
@@ -220,7 +218,7 @@ def _with(lanes: _Lanes, lane: Lane, value: int) -> _Lanes:
 # ruff: noqa: S608 - only constants of this file are pieced together; values are parameters
 
 
-_COLUMNS = (
+SLOT_COLUMNS = (
     "id, next_ms, blocked_ms, down_ms, refusals, active, "
     "waiting_now, waiting_high, waiting_standard, "
     "head_now, head_high, head_standard, lane, ready_ms, size"
@@ -236,8 +234,6 @@ _SAVE = {
     for moved in (False, True)
     for resized in (False, True)
 }
-_REPORT = "done, bytes, busy_ms, mean_ms, host, blocked_reason"
-
 # New items at the end of a lane where others wait change nothing but the number that waits, unless it grows a digit.
 _GROW = {
     lane: f"UPDATE hosts SET waiting_{name} = waiting_{name} + :count "
@@ -254,10 +250,7 @@ _FIRST_IN_LANE = f"""
         LIMIT 1 OFFSET {AFFINITY_HOSTS}) ORDER BY ready_ms DESC LIMIT 1),
     (SELECT id FROM hosts WHERE lane = {{0}} AND ready_ms <= :now ORDER BY ready_ms LIMIT 1)"""
 _CHOICES = ",".join(map(_FIRST_IN_LANE.format, (":first", ":second", ":third")))
-_FIRST_READY = f"SELECT host, {_COLUMNS} FROM hosts WHERE id = coalesce({_CHOICES})"
-
-# Number of hosts compared among those with queues of similar length (a factor of two).
-_COMPARED = 1_000
+_FIRST_READY = f"SELECT host, {SLOT_COLUMNS} FROM hosts WHERE id = coalesce({_CHOICES})"
 
 
 def extend_lane(db: sqlite3.Connection, host: str, lane: Lane, count: int) -> int | None:
@@ -272,16 +265,16 @@ def extend_lane(db: sqlite3.Connection, host: str, lane: Lane, count: int) -> in
 
 def slot_by_id(db: sqlite3.Connection, host_id: int) -> HostSlot:
     """Read the slot of that number."""
-    row = db.execute(f"SELECT {_COLUMNS} FROM hosts WHERE id = ?", (host_id,)).fetchone()
+    row = db.execute(f"SELECT {SLOT_COLUMNS} FROM hosts WHERE id = ?", (host_id,)).fetchone()
     if row is None:
         raise InvariantError(f"An item names host {host_id}, which has no slot.")
-    return _slot(row)
+    return slot_of_row(row)
 
 
 def slot_by_name(db: sqlite3.Connection, host: str) -> HostSlot | None:
     """Read the host's slot; None when it has none."""
-    row = db.execute(f"SELECT {_COLUMNS} FROM hosts WHERE host = ?", (host,)).fetchone()
-    return None if row is None else _slot(row)
+    row = db.execute(f"SELECT {SLOT_COLUMNS} FROM hosts WHERE host = ?", (host,)).fetchone()
+    return None if row is None else slot_of_row(row)
 
 
 def create_slot(db: sqlite3.Connection, host: str, next_ms: int = 0) -> HostSlot:
@@ -342,52 +335,10 @@ def first_ready(db: sqlite3.Connection, order: Sequence[Lane], now_ms: int, toke
     visited = 0 if is_longest_turn(token) else now_ms
     values = {"first": first, "second": second, "third": third, "now": now_ms, "visited": visited}
     row = db.execute(_FIRST_READY, values).fetchone()
-    return None if row is None else (row[0], _slot(row[1:]))
+    return None if row is None else (row[0], slot_of_row(row[1:]))
 
 
-def host_report(db: sqlite3.Connection, host: str, now: datetime) -> HostReport | None:
-    """Return the host's report; None when it has no slot."""
-    row = db.execute(f"SELECT {_REPORT}, {_COLUMNS} FROM hosts WHERE host = ?", (host,)).fetchone()
-    return None if row is None else _report(row, now)
-
-
-def host_reports(db: sqlite3.Connection, order: HostOrder, now: datetime, limit: int) -> list[HostReport]:
-    """List at most `limit` hosts in that order; see `Frontier.hosts`."""
-    if order is HostOrder.SLOWEST:
-        rows = db.execute(
-            f"SELECT {_REPORT}, {_COLUMNS} FROM hosts WHERE mean_ms IS NOT NULL ORDER BY mean_ms DESC LIMIT ?", (limit,)
-        )
-        return [_report(row, now) for row in rows]
-    rows = db.execute(
-        f"SELECT {_REPORT}, {_COLUMNS} FROM hosts WHERE size > 0 ORDER BY size DESC LIMIT ?", (max(limit, _COMPARED),)
-    )
-    reports = [_report(row, now) for row in rows]
-    return sorted(reports, key=lambda each: -each.waiting)[:limit]
-
-
-def _report(row: tuple[Any, ...], now: datetime) -> HostReport:
-    done, stored, busy_ms, mean_ms, host, why = row[:6]
-    now_ms = unix_milliseconds(now)
-    slot = _slot(row[6:])
-    if slot.down_ms <= now_ms:
-        slot = slot.revived().settled(1)
-    blocked, down = slot.blocked_ms > now_ms, slot.down_ms > now_ms
-    return HostReport(
-        host=host,
-        waiting=sum(slot.waiting),
-        active=slot.active,
-        ready_at=to_moment(slot.ready_ms) if slot.ready_ms > now_ms else now,
-        done=done,
-        bytes=stored,
-        busy=timedelta(milliseconds=busy_ms),
-        mean=timedelta(milliseconds=mean_ms or 0.0),
-        failures=slot.refusals,
-        blocked_until=to_moment(slot.blocked_ms) if blocked else None,
-        blocked_reason=why if blocked or down else "",
-        down_until=to_moment(slot.down_ms) if down else None,
-    )
-
-
-def _slot(row: tuple[Any, ...]) -> HostSlot:
+def slot_of_row(row: tuple[Any, ...]) -> HostSlot:
+    """Return the slot with the values of `SLOT_COLUMNS`."""
     lane, ready_ms, size = row[12:]
     return HostSlot(*row[:6], row[6:9], row[9:12], lane, ready_ms, size)  # type: ignore[call-arg]

@@ -290,8 +290,10 @@ class RedisFrontier(Frontier):
         texts = map(to_text, self._store.ask("orders", kind))
         return dict(sorted(_pairs(texts)))
 
-    def put_note(self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None) -> None:
-        self._store.ask("put_note", self._ms(now), kind, key, value, self._up(until, now))
+    def put_note(
+        self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None, is_claim: bool = False
+    ) -> bool:
+        return bool(self._store.ask("put_note", self._ms(now), kind, key, value, self._up(until, now), is_claim))
 
     def note(self, kind: str, key: str, *, now: datetime) -> str | None:
         now_ms = self._ms(now)

@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS seen (
 ) WITHOUT ROWID;
 
 -- One row per URL, in order of arrival; written when added and when ended. Current ended rows
--- (`item_rows.ENDED`) are indexed; written as `ended % 4 > 0`, the planner does not use it as a range.
+-- (`sqlite_database.ENDED`) are indexed; written as `ended % 4 > 0`, the planner does not use it as a range.
 CREATE TABLE IF NOT EXISTS items (
     seq INTEGER PRIMARY KEY,
     id BLOB NOT NULL,

@@ -1,15 +1,20 @@
-"""SQLite frontier database: transactions, and counters kept up to date; tables: ``schema.sql``."""
+"""SQLite frontier database: transactions, rows of items and queues, up-to-date counters; tables: ``schema.sql``."""
 
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import UUID
 
 from core.errors import CollectionVersionError, DiskFullError, InvariantError, TransientError, UnavailableError
 from core.layout import is_frozen, read_only_uri
-from crawler.frontier.base import ItemState
+from core.urls import identity_key
+from crawler.frontier.base import FrontierItem, ItemState, Lane
+from crawler.frontier.host_slots import epoch_of
 from warc.local_storage import locked_folder
 
 SCHEMA_VERSION = 2
@@ -142,6 +147,91 @@ def _undone_on_error(db: sqlite3.Connection) -> Iterator[None]:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+# Codes of `items.ended`. A URL that is queued again gets a new row; the old one is history.
+OPEN, DONE, SKIPPED, DEAD, SUPERSEDED = range(5)
+ENDED = {DONE: ItemState.DONE, SKIPPED: ItemState.SKIPPED, DEAD: ItemState.DEAD}
+ENDED_CODES = {state: code for code, state in ENDED.items()}
+
+
+class ItemLocation(NamedTuple):
+    """Number, state and queue position of a known URL."""
+
+    seq: int
+    host_id: int
+    job_id: int
+    lane: int
+    place: int
+    ended: int
+    ended_ms: int | None
+    memo: str
+
+
+def identity_of(url: str) -> bytes:
+    """Return 128 bits of the hash of the URL's identity key; BadUrlError for no web URL."""
+    return blake2b(identity_key(url).encode(), digest_size=16).digest()
+
+
+def last_seq(db: sqlite3.Connection) -> int:
+    """Return the highest number given so far; 0 for none."""
+    return int(db.execute("SELECT ifnull(max(seq), 0) FROM items").fetchone()[0])
+
+
+def locate_item(db: sqlite3.Connection, identity: bytes) -> ItemLocation | None:
+    """Find the URL's item; None when it is unknown."""
+    row = db.execute(
+        "SELECT i.seq, i.host_id, i.job_id, i.lane, i.place, i.ended, i.ended_ms, i.memo "
+        "FROM seen AS s JOIN items AS i ON i.seq = s.seq WHERE s.identity = ?",
+        (identity,),
+    ).fetchone()
+    return None if row is None else ItemLocation._make(row)
+
+
+def first_in_queue(db: sqlite3.Connection, lane: Lane, head: int, host_id: int) -> tuple[int, int]:
+    """Return place and number of the host's first item in the lane, from epoch `head` on.
+
+    Empty epochs are passed once: the caller stores the epoch found as the new head.
+    """
+    epoch, last = head, None
+    while last is None or epoch <= last:
+        row = db.execute(
+            "SELECT place, seq FROM queue WHERE lane = ? AND epoch = ? AND host_id = ? ORDER BY place, seq LIMIT 1",
+            (lane, epoch, host_id),
+        ).fetchone()
+        if row is not None:
+            return int(row[0]), int(row[1])
+        last = epoch_of(last_seq(db)) if last is None else last
+        epoch += 1
+    raise InvariantError(f"Host {host_id} counts items in lane {lane}, but the queue has none.")
+
+
+def remove_from_queue(db: sqlite3.Connection, lane: int, host_id: int, place: int, seq: int) -> bool:
+    """Remove an item from its queue; False when it was not in there."""
+    gone = db.execute(
+        "DELETE FROM queue WHERE lane = ? AND epoch = ? AND host_id = ? AND place = ? AND seq = ?",
+        (lane, epoch_of(seq, place), host_id, place, seq),
+    )
+    return gone.rowcount == 1
+
+
+def frontier_item(facts: Sequence[Any], host: str, *, token: int | None, host_down: str = "") -> FrontierItem:
+    """Return the item with these columns: id, url, lane, hops, via, attempts, hops_off, memo, job."""
+    page_id, url, lane, hops, via, attempts, hops_off, memo, job = facts
+    return FrontierItem(
+        id=str(UUID(bytes=page_id)),
+        url=url,
+        host=host,
+        lane=Lane(lane),
+        hops=hops,
+        via=via,
+        attempts=attempts + (token is not None),
+        token=token or 0,
+        job=job,
+        hops_off=hops_off,
+        memo=memo,
+        host_down=host_down,
+    )
 
 
 # ruff: noqa: S608 - only names of columns are pieced together; values are parameters

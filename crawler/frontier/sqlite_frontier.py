@@ -5,10 +5,10 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 from uuid import UUID, uuid4
 
 from core.config.settings import FrontierSettings, PolitenessSettings
@@ -16,7 +16,7 @@ from core.layout import Layout
 from core.timestamps import from_unix_milliseconds as to_moment
 from core.timestamps import unix_milliseconds, unix_milliseconds_ceil
 from core.urls import host_of
-from crawler.frontier import host_slots, item_rows
+from crawler.frontier import host_slots
 from crawler.frontier.base import (
     AddResult,
     Frontier,
@@ -34,8 +34,11 @@ from crawler.frontier.base import (
     NewItem,
 )
 from crawler.frontier.host_slots import host_retry_at, longest_back_off, retry_at
-from crawler.frontier.sqlite_database import MINUTE_MS, MINUTES_KEPT, FrontierDatabase
+from crawler.frontier.sqlite_database import MINUTE_MS, MINUTES_KEPT, FrontierDatabase, identity_of, last_seq
 from crawler.frontier.transitions import FrontierTransaction, IncomingItem, rest_limit_ms
+
+if TYPE_CHECKING:
+    from crawler.frontier.item_records import FrontierRecords
 
 # Maximum number of expired notes that one write deletes: more than it adds, so that few remain.
 _NOTES_TIDIED = 8
@@ -73,6 +76,12 @@ class SqliteFrontier(Frontier):
     def close(self) -> None:
         self._store.close()
 
+    @cached_property
+    def _records(self) -> "FrontierRecords":
+        from crawler.frontier.item_records import FrontierRecords  # for lists and look-ups, not for a run
+
+        return FrontierRecords(self._store)
+
     @contextmanager
     def _moving(self, now: datetime, *, durable: bool = False) -> Iterator[FrontierTransaction]:
         """Open a transaction whose counts are written at its end."""
@@ -87,7 +96,7 @@ class SqliteFrontier(Frontier):
         wanted: dict[bytes, IncomingItem] = {}
         for item in items:
             offered += 1
-            identity = item_rows.identity_of(item.url)
+            identity = identity_of(item.url)
             offer = IncomingItem(offered, identity, item, item.host or host_of(item.url))
             wanted.setdefault(identity, offer)
         if not offered:
@@ -95,7 +104,7 @@ class SqliteFrontier(Frontier):
         fresh: list[IncomingItem] = []
         known: list[IncomingItem] = []
         with self._moving(now, durable=True) as moves:
-            last = item_rows.last_seq(moves.db)
+            last = last_seq(moves.db)
             # In the order of the filter's keys, so that neighbours share a page.
             for _, offer in sorted(wanted.items(), key=itemgetter(0)):
                 seq = last + offer.seq
@@ -206,7 +215,7 @@ class SqliteFrontier(Frontier):
         return True
 
     def discard(self, urls: Iterable[str], *, now: datetime, reason: str) -> int:
-        identities = [item_rows.identity_of(url) for url in urls]
+        identities = [identity_of(url) for url in urls]
         with self._moving(now) as moves:
             return sum(moves.discard(identity, reason) for identity in identities)
 
@@ -317,21 +326,13 @@ class SqliteFrontier(Frontier):
         ]
 
     def ls(self, state: ItemState, *, limit: int = 100, host: str | None = None) -> Sequence[ItemRecord]:
-        with self._store.reading() as db:
-            slot = None if host is None else host_slots.slot_by_name(db, host)
-            if host is not None and slot is None:
-                return []
-            return item_rows.list_records(db, state, limit, None if slot is None else slot.id)
+        return self._records.ls(state, limit, host)
 
     def scan(self, state: ItemState, *, cursor: str = "", limit: int = 1000) -> tuple[Sequence[ItemRecord], str]:
-        with self._store.reading() as db:
-            return item_rows.scan_records(db, state, cursor, limit)
+        return self._records.scan(state, cursor, limit)
 
     def find_all(self, urls: Sequence[str]) -> list[ItemRecord | None]:
-        identities = [item_rows.identity_of(url) for url in urls]
-        with self._store.reading() as db:
-            records = item_rows.find_records(db, identities)
-        return [records.get(identity) for identity in identities]
+        return self._records.find_all(urls)
 
     def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[HostBlock]:
         with self._store.reading() as db:
@@ -343,13 +344,11 @@ class SqliteFrontier(Frontier):
             return [HostBlock(host, to_moment(until), reason) for host, until, reason in rows]
 
     def host(self, host: str, *, now: datetime) -> HostReport | None:
-        with self._store.reading() as db:
-            return host_slots.host_report(db, host, now)
+        return self._records.host(host, now)
 
     def hosts(self, order: HostOrder, *, now: datetime, limit: int = 20) -> Sequence[HostReport]:
         """See `Frontier.hosts`; among over 1,000 queues of a like length (a factor of two), any."""
-        with self._store.reading() as db:
-            return host_slots.host_reports(db, order, now, limit)
+        return self._records.hosts(order, now, limit)
 
     def give_order(self, kind: str, key: str, value: str) -> int:
         with self._store.transaction(durable=True) as db:
@@ -368,16 +367,22 @@ class SqliteFrontier(Frontier):
             query = "SELECT key, value FROM orders WHERE kind = ? ORDER BY key"
             return dict(db.execute(query, (kind,)))
 
-    def put_note(self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None) -> None:
+    def put_note(
+        self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None, is_claim: bool = False
+    ) -> bool:
         """See `Frontier.put_note`; deletes some expired ones."""
         until_ms = None if until is None else unix_milliseconds_ceil(until)
         with self._store.transaction() as db:
+            held = "SELECT 1 FROM notes WHERE kind = ? AND key = ? AND value != ? AND ifnull(until_ms > ?, 1)"
+            if is_claim and db.execute(held, (kind, key, value, unix_milliseconds(now))).fetchone():
+                return False
             db.execute(
                 "DELETE FROM notes WHERE rowid IN "
                 "(SELECT rowid FROM notes WHERE until_ms IS NOT NULL AND until_ms <= ? LIMIT ?)",
                 (unix_milliseconds(now), _NOTES_TIDIED),
             )
             db.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?)", (kind, key, value, until_ms))
+        return True
 
     def note(self, kind: str, key: str, *, now: datetime) -> str | None:
         with self._store.reading() as db:

@@ -12,7 +12,7 @@ from core.config.settings import FrontierSettings, PolitenessSettings
 from core.errors import InvariantError
 from core.timestamps import from_unix_milliseconds as to_moment
 from core.timestamps import unix_milliseconds, unix_milliseconds_ceil
-from crawler.frontier import host_slots, item_rows
+from crawler.frontier import host_slots, sqlite_database
 from crawler.frontier.base import (
     CLAIMS_PER_ATTEMPT,
     CLOCK_MARGIN,
@@ -32,7 +32,6 @@ from crawler.frontier.host_slots import (
     longest_rest,
     longest_wait,
 )
-from crawler.frontier.sqlite_database import CountChanges
 
 # Maximum number of items of a kind that one claim cleans up, so that it stays short after a long pause; the rest follows.
 TIDY_LIMIT = 1_000
@@ -100,7 +99,7 @@ class FrontierTransaction:
         self.db = db
         self.now = now
         self.now_ms = unix_milliseconds(now)
-        self.changes = CountChanges()
+        self.changes = sqlite_database.CountChanges()
         self._politeness = politeness
         self._settings = settings
         self._new_id = new_id
@@ -134,13 +133,13 @@ class FrontierTransaction:
         limit_ms = self.now_ms + _MARGIN_MS
         requeued = []
         for offer in known:
-            old = item_rows.locate_item(self.db, offer.identity)
+            old = sqlite_database.locate_item(self.db, offer.identity)
             if old is None:
                 raise InvariantError("The filter of unique URLs knows a URL that has no item.")
             if old.ended:
                 if age <= timedelta(0) or not latest_ms < (old.ended_ms or 0) <= limit_ms:
                     self._supersede(offer.identity, old.seq, offer.seq)
-                    self.changes.moved(old.job_id, item_rows.ENDED[old.ended], None)
+                    self.changes.moved(old.job_id, sqlite_database.ENDED[old.ended], None)
                     requeued.append(offer._replace(memo=old.memo))
             elif offer.item.lane < old.lane:
                 # A claimed or delayed item moves when it is queued next.
@@ -153,7 +152,7 @@ class FrontierTransaction:
     def _supersede(self, identity: bytes, old: int, seq: int) -> None:
         """Make number `seq` the URL's item; the ended item becomes history."""
         self.db.execute("UPDATE seen SET seq = ? WHERE identity = ?", (seq, identity))
-        self.db.execute("UPDATE items SET ended = ? WHERE seq = ?", (item_rows.SUPERSEDED, old))
+        self.db.execute("UPDATE items SET ended = ? WHERE seq = ?", (sqlite_database.SUPERSEDED, old))
         self._undue(old)
 
     def _undue(self, seq: int) -> bool:
@@ -204,9 +203,9 @@ class FrontierTransaction:
         slot = host_slots.slot_by_id(self.db, host_id)
         self.save(slot.pushed(lane, epoch), slot)
 
-    def _pull(self, item: item_rows.ItemLocation) -> bool:
+    def _pull(self, item: sqlite_database.ItemLocation) -> bool:
         """Remove an item from its host's queue; False when it is not in there."""
-        if not item_rows.remove_from_queue(self.db, item.lane, item.host_id, item.place, item.seq):
+        if not sqlite_database.remove_from_queue(self.db, item.lane, item.host_id, item.place, item.seq):
             return False
         slot = host_slots.slot_by_id(self.db, item.host_id)
         self.save(slot.pulled(Lane(item.lane), slot.heads[item.lane]), slot)
@@ -214,7 +213,7 @@ class FrontierTransaction:
 
     def discard(self, identity: bytes, reason: str) -> bool:
         """Skip a queued item, or delete a done one's due date; False when neither applies."""
-        old = item_rows.locate_item(self.db, identity)
+        old = sqlite_database.locate_item(self.db, identity)
         if old is None:
             return False
         if old.ended:
@@ -224,7 +223,7 @@ class FrontierTransaction:
             if not gone:
                 return False
             self.changes.count("later", -1)
-        self._end_item(old.seq, item_rows.SKIPPED, reason)
+        self._end_item(old.seq, sqlite_database.SKIPPED, reason)
         self.changes.moved(old.job_id, ItemState.QUEUED, ItemState.SKIPPED)
         return True
 
@@ -252,8 +251,8 @@ class FrontierTransaction:
     def take(self, ready: tuple[str, HostSlot, Lane], token: int, worker: str) -> FrontierItem:
         """Claim the host's first item in that lane."""
         host, slot, lane = ready
-        place, seq = item_rows.first_in_queue(self.db, lane, slot.heads[lane], slot.id)
-        item_rows.remove_from_queue(self.db, lane, slot.id, place, seq)
+        place, seq = sqlite_database.first_in_queue(self.db, lane, slot.heads[lane], slot.id)
+        sqlite_database.remove_from_queue(self.db, lane, slot.id, place, seq)
         self.save(slot.pulled(lane, epoch_of(seq, place)).taken(), slot)
         self.db.execute(
             "INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -262,9 +261,13 @@ class FrontierTransaction:
         is_down = slot.down_ms > self.now_ms
         query = "SELECT blocked_reason FROM hosts WHERE id = ?"
         down = self.db.execute(query, (slot.id,)).fetchone()[0] or "down" if is_down else ""
-        item, job = item_rows.read_claimed_item(self.db, seq, host, token=token, host_down=down)
-        self.changes.moved(job, ItemState.QUEUED, ItemState.CLAIMED)
-        return item
+        *facts, job_id = self.db.execute(
+            "SELECT i.id, i.url, i.lane, i.hops, i.via, i.attempts, i.hops_off, i.memo, j.job, j.id "
+            "FROM items AS i JOIN jobs AS j ON j.id = i.job_id WHERE i.seq = ?",
+            (seq,),
+        ).fetchone()
+        self.changes.moved(job_id, ItemState.QUEUED, ItemState.CLAIMED)
+        return sqlite_database.frontier_item(facts, host, token=token, host_down=down)
 
     @property
     def lease_end_ms(self) -> int:
@@ -334,7 +337,7 @@ class FrontierTransaction:
 
     def end(self, held: ClaimRow, state: ItemState, outcome: str) -> None:
         """Write that a claimed item is done, skipped or dead, with its outcome."""
-        self._end_item(held.seq, item_rows.ENDED_CODES[state], outcome)
+        self._end_item(held.seq, sqlite_database.ENDED_CODES[state], outcome)
         self.changes.moved(held.job_id, ItemState.CLAIMED, state)
 
     def _end_item(self, seq: int, ended: int, outcome: str) -> None:
@@ -425,9 +428,9 @@ class FrontierTransaction:
             (self.now_ms, TIDY_LIMIT),
         ).fetchall()
         offers = []
-        for seq, row in enumerate(rows, start=item_rows.last_seq(self.db) + 1):
+        for seq, row in enumerate(rows, start=sqlite_database.last_seq(self.db) + 1):
             old, url, host, hops, via, job, hops_off, memo, job_id = row
-            identity = item_rows.identity_of(url)
+            identity = sqlite_database.identity_of(url)
             self._supersede(identity, old, seq)
             self.changes.moved(job_id, ItemState.DONE, None)
             again = NewItem(url, Lane.HIGH, hops, via, job, hops_off)

@@ -19,15 +19,17 @@ from typing import Any
 
 from core.config.profile import parse_settings
 from core.config.settings import ScopeSettings, Settings
-from core.config.sheets import parse_sheet
+from core.config.sheets import Sheet, parse_sheet
 from core.errors import BadUrlError, ConfigError, InputError
 from core.json_values import read_json
 from core.layout import check_name
 from core.timestamps import parse_warc_date, warc_date
 from core.urls import fetch_key, host_of, identity_key
 from crawler.frontier.base import REPAIR_ORDER, Frontier, Lane
-from crawler.jobs.job_settings import SHEET_ORDER, parse_live_sheet
+from crawler.jobs.job_settings import SHEET_ORDER
 from crawler.profiles import SHEETS, chain_settings, load_chain, merge_chain
+
+log = logging.getLogger(__name__)
 
 JOB_VERSION = 1
 JOB_GROUPS = ("visit", "politeness", "scope", "policy", "recrawl")
@@ -170,7 +172,27 @@ def change_sheet(
     return whole
 
 
-log = logging.getLogger(__name__)
+def live_sheets(frontier: Frontier) -> list[Sheet]:
+    """Read the sheets that were set while the crawl runs; unreadable ones are logged and left out."""
+    sheets = []
+    for prefix, text in frontier.orders(SHEET_ORDER).items():
+        try:
+            sheets.append(parse_live_sheet(prefix, text))
+        except ConfigError as error:
+            log.warning("sheet.unreadable error=%s", error)
+    return sheets
+
+
+def parse_live_sheet(prefix: str, text: str) -> Sheet:
+    """Parse the sheet in an order. Raises ConfigError for none, or keys unknown to this version."""
+    try:
+        document = json.loads(text)
+        if not isinstance(document, dict):
+            raise ConfigError(f"sheet {prefix!r} is not a table.")
+    except ValueError as error:
+        raise ConfigError(f"sheet {prefix!r} cannot be read: {error}.") from error
+    return parse_sheet(prefix, document)
+
 
 REPAIR_PROFILE = "thorough"
 # Of that profile; the rest belongs to the machine, the site or the crawl.

@@ -6,7 +6,6 @@ every `ORDERS_POLL_S`, shows when one has changed, so a change reaches every wor
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
@@ -250,12 +249,13 @@ class JobSettings:
                 moved.setdefault(job, {})[seed] = fetch_key(target, allow_single_label=True)
             except BadUrlError as error:
                 log.warning("seed.unreadable error=%s", error)
+        live: list[Sheet] = []
         repairs: dict[str, RepairVisit] = {}
-        if self.frontier.orders(REPAIR_ORDER):
-            from crawler.jobs.crawl_orders import read_repairs
+        if self.frontier.orders(SHEET_ORDER) or self.frontier.orders(REPAIR_ORDER):
+            from crawler.jobs.crawl_orders import live_sheets, read_repairs
 
-            repairs = read_repairs(self.frontier)
-        return _JobOrders(texts, jobs, faults, moved, live_sheets(self.frontier), repairs)
+            live, repairs = live_sheets(self.frontier), read_repairs(self.frontier)
+        return _JobOrders(texts, jobs, faults, moved, live, repairs)
 
 
 @dataclass(eq=False, repr=False)
@@ -275,27 +275,3 @@ class ExclusionRule(VisitRule):
         if excluded is not None:
             return RuleDecision(RuleAction.SKIP, f"scope: exclude {excluded}")
         return ALLOW_VISIT
-
-
-def live_sheets(frontier: Frontier) -> list[Sheet]:
-    """Read the sheets that were set while the crawl runs; unreadable ones are logged and left out."""
-    sheets = []
-    for prefix, text in frontier.orders(SHEET_ORDER).items():
-        try:
-            sheets.append(parse_live_sheet(prefix, text))
-        except ConfigError as error:
-            log.warning("sheet.unreadable error=%s", error)
-    return sheets
-
-
-def parse_live_sheet(prefix: str, text: str) -> Sheet:
-    """Parse the sheet in an order. Raises ConfigError for none, or keys unknown to this version."""
-    from core.config.sheets import parse_sheet
-
-    try:
-        document = json.loads(text)
-        if not isinstance(document, dict):
-            raise ConfigError(f"sheet {prefix!r} is not a table.")
-    except ValueError as error:
-        raise ConfigError(f"sheet {prefix!r} cannot be read: {error}.") from error
-    return parse_sheet(prefix, document)

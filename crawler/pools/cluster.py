@@ -238,9 +238,9 @@ class RemoteProxyPool:
         return ProxyAccess(",".join(sorted(spkis)), dict(self._hosts))
 
     @asynccontextmanager
-    async def lend(self) -> AsyncIterator[ProxyClient]:
-        """Lend the least loaded proxy; ProxyUnavailableError when it is lost, or none at `stopping`."""
-        chosen = await self._choose()
+    async def lend(self, prefer: str = "") -> AsyncIterator[ProxyClient]:
+        """See `ProxyPool.lend`; waits for one until `stopping`."""
+        chosen = await self._choose(prefer)
         name = chosen.name
         self._visits[name] += 1
         try:
@@ -256,7 +256,7 @@ class RemoteProxyPool:
         finally:
             self._visits[name] -= 1
 
-    async def _choose(self) -> AnnouncedProxy:
+    async def _choose(self, prefer: str = "") -> AnnouncedProxy:
         while True:
             now = self.clock.monotonic()
             able = [
@@ -266,6 +266,7 @@ class RemoteProxyPool:
             ]
             self._report_availability(able=bool(able))
             if able:
+                able = [each for each in able if f"http://{join_host_port(*each.browsers)}" == prefer] or able
                 least = min(map(self._load, able))
                 return self.rng.choice([each for each in able if self._load(each) == least])
             if self.stopping.is_set():

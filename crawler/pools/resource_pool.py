@@ -66,8 +66,11 @@ class ProxyPool(Protocol):
     async def stop(self) -> None:
         """Stop the pool's processes after all their writes."""
 
-    def lend(self) -> AbstractAsyncContextManager[ProxyClient]:
-        """Lend the least loaded proxy; ProxyUnavailableError when there is none, or it is lost."""
+    def lend(self, prefer: str = "") -> AbstractAsyncContextManager[ProxyClient]:
+        """Lend the proxy with the server address `prefer` if it can be, else the least loaded.
+
+        ProxyUnavailableError when there is none, or it is lost.
+        """
 
     @property
     def needs(self) -> ProxyAccess:
@@ -94,6 +97,7 @@ class ProxyProcess:
         self._process: asyncio.subprocess.Process | None = None
         self.client = ProxyClient(self._control)  # its client
         self.spki = ""  # its key, which browsers are started with
+        self.server = ""  # its address in browsers
         self.visits = 0  # open ones
         # Set when the current process has been replaced or given up
         self.replaced = asyncio.Event()
@@ -134,7 +138,7 @@ class ProxyProcess:
         except (OSError, ValueError, TimeoutError) as error:
             await self.stop()
             raise ProxyUnavailableError("The proxy did not start; see its message above.") from error
-        self.spki = ready["spki"]
+        self.spki, self.server = ready["spki"], f"http://127.0.0.1:{ready['port']}"
         for each in ready["recovered"]:
             self._report(FileRecovered.of(each))
 
@@ -161,11 +165,7 @@ class LocalProxyPool:
     """`ProxyPool` of one run's own processes, as many as the settings say."""
 
     def __init__(
-        self,
-        collection: Collection,
-        settings: Settings,
-        folder: Path,
-        report: Callable[[FileRecovered], None] = lambda _event: None,
+        self, collection: Collection, settings: Settings, folder: Path, report: Callable[[FileRecovered], None]
     ) -> None:
         self._proxies = [
             ProxyProcess(slot, collection, settings, folder, report) for slot in range(settings.proxy.processes)
@@ -204,9 +204,9 @@ class LocalProxyPool:
         return ProxyAccess(",".join((self._proxies[0].spki, *self._pins)))
 
     @asynccontextmanager
-    async def lend(self) -> AsyncIterator[ProxyClient]:
+    async def lend(self, prefer: str = "") -> AsyncIterator[ProxyClient]:
         """See `ProxyPool.lend`."""
-        chosen = min(self._proxies, key=lambda each: each.visits)
+        chosen = min(self._proxies, key=lambda each: (each.server != prefer, each.visits))
         await self._ready[chosen].wait()
         if self._lost is not None:
             raise ProxyUnavailableError(f"The proxy keeps crashing: {self._lost}")

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from core.clock import Clock
 from core.hosts import ProxyEndpoint
@@ -26,6 +26,7 @@ from render.browser import Browser, BrowserContext
 IDLE_LIMIT = 2 * AFFINITY_HOSTS  # contexts without a visit; the one used longest ago goes first
 TAB_LIMIT = 4  # of them keep their tab, which is a process of some 60 MB
 RECORDED_LIMIT = 20_000  # resources of one context whose records are known
+VERSIONS_LIMIT = 20  # records of one of them
 
 
 class ContextKey(NamedTuple):
@@ -37,10 +38,22 @@ class ContextKey(NamedTuple):
 
 
 class CachedRecord(NamedTuple):
-    """Record of a resource that the browser has in its cache."""
+    """Record of a resource that the browser may have in its cache."""
 
-    date: str  # its WARC-Date
+    started_ms: int  # when it was requested, in Unix milliseconds
+    status: int | None  # HTTP status
     digest: str  # payload digest
+    location: str = ""  # of a redirect, as sent
+
+    @classmethod
+    def of(cls, entry: RequestLogEntry) -> Self:
+        """Return the record of a request."""
+        return cls(entry.started_ms, entry.status, entry.digest, entry.location)
+
+    @property
+    def date(self) -> str:
+        """Return its WARC-Date."""
+        return warc_date_at(self.started_ms)
 
 
 @dataclass(eq=False, slots=True)
@@ -52,7 +65,7 @@ class SharedContext:
     proxy: str = ""  # server address of its proxy
     browser: Browser | None = None
     context: BrowserContext | None = None
-    recorded: dict[str, CachedRecord] = field(default_factory=dict)  # by URL
+    recorded: dict[str, list[CachedRecord]] = field(default_factory=dict)  # by URL, in order; no payload twice in a row
 
     async def in_browser(self, browser: Browser, endpoint: ProxyEndpoint) -> BrowserContext:
         """Return the context if it is one of this browser and proxy, else a fresh one.
@@ -74,7 +87,11 @@ class SharedContext:
             if not stored or entry.method != "GET" or entry.status == 304 or entry.truncated:
                 continue
             if len(self.recorded) < RECORDED_LIMIT or entry.url in self.recorded:
-                self.recorded[entry.url] = CachedRecord(warc_date_at(entry.started_ms), entry.digest)
+                records = self.recorded.setdefault(entry.url, [])
+                record = CachedRecord.of(entry)
+                if not records or records[-1][1:] != record[1:]:
+                    records.append(record)
+                del records[:-VERSIONS_LIMIT]
 
     async def close(self) -> None:
         """Dispose of the browser's context, if there is one."""

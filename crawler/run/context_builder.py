@@ -115,7 +115,7 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
     def downloads() -> MediaDownloads:
         from crawler.capture.media_download import MediaDownloads
 
-        return MediaDownloads(frontier, patience, clock)
+        return MediaDownloads(frontier, patience, clock, endless=run.endless)
 
     turns, fetches = make_slot_assigner(settings), run.ca is not None
     rules: list[VisitRule] = [ExclusionRule(jobs, patience)]

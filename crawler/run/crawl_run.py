@@ -159,7 +159,7 @@ async def perform_run(
                 ):
                     log_of = crawl_log.note
                     # This process holds the collection's lock: the claims are a killed run's.
-                    while claimed := frontier.ls(ItemState.CLAIMED, limit=1000):
+                    while frontier.counts()[ItemState.CLAIMED] and (claimed := frontier.ls(ItemState.CLAIMED)):
                         for record in claimed:
                             frontier.release(record.item, now=clock.now(), reason="the worker is gone")
                     await begin(frontier)
@@ -209,7 +209,7 @@ def host_wait(frontier: Frontier, now: datetime) -> str:
     if wakeup is None:
         return ""
     blocks = {each.host: each for each in frontier.blocks(now=now, limit=SAMPLED_ITEMS)}
-    queued = frontier.ls(ItemState.QUEUED, limit=SAMPLED_ITEMS)
+    queued = frontier.ls(ItemState.QUEUED, limit=SAMPLED_ITEMS) if blocks else ()
     why = ", when the next attempt is due"
     if queued and all(record.item.host in blocks for record in queued):
         first = min((blocks[record.item.host] for record in queued), key=lambda each: each.until)

@@ -263,18 +263,15 @@ def crawl_log_line(event: Event, *, now: datetime) -> dict[str, Any] | None:
     facts: dict[str, Any] = {"time": warc_date(now)}
     match event:
         case PageRetried():
-            facts |= {"outcome": RETRY, "url": event.url, "reason": event.reason}
-            facts |= {"attempt": event.attempts}
+            facts |= {"outcome": RETRY, "url": event.url, "reason": event.reason, "attempt": event.attempts}
         case PageSkipped():
-            outcome = str(VisitOutcome.SKIPPED)
-            facts |= {"outcome": outcome, "url": event.url, "reason": event.reason}
+            facts |= {"outcome": str(VisitOutcome.SKIPPED), "url": event.url, "reason": event.reason}
         case PageDone():
             page = event.page
             ended = page.outcome if page else VisitOutcome.COMPLETE
             outcome = str(VisitOutcome.FAILED if event.error else ended)
             reason = event.error or (page.reason if page else "")
-            facts |= {"outcome": outcome, "url": event.url, "reason": reason}
-            facts |= {"attempt": event.attempts}
+            facts |= {"outcome": outcome, "url": event.url, "reason": reason, "attempt": event.attempts}
         case _:
             return None
     if page is not None:

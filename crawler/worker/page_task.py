@@ -299,6 +299,10 @@ class PageTask:
             browser_hosts=own,
             # A link that is confirmed as dead by one attempt must not owe it to the recorder's connections.
             browser_follows=is_auto and not own and (only_attempt or settings.frontier.attempts == 1),
+            tries_browser=is_auto
+            and plain is None
+            and item.url.startswith("https:")
+            and host_of(item.url) not in context.ways,
             downloads=context.downloads() if context.downloads is not None and settings.media.players else None,
         )
 
@@ -316,7 +320,8 @@ class PageTask:
         if helped:
             captured = await visit(replace(request, plain=None, browser_hosts=("*",), browser_follows=False))
         page = captured.page
-        refusing = host_refusing_recorder(page) if is_auto else ""
+        # A page of a host that lets the browser's connections in may be forbidden.
+        refusing = host_refusing_recorder(page, counts_denial=not own or item.attempts > 1) if is_auto else ""
         own, refusing = (*own, helped) if refusing else own, refusing or helped
         if refusing and (plain is None or helped) and (refusing in own or refusing not in context.ways):
             helped_for = SILENT_FOR if is_silent else HELPED_FOR

@@ -11,8 +11,8 @@ from html import unescape
 from typing import Final
 from urllib.parse import urljoin
 
-from classify.challenge import detect_guard
 from classify.page_excerpt import parse_page_excerpt, says_not_found, says_parked
+from classify.source_traits import detect_guard
 from core.errors import BadUrlError
 from core.urls import authority_of, fetch_key
 from links.archives.archive_answers import (

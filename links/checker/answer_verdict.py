@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from classify import page_excerpt
-from classify.challenge import detect_guard
 from classify.redirect_target import RedirectEnding, classify_ending
+from classify.source_traits import detect_guard
 from core.media_types import effective_type, is_textual, types_agree
 from core.mime_sniffer import sniff
 from core.web_dates import parse_retry_after

@@ -12,13 +12,12 @@ from typing import Any
 
 from core.captures import ArtifactKind, Capture, RecordLocation, RecordType, artifact_uri
 from core.errors import BadUrlError
-from core.page_classes import rank_sql
 from core.timestamps import from_unix_milliseconds, parse_timestamp14, timestamp14, unix_milliseconds
 from core.url_keys import replay_key
 from playback.access.control import PAGE_FACTS, AccessControl, PageFacts, TakenDownError, page_facts
 from playback.access.takedowns import url_within
 from warc.index.database import IndexDatabase, key_values
-from warc.index.queries import OFFERED, WITHHELD, BestPageQuery, best_pages
+from warc.index.queries import OFFERED, RANK, SHOWN, BestPageQuery, best_pages
 
 _NEAREST = 16  # rows read on either side of the requested time
 _REACH = 128  # times as many are read to find equals among them
@@ -211,7 +210,7 @@ class CaptureLookup:
         then the nearest (`warc.index.queries`). Withheld pages, such as bot challenges, are shown only `on_purpose`, by
         their timestamp. Raises TakenDownError: that very page is blocked, or every one that could be shown.
         """
-        shown = OFFERED if on_purpose else f"{OFFERED} AND NOT {WITHHELD}"
+        shown = OFFERED if on_purpose else SHOWN
         try:
             key = key_values(replay_key(url))
         except BadUrlError:
@@ -232,8 +231,7 @@ class CaptureLookup:
     def page_by_id(self, page_id: str) -> PageFacts | None:
         """Return the page of that identifier if it is offered to readers; TakenDownError when taken down."""
         for row in self.rows(
-            f"SELECT {_PAGE_COLUMNS} FROM pages WHERE page_id = :page"  # noqa: S608 constants of ours
-            f" AND {OFFERED} AND NOT {WITHHELD}",
+            f"SELECT {_PAGE_COLUMNS} FROM pages WHERE page_id = :page AND {SHOWN}",  # noqa: S608 constants of ours
             {"page": page_id},
         ):
             page, error = self._page_and_refusal(row)
@@ -269,7 +267,7 @@ class CaptureLookup:
             standing: int | None = 0
             if each.page_id not in (None, of_page):
                 query = (
-                    f"SELECT {rank_sql()} AS standing, {OFFERED} AND NOT {WITHHELD} AS shown"  # noqa: S608 constants of ours
+                    f"SELECT {RANK} AS standing, {SHOWN} AS shown"  # noqa: S608 constants of ours
                     " FROM pages WHERE page_id = :page"
                 )
                 for row in self.rows(query, {"page": each.page_id}):

@@ -14,14 +14,13 @@ from enum import StrEnum
 from typing import Protocol
 
 from core.errors import BadUrlError, TransientError
-from core.page_classes import rank_sql
 from core.page_manifest import VisitOutcome
 from core.url_keys import replay_key
 from core.urls import fetch_key, has_one_spelling, identity_key
 from playback.access.takedowns import TakedownEffect
 from playback.web.page_store import COLUMNS, CapturedPage, PageStore
 from warc.index.database import IndexDatabase, LookupRow, lookup_value
-from warc.index.queries import USABLE, other_scheme
+from warc.index.queries import RANK, USABLE, other_scheme
 
 
 class UrlQueueState(StrEnum):
@@ -70,7 +69,7 @@ _MOST = 1_000  # URLs of one answer; further ones get no link to their copies
 _NO_END_MS = 2**53
 _VALUE = re.compile(r":(key_start|key)\b")
 _SPELLED = "url IN (asked.one, asked.two, asked.three, asked.four)"
-_GOOD = f"{USABLE} AND ({rank_sql()}) = 0"
+_GOOD = f"{USABLE} AND ({RANK}) = 0"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from core.captures import ArtifactKind, artifact_uri, parse_artifact_uri
 from core.errors import BadUrlError, PermanentError
 from core.media_types import DOWNLOAD_TYPES, PDF, READ_TYPES
-from core.page_classes import GOOD, QUALITY_SQL, WITHHELD, class_rank, is_usable, withheld_sql
+from core.page_classes import GOOD, WITHHELD, class_rank, is_usable
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import from_unix_milliseconds, timestamp14, timestamp14_at, unix_milliseconds
 from core.url_keys import replay_key
@@ -21,7 +21,7 @@ from playback.url_paths import is_web_url
 from playback.web.page_request import EVERYTHING, CaptureFacets
 from warc.artifact_reader import ArtifactReader, RecordPlace
 from warc.index.database import IndexDatabase, in_lists, key_values
-from warc.index.queries import BEST_FIRST, OFFERED, USABLE, BestPageQuery, best_pages
+from warc.index.queries import BEST_FIRST, OFFERED, QUALITY, SHOWN, USABLE, BestPageQuery, best_pages
 
 _LOG = logging.getLogger(__name__)
 _Artifact = TypeVar("_Artifact")
@@ -35,7 +35,7 @@ _OWN_COLUMNS = (
     *("records", "stored_bytes", "page_class", "class_score", "class_evidence"),
     *("device", "language", "login"),
 )
-COLUMNS = f"{', '.join(_OWN_COLUMNS)}, captured_ms, {QUALITY_SQL} AS quality"
+COLUMNS = f"{', '.join(_OWN_COLUMNS)}, captured_ms, {QUALITY} AS quality"
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +412,7 @@ class PageStore:
         for marks, values in in_lists(page_ids):
             query = (
                 f"SELECT {PAGE_FACTS}, captured_ms, mime, status, page_class, outcome FROM pages"  # noqa: S608 ours
-                f" WHERE page_id IN ({marks}) AND NOT {withheld_sql()} AND outcome NOT IN ('failed', 'skipped')"
+                f" WHERE page_id IN ({marks}) AND {SHOWN}"
             )
             rows |= {row["page_id"]: row for row in self._database.rows(query, values)}
         if self._permits is None:

@@ -8,15 +8,19 @@ part, with a key of this connection and direction (`proxy.control.handshake`), s
 dropped, repeated or reordered. A tag is checked before its part is parsed. Frames are authenticated, not encrypted.
 """
 
+from __future__ import annotations
+
 import asyncio
-import hmac
 import json
 import socket
 import struct
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.errors import BodyTooLargeError, InputError, ProxyUnavailableError
+
+if TYPE_CHECKING:
+    from proxy.control.handshake import DirectionTags  # over TCP only
 
 HEAD_LIMIT_BYTES = 64 << 20  # an answer: a manifest of a page with 100,000 requests still fits
 REQUEST_HEAD_LIMIT_BYTES = 4 << 20  # what a worker may ask: a page's artifacts, and awaited URLs
@@ -27,34 +31,6 @@ _PIECE_BYTES = 1 << 20
 TAG_BYTES = 32
 
 Message = dict[str, Any]
-
-
-class ForgedFrameError(ProxyUnavailableError):
-    """Wrong frame tag: the connection between worker and proxy was tampered with."""
-
-
-class DirectionTags:
-    """Tags of one direction of a connection, made or checked part by part."""
-
-    def __init__(self, key: bytes) -> None:
-        self._key = key
-        self._number = 0
-
-    def make(self, *pieces: bytes) -> bytes:
-        """Return the tag of the next part, which consists of these pieces."""
-        mac = hmac.new(self._key, self._number.to_bytes(8, "big"), "sha256")
-        self._number += 1
-        for piece in pieces:
-            mac.update(piece)
-        return mac.digest()
-
-    def check(self, tag: bytes, *pieces: bytes) -> None:
-        """Verify the tag of the next part. Raises ForgedFrameError if it does not match."""
-        if not hmac.compare_digest(self.make(*pieces), tag):
-            raise ForgedFrameError(
-                "A control message was changed in transit: allow only the cluster's machines to reach the proxies' "
-                "control ports."
-            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass, field
 
 from core.errors import ConfigError, ProxyUnavailableError
-from proxy.control.frames import DirectionTags, FrameTags
+from proxy.control.frames import FrameTags
 
 HELLO = b"WEBOID2\n"  # no browser begins like that
 NONCE_BYTES = 32
@@ -25,6 +25,34 @@ PROOF_BYTES = 32
 HANDSHAKE_LIMIT_S = 3.0
 MIN_SECRET_CHARS = 32
 MAX_SECRET_CHARS = 4096
+
+
+class ForgedFrameError(ProxyUnavailableError):
+    """Wrong frame tag: the connection between worker and proxy was tampered with."""
+
+
+class DirectionTags:
+    """Tags of one direction of a connection, made or checked part by part."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._number = 0
+
+    def make(self, *pieces: bytes) -> bytes:
+        """Return the tag of the next part, which consists of these pieces."""
+        mac = hmac.new(self._key, self._number.to_bytes(8, "big"), "sha256")
+        self._number += 1
+        for piece in pieces:
+            mac.update(piece)
+        return mac.digest()
+
+    def check(self, tag: bytes, *pieces: bytes) -> None:
+        """Verify the tag of the next part. Raises ForgedFrameError if it does not match."""
+        if not hmac.compare_digest(self.make(*pieces), tag):
+            raise ForgedFrameError(
+                "A control message was changed in transit: allow only the cluster's machines to reach the proxies' "
+                "control ports."
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,17 +25,8 @@ from core.timestamps import parse_warc_date
 from net.timeouts import enable_keepalive
 from proxy.archiving_proxy import ArchivingProxy
 from proxy.archivist_jobs import PendingArtifact
-from proxy.control.frames import (
-    BODY_LIMIT_BYTES,
-    UNTAGGED,
-    DirectionTags,
-    ForgedFrameError,
-    FrameTags,
-    Message,
-    pack_frame,
-    receive_frame,
-)
-from proxy.control.handshake import ClusterSecret, admit_worker
+from proxy.control.frames import BODY_LIMIT_BYTES, UNTAGGED, FrameTags, Message, pack_frame, receive_frame
+from proxy.control.handshake import ClusterSecret, DirectionTags, ForgedFrameError, admit_worker
 from proxy.refetch import refetch
 from proxy.request_log import BRIEF_FIELDS, RefetchRequest, to_table
 from proxy.visit_registry import VisitSession

@@ -1,25 +1,30 @@
 """Flows: Python files of the operator that act on a page through Playwright, within its visit.
 
 A file has ``async def flow(page)`` and names the pages that it is for: ``match = "https://shop.example/*"``, one
-pattern or a list (`core.url_patterns`). It runs once the page has settled, before the behaviours, in the worker's own
-process: only files that `[behaviours] flows` names are read.
+pattern or a list (`core.url_patterns`). It runs once the page has settled, before the behaviours, in a process of its
+own (``python -m render.behaviours.flows``): whatever it does, it ends in time. Only files that `[behaviours] flows` names
+are read.
 """
 
 import asyncio
 import inspect
 import json
+import os
 import secrets
+import signal
+import sys
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 from aiohttp import WSMsgType, web
 
-from core.errors import ConfigError, InputError
+from core.errors import BrowserUnavailableError, ConfigError, InputError
 from core.hosts import registrable
 from core.page_manifest import PageBehaviour
 from core.url_patterns import PatternTable, parse_pattern, pattern_target
@@ -28,6 +33,8 @@ from render.cdp import CommandError
 from render.page import BrowserPage
 
 REASON_CHARS = 300
+KILL_S = 2.0  # after the time of a flow whose process has not ended by itself
+_PACKAGES = str(Path(__file__).resolve().parents[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,7 @@ def load_flow(path: Path) -> PageFlow:
         exec(compile(path.read_bytes(), str(path), "exec"), names)  # noqa: S102 the operator's own file
     except OSError as error:
         raise ConfigError(f"[behaviours] flows: {path} cannot be read: {error.strerror}.") from error
-    except Exception as error:  # whatever the operator's file raises when it is run
+    except (Exception, SystemExit) as error:  # whatever the operator's file raises when it is run
         raise ConfigError(f"[behaviours] flows: {_place(path, error)}") from error
     run, match = names.get("flow"), names.get("match")
     patterns = [match] if isinstance(match, str) else match
@@ -107,26 +114,73 @@ async def run_flows(
 
 
 async def _run(page: BrowserPage, flow: PageFlow, limit_s: float) -> str:
-    """Run the flow; return its error with the place in the file, or ""."""
-    from playwright.async_api import async_playwright
+    """Run the flow in a process of its own; return its error with the place in the file, or ""."""
+    paths = (_PACKAGES, *filter(None, [os.environ.get("PYTHONPATH")]))
+    async with CdpRelay(page) as endpoint:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "render.behaviours.flows"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            start_new_session=True,
+        )
+        output, reason = b"", f"stopped after {limit_s:.0f} s"
+        try:
+            async with asyncio.timeout(limit_s + KILL_S):
+                # Not on the command line, where every user of the machine could read the endpoint.
+                output, _ = await process.communicate(json.dumps([str(flow.path), endpoint, limit_s]).encode())
+                reason = f"its process ended with {process.returncode}"
+        except TimeoutError:
+            pass
+        finally:
+            with suppress(ProcessLookupError):  # Playwright's, too
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    return str(json.loads(output)) if output else f"{flow.path.name}: {reason}"
 
+
+def main() -> NoReturn:
+    """Run the flow that standard input names, and write its error to standard output; end in time."""
+    name, endpoint, limit_s = json.load(sys.stdin)
+    path, result = Path(name), os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # for what the flow prints
+    task: asyncio.Task[None] | None = None
+
+    def finish(error: str = "") -> NoReturn:
+        os.write(result, json.dumps(error).encode())
+        sys.stdout.flush()
+        os._exit(0)  # whatever tasks and threads the flow has left
+
+    def stop(_signal: int, frame: FrameType | None) -> None:
+        awaiting: list[FrameType | None] = []
+        coroutine: Any = task.get_coro() if task is not None else None
+        while inspect.iscoroutine(coroutine):
+            awaiting.insert(0, coroutine.cr_frame)
+            coroutine = coroutine.cr_await
+        frames = (*(each for each, _ in traceback.walk_stack(frame)), *awaiting)
+        lines = [each.f_lineno for each in frames if each and each.f_code.co_filename == name]
+        finish(_located(path, lines[0] if lines else None, f"stopped after {limit_s:.0f} s"))
+
+    async def drive() -> None:
+        from playwright.async_api import async_playwright
+
+        nonlocal task
+        flow, task = load_flow(path), asyncio.current_task()
+        async with async_playwright() as driver:
+            browser = await driver.chromium.connect_over_cdp(endpoint)
+            await flow.run(browser.contexts[0].pages[0])
+            finish()
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
     try:
-        async with asyncio.timeout(limit_s):
-            async with CdpRelay(page) as endpoint, async_playwright() as driver:
-                browser = await driver.chromium.connect_over_cdp(endpoint)
-                try:
-                    await flow.run(browser.contexts[0].pages[0])
-                finally:
-                    with suppress(Exception):
-                        await browser.close()
-    except TimeoutError as error:
-        return _place(flow.path, error, f"stopped after {limit_s:.0f} s")
-    except Exception as error:  # noqa: BLE001 whatever the operator's code raises
-        return _place(flow.path, error)
-    return ""
+        asyncio.run(drive())
+    except BaseException as error:  # noqa: BLE001 whatever the operator's code raises
+        finish(_place(path, error))
+    finish()
 
 
-def _place(path: Path, error: BaseException, reason: str = "") -> str:
+def _place(path: Path, error: BaseException) -> str:
     """Return file, line and reason of an error, e.g. ``shop.py:12: TimeoutError: …``."""
     line = error.lineno if isinstance(error, SyntaxError) and error.filename == str(path) else None
     cause: BaseException | None = error
@@ -135,9 +189,11 @@ def _place(path: Path, error: BaseException, reason: str = "") -> str:
         line = lines[-1] if lines else None
         cause = cause.__cause__ or cause.__context__
     said = " ".join(str(error).split())
-    reason = reason or f"{type(error).__name__}: {said}".removesuffix(": ")
-    place = f"{path.name}:{line}" if line else path.name
-    return f"{place}: {reason}"[:REASON_CHARS]
+    return _located(path, line, f"{type(error).__name__}: {said}".removesuffix(": "))
+
+
+def _located(path: Path, line: int | None, reason: str) -> str:
+    return f"{path.name}{f':{line}' if line else ''}: {reason}"[:REASON_CHARS]
 
 
 MESSAGE_LIMIT_BYTES = 64 << 20
@@ -171,11 +227,12 @@ class CdpRelay:
     def __init__(self, page: BrowserPage) -> None:
         self._connection = page.connection
         self._target_id = page.target_id
-        self._context_id = page.context_id
+        self._context_id = page.context.id
         self._url = page.url
         self._sessions: set[str] = set()
         self._page_session = ""
         self._outgoing: asyncio.Queue[str] = asyncio.Queue()
+        self._passing: set[asyncio.Task[None]] = set()  # commands that the browser has not answered
         self._token = secrets.token_urlsafe(32)
         self._runner: web.AppRunner | None = None
         self._is_taken = False
@@ -191,6 +248,8 @@ class CdpRelay:
 
     async def __aexit__(self, *_: object) -> None:
         assert self._runner is not None
+        for task in self._passing:
+            task.cancel()
         for session in self._sessions:
             self._connection.untap(session)
         if self._page_session:
@@ -234,17 +293,17 @@ class CdpRelay:
             if session not in self._sessions or is_refused:
                 self._refuse(message)
             else:
-                self._pass_on(message, method, params, session)
+                self._start_command(message, method, params, session)
         elif method == "Target.setAutoAttach":
             await self._attach()
             self._answer(message, {})
         elif method == "Target.getTargetInfo":
             self._answer(message, {"targetInfo": _ROOT_TARGET})
         elif method == "Browser.getVersion":
-            self._pass_on(message, method, params, "")
+            self._start_command(message, method, params, "")
         elif method in _CONTEXT_METHODS:
             own = {**params, "browserContextId": self._context_id}
-            self._pass_on(message, method, own, "")
+            self._start_command(message, method, own, "")
         else:
             self._refuse(message)
 
@@ -269,19 +328,24 @@ class CdpRelay:
     def _event(self, message: Message) -> None:
         if message["method"] == "Target.attachedToTarget":
             self._tap(message["params"]["sessionId"])
-        self._put(message)
+        # In the order of messages: a command that was answered before resumes in the loop's next turn, too.
+        asyncio.get_running_loop().call_soon(self._put, message)
 
-    def _pass_on(self, message: Message, method: str, params: Message, session: str) -> None:
-        def answered(answer: Message | CommandError) -> None:
-            if isinstance(answer, CommandError):
-                self._put(_numbered(message, {"error": {"code": -32000, "message": answer.detail}}))
-            else:
-                self._answer(message, answer)
+    def _start_command(self, message: Message, method: str, params: Message, session: str) -> None:
+        """Pass the command on to the browser; its result or error is sent when it comes."""
 
-        self._connection.pass_on(method, params, session, answered)
+        async def passed() -> None:
+            try:
+                self._answer(message, await self._connection.send(method, params, session))
+            except (CommandError, BrowserUnavailableError) as error:
+                self._refuse(message, error.detail if isinstance(error, CommandError) else str(error))
 
-    def _refuse(self, message: Message) -> None:
-        text = f"{message['method']} is not possible within a visit."
+        task = asyncio.create_task(passed())
+        self._passing.add(task)
+        task.add_done_callback(self._passing.discard)
+
+    def _refuse(self, message: Message, reason: str = "") -> None:
+        text = reason or f"{message['method']} is not possible within a visit."
         self._put(_numbered(message, {"error": {"code": -32000, "message": text}}))
 
     def _answer(self, message: Message, result: Message) -> None:
@@ -294,3 +358,7 @@ class CdpRelay:
 def _numbered(message: Message, answer: Message) -> Message:
     session = {"sessionId": message["sessionId"]} if message.get("sessionId") else {}
     return {"id": message["id"], **answer, **session}
+
+
+if __name__ == "__main__":
+    main()

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from warcio.statusandheaders import StatusAndHeadersParser
 
-from classify.challenge import detect_guard
 from classify.page_excerpt import page_refresh_target, parse_page_excerpt, says_not_found, says_parked
+from classify.source_traits import detect_guard
 from net.http1 import (
     CHUNK_LINE_LIMIT_BYTES,
     BodyFraming,

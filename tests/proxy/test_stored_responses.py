@@ -16,7 +16,7 @@ from playback.replay.capture_lookup import CaptureLookup
 from proxy.control.client import ProxyVisit
 from proxy.request_log import RefetchRequest, RequestLogEntry
 from proxy.stored_responses import StoredResponses
-from tests.support.proxy_fixtures import Browser, Origin, Proxy, Record, Response, check, records
+from tests.support.proxy_fixtures import Browser, Origin, Proxy, Record, Response, check, ok, records
 from tests.warc.test_file_check import rows
 from warc.index.database import open_database
 from warc.rebuild import rebuild_index
@@ -217,6 +217,27 @@ async def test_confirmed_page_whose_record_is_damaged_is_fetched(proxy: Proxy, s
     assert (again.status, again.body) == (200, site.body)
     assert (site.full, site.confirmed) == (2, 1)
     assert entry.status == 200
+
+
+async def test_body_of_a_304_is_not_the_beginning_of_the_next_answer(proxy: Proxy, origin: Origin) -> None:
+    """A server that sends one after it is asked again, through another connection."""
+
+    def confirm(connection: socket.socket, _head: bytes) -> None:
+        connection.sendall(b'HTTP/1.1 304 Not Modified\r\nETag: "v1"\r\n\r\n')
+        later.append(connection.recv(65_536))
+        connection.sendall(b"rest" + ok(b"whole"))
+
+    later: list[bytes] = []
+    origin.answers |= {"/confirmed": confirm, "/next": ok(b"whole")}
+    async with proxy.client.visit("p", bucket="b") as visit:
+        given = visit.credentials
+        with closing(Browser(proxy.port, given.username, given.password)) as browser:
+            first = browser.get("http://origin.example/confirmed", headers='If-None-Match: "v1"\r\n')
+            second = browser.get("http://origin.example/next")
+        entries = await visit.seal(grace_s=5)
+    assert (first.status, second.status, second.body) == (304, 200, b"whole")
+    assert [each.reason for each in entries] == ["", ""]
+    assert [each.split()[1] for each in (*later, origin.requests[-1])] == [b"/next", b"/next"]
 
 
 async def test_unanswered_request_is_repeated_without_condition(

@@ -15,7 +15,7 @@ class _FixedResource:
     value: ProxyClient | Browser
 
     @asynccontextmanager
-    async def lend(self, *_prefer: Browser | None) -> AsyncIterator[ProxyClient | Browser]:
+    async def lend(self, *_prefer: object) -> AsyncIterator[ProxyClient | Browser]:
         yield self.value
 
 

@@ -22,16 +22,13 @@ from warc.index.sqlite import SqliteCaptureIndex
 from warc.local_storage import (
     ScratchKind,
     WarcPath,
-    blocks_folder,
     closed_warcs,
-    forget_blocks,
     object_file,
-    read_settings,
     remove_abandoned,
     scratch_folder,
     stored_warc,
 )
-from warc.object_storage import StoredReader
+from warc.object_storage import StoredReader, blocks_folder, forget_blocks, read_settings
 from warc.record_reader import Request, open_record
 from warc.uploads import UploadQueue
 

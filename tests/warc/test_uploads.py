@@ -21,8 +21,8 @@ from warc import object_storage, uploads
 from warc.checksums import add_missing_sums, read_sums
 from warc.erasure import RecordTombstone, erase_records
 from warc.index.sqlite import SqliteCaptureIndex
-from warc.local_storage import blocks_folder, object_file, stored_warc
-from warc.object_storage import ObjectStorage
+from warc.local_storage import object_file, stored_warc
+from warc.object_storage import ObjectStorage, blocks_folder
 from warc.rebuild import rebuild_index
 from warc.uploads import UploadQueue, UploadWorker, read_state
 from warc.verification import verify_collection

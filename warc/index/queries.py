@@ -11,22 +11,42 @@ A range is read in chunks: each query ends at its LIMIT; a later one continues a
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from core.page_classes import rank_sql, usable_sql, withheld_sql
+from core.page_classes import DEFAULT_REPLAY_LEVEL, RANKS, UNUSABLE, WITHHELD, WORST_RANK, PageClass
 from core.page_manifest import DeviceType, VisitOutcome
 from core.timestamps import timestamp14_at
 from core.url_keys import replay_key
 from warc.index.database import IndexDatabase, key_values
 
 OFFERED = f"outcome NOT IN ('{VisitOutcome.FAILED}', '{VisitOutcome.SKIPPED}')"
-WITHHELD = withheld_sql()
+
+
+def _names(classes: Iterable[PageClass]) -> str:
+    return ", ".join(f"'{each}'" for each in sorted(classes))
+
+
+_IS_WITHHELD = f"page_class IN ({_names(WITHHELD)})"
+SHOWN = f"{OFFERED} AND NOT {_IS_WITHHELD}"
 # `core.page_classes.is_usable` is true for these, if replay shows them.
-USABLE = f"({OFFERED} AND {usable_sql()})"
+USABLE = f"({OFFERED} AND (coalesce(status, 999) < 400 AND page_class IN ({_names(RANKS.keys() - UNUSABLE)})))"
+# How far its newest check at the default level moves a page behind.
+QUALITY = (
+    "coalesce((SELECT quality FROM qualities WHERE qualities.page_id = pages.page_id"  # noqa: S608 constants
+    f" AND qualities.level = '{DEFAULT_REPLAY_LEVEL}'"
+    " ORDER BY qualities.checked_ms DESC, qualities.quality DESC LIMIT 1), 0)"
+)
+_RANK_CASES = " ".join(f"WHEN '{each}' THEN {number}" for each, number in RANKS.items() if each)
+# `core.page_classes.class_rank` plus the penalty of its checks.
+RANK = (
+    f"(CASE page_class {_RANK_CASES} WHEN '' THEN"
+    f" CASE WHEN coalesce(status, 0) >= 400 THEN {RANKS[PageClass.HTTP_ERROR]} ELSE 0 END ELSE {WORST_RANK} END"
+    f" + {QUALITY})"
+)
 
 # Sites send phones other pages than most readers, who read on desktops, would have seen.
 PHONE_BEHIND_MS = 30 * 86_400_000
@@ -35,8 +55,8 @@ DISTANCE = f"abs(captured_ms - :at) + CASE WHEN device = '{DeviceType.PHONE}' TH
 # Match between a row's URL and the requested one; `other_scheme` gives the value of :twin.
 _NEARNESS = "CASE WHEN url = :url THEN 0 WHEN url = :twin THEN 1 ELSE 2 END"
 BEST_FIRST = (
-    f"CASE WHEN {WITHHELD} THEN 1 ELSE 0 END, CASE WHEN url IN (:url, :twin) THEN 0 ELSE 1 END,"
-    f" {rank_sql()}, {_NEARNESS}, {DISTANCE}, captured_ms, page_id"
+    f"CASE WHEN {_IS_WITHHELD} THEN 1 ELSE 0 END, CASE WHEN url IN (:url, :twin) THEN 0 ELSE 1 END,"
+    f" {RANK}, {_NEARNESS}, {DISTANCE}, captured_ms, page_id"
 )
 
 
@@ -68,8 +88,8 @@ _NEAREST = 8  # read on either side at first
 _MOST_NEAREST = 32_768
 # BEST_FIRST without the distance, as one number: withheld, of another URL, rank, nearness of the URL.
 _SORT = (
-    f"((CASE WHEN {WITHHELD} THEN 1 ELSE 0 END * 2"
-    f" + CASE WHEN url IN (:url, :twin) THEN 0 ELSE 1 END) * 100 + ({rank_sql()})) * 3"
+    f"((CASE WHEN {_IS_WITHHELD} THEN 1 ELSE 0 END * 2"
+    f" + CASE WHEN url IN (:url, :twin) THEN 0 ELSE 1 END) * 100 + ({RANK})) * 3"
     " + CASE WHEN url = :url THEN 0 WHEN url = :twin THEN 1 ELSE 2 END"
 )
 

@@ -76,7 +76,7 @@ CREATE TABLE IF NOT EXISTS payloads (
 CREATE INDEX IF NOT EXISTS payloads_by_spelling ON payloads (spelled);
 
 -- One row for each check of a page's copy (`core.playback_check`), whose row of `captures`
--- has no key. `quality` is added to the page's rank (`core.page_classes.rank_sql`).
+-- has no key. `quality` is added to the page's rank (`warc.index.queries.RANK`).
 CREATE TABLE IF NOT EXISTS qualities (
     filename TEXT NOT NULL,
     offset INTEGER NOT NULL,

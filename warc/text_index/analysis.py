@@ -26,7 +26,7 @@ _PREFIX_STEMMERS = {"ga", "id"}  # they remove beginnings of words
 _LEAST_EVIDENCE = 3  # function words that name a language
 _MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0966-\u0dff"
 # Scripts that put no space between words, or particles at the end of words.
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}](?:[^\W_{_UNSPACED}]|[{_MARKS}])*")
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+")
 _IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
@@ -42,6 +42,9 @@ _BY_SCRIPT = {  # other languages of a script that a page may declare
     "he": {"yi"}, "hi": {"mr", "ne", "sa"},
 }  # fmt: skip
 _QUERY_PART = re.compile(r'(-?)"([^"]*)"?|(\S+)')
+_LETTERS = str.maketrans(
+    {"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d", "\u0131": "i"}
+)  # as many keyboards write them
 _UNSAFE = re.compile(r"[^\w" + _MARKS + "]|_")
 
 
@@ -93,8 +96,8 @@ def detect_language(text: str, declared: str = "") -> str:
 
 
 def _folded(word: str) -> str:
-    """Return the word without accents; the vowel signs of Indic scripts stay."""
-    parts = unicodedata.normalize("NFKD", word)
+    """Return the lower-case word without accents; the vowel signs of Indic scripts stay."""
+    parts = unicodedata.normalize("NFKD", word).translate(_LETTERS)
     return unicodedata.normalize("NFC", "".join(c for c in parts if c >= "\u0900" or not unicodedata.combining(c)))
 
 

@@ -22,7 +22,7 @@ from core.timestamps import from_unix_milliseconds
 from core.urls import host_of
 from warc.text_index.analysis import TEXT_LIMIT_CHARS, UNSTEMMED, tokens
 
-TEXT_VERSION = 1  # of schema and analysis: a file of another is written again
+TEXT_VERSION = 2  # of schema and analysis: a file of another is written again
 URL_SHIFT = 20  # bits of a number that count the texts of a URL
 _FACET = "\ue000"
 _BUSY_TIMEOUT_MS = 60_000

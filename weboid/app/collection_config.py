@@ -5,7 +5,8 @@ Precedence: command line, environment (``WEBOID_…``), this file, the preset (`
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
@@ -17,11 +18,12 @@ from tomlkit.exceptions import TOMLKitError
 from core.config.profile import parse_size
 from core.config.settings import SCOPE_KINDS, ScopeSettings
 from core.errors import BadUrlError, ConfigError, InputError, UnavailableError
-from core.layout import CONFIG_FILE
+from core.layout import CONFIG_FILE, Layout
 from core.timestamps import parse_duration
-from core.urls import fetch_key
-from crawler.profiles import EXTENDS, lines_of, load_chain
+from core.urls import authority_of, fetch_key
+from crawler.profiles import EXTENDS, load_chain
 from warc.local_storage import replace_file
+from weboid.app.operator_identity import TABLE, OperatorIdentity, check_operator
 
 # Tables of option defaults, by the command's words.
 COMMAND_TABLES: Final = {
@@ -228,6 +230,8 @@ class CollectionConfig:
 
     def place(self, table: str, key: str = "", number: int = 0) -> str:
         """Return the file and, where it is known, the line of a key, for errors."""
+        from crawler.profile_check import lines_of
+
         heads = -1
         for at, name, line in lines_of(self.text):
             if at.rstrip("[]") != table:
@@ -246,6 +250,17 @@ def is_secure_address(address: Any) -> bool:
     except (ValueError, AttributeError, TypeError):
         return False
     return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK))
+
+
+def parse_origin(option: str, text: str) -> str:
+    """Return the origin as browsers send it; empty for an empty text. Raises ConfigError, which names the option."""
+    if not text:
+        return ""
+    with suppress(ValueError, BadUrlError):
+        parts = urlsplit(text)
+        if parts.scheme in ("http", "https") and "@" not in parts.netloc and not any(parts[2:]):
+            return f"{parts.scheme}://{authority_of(text)}"
+    raise ConfigError(f"{option} must be an origin like https://archive.example, not {text!r}.")
 
 
 def _seed_value(key: str, value: Any) -> Any:
@@ -321,6 +336,23 @@ def write_config_table(root: Path, name: str, values: Mapping[str, str]) -> None
     except (OSError, ValueError, TOMLKitError) as error:
         raise UnavailableError(f"{path} cannot be changed: {error}.") from error
     write_config(root, tomlkit.dumps(document))
+
+
+def write_operator(root: Path, operator: OperatorIdentity) -> None:
+    """Write the operator of an existing collection into its ``weboid.toml``."""
+    check_operator(operator)
+    marker = Layout(root).marker
+    if not marker.exists():
+        raise UnavailableError(
+            f"There is no collection at {root} to keep a contact address in: set WEBOID_CONTACT where its commands run."
+        )
+    write_config_table(root, TABLE, asdict(operator))
+    try:
+        text, table, _ = marker.read_text(encoding="utf-8").partition(f"[{TABLE}]")
+        if table:  # of an older version, now in weboid.toml
+            replace_file(marker, text.rstrip("\n") + "\n")
+    except (OSError, ValueError) as error:
+        raise UnavailableError(f"{marker} cannot be changed: {error}.") from error
 
 
 def write_config(root: Path, text: str) -> None:

@@ -8,17 +8,16 @@ were not given by hand. It obeys robots.txt and names the purpose page to every 
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from core.config.profile import check_settings
 from core.config.settings import PURPOSE_PAGE, Settings
-from core.errors import ConfigError, UnavailableError
+from core.errors import ConfigError
 from core.layout import CONFIG_FILE, Layout
 from crawler.collection import is_trial, trial_settings
 from crawler.profiles import load_profile, profile_sets
-from warc.local_storage import replace_file
 
 TABLE: Final = "operator"
 _ENVIRONMENT: Final = {"contact": "WEBOID_CONTACT", "purpose_page": "WEBOID_PURPOSE_PAGE"}
@@ -60,25 +59,6 @@ def known_operator(root: Path) -> OperatorIdentity:
 
 def _from_environment() -> dict[str, str]:
     return {name: os.environ[of] for name, of in _ENVIRONMENT.items() if os.environ.get(of)}
-
-
-def write_operator(root: Path, operator: OperatorIdentity) -> None:
-    """Write the operator of an existing collection into its ``weboid.toml``."""
-    check_operator(operator)
-    marker = Layout(root).marker
-    if not marker.exists():
-        raise UnavailableError(
-            f"There is no collection at {root} to keep a contact address in: set WEBOID_CONTACT where its commands run."
-        )
-    from weboid.app.collection_config import write_config_table
-
-    write_config_table(root, TABLE, asdict(operator))
-    try:
-        text, table, _ = marker.read_text(encoding="utf-8").partition(f"[{TABLE}]")
-        if table:  # of an older version, now in weboid.toml
-            replace_file(marker, text.rstrip("\n") + "\n")
-    except (OSError, ValueError) as error:
-        raise UnavailableError(f"{marker} cannot be changed: {error}.") from error
 
 
 def check_operator(operator: OperatorIdentity) -> None:

@@ -99,8 +99,10 @@ def user_command(
             facts = {"users": [{"name": each.name, "role": each.role} for each in found]}
             output.table(facts, ("name", "role", "added"), rows, "There is no account yet.")
             return
+        actor = f"{getpass.getuser()} on the command line"
         if is_removal:
             accounts.remove_user(name)
+            accounts.log(actor, "remove_user", {"name": name}, "done")
             output.show({"name": name, "removed": True}, f"{name} was removed.")
             return
         known = {each.name: each.role for each in accounts.users()}
@@ -112,6 +114,7 @@ def user_command(
             password = text.rstrip("\n")
         if role is not None or password is not None:
             accounts.set_user(name, ConsoleRole(role) if role else known[name], password=password)
+            accounts.log(actor, "set_user", {"name": name, "role": role or known[name]}, "done")
         shown = next(each for each in accounts.users() if each.name == name)
         address = f"{console.rstrip('/')}/enter?key={accounts.make_link(name)}" if link else ""
         output.show(

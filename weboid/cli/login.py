@@ -11,7 +11,7 @@ import click
 
 from core.captures import check_login_name
 from core.clock import SystemClock
-from core.errors import BadUrlError, ConfigError, InputError
+from core.errors import BadUrlError, ConfigError, InputError, UnavailableError
 from core.hosts import canonical_host
 from core.layout import Layout
 from core.urls import fetch_key
@@ -20,6 +20,7 @@ from crawler.capture.site_logins import (
     login_facts,
     login_path,
     make_key_file,
+    passphrase_key,
     read_key_file,
     read_login,
     read_login_head,
@@ -31,7 +32,7 @@ from render.sign_in import Login, SignIn, check_hosts, confine_to_hosts, display
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import GroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, FILE, OUTPUT, PROFILE, CommandOutput
-from weboid.cli.support.run_options import ask_passphrase
+from weboid.cli.support.run_options import PASSPHRASE_VARIABLE
 from weboid.cli.support.stores import make_collection
 
 _CLOCK = SystemClock()
@@ -167,3 +168,15 @@ def _login_key(path: Path | None) -> LoginKey:
         raise ConfigError(f"{path} does not look like a key file: name a new one, such as weboid.key.")
     click.echo(f"A new key is in {path}: keep it safe, since the login cannot be opened without it.", err=True)
     return make_key_file(path)
+
+
+def ask_passphrase(question: str, *, confirm: bool = False) -> LoginKey:
+    """Return the key from the environment's passphrase, which is then unset, or from a prompt."""
+    text = os.environ.pop(PASSPHRASE_VARIABLE, "")
+    if not text:
+        if not sys.stdin.isatty():
+            raise UnavailableError(
+                f"The passphrase of the logins is needed: set {PASSPHRASE_VARIABLE}, or make them with --key-file."
+            )
+        text = click.prompt(question, hide_input=True, confirmation_prompt=confirm, err=True)
+    return passphrase_key(text)

@@ -5,7 +5,6 @@ import os
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 
@@ -20,7 +19,7 @@ from links.archives.copy_store import ArchiveCopies
 from links.feedback.reporter_limits import limits_of
 from playback.access.holds import UnscannedPolicy
 from playback.playback_server import ServerOrigins, serve
-from playback.url_paths import LOCAL
+from playback.url_paths import LOCAL, http_origin
 from playback.web.asgi_app import WebOptions
 from playback.web.i18n import SOURCE
 from playback.web.machine_api import MachineAccess, SearchIndexing
@@ -32,6 +31,7 @@ from qa.web.check_pages import QualityContext
 from qa.web.review import ReviewerRules
 from warc.index.database import covered_by_file, unindexed_warcs
 from warc.rebuild import upgrade_index
+from weboid.app.collection_config import parse_origin
 from weboid.app.malware_scanner import find_clamd
 from weboid.app.operator_identity import collection_settings, known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus
@@ -78,7 +78,7 @@ def serve_words(options: dict[str, Any]) -> tuple[str, ...]:
     for name in _NETWORKS:
         parse_networks(options.get(name) or ())
     if options.get("origin") or options.get("replay_origin"):
-        check_origins(options.get("origin", ""), options.get("replay_origin", ""))
+        parse_origins(options.get("origin", ""), options.get("replay_origin", ""))
     words = []
     for name, value in options.items():
         values = value if isinstance(value, tuple) else () if value in (None, "") else (value,)
@@ -86,16 +86,14 @@ def serve_words(options: dict[str, Any]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def check_origins(front: str, replay: str) -> None:
-    """Check that both are origins."""
+def parse_origins(front: str, replay: str) -> ServerOrigins:
+    """Return the public origins of pages and copies. Raises ConfigError."""
     for name, text in (("--origin", front), ("--replay-origin", replay)):
         if not text:
             raise ConfigError(
                 f"{name} is missing: --origin and --replay-origin are given together, and --no-replay needs both."
             )
-        parts = urlsplit(text)
-        if parts.scheme not in ("http", "https") or not parts.netloc or any(parts[2:]):
-            raise ConfigError(f"{name} must be an origin like https://archive.example, not {text!r}.")
+    return ServerOrigins(parse_origin("--origin", front), parse_origin("--replay-origin", replay))
 
 
 def replay_port_for(port: int, named: int | None) -> int:
@@ -184,6 +182,7 @@ def command(
     console: str = option(
         "Serve the operator's console there, too: `weboid console`.", default="", metavar="HOST:PORT"
     ),
+    console_origin: str = option("Public origin of the console, behind a proxy with TLS.", default=""),
 ) -> None:
     """Serve the pages of a collection and its copies.
 
@@ -194,7 +193,9 @@ def command(
     With --save readers may save pages (docs/how-to/save-pages.md).
     """
     host, port = _address(listen, host, port)
-    origin, replay_origin = serving["origin"], serving["replay_origin"]
+    origins = None
+    if serving["origin"] or serving["replay_origin"] or no_replay:
+        origins = parse_origins(serving["origin"], serving["replay_origin"])
     tokens = [serving[name] for name in ("links_token_file", "reviewers_token_file")]
     links_token, reviewers_token = (read_token(path) if path else "" for path in tokens)
     networks = {name: parse_networks(serving[name]) for name in _NETWORKS}
@@ -213,14 +214,11 @@ def command(
         if save_worker and not console:  # which has its own
             children.append(queue_worker(stores.root, profile))
     if console:
-        own = (f"--collection={stores.root}", f"--profile={profile}", f"--listen={console}")
-        children.append(ManagedProcess("console", (*WEBOID, "console", *own)))
+        front = origins.front if origins is not None else http_origin(host, port) if port else ""
+        own = (f"--collection={stores.root}", f"--profile={profile}", f"--listen={console}", f"--front={front}")
+        children.append(ManagedProcess("console", (*WEBOID, "console", f"--origin={console_origin}", *own)))
     if scan and (clamd := find_clamd(os.environ)) and os.access(stores.root, os.W_OK):
         children.append(scanner(stores.root, clamd, "--watch"))
-    origins = None
-    if origin or replay_origin or no_replay:
-        check_origins(origin, replay_origin)
-        origins = ServerOrigins(origin, replay_origin)
     access = RateLimitPolicy(
         readers=ClientAddresses(networks["behind"]),
         internal=networks["links_internal"],
@@ -228,7 +226,7 @@ def command(
         shared=shared,
     )
     reviewer_rules = ReviewerRules(readers=access.readers, networks=networks["reviewers"], token=reviewers_token)
-    archives = ArchiveCopies([each for each in (origin, replay_origin) if each])
+    archives = ArchiveCopies([origins.front, origins.replay] if origins is not None else [])
     reports = ReportOptions(layout, limits_of(links_reports), archives) if links_reports else None
     try:
         with (

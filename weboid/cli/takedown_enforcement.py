@@ -32,7 +32,7 @@ from playback.web.rate_limits import RateLimitPolicy, parse_networks
 from qa.check_run import erase_check_results
 from warc.erasure import ErasedRecord, RecordTombstone, erase_records, finish_erasure, is_interrupted
 from warc.index.database import IndexDatabase
-from warc.local_storage import read_settings, storage_file
+from warc.object_storage import read_settings, storage_file
 from warc.rebuild import rebuild_index
 from warc.text_index.indexer import erase_texts
 from warc.uploads import UploadQueue

@@ -187,10 +187,8 @@ class AccountStore(ConsoleDatabase):
     def _moment(self, seconds: int) -> datetime:
         return datetime.fromtimestamp(seconds, self._clock.now().tzinfo)
 
-    def set_user(
-        self, name: str, role: ConsoleRole, *, password: str | None = None, subject: str | None = None
-    ) -> None:
-        """Add an account, or change its role and password; its sessions end. Raises InputError."""
+    def set_user(self, name: str, role: ConsoleRole, *, password: str | None = None, kept_session: str = "") -> None:
+        """Add an account, or change its role and password; its sessions end but for one. Raises InputError."""
         name = name.strip()
         if not 0 < len(name) <= _NAME_LENGTH or not name.isprintable() or ":" in name:
             raise InputError(f"An account's name has 1 to {_NAME_LENGTH} printable characters, and no colon.")
@@ -202,11 +200,24 @@ class AccountStore(ConsoleDatabase):
             if before is not None and before["role"] == ConsoleRole.ADMIN != role:
                 _keep_admin(rows, name)
             rows.execute(
-                "INSERT INTO users VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET role = excluded.role, "
+                "INSERT INTO users VALUES (?, ?, ?, NULL, ?) ON CONFLICT (name) DO UPDATE SET role = excluded.role, "
                 "password = CASE excluded.password WHEN '' THEN password ELSE excluded.password END",
-                (name, role, hashed, subject, self._now),
+                (name, role, hashed, self._now),
             )
-            rows.execute("DELETE FROM sessions WHERE name = ?", (name,))
+            rows.execute("DELETE FROM sessions WHERE name = ? AND digest != ?", (name, _digest(kept_session)))
+
+    def change_password(self, user: SignedInUser, current: str, password: str) -> None:
+        """Set the password of a session's own account; its other sessions end. Raises InputError.
+
+        Wrong present passwords make the next attempt wait. An account that signed in by a link may have none.
+        """
+        with self._rows() as rows:
+            row = rows.execute("SELECT * FROM users WHERE name = ? AND ? != ''", (user.name, user.session)).fetchone()
+        if row is None or row["subject"] is not None:
+            raise InputError("Only accounts that sign in with a password or a link have one, and only they change it.")
+        if row["password"]:
+            self.sign_in(user.name, current, peer=f"session of {user.name}")
+        self.set_user(user.name, ConsoleRole(row["role"]), password=password, kept_session=user.session)
 
     def remove_user(self, name: str) -> None:
         """Remove an account with its sessions, tokens and sign-in links.
@@ -228,30 +239,28 @@ class AccountStore(ConsoleDatabase):
         """
         from argon2.exceptions import Argon2Error, InvalidHashError
 
-        with self._rows() as rows:
-            since = self._now - int(FAILURE_WINDOW.total_seconds())
-            rows.execute("DELETE FROM failures WHERE moment < ?", (since,))
-            for who, free in ((f"{peer} {name}", FAILURES), (peer, PEER_FAILURES)):
-                query = "SELECT count(*), max(moment) FROM failures WHERE who = ?"
-                count, last = rows.execute(query, (who,)).fetchone()
-                over = min(FIRST_WAIT_S << min(count - free, 20), LONGEST_WAIT_S) if count >= free else 0
-                if over and last + over > self._now:
-                    raise SignInDelayError(last + over - self._now)
-            row = rows.execute("SELECT * FROM users WHERE name = ? AND password != ''", (name,)).fetchone()
-        try:
-            # Equally slow for an unknown name, so that timing does not reveal its existence.
-            with self._verifying:
+        with self._verifying:  # to its end: attempts at the same time see the failures of each other
+            with self._rows() as rows:
+                since = self._now - int(FAILURE_WINDOW.total_seconds())
+                rows.execute("DELETE FROM failures WHERE moment < ?", (since,))
+                for who, free in ((f"{peer} {name}", FAILURES), (peer, PEER_FAILURES)):
+                    query = "SELECT count(*), max(moment) FROM failures WHERE who = ?"
+                    count, last = rows.execute(query, (who,)).fetchone()
+                    over = min(FIRST_WAIT_S << min(count - free, 20), LONGEST_WAIT_S) if count >= free else 0
+                    if over and last + over > self._now:
+                        raise SignInDelayError(last + over - self._now)
+                row = rows.execute("SELECT * FROM users WHERE name = ? AND password != ''", (name,)).fetchone()
+            try:
+                # Equally slow for an unknown name, so that timing does not reveal its existence.
                 _hasher().verify(row["password"] if row is not None else _UNKNOWN, password)
-        except (Argon2Error, InvalidHashError):
-            row = None
-        with self._rows() as rows:
-            if row is None:
-                rows.executemany(
-                    "INSERT INTO failures VALUES (?, ?)", ((who, self._now) for who in (f"{peer} {name}", peer))
-                )
-            else:
-                rows.execute("DELETE FROM failures WHERE who = ?", (f"{peer} {name}",))
-                return self._begin(rows, name)
+            except (Argon2Error, InvalidHashError):
+                row = None
+            with self._rows() as rows:
+                if row is not None:
+                    rows.execute("DELETE FROM failures WHERE who = ?", (f"{peer} {name}",))
+                    return self._begin(rows, name)
+                failed = ((who, self._now) for who in (f"{peer} {name}", peer))
+                rows.executemany("INSERT INTO failures VALUES (?, ?)", failed)
         raise SignInError(noop("Name or password is wrong."))
 
     def sign_in_subject(self, subject: str, name: str, role: ConsoleRole) -> str:
@@ -270,11 +279,12 @@ class AccountStore(ConsoleDatabase):
 
     def _begin(self, rows: sqlite3.Connection, name: str) -> str:
         secret = secrets.token_urlsafe(32)
+        rows.execute("DELETE FROM sessions WHERE used < ?", (self._now - int(SESSION_IDLE.total_seconds()),))
         rows.execute("INSERT INTO sessions VALUES (?, ?, ?, ?)", (_digest(secret), name, self._now, self._now))
         return secret
 
-    def session(self, secret: str) -> SignedInUser | None:
-        """Return the user of a session; None when it is unknown or over."""
+    def session(self, secret: str, *, is_used: bool = True) -> SignedInUser | None:
+        """Return the user of a session, and note its use; None when it is unknown or over."""
         now = self._now
         with self._rows() as rows:
             row = rows.execute(
@@ -285,7 +295,7 @@ class AccountStore(ConsoleDatabase):
             if self._is_over(row):
                 rows.execute("DELETE FROM sessions WHERE digest = ?", (_digest(secret),))
                 return None
-            if now - row["used"] >= 60:
+            if is_used and now - row["used"] >= 60:
                 rows.execute("UPDATE sessions SET used = ? WHERE digest = ?", (now, _digest(secret)))
         csrf = hmac.digest(secret.encode(), b"csrf", "sha256").hex()
         return SignedInUser(row["name"], ConsoleRole(row["role"]), csrf, session=secret)

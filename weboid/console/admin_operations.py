@@ -4,7 +4,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from core.errors import InputError
@@ -237,6 +237,7 @@ def set_level(context: OperationContext, fields: LevelFields) -> NewLevel:
 
 AccountFacts = Annotated[dict[str, Any], FactsOf("AccountRow", AccountRow)]
 AccountList = TypedDict("AccountList", {"users": list[AccountFacts]})
+ChangedPassword = TypedDict("ChangedPassword", {"name": str, "message": str})
 ChangedAccount = TypedDict("ChangedAccount", {"name": str, "role": ConsoleRole, "message": str})
 RemovedAccount = TypedDict("RemovedAccount", {"name": str, "message": str})
 TokenList = TypedDict("TokenList", {"tokens": list[TokenFacts]})
@@ -272,6 +273,20 @@ def set_user(context: OperationContext, fields: UserFields) -> ChangedAccount:
     return {"name": fields.name, "role": fields.role, "message": f"{fields.name} is {fields.role}."}
 
 
+class PasswordFields(OperationFields):
+    """New password of your own account."""
+
+    current: str = Field(default="", max_length=1_000, exclude=True, description="Present password, if there is one.")
+    password: str = Field(max_length=1_000)
+
+
+@operation("/me/password", ConsoleRole.READER)
+def change_password(context: OperationContext, fields: PasswordFields) -> ChangedPassword:
+    """Change the password of your account; its other sessions end, its tokens stay."""
+    context.stores.accounts.change_password(context.user, fields.current, fields.password)
+    return {"name": context.user.name, "message": "The password was changed."}
+
+
 class UserNameFields(OperationFields):
     """An account."""
 
@@ -301,7 +316,7 @@ class TokenFields(OperationFields):
 
     name: Annotated[str, Field(min_length=1, max_length=100)]
     role: ConsoleRole = ConsoleRole.READER
-    scopes: list[str] = Field(
+    scopes: Annotated[list[str], BeforeValidator(lambda each: [each] if isinstance(each, str) else each)] = Field(
         default=[],
         description="Operations that it may call, and `read` for resources; none: everything the role allows.",
     )

@@ -1,5 +1,6 @@
 """Console pages of rules, settings, health, accounts, API tokens and the audit log."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -7,9 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from core.errors import WeboidError
+from core.errors import BadUrlError, WeboidError
 from core.layout import CONFIG_FILE
 from core.url_patterns import pattern_target
+from core.urls import fetch_key
 from crawler.frontier.base import POLICY_ORDER
 from crawler.jobs.crawl_orders import toml_value
 from crawler.policy.policy_entries import SETTINGS, PolicyEntry, PolicyKind, read_entries
@@ -50,11 +52,15 @@ class AdminPages(ConsolePages):
         shown: list[PolicyEntry] = [each for each in entries.by_id.values() if each.holds(now)]
         takedowns: list[Takedown] = [each for each in list_takedowns(self._stores.decisions) if each.holds(now)]
         levels = list(self._stores.levels.now().rules)
+        url = ""
         if words.startswith(("http://", "https://")):
-            shown = entries.of(pattern_target(words), tuple(PolicyKind), now=now)
-            takedown = self._stores.access.subject(TakedownSubject(words))
+            with suppress(BadUrlError):
+                url = fetch_key(words, allow_single_label=True)
+        if url:
+            shown = entries.of(pattern_target(url), tuple(PolicyKind), now=now)
+            takedown = self._stores.access.subject(TakedownSubject(url))
             takedowns = [takedown] if takedown is not None else []
-            levels = list(self._stores.levels.now().speaking(words))
+            levels = list(self._stores.levels.now().speaking(url))
         elif words:
             shown = [each for each in shown if words in each.pattern]
             takedowns = [each for each in takedowns if words in each.what]
@@ -128,9 +134,11 @@ class AdminPages(ConsolePages):
             request,
             section="users",
             accounts=self._stores.accounts.users() if is_admin else None,
+            is_local=not any(each.is_external for each in self._stores.accounts.users(user.name)),
             tokens=tokens,
             roles=list(ROLE_NAMES),
             own_roles=[role for role in ROLE_NAMES if user.may(role)],
+            scopes=["read", "upload_file", *sorted(each.name for each in OPERATIONS.values() if user.may(each.role))],
         )
 
     def audit(self, request: Request) -> Response:

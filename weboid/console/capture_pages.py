@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Route
 from core.captures import ArtifactKind
 from core.errors import InputError
 from core.page_manifest import PageInfo, PageResource
-from playback.access.levels import Level
+from playback.access.levels import Level, LevelScope
 from playback.access.takedowns import TakedownSubject
 from playback.web import i18n
 from playback.web.i18n import noop, translate
@@ -157,7 +157,8 @@ class CapturePages(ConsolePages):
             'SELECT url, record_type, filename, "offset", length FROM captures'
             " WHERE page_id = :page ORDER BY id LIMIT :limit"
         )
-        has_copy = page.has_copy and bool(self._frame.front_origin)
+        is_shown = page.taken_down is None and page.withheld is None
+        has_copy, levels = page.has_copy and bool(self._frame.front_origin), self._stores.levels.now()
         return self._frame(
             "capture.html",
             request,
@@ -166,10 +167,11 @@ class CapturePages(ConsolePages):
             older=next(iter(before), None),
             newer=next(iter(after), None),
             takedown=self._stores.access.subject(TakedownSubject(page.url, page.timestamp)),
-            level=self._stores.levels.now().of(page.url),
+            level=levels.of(page.url),
+            has_level=any(each.target.scope is LevelScope.LINK for each in levels.speaking(page.url)),
             levels=list(Level),
             parts=parts_of(manifest) if manifest is not None else None,
-            records=self._stores.database.rows(query, {"page": page.page_id, "limit": RECORDS_SHOWN}),
+            records=self._stores.database.rows(query, {"page": page.page_id, "limit": RECORDS_SHOWN * is_shown}),
             files=[
                 (name, translate(label))
                 for name, (label, kind) in _FILES.items()

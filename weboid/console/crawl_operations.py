@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
 from core.config.settings import PolitenessSettings
@@ -13,14 +13,13 @@ from core.config.sheets import surt_prefix
 from core.errors import InputError
 from core.json_values import FactsOf, json_facts, json_value
 from crawler.frontier.base import JOB_ORDER, JobCounts, Lane, NewItem
-from crawler.jobs.crawl_orders import Job, change_sheet, jobs_of_groups, parse_job
-from crawler.jobs.job_settings import SHEET_ORDER, live_sheets
+from crawler.jobs.crawl_orders import Job, change_sheet, jobs_of_groups, live_sheets, parse_job
+from crawler.jobs.job_settings import SHEET_ORDER
 from crawler.jobs.list_files import parse_lines
 from weboid.app.collection_config import read_config, seeds_by_scope
 from weboid.app.operator_identity import collection_settings
 from weboid.console.accounts import ConsoleRole
 from weboid.console.operations import (
-    URLS_LIMIT,
     HostFields,
     LaneName,
     NoFields,
@@ -31,6 +30,7 @@ from weboid.console.operations import (
     operation,
     resource,
     submit,
+    url_lines,
 )
 
 JOB_LIMITS = ("pages", "depth", "bytes", "seconds", "host_pages", "host_bytes", "host_seconds")
@@ -44,9 +44,10 @@ class CrawlName(OperationFields):
     name: str = Field(min_length=1, max_length=100)
 
 
-CrawlFacts = Annotated[dict[str, Any], FactsOf(
-    "CrawlFacts", Job, "name lane", made=datetime, seeds=int, scope=str, limits=dict[str, float], counts=JobCounts,
+CrawlLimits = Annotated[dict[str, Any], FactsOf(
+    "CrawlLimits", Job, "name lane", made=datetime, seeds=int, scope=str, limits=dict[str, float],
 )]  # fmt: skip
+CrawlFacts = Annotated[dict[str, Any], FactsOf("CrawlFacts", CrawlLimits, counts=JobCounts)]
 ChangedCrawl = Annotated[dict[str, Any], FactsOf("ChangedCrawl", CrawlFacts, requeued=int, message=str)]
 ConfiguredCrawl = TypedDict("ConfiguredCrawl", {"name": str, "seeds": tuple[str, ...], "scope": str})
 ConfiguredCrawls = TypedDict(
@@ -63,15 +64,17 @@ ChangedDelay = TypedDict("ChangedDelay", {"prefix": str, "delay_s": float, "mess
 @resource("/crawls/crawl")
 def read_job(context: OperationContext, query: CrawlName) -> CrawlFacts:
     """Return a crawl with its limits, its lane and its counts."""
+    limits = read_limits(context, query)
+    return {**limits, "counts": json_value(asdict(context.frontier.job_counts(query.name)))}
+
+
+@resource("/crawls/limits")
+def read_limits(context: OperationContext, query: CrawlName) -> CrawlLimits:
+    """Return a crawl without its counts, which change while it runs: its ETag is for If-Match."""
     job = _job(context, query.name)
     scope = asdict(job.settings.scope)
-    return {
-        **json_facts(job, "name lane", made="made_at"),
-        "seeds": len(job.seeds),
-        "scope": scope["kind"],
-        "limits": {name: scope[name] for name in JOB_LIMITS},
-        "counts": json_value(asdict(context.frontier.job_counts(job.name))),
-    }
+    facts = {"seeds": len(job.seeds), "scope": scope["kind"], "limits": {name: scope[name] for name in JOB_LIMITS}}
+    return {**json_facts(job, "name lane", made="made_at"), **facts}
 
 
 def _job(context: OperationContext, name: str) -> Job:
@@ -82,7 +85,13 @@ def _job(context: OperationContext, name: str) -> Job:
 
 
 class LimitsFields(CrawlName):
-    """New limits of a crawl; omitted ones do not change."""
+    """New limits of a crawl; omitted and empty ones do not change."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def leave_out_empty(cls, values: Any) -> Any:
+        """Leave out what is empty in a form."""
+        return {name: each for name, each in values.items() if each != ""} if isinstance(values, dict) else values
 
     pages: _Limit = Field(default=None, description="Limit of the whole crawl; 0: no limit.")
     bytes: _Limit = None
@@ -94,11 +103,7 @@ class LimitsFields(CrawlName):
     lane: LaneName | None = None
 
 
-def _job_state(context: OperationContext, fields: Any) -> Any:
-    return {name: value for name, value in read_job(context, fields).items() if name != "counts"}
-
-
-@operation("/crawls/limits", ConsoleRole.OPERATOR, state=_job_state)
+@operation("/crawls/limits", ConsoleRole.OPERATOR, state=read_limits)
 def change_limits(context: OperationContext, fields: LimitsFields) -> ChangedCrawl:
     """Change limits and lane of a crawl, also while it runs; pages that a limit had kept out are queued again."""
     job = _job(context, fields.name)
@@ -147,10 +152,7 @@ class ListFileFields(OperationFields):
 @operation("/lists", ConsoleRole.OPERATOR, status=202)
 def queue_list(context: OperationContext, fields: ListFileFields) -> QueuedList:
     """Queue a list of URLs; lines that are not URLs are reported, the others are queued."""
-    lines = fields.urls.splitlines() if isinstance(fields.urls, str) else fields.urls
-    if len(lines) > URLS_LIMIT:
-        raise InputError(f"The list has {len(lines):,} lines; at most {URLS_LIMIT:,} go into one request.")
-    parsed = list(parse_lines(lines, source="urls"))
+    parsed = list(parse_lines(url_lines(fields.urls), source="urls"))
     urls = [each for each in parsed if isinstance(each, str)]
     problems = [str(each) for each in parsed if not isinstance(each, str)]
     if not urls:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
 
+from pydantic import ValidationError
 from sqlalchemy import func, select
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -18,10 +18,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from core.config.settings import SCOPE_KINDS
-from core.errors import BadUrlError, TransientError
+from core.errors import BadUrlError, InputError, TransientError, WeboidError
 from core.urls import fetch_key
-from crawler.frontier.base import Frontier, HostReport, ItemRecord, ItemState, MinuteCounts
+from crawler.frontier.base import JOB_ORDER, Frontier, HostReport, ItemRecord, ItemState, MinuteCounts
 from crawler.jobs.list_files import parse_lines, unique_urls
 from crawler.jobs.scope import describe_span
 from crawler.profiles import builtin_profiles
@@ -31,10 +30,11 @@ from links.registry.schema import urls
 from links.states import LinkState
 from playback.web.i18n import noop, translate
 from playback.web.page_store import COLUMNS, CapturedPage
-from playback.web.registry.registry_forms import read_body
 from playback.web.registry.registry_service import NoRegistryError
 from weboid.console import page_frame
+from weboid.console.crawl_operations import CrawlName, read_job
 from weboid.console.link_pages import LINK_STATES, STATE_GROUPS, EditLine, StateChart, edit_lines, read_state_chart
+from weboid.console.operations import CrawlFields, OperationContext, create_crawl, url_lines
 
 LATEST_SHOWN = 10
 WORKERS_SHOWN = 12
@@ -43,7 +43,6 @@ LISTED = 100
 LOG_READ_BYTES = 4 << 20  # of the crawl log for one answer
 LINKS_COUNTED = 1_000_000  # the newest; counted in the background
 _EDITS_SHOWN = 5
-NEW_CRAWL_BYTES = 4 << 20  # of the form: some 50,000 URLs
 SEEDS_SHOWN = 10
 _SCOPES = {
     "page": noop("These pages only"),
@@ -140,6 +139,7 @@ class CrawlPages(page_frame.ConsolePages):
             Route(f"{page_frame.CONSOLE_PATH}/crawl", self.crawl),
             Route(f"{page_frame.CONSOLE_PATH}/crawl/new", self.new),
             Route(f"{page_frame.CONSOLE_PATH}/crawl/new", self.estimate, methods=["POST"]),
+            Route(f"{page_frame.CONSOLE_PATH}/crawl/job", self.job),
             Route(f"{page_frame.CONSOLE_PATH}/crawl/workers", self.workers),
             Route(f"{page_frame.CONSOLE_PATH}/crawl/frame", self.frame),
             Route(f"{page_frame.CONSOLE_PATH}/crawl/queue", self.queue),
@@ -224,15 +224,25 @@ class CrawlPages(page_frame.ConsolePages):
 
     def new(self, request: Request) -> Response:
         """Return the empty form of a crawl."""
-        return self._new(request, dict[str, str](), None)
+        return self._new(request, dict[str, str]())
 
     async def estimate(self, request: Request) -> Response:
-        """Return the filled form with scope and estimate; nothing is queued."""
-        body = await read_body(request, ("application/x-www-form-urlencoded",), NEW_CRAWL_BYTES)
-        fields = dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=30))
-        return await run_in_threadpool(self._new, request, fields, estimate_crawl(fields, self._stores.status.status()))
+        """Return the filled form with scope and estimate, or with its error; nothing is queued."""
+        fields = {name: values[0] for name, values in (await page_frame.read_form(request)).items()}
+        return await run_in_threadpool(self._estimate, request, fields)
 
-    def _new(self, request: Request, fields: Mapping[str, str], estimate: "CrawlEstimate | None") -> Response:
+    def _estimate(self, request: Request, fields: Mapping[str, str]) -> Response:
+        planned = {name: value for name, value in fields.items() if name not in ("csrf", "back")}
+        try:
+            given = CrawlFields.model_validate({**planned, "dry_run": True})
+            name = create_crawl(OperationContext(self._stores, request.state.user), given)["name"]
+        except (ValidationError, WeboidError) as error:
+            return self._new(request, fields, error=page_frame.fault_of(error))
+        known = name if name in self._stores.frontier.orders(JOB_ORDER) else ""
+        estimate = estimate_crawl(given, self._stores.status.status())
+        return self._new(request, fields, estimate=estimate, known=known)
+
+    def _new(self, request: Request, fields: Mapping[str, str], **values: Any) -> Response:
         return self._frame(
             "new.html",
             request,
@@ -240,8 +250,18 @@ class CrawlPages(page_frame.ConsolePages):
             fields=defaultdict(str, fields),
             scopes=[(kind, translate(name)) for kind, name in _SCOPES.items()],
             presets=builtin_profiles(),
-            estimate=estimate,
+            **{"estimate": None, **values},
         )
+
+    def job(self, request: Request) -> Response:
+        """Return a crawl with its limits."""
+        context = OperationContext(self._stores, request.state.user)
+        try:
+            job = read_job(context, CrawlName(name=request.query_params.get("name", "")))
+        except (ValidationError, InputError):
+            raise HTTPException(404) from None
+        kind = str(job["scope"])
+        return self._frame("job.html", request, section="crawl", job=job, scope=translate(_SCOPES.get(kind, kind)))
 
     def log(self, request: Request) -> Response:
         """Return lines of the crawl log, the newest first."""
@@ -316,17 +336,14 @@ class CrawlEstimate:
     seconds: float | None  # at the rate of the last ten minutes; None: unknown
 
 
-def estimate_crawl(fields: Mapping[str, str], status: CollectionStatus) -> CrawlEstimate:
+def estimate_crawl(fields: CrawlFields, status: CollectionStatus) -> CrawlEstimate:
     """Return scope and size of a crawl from its form."""
-    kind = fields.get("scope", "page")
-    kind = kind if kind in SCOPE_KINDS else "page"
-    seeds, problems = unique_urls(parse_lines(fields.get("urls", "").splitlines(), source=translate("The list")))
-    limit = fields.get("page_limit", "").strip()
-    pages = len(seeds) if kind == "page" else int(limit) if limit.isascii() and limit.isdecimal() and limit else None
+    seeds, problems = unique_urls(parse_lines(url_lines(fields.urls), source=translate("The list")))
+    pages = len(seeds) if fields.scope == "page" else fields.page_limit or None
     each_bytes = status.holdings.bytes_per_page if status.holdings is not None else None
     rate = status.frontier.per_minute[10] if status.frontier is not None else 0
     return CrawlEstimate(
-        [(url, describe_span(kind, url)) for url in seeds[:SEEDS_SHOWN]],
+        [(url, describe_span(fields.scope, url)) for url in seeds[:SEEDS_SHOWN]],
         len(seeds),
         list(map(str, problems[:SEEDS_SHOWN])),
         pages,

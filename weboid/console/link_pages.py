@@ -202,8 +202,8 @@ class LinkPages(ConsolePages):
         """Return the routes."""
         return [
             Route(f"{CONSOLE_PATH}/links", self.links),
-            Route(f"{CONSOLE_PATH}/links/{{number:int}}", self.link),
             Route(f"{CONSOLE_PATH}/links/page", self.page),
+            Route(f"{CONSOLE_PATH}/links/{{number}}", self.link),
         ]
 
     def links(self, request: Request) -> Response:
@@ -238,9 +238,10 @@ class LinkPages(ConsolePages):
 
     def link(self, request: Request) -> Response:
         """Return all that is known of one link."""
-        number, now = request.path_params["number"], self._stores.clock.now()
+        text, now = request.path_params["number"], self._stores.clock.now()
+        number = int(text) if text.isascii() and text.isdecimal() and len(text) < 18 else 0
         with reading_registry(self._stores) as reader:
-            facts = url_facts(reader, [number], day=day_of(now)).get(number) if number < 1 << 62 else None
+            facts = url_facts(reader, [number], day=day_of(now)).get(number)
             if facts is None:
                 raise HTTPException(404)
             names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}

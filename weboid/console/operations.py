@@ -17,7 +17,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from core.config.settings import SCOPE_KINDS, Settings
+from core.config.settings import Settings
 from core.errors import InputError
 from core.hosts import host_name
 from core.json_values import FactsOf, json_facts, json_value
@@ -38,6 +38,7 @@ from crawler.jobs.list_files import parse_lines, unique_urls
 from crawler.run.job_run import JobSubmission, submit_job
 from crawler.status.collection_status import is_in_use, is_worked_on
 from links.registry.database import RegistryStore
+from playback.url_paths import page_path
 from playback.web.page_store import CapturedPage
 from weboid.app.operator_identity import collection_settings
 from weboid.console.accounts import ConsoleRole, SignedInUser
@@ -232,15 +233,20 @@ class CrawlFields(OperationFields):
     dry_run: bool = False
 
 
+def url_lines(urls: str | list[str]) -> list[str]:
+    """Return the lines of a list of URLs. Raises InputError: more than `URLS_LIMIT`."""
+    lines = urls.splitlines() if isinstance(urls, str) else urls
+    if len(lines) > URLS_LIMIT:
+        raise InputError(f"The list has {len(lines):,} lines; at most {URLS_LIMIT:,} go into one request.")
+    return lines
+
+
 @operation("/crawls", ConsoleRole.OPERATOR, status=201)
 def create_crawl(context: OperationContext, fields: CrawlFields) -> CreatedCrawl:
     """Start a crawl of seeds; workers begin at once. With `dry_run` nothing is stored."""
-    lines = fields.urls.splitlines() if isinstance(fields.urls, str) else fields.urls
-    urls, problems = unique_urls(parse_lines(lines[:URLS_LIMIT], source="urls"))
+    urls, problems = unique_urls(parse_lines(url_lines(fields.urls), source="urls"))
     if not urls:
         raise InputError(str(problems[0]) if problems else "Name what to crawl: at least one URL.")
-    if fields.scope not in SCOPE_KINDS:
-        raise InputError(f"The scope is one of {', '.join(SCOPE_KINDS)}.")
     settings: Settings = collection_settings(fields.preset, context.stores.layout.root, unattended=True)
     scope = replace(
         settings.scope,
@@ -319,9 +325,10 @@ def _crawl_state(context: OperationContext, message: str) -> CrawlChange:
 # ----------------------------------------------------------------------------------------------------- hosts and queue
 
 HostFacts = Annotated[dict[str, Any], FactsOf("HostReport", HostReport)]
+HostBlock = Annotated[dict[str, Any], FactsOf("HostBlock", HostReport, "host blocked_until blocked_reason down_until")]
 HostChange = Annotated[dict[str, Any], FactsOf("HostChange", HostReport, message=str)]
 CaptureFacts = Annotated[dict[str, Any], FactsOf(
-    "CaptureFacts", CapturedPage, "page_id url timestamp status outcome title",
+    "CaptureFacts", CapturedPage, "page_id url timestamp status outcome title", path=str | None,
 )]  # fmt: skip
 UrlProgress = TypedDict("UrlProgress", {"item": ItemFacts | None, "capture": CaptureFacts | None})
 RequeuedItems = TypedDict("RequeuedItems", {"requeued": int, "message": str})
@@ -344,6 +351,13 @@ def read_host(context: OperationContext, query: HostFields) -> HostFacts:
     return dict(json_value(asdict(report)))
 
 
+@resource("/hosts/block")
+def read_block(context: OperationContext, query: HostFields) -> HostBlock:
+    """Return until when and why a host is not visited: its ETag is for If-Match, that of the host changes all the time."""
+    names = ("host", "blocked_until", "blocked_reason", "down_until")
+    return {name: value for name, value in read_host(context, query).items() if name in names}
+
+
 class HostPauseFields(HostFields):
     """Pause of a host."""
 
@@ -351,7 +365,7 @@ class HostPauseFields(HostFields):
     reason: Reason = "paused in the console"
 
 
-@operation("/hosts/pause", ConsoleRole.OPERATOR, state=read_host)
+@operation("/hosts/pause", ConsoleRole.OPERATOR, state=read_block)
 def pause_host(context: OperationContext, fields: HostPauseFields) -> HostChange:
     """Pause a host, for a time or until it is resumed."""
     length, host = parse_duration(fields.duration) if fields.duration else LONGEST_DURATION, host_name(fields.host)
@@ -359,7 +373,7 @@ def pause_host(context: OperationContext, fields: HostPauseFields) -> HostChange
     return {**read_host(context, fields), "message": f"{host} is paused."}
 
 
-@operation("/hosts/resume", ConsoleRole.OPERATOR, state=read_host)
+@operation("/hosts/resume", ConsoleRole.OPERATOR, state=read_block)
 def resume_host(context: OperationContext, fields: HostFields) -> HostChange:
     """Resume a host, whatever had blocked it."""
     host = host_name(fields.host)
@@ -414,7 +428,7 @@ class UrlFields(OperationFields):
 
 @resource("/queue/item")
 def read_item(context: OperationContext, query: UrlFields) -> UrlProgress:
-    """Return the state of a URL in the queue, and its newest capture: what follows a saved URL."""
+    """Return the state of a URL in the queue, and its newest capture with its copy: what follows a saved URL."""
     record = context.frontier.find(fetch_key(query.url))
     captures = context.stores.pages(context.user).captures(query.url, limit=1)
     if record is None and not captures:
@@ -424,9 +438,10 @@ def read_item(context: OperationContext, query: UrlFields) -> UrlProgress:
 
 
 def capture_facts(page: CapturedPage) -> CaptureFacts:
-    """Return a capture as JSON values, without the title of one that is not shown."""
+    """Return a capture as JSON values, with its copy's path on the front, without the title of one that is not shown."""
     return {
         **json_facts(page, "page_id url timestamp status outcome"),
+        "path": page_path(page.timestamp, page.url) if page.has_copy else None,
         "title": "" if page.taken_down or page.withheld else page.title,
     }
 

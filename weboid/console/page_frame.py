@@ -7,13 +7,14 @@ operation redirects to ``back`` with ``done=id`` in the query, whose message is 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qs, quote, urlencode
 
+from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -37,6 +38,7 @@ from playback.web.i18n import SOURCE, localized_path, noop, page_language, short
 from playback.web.page_renderer import HERE as READER_FOLDER
 from playback.web.page_renderer import LanguageMiddleware, PageRenderer, path_with_query, scripted_headers
 from playback.web.page_store import PageRecords, PageStore
+from playback.web.registry.registry_forms import read_body
 from playback.web.registry.registry_service import RegistrySource
 from warc.artifact_reader import ArtifactReader
 from warc.index.database import IndexDatabase
@@ -47,6 +49,7 @@ from weboid.console.background_tasks import BackgroundTasks
 HERE = Path(__file__).parent
 CONSOLE_PATH = "/console"
 ALL_CAPTURES_ROLE = "curator"  # sees captures that readers are not shown
+FORM_BYTES = 4 << 20  # some 50,000 URLs
 _NO_RIGHT = noop("Your role does not allow this. Ask an administrator of this archive.")
 _MISSING = noop("There is no such page, or it has been removed.")
 AWAY = noop("A database does not answer at the moment. Try again in a few seconds.")
@@ -174,11 +177,32 @@ class ConsoleFrame:
         return self._render(f"console/{template}", code, scripted_headers(""), user=user, **values)
 
     def problem(
-        self, request: Request, code: int, text: str, back: str = "", draft: Mapping[str, Any] | None = None
+        self,
+        request: Request,
+        code: int,
+        text: str,
+        back: str = "",
+        draft: Mapping[str, Any] | None = None,
+        entered: Sequence[tuple[str, str]] = (),
     ) -> Response:
-        """Return the page of an operation that was refused, with the reason, the way back, and settings to correct."""
-        back = back or console_path()
-        return self("problem.html", request, code, section=None, error=text, back=back, draft=draft)
+        """Return the page of a refused operation: the reason, the way back, settings to correct, what was entered."""
+        values = {"error": text, "back": back or console_path(), "draft": draft, "entered": entered}
+        return self("problem.html", request, code, section=None, **values)
+
+
+async def read_form(request: Request) -> dict[str, list[str]]:
+    """Return the fields of a form; HTTPException: it is none, or too large."""
+    body = await read_body(request, ("application/x-www-form-urlencoded",), FORM_BYTES)
+    try:
+        return parse_qs(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=20_000)
+    except ValueError as error:
+        raise HTTPException(413, "The form has too many fields.") from error
+
+
+def fault_of(error: Exception) -> str:
+    """Return the text of an error; of one of a form's fields the first, with the field's name."""
+    first = error.errors()[0] if isinstance(error, ValidationError) else None
+    return str(error) if first is None else f"{first['loc'][0] if first['loc'] else 'form'}: {first['msg']}"
 
 
 class ConsolePages:
@@ -251,6 +275,7 @@ def state_name(state: str) -> str:
 DONE = {
     "save_capture": noop("The page will be captured."),
     "create_crawl": noop("The crawl has been queued."),
+    "change_limits": noop("The limits have been changed."),
     "pause_crawl": noop("The crawl is paused; pages in progress finish."),
     "resume_crawl": noop("The crawl continues."),
     "stop_crawl": noop("The crawl stops after the pages in progress."),
@@ -278,6 +303,7 @@ DONE = {
     "skip_repair": noop("The bot skips the page until it changes."),
     "review_edit": noop("The review has been stored."),
     "set_user": noop("The account has been stored."),
+    "change_password": noop("Your password has been changed, and your other sessions have ended."),
     "remove_user": noop("The account has been removed."),
     "add_token": noop("The token has been created."),
     "write_settings": noop("Saved. It takes effect when the processes start again."),

@@ -7,11 +7,11 @@ with the session's ``csrf`` token only, and a request of a session that changes 
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 from starlette.applications import Starlette
@@ -38,8 +38,9 @@ from playback.access.decision_store import open_decisions
 from playback.access.holds import HoldIndex
 from playback.access.level_store import LevelStore
 from playback.access.threat_lists import lists_folder
+from playback.url_paths import http_origin
 from playback.web.i18n import SOURCE, localized_path, noop, split_prefix, translate
-from playback.web.page_renderer import FixedHeaders, LanguageMiddleware, OneOrigin, scripted_headers
+from playback.web.page_renderer import FixedHeaders, LanguageMiddleware, OneOrigin, scripted_headers, security_headers
 from playback.web.rate_limits import (
     ClientAddresses,
     ReaderRates,
@@ -48,11 +49,10 @@ from playback.web.rate_limits import (
     parse_networks,
     reader_prefix,
 )
-from playback.web.registry.registry_forms import read_body
 from playback.web.registry.registry_service import READ_LIMIT_S, RegistrySource
 from warc.index.database import open_database
 from warc.text_index.reader import open_text_index
-from weboid.app.collection_config import read_config
+from weboid.app.collection_config import parse_origin, read_config
 from weboid.console.accounts import COOKIE, AccountStore, ConsoleRole, SignedInUser, SignInDelayError, SignInError
 from weboid.console.api import API_PATH, CHALLENGE, NOT_SIGNED_IN, create_api, perform, problem, problem_of
 from weboid.console.background_tasks import BackgroundTasks
@@ -69,23 +69,24 @@ from weboid.console.operations import OPERATIONS, OperationContext
 from weboid.console.page_frame import (
     AWAY,
     CONSOLE_PATH,
+    FORM_BYTES,
     RETRY_AFTER,
     ConsoleFrame,
     ConsoleStores,
     console_path,
+    fault_of,
     pages_app,
+    read_form,
 )
 from weboid.console.task_operations import UPLOAD_BYTES, UPLOAD_PATH
 
-BODY_BYTES = 4 << 20
 ENTERED_PATH = "/sign-in/entered"  # shows the fields of a form without a session
 ACCOUNT_RATE = TokenRate(50, 1_500)  # of each account, and of each of its tokens
 ADDRESS_RATES = ReaderRates(TokenRate(10, 300), TokenRate(30, 900), TokenRate(300, 3_000))  # of who is not signed in
-_FORM = ("application/x-www-form-urlencoded",)
 _OPEN = ("/sign-in", "/enter", "/oidc/", "/static/", "/healthz")  # paths for everybody
 _ACTION_PATHS = ("/do/", "/sign-in", "/enter", "/oidc/", "/sign-out", "/healthz")
 _SAFE = ("GET", "HEAD")
-_HIDDEN_FIELDS = ("csrf", "back", "password", "version")
+_HIDDEN_FIELDS = ("csrf", "back", "password", "current", "version")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -157,12 +158,13 @@ class UserMiddleware:
             if is_api and scheme.lower() == "bearer":
                 user = await run_in_threadpool(self._accounts.token, secret.strip())
             else:
+                cookie = Request(scope).cookies.get(COOKIE, "")
                 # Browsers name the origin of every request that is not GET or HEAD (Fetch, 3.2).
-                if scope["method"] not in _SAFE and headers.get("origin") != self._origin:
+                if scope["method"] not in _SAFE and (cookie or not is_api) and headers.get("origin") != self._origin:
                     await problem(403, "The request comes from another site")(scope, receive, send)
                     return
-                if cookie := Request(scope).cookies.get(COOKIE, ""):
-                    user = await run_in_threadpool(self._accounts.session, cookie)
+                if cookie:  # a page that refreshes itself is no use of the session
+                    user = await run_in_threadpool(self._accounts.session, cookie, is_used="hx-request" not in headers)
         except WeboidError as error:
             away = problem_of(error) if is_api else PlainTextResponse(str(error), 503, RETRY_AFTER)
             await away(scope, receive, send)
@@ -179,18 +181,18 @@ class UserMiddleware:
             response = problem(429, "Too many requests", text) if is_api else PlainTextResponse(text, 429)
             response.headers["Retry-After"] = str(wait_s)
         elif user is None and not is_api and not path.startswith(_OPEN):
-            if scope["method"] in _SAFE:
-                response = RedirectResponse(localized_path("/sign-in"), 303)
+            prefix = scope["raw_path"][: len(scope["raw_path"]) - len(path)].decode("latin-1")
+            if scope["method"] in _SAFE:  # a page that refreshes a part of itself is left as a whole
+                code, target = 401 if "hx-request" in headers else 303, f"{prefix}/sign-in"
+                response = RedirectResponse(target, code, {"HX-Redirect": target})
             else:  # a form whose session has ended
-                prefix = scope["raw_path"][: len(scope["raw_path"]) - len(path)].decode("latin-1")
                 entered = f"{prefix}{ENTERED_PATH}"
                 scope = {**scope, "path": entered, "raw_path": entered.encode("latin-1")}
         elif user is None and is_api and scope["method"] not in _SAFE:  # before its body is read
             response = problem(401, NOT_SIGNED_IN)
             response.headers.update(CHALLENGE)
-        read = 0
-        is_upload = path == f"{API_PATH}{UPLOAD_PATH}" and user is not None and user.may(ConsoleRole.OPERATOR)
-        limit = UPLOAD_BYTES if is_upload else BODY_BYTES
+        may_upload = user is not None and user.may(ConsoleRole.OPERATOR) and path == f"{API_PATH}{UPLOAD_PATH}"
+        read, limit = 0, UPLOAD_BYTES if may_upload else FORM_BYTES
 
         async def receive_bounded() -> Message:
             nonlocal read
@@ -246,7 +248,7 @@ class ConsoleForms:
         """Show the form, or begin a session."""
         error, code = "", 200
         if request.method == "POST":
-            fields = await _form(request)
+            fields = await read_form(request)
             name, password = (fields.get(key, [""])[0] for key in ("name", "password"))
             peer = reader_prefix(self._addresses.address_of(request))
             try:
@@ -258,16 +260,14 @@ class ConsoleForms:
             except SignInError as refused:
                 error, code = str(refused), 401
             else:
-                self._accounts.log(name, "sign_in", {"peer": peer}, "done")
-                return self._begin(secret)
+                return self._begin(secret, {"peer": peer})
         return self._show_sign_in(request, error, code)
 
     async def show_entered(self, request: Request) -> Response:
         """Show what a form without a session has, so that it is not lost; nothing is carried out."""
-        fields = await _form(request)
-        entered = [(name, "\n".join(values)) for name, values in fields.items() if name not in _HIDDEN_FIELDS]
+        fields = await read_form(request)
         error = noop("Your session has ended, and nothing was done. Sign in, and enter again what is below.")
-        return self._show_sign_in(request, error, 401, entered=entered)
+        return self._show_sign_in(request, error, 401, entered=entered_in(fields))
 
     def _show_sign_in(
         self, request: Request, error: str, code: int, link: str = "", entered: Sequence[tuple[str, str]] = ()
@@ -280,7 +280,7 @@ class ConsoleForms:
             section=None,
             error=error and translate(error),
             link=link,
-            entered=[each for each in entered if each[1]],
+            entered=entered,
             sign_in_path=localized_path("/sign-in"),
             provider_path=localized_path(BEGIN_PATH) if self._provider is not None else "",
         )
@@ -291,9 +291,9 @@ class ConsoleForms:
         """Begin the session of a sign-in link, after a click: programs that preview links do not use it up."""
         if request.method == "GET":
             return self._show_sign_in(request, "", 200, request.query_params.get("key", "")[:200])
-        key = (await _form(request)).get("key", [""])[0][:200]
+        key = (await read_form(request)).get("key", [""])[0][:200]
         try:
-            return self._begin(await run_in_threadpool(self._accounts.use_link, key))
+            return self._begin(await run_in_threadpool(self._accounts.use_link, key), {"by": "link"})
         except SignInError as refused:
             return self._show_sign_in(request, str(refused), 401)
         except TransientError:  # the link was not used up
@@ -301,12 +301,13 @@ class ConsoleForms:
 
     def _enter_identity(self, identity: ProviderIdentity) -> Response:
         secret = self._accounts.sign_in_subject(identity.subject, identity.name, identity.role)
-        self._accounts.log(identity.name, "sign_in", {"subject": identity.subject}, "done")
         address = console_path()
         page = f'<!doctype html><meta http-equiv="refresh" content="0;url={address}"><a href="{address}">Weboid</a>'
-        return self._begin(secret, Response(page, media_type="text/html"))
+        return self._begin(secret, {"subject": identity.subject}, Response(page, media_type="text/html"))
 
-    def _begin(self, secret: str, response: Response | None = None) -> Response:
+    def _begin(self, secret: str, how: dict[str, str], response: Response | None = None) -> Response:
+        user = self._accounts.session(secret)
+        self._accounts.log(user.name if user is not None else "", "sign_in", how, "done")
         response = response or RedirectResponse(console_path(), 303)
         response.set_cookie(COOKIE, secret, httponly=True, samesite="strict", secure=self._is_secure, path="/")
         return response
@@ -314,7 +315,7 @@ class ConsoleForms:
     async def sign_out(self, request: Request) -> Response:
         """End the session."""
         user: SignedInUser = request.state.user
-        if (await _form(request)).get("csrf") == [user.csrf]:
+        if (await read_form(request)).get("csrf") == [user.csrf]:
             self._accounts.sign_out(user.session)
         response = RedirectResponse(localized_path("/sign-in"), 303)
         response.delete_cookie(COOKIE, path="/")
@@ -323,7 +324,7 @@ class ConsoleForms:
     async def act(self, request: Request) -> Response:
         """Perform the operation that a form names; redirect to its page, or show why it was refused."""
         user: SignedInUser = request.state.user
-        fields = await _form(request)
+        fields = await read_form(request)
         back = _own_path(fields.pop("back", [""])[0])
         operation = OPERATIONS.get(request.path_params["name"])
         if operation is None or fields.pop("csrf", [""]) != [user.csrf]:
@@ -338,13 +339,10 @@ class ConsoleForms:
         try:
             given = operation.fields.model_validate(document)
             answer = await run_in_threadpool(perform, operation, OperationContext(self._stores, user), given)
-        except ValidationError as error:
-            first = error.errors()[0]
-            return self._frame.problem(request, 422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}", back)
-        except WeboidError as error:
-            code = 422 if isinstance(error, InputError) else 503
-            draft = document if operation.name == "write_settings" else None
-            return self._frame.problem(request, code, str(error), back, draft)
+        except (ValidationError, WeboidError) as error:
+            code = 422 if isinstance(error, ValidationError | InputError) else 503
+            draft = document if operation.name == "write_settings" and document.keys() >= {"text", "version"} else None
+            return self._frame.problem(request, code, fault_of(error), back, draft, entered_in(fields))
         if "token" in answer:  # is shown once, and never stored in an address
             return self._frame("secret.html", request, section="users", name=answer["name"], secret=answer["token"])
         parts = urlsplit(back)
@@ -352,9 +350,10 @@ class ConsoleForms:
         return RedirectResponse(f"{parts.path}?{query}done={operation.name}", 303)
 
 
-async def _form(request: Request) -> dict[str, list[str]]:
-    body = await read_body(request, _FORM, BODY_BYTES)
-    return parse_qs(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=20_000)
+def entered_in(fields: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+    """Return what a form has, to be shown when it was not carried out."""
+    texts = ((name, "\n".join(values)) for name, values in fields.items() if name not in _HIDDEN_FIELDS)
+    return [each for each in texts if each[1]]
 
 
 def _own_path(back: str) -> str:
@@ -396,7 +395,8 @@ def create_app(
             await pages(scope, receive, send)
 
     return FixedHeaders(
-        OneOrigin(UserMiddleware(dispatch, stores.accounts, origin, addresses), origin), scripted_headers("")
+        OneOrigin(UserMiddleware(dispatch, stores.accounts, origin, addresses), origin),
+        {**security_headers(""), **scripted_headers("")},
     )
 
 
@@ -413,6 +413,7 @@ async def serve_console(
     `titles` are the archive's name and the origin of its reader pages, which may be empty.
     An address that other machines reach needs `origin` with https: a proxy in front of it has the certificate.
     """
+    origin = parse_origin("--origin", origin)
     host, port = listen
     if host not in _LOOPBACK and not origin.startswith("https://"):
         raise ConfigError(
@@ -420,10 +421,10 @@ async def serve_console(
             "address as --origin https://console.example, or listen on 127.0.0.1."
         )
     listener = open_listener(host, port)
-    shown_host = f"[{host}]" if ":" in host else host
-    origin = origin or f"http://{shown_host}:{listener.getsockname()[1]}"
+    origin = origin or http_origin(host, listener.getsockname()[1])
     oidc = read_provider(read_config(stores.layout.root))
-    app = create_app(stores, origin=origin, name=titles[0], front_origin=titles[1], oidc=oidc)
+    name, front = titles[0], parse_origin("--front", titles[1])
+    app = create_app(stores, origin=origin, name=name, front_origin=front, oidc=oidc)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):

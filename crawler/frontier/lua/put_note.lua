@@ -1,6 +1,12 @@
--- Store or delete a note. Arguments: time, kind, key, value (nil: delete), expiry (nil: never).
-local now, kind, key, value, until_ms = unpack(unpack_message(ARGV[3]), 1, 5)
+-- Store or delete a note. Arguments: time, kind, key, value (nil: delete), expiry (nil: never), whether an
+-- unexpired note with another value is kept. Returns 0 if it is.
+local now, kind, key, value, until_ms, is_claim = unpack(unpack_message(ARGV[3]), 1, 6)
 local notes, ends, member = T .. 't:' .. kind, T .. 'ends', pack_message({ kind, key })
+local held = is_claim and call('HGET', notes, key)
+if held then
+  local held_ms, other = unpack(unpack_message(held), 1, 2)
+  if other ~= value and (held_ms == 0 or held_ms > now) then return 0 end
+end
 if value then
   call('HSET', notes, key, pack_message({ until_ms or 0, value }))
 else

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import psutil
 import pytest
@@ -507,6 +508,74 @@ async def test_a_host_that_does_not_answer_is_asked_once_by_the_browsers_connect
         assert done.page.reason.startswith("timeout" if unanswered == "request" else "tls: ")
     else:  # robots.txt first
         assert (kinds, done.attempts, done.page.outcome) == ([False, True] * 2, 2, VisitOutcome.COMPLETE)
+
+
+class GuardedHandler(BaseHTTPRequestHandler):
+    """Answers 403 unless the hello is Chromium's; a page with a stream of events, which has no end."""
+
+    protocol_version = "HTTP/1.1"
+    asked: ClassVar[list[tuple[str, bool]]] = []
+
+    def setup(self) -> None:
+        """Look at the hello before the handshake takes it."""
+        self.is_chromium = is_chromium(socket.socket.recv(self.request, 4096, socket.MSG_PEEK))
+        super().setup()
+
+    def do_GET(self) -> None:
+        """Answer by client and path."""
+        self.asked.append((self.path, self.is_chromium))
+        body, kind, status = b"<title>Seen</title><p>Words<script>new EventSource('/events')</script>", "text/html", 200
+        if self.path == "/robots.txt":
+            body, kind = b"User-agent: *\nDisallow: /no", "text/plain"
+        if not self.is_chromium or self.path == "/forbidden":
+            body, status = b"<title>Forbidden</title><p>Words", 403
+        self.send_response(status)
+        if self.path == "/events":
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            self.wfile.write(b"data: one\n\n")
+            self.rfile.read()
+            return
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        """Say nothing."""
+
+
+async def test_a_host_that_forbids_the_recorder_is_tried_once_by_the_browsers_connections(
+    http2: Http2Origin, certificate: Path, settings: Settings, tmp_path: Path
+) -> None:
+    """Its robots.txt, too; a page of it that is forbidden to all is stored as that, and others go on as before."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    GuardedHandler.asked.clear()
+    chosen, events = crawl_settings(http2, settings), list[Event]()
+    config, paths = tmp_path / "crawl", ("/a", "/forbidden", "/b", "/no")
+    with ThreadingHTTPServer(("127.0.0.1", 0), GuardedHandler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        egress = replace(chosen.egress, resolve={"secure.example:443": f"127.0.0.1:{server.server_port}"})
+        for path in paths:
+            await archive_urls(
+                RunConfig(config, replace(chosen, egress=egress), 1, stored_level_of=store_everything),
+                [SITE + path],
+                clock=CLOCK,
+                report=events.append,
+            )
+        server.shutdown()
+
+    done = {each.url.removeprefix(SITE): each for each in events if isinstance(each, PageDone)}
+    assert {path: (each.attempts, each.page and each.page.status) for path, each in done.items()} == {
+        "/a": (2, 200), "/forbidden": (1, 403), "/b": (1, 200),
+    }  # fmt: skip
+    asked = [(path, by) for path, by in GuardedHandler.asked if path in paths]
+    assert asked == [("/a", False), ("/a", True), ("/forbidden", True), ("/b", True)]
+    streams = index(config, "SELECT truncated FROM captures WHERE url LIKE '%/events'")
+    assert set(streams) <= {("time",), ("disconnect",)}
+    assert streams
 
 
 @pytest.mark.parametrize("is_down", [False, True])

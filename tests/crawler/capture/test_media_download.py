@@ -1,5 +1,6 @@
 """Media behind players: fetched by yt-dlp through the visit's proxy, and never at the page's cost."""
 
+import asyncio
 import json
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 
 from core.clock import SystemClock
 from core.config.settings import MediaSettings
+from core.errors import ProxyUnavailableError
 from core.hosts import ProxyEndpoint
 from core.page_manifest import PageInfo, PlayerMedia, VisitOutcome, parse_pageinfo
 from core.timestamps import warc_date
@@ -152,6 +154,35 @@ async def test_processes_of_a_run_share_downloads_and_sites_share_no_failures(tm
         assert not await uses(0, one._replace(job="other"), "")
         assert await uses(1, one, "", "2020-01-01T00:00:00Z")
         assert not await uses(0, one, "")  # that one is of an earlier run
+
+
+async def test_workers_that_never_end_make_a_download_once(tmp_path: Path) -> None:
+    """Whichever began first, and also at the same time; a worker whose visit failed begins again at once."""
+    player, media = MediaPlayer(PLAYER, PLAIN), MediaSettings(players=True)
+    context, clock = ContextKey("one.example", "job", "settings"), SystemClock()
+    with SqliteFrontier(tmp_path / "frontier.sqlite") as frontier:
+
+        def worker() -> MediaDownloads:
+            return MediaDownloads(frontier, StoreRetry(clock, lambda _event: None), clock, endless=True)
+
+        made: list[str] = []
+
+        async def visits(downloads: MediaDownloads, name: str, *, fails: bool = False) -> None:
+            async with downloads.lend(player, context, media) as shared:
+                if shared.earlier is None:
+                    made.append(name)
+                    if fails:
+                        raise ProxyUnavailableError("It died.")
+                    url, moment = f"https://{context.site}/", warc_date(clock.now())
+                    shared.made = PageInfo("p", url, url, moment, VisitOutcome.COMPLETE, media=PlayerMedia())
+
+        first = worker()
+        with pytest.raises(ProxyUnavailableError):
+            await visits(first, "died", fails=True)
+        await asyncio.gather(visits(worker(), "second"), visits(first, "first"))
+        await visits(worker(), "third")
+
+    assert made == ["died", "first"]
 
 
 class PlaylistProxy(BaseHTTPRequestHandler):

@@ -11,6 +11,7 @@ from core.page_classes import PageClass
 from core.page_manifest import PageBehaviour, PageInfo, VisitOutcome, parse_pageinfo
 from crawler.capture.page_capture import retry_decision, retry_moment
 from crawler.capture.reconciliation import build_page_info, match_requests
+from crawler.pools.shared_contexts import CachedRecord
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from render.network_log import RequestLog
 from render.visit import Visit
@@ -185,6 +186,25 @@ def test_equal_urls_are_matched_in_order_and_the_cache_knows_its_source() -> Non
     ]
 
     assert [each.digest for each in match_requests(requests, [first, second])] == ["sha256:1", "sha256:2", "sha256:2"]
+
+
+@pytest.mark.parametrize(
+    ("received_ms", "kept", "digest"),
+    [(150.0, "cached", "1"), (250.0, "cached", "2"), (350.0, "response", "3"), (50.0, "cached", "1")],
+)
+def test_what_the_cache_had_is_told_by_when_it_came(received_ms: float, kept: str, digest: str) -> None:
+    """Of several records of a URL, in earlier visits and in this one, the latest before that."""
+    earlier = {"http://a/x": [CachedRecord(100, 200, "1"), CachedRecord(200, 200, "2")]}
+    entry = RequestLogEntry("http://a/x", "GET", 300, RequestOutcome.RESPONSE, status=200, digest="3")
+    requests = [
+        RequestLog("http://a/x", status=200, received_ms=320.0),
+        RequestLog("http://a/x", status=200, from_cache=True, received_ms=received_ms),
+    ]
+
+    first, second = match_requests(requests, [entry], cached=earlier)
+
+    assert (first.kept, first.digest) == ("response", "3")
+    assert (second.kept, second.digest) == (kept, digest)
 
 
 def test_what_only_the_proxy_saw_is_listed_too() -> None:

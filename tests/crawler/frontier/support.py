@@ -11,7 +11,7 @@ from typing import Protocol
 
 from core.config.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
-from crawler.frontier.item_rows import SUPERSEDED
+from crawler.frontier.sqlite_database import SUPERSEDED
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 
 A1, A2, A3 = (NewItem(f"https://a.example.org/{page}") for page in (1, 2, 3))

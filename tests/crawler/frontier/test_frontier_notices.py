@@ -79,6 +79,25 @@ def test_a_note_holds_until_its_moment(frontier: Frontier, now: datetime) -> Non
     assert frontier.note("robots", "a.test", now=now + 2 * HOUR) == "y"
 
 
+def test_a_claim_leaves_the_note_of_another_until_that_is_over(open_frontier: OpenFrontier, now: datetime) -> None:
+    """Of several processes one has it; it may claim again, and a note without an end is never another's."""
+    one, other = open_frontier(), open_frontier()
+
+    def claims(frontier: Frontier, name: str, at: datetime) -> bool:
+        return frontier.put_note("claim", "film", name, now=at, until=at + HOUR, is_claim=True)
+
+    assert claims(one, "one", now)
+    assert not claims(other, "other", now)
+    assert claims(one, "one", now + MINUTE)
+    assert one.note("claim", "film", now=now + MINUTE) == "one"
+    assert not claims(other, "other", now + HOUR)
+    assert claims(other, "other", now + HOUR + MINUTE)
+    assert other.put_note("claim", "film", "one", now=now + HOUR + MINUTE)
+    assert not claims(other, "other", now + 9_999 * HOUR)
+    other.erase_note("claim", "film")
+    assert claims(other, "other", now)
+
+
 def test_notes_that_are_over_make_room(frontier: Frontier, now: datetime) -> None:
     """Heartbeats of workers long gone are not told, and the living are."""
     for beat in range(50):

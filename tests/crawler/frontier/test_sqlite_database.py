@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import InvariantError, TransientError
-from crawler.frontier import host_slots, item_rows
-from crawler.frontier.sqlite_database import FrontierDatabase
+from crawler.frontier import host_slots
+from crawler.frontier.sqlite_database import FrontierDatabase, last_seq
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 
 
@@ -29,7 +29,7 @@ def test_a_lock_that_stays_is_transient(path: Path) -> None:
             pass
         other.execute("ROLLBACK")
     with store.transaction() as db:
-        assert item_rows.last_seq(db) == 0
+        assert last_seq(db) == 0
     store.close()
 
 

@@ -12,8 +12,8 @@ from core.config.profile import parse_settings
 from core.config.settings import PolitenessSettings, RecrawlSettings, ScopeSettings, Settings, VisitSettings
 from core.errors import ConfigError, InputError
 from crawler.frontier.base import JOB_ORDER, Frontier, ItemState, Lane, NewItem
-from crawler.jobs.crawl_orders import Job, check_job_name, derive_job_name, parse_job, settings_text
-from crawler.jobs.job_settings import ORDERS_POLL_S, SHEET_ORDER, JobSettings, parse_live_sheet
+from crawler.jobs.crawl_orders import Job, check_job_name, derive_job_name, parse_job, parse_live_sheet, settings_text
+from crawler.jobs.job_settings import ORDERS_POLL_S, SHEET_ORDER, JobSettings
 from crawler.run.job_run import submit_job
 from tests.crawler.frontier.conftest import NewPlace
 from tests.crawler.policy.conftest import HandClock

@@ -139,6 +139,24 @@ async def test_visits_are_spread_over_the_proxies(
     assert proxies.lent == 0
 
 
+async def test_a_context_stays_with_its_proxy_while_that_has_room(
+    frontier: SqliteFrontier, start: Callable[[], RunningProxy], tmp_path: Path
+) -> None:
+    """However busy: its cache and cookies are worth more than an even load."""
+    usual, other = start(), start()
+    announce(frontier, usual, visits=50)
+    announce(frontier, other)
+    async with Borrower(frontier, tmp_path) as proxies, AsyncExitStack() as stack:
+        for each in (usual, other):
+            server = f"http://127.0.0.1:{each.proxy.server_address[1]}"
+            lent = await stack.enter_async_context(proxies.lend(server))
+            visit = await stack.enter_async_context(lent.visit(server, bucket="default"))
+            assert visit.credentials.server == server
+        lent = await stack.enter_async_context(proxies.lend("http://127.0.0.1:1"))
+        await stack.enter_async_context(lent.visit("no such proxy", bucket="default"))
+        assert len(other.proxy.visits) == 2
+
+
 async def test_a_proxy_without_room_is_left_out(
     frontier: SqliteFrontier, start: Callable[[], RunningProxy], tmp_path: Path
 ) -> None:

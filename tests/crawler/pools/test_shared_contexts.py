@@ -1,6 +1,7 @@
 """Visits of one site share a browser context: a real browser, proxy and origin."""
 
 import asyncio
+import re
 import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -103,6 +104,81 @@ async def test_a_site_is_asked_for_a_resource_once(take: Take, origin: Origin, l
     assert cached.digest == record.headers["WARC-Payload-Digest"]
     assert record.headers["WARC-Page-ID"] == "page /a"
     check(layout)
+
+
+async def test_the_manifest_names_the_record_of_what_the_cache_had(take: Take, origin: Origin, layout: Layout) -> None:
+    """Not a later one of the same URL, which the browser did not keep; for parts of a file that of the whole."""
+    versions = iter((b"p{color:red}", b"p{color:green}"))
+    film = bytes(range(256)) * 100
+
+    def style(connection: socket.socket, _head: bytes) -> None:
+        connection.sendall(ok(next(versions), mime="text/css", more=f"{CACHEABLE}Connection: close\r\n"))
+
+    def part(connection: socket.socket, head: bytes) -> None:
+        more = f'{CACHEABLE}ETag: "film"\r\nConnection: close\r\n'
+        asked = re.search(rb"(?i)range: bytes=(\d+)-(\d+)", head)
+        first, last = (int(asked[1]), int(asked[2])) if asked else (0, len(film) - 1)
+        status = "206 Partial Content" if asked else "200 OK"
+        more += f"Content-Range: bytes {first}-{last}/{len(film)}\r\n" if asked else ""
+        connection.sendall(ok(film[first : last + 1], mime="video/webm", more=more, status=status))
+
+    passing = (
+        "const part = (range) => fetch('/film', {headers: {Range: `bytes=${range}`}}).then((r) => r.arrayBuffer());"
+    )
+    more = "fetch('/style.css', {cache: 'no-store'}).then((r) => r.text()); part('0-99').then(() => part('50-199'));"
+    origin.answers |= {"/style.css": style, "/film": part}
+    origin.answers["/a"] = styled("a", more=f"<script>{passing}{more}</script>")
+    origin.answers["/b"] = styled("b", more=f"<script>{passing}part('0-99')</script>")
+    await take("/a")
+    second = await take("/b")
+
+    red, _green = records_of(layout, "/style.css")
+    shown = resource(second, "/style.css")
+    assert (shown.kept, shown.recorded_at) == ("cached", red.headers["WARC-Date"])
+    assert shown.digest == red.headers["WARC-Payload-Digest"]
+    (whole,) = [each for each in records_of(layout, "/film") if each.status == "200"]
+    assert (resource(second, "/film").status, resource(second, "/film").digest) == (
+        206, whole.headers["WARC-Payload-Digest"],
+    )  # fmt: skip
+
+
+async def test_redirects_of_what_a_tab_has_in_memory_are_in_the_manifest(take: Take, origin: Origin) -> None:
+    """The browser reports none of them; a copy of the page needs all."""
+    style = ok(b"p{color:red}", mime="text/css", more=CACHEABLE)
+    ways = {"/style.css": "/way.css", "/way.css": "/end.css"}
+    for path, target in ways.items():
+        origin.answers[path] = ok(b"", status="301 Moved Permanently", more=f"{CACHEABLE}Location: {target}\r\n")
+    origin.answers |= {"/a": styled("a"), "/b": styled("b"), "/end.css": style}
+    first, second = await take("/a"), await take("/b")
+    parts = [(path, status) for path, status in (("/style.css", 301), ("/way.css", 301), ("/end.css", 200))]
+    for page, kept in ((first, "response"), (second, "cached")):
+        found = [resource(page, path) for path, _ in parts]
+        assert [(each.url.removeprefix(SITE), each.status) for each in found] == parts
+        assert {each.kept for each in found} <= {kept, "revisit"}
+    assert len(requested(origin, "/end.css")) == 1
+
+
+@pytest.mark.parametrize("more", [CACHEABLE, 'ETag: "1"\r\nCache-Control: no-cache\r\n'], ids=["fresh", "confirmed"])
+async def test_a_page_that_an_earlier_one_has_loaded_has_a_record_of_its_own(
+    take: Take, origin: Origin, layout: Layout, more: str
+) -> None:
+    """The browser takes it from its cache; it is fetched again, and its manifest knows the record."""
+
+    def answer(connection: socket.socket, head: bytes) -> None:
+        unchanged = b"if-none-match" in head.lower()
+        status = "304 Not Modified" if unchanged else "200 OK"
+        body = b"" if unchanged else b"<p>Words of b"
+        connection.sendall(ok(body, status=status, more=f"{more}Connection: close\r\n"))
+
+    origin.answers |= {"/a": styled("a", more="<script>fetch('/b').then((r) => r.text())</script>"), "/b": answer}
+    await take("/a")
+    page = await take("/b")
+    own = [
+        each for each in records_of(layout, "/b") if each.headers["WARC-Page-ID"] == "page /b" and each.status == "200"
+    ]
+    assert [each.url for each in own] == [f"{SITE}/b"]
+    assert (page.outcome, page.status, page.size) == (VisitOutcome.COMPLETE, 200, len("<p>Words of b"))
+    assert (resource(page, "/b").kept, resource(page, "/b").refetched) == ("revisit", "unrecorded")
 
 
 async def test_what_a_page_sends_when_it_is_left_is_its_own_or_refused(
@@ -269,9 +345,13 @@ for (const type of ["pagehide", "unload", "visibilitychange", "freeze"]) {
 setInterval(() => send("interval"), 20);
 try { fetchLater(`/of/PAGE/later/1`, {activateAfter: 0}); } catch {}
 const loop = "setInterval(() => fetch(`${origin}/of/PAGE/worker/${Math.random()}`), 20)";
-const source = URL.createObjectURL(new Blob([`const origin = "${location.origin}"; ${loop}`]));
+const source_of = (text) => "data:text/javascript," + encodeURIComponent(`const origin = "${location.origin}"; ${text}`);
+const source = source_of(loop);
 new Worker(source);
 new SharedWorker(source);
+const handshakes = source_of(`${loop}; setInterval(() => new WebSocket("${location.origin}/of/PAGE/socket/" + Math.random()), 50)`);
+new SharedWorker(handshakes, {extendedLifetime: true});
+addEventListener("pagehide", () => new SharedWorker(handshakes, {extendedLifetime: true, name: "late"}));
 const events = new EventSource("/of/PAGE/events/1");
 const next = document.createElement("link");
 next.rel = "prefetch";

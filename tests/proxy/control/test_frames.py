@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from core.errors import BodyTooLargeError, ConfigError, ProxyUnavailableError
 from proxy.control import handshake
 from proxy.control.client import ProxyClient
-from proxy.control.frames import ForgedFrameError, pack_frame, receive_frame
-from proxy.control.handshake import HELLO, NONCE_BYTES, ClusterSecret
+from proxy.control.frames import pack_frame, receive_frame
+from proxy.control.handshake import HELLO, NONCE_BYTES, ClusterSecret, ForgedFrameError
 from proxy.process import RunningProxy
 from tests.support.control_proxy import SECRET, address
 from tests.support.examples import examples

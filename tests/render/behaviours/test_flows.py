@@ -99,6 +99,15 @@ BAD = {
     "opens a tab": ("await page.context.new_page()", "shop.py:4: Error: "),
     "leaves the site": ('await page.goto("http://other.example/plain.html")', "shop.py: it ended on another site"),
     "closes the page": ("await page.close()", "shop.py:4: stopped after "),
+    "loops": ("while True:\n    pass", "shop.py:"),
+    "never gives up": (
+        "while True:\n    try:\n        await page.click('#nothing', timeout=50)\n    except BaseException:\n        pass",
+        "shop.py:",
+    ),
+    "sleeps": ("import time\ntime.sleep(3600)", "shop.py:5: stopped after "),
+    "exits": ("import sys\nsys.exit(3)", "shop.py:5: SystemExit: 3"),
+    "is cancelled": ("import asyncio\nraise asyncio.CancelledError", "shop.py:5: CancelledError"),
+    "ends its process": ("import os\nos._exit(3)", "shop.py: its process ended with 3"),
 }
 
 
@@ -122,7 +131,7 @@ async def test_a_flow_ends_the_context_of_its_site(
 async def test_a_bad_flow_leaves_a_partial_page(kind: str, walk: Walk) -> None:
     """The reason names file and line; the artifacts are there, and nothing else was opened."""
     body, reason = BAD[kind]
-    timeout_s = 12.0 if "stopped" in reason else 40.0
+    timeout_s = 40.0 if "Error" in reason else 12.0
     seen = await walk(flow(body), timeout_s=timeout_s)
 
     assert seen.outcome is VisitOutcome.PARTIAL
@@ -196,6 +205,7 @@ async def test_the_relay_serves_one_client_with_the_path_and_no_browser(browser:
         ("match = ['ftp://a.example/']\nasync def flow(page): ...", "only http and https"),
         ("match = 'a.example'\nasync def flow(page)\n    pass", "shop.py:2: SyntaxError"),
         ("import nothing_of_that_name", "shop.py:1: ModuleNotFoundError"),
+        ("import sys\nsys.exit('no key')", "shop.py:2: SystemExit: no key"),
     ],
 )
 async def test_a_file_that_is_no_flow_is_refused(text: str, reason: str, tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from core.digests import sha256_digest
 from core.errors import WeboidError
 from core.layout import Layout
-from core.page_classes import QUALITY_SQL
 from core.page_manifest import PageInfo, VisitOutcome
 from core.playback_check import PlaybackCheck, QaVerdict, check_record, choice_penalty
 from core.timestamps import warc_date
@@ -25,6 +24,7 @@ from tests.support.examples import examples
 from tests.support.proxy_fixtures import Origin, Proxy, ProxyProcess
 from tests.warc.test_file_check import fetch, rows, verified
 from warc.index.indexer import index_file
+from warc.index.queries import QUALITY
 from warc.index.sqlite import SqliteCaptureIndex
 from warc.rebuild import rebuild_index
 from warc.record_builder import new_record_id, record_member
@@ -36,7 +36,7 @@ URL = "http://origin.example/page"
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 QUALITIES = "SELECT * FROM qualities ORDER BY filename, offset"
 CAPTURES = "SELECT urlkey, url, captured_ms, page_id, filename, offset FROM captures ORDER BY 5, 6"
-FOUND = f"SELECT page_id, {QUALITY_SQL} FROM pages ORDER BY page_id"
+FOUND = f"SELECT page_id, {QUALITY} FROM pages ORDER BY page_id"
 
 
 def a_check(page_id: str = "p", *, second: int = 0, verdict: QaVerdict = QaVerdict.BROKEN) -> PlaybackCheck:

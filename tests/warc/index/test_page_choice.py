@@ -24,10 +24,9 @@ from tests.support.playback_fixtures import NOW
 from warc.index import queries as module
 from warc.index.database import SqliteDatabase, key_values
 from warc.index.protocol import CAPTURES_DDL
-from warc.index.queries import BEST_FIRST, EXACT_FIRST, OFFERED, WITHHELD, BestPageQuery, best_pages, other_scheme
+from warc.index.queries import BEST_FIRST, EXACT_FIRST, OFFERED, SHOWN, BestPageQuery, best_pages, other_scheme
 
 URL = "https://a.example/page"
-SHOWN = f"{OFFERED} AND NOT {WITHHELD}"
 AT = unix_milliseconds(NOW)
 _PAGE = (
     "INSERT INTO pages (page_id, url, urlkey, timestamp, captured_ms, final_url, outcome, reason,"

@@ -17,6 +17,10 @@ from warc.text_index.analysis import UNSTEMMED, QueryTerm, detect_language, make
         ("a_b-c.d", UNSTEMMED, ["a", "b", "c", "d"]),
         ("\uff26\uff35\uff2c\uff2c \ufb01ne", UNSTEMMED, ["full", "fine"]),
         ("\ue000 \u0301 _ -", UNSTEMMED, []),
+        ("Le cœur de l'œuvre", "fr", ["le", "coeur", "de", "l", "oeuvr"]),
+        ("Łódź Søren", "", ["lodz", "soren"]),
+        ("IŞIK \u0131ş\u0131k", "tr", ["isik", "isik"]),
+        ("ﾊﾝｶｸ", "ja", ["ハン", "ンカ", "カク", "ク"]),
     ],
 )
 def test_texts_become_tokens(text: str, language: str, expected: list[str]) -> None:

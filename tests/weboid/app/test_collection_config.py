@@ -7,8 +7,8 @@ import pytest
 from core.config.settings import ScopeSettings
 from core.errors import ConfigError
 from crawler.profiles import load_profile
-from weboid.app.collection_config import read_config, write_config_table
-from weboid.app.operator_identity import OperatorIdentity, read_operator, write_operator
+from weboid.app.collection_config import parse_origin, read_config, write_config_table, write_operator
+from weboid.app.operator_identity import OperatorIdentity, read_operator
 
 
 def written(root: Path, text: str) -> Path:
@@ -23,6 +23,38 @@ def test_without_a_file_there_is_no_configuration(tmp_path: Path) -> None:
 
     assert not config
     assert (config.seeds(), config.operator(), config.options("serve")) == ((), {}, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "origin"),
+    [
+        ("", ""),
+        ("https://Console.Example:443", "https://console.example"),
+        ("http://[::1]:8090", "http://[::1]:8090"),
+        ("https://bücher.example", "https://xn--bcher-kva.example"),
+    ],
+)
+def test_an_origin_is_spelled_as_browsers_send_it(text: str, origin: str) -> None:
+    """Else every form would come from another site."""
+    assert parse_origin("--origin", text) == origin
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "console.example",
+        "https://a.example/",
+        "https://a.example/x",
+        "ftp://a",
+        "https://u@a.example",
+        "https://",
+        "https://a:x",
+    ],
+)
+def test_what_is_no_origin_is_refused(text: str) -> None:
+    """With the name of the option."""
+    with pytest.raises(ConfigError, match="--origin must be an origin"):
+        parse_origin("--origin", text)
 
 
 def test_settings_of_the_file_lie_over_those_of_its_preset(tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ from core.config.profile import link_user_agent as checker_agent
 from core.config.settings import PURPOSE_PAGE, LinksSettings, Settings, VisitSettings
 from core.errors import ConfigError, InputError
 from render.chromium import visit_user_agent
+from weboid.app.collection_config import write_operator
 from weboid.app.operator_identity import (
     OperatorIdentity,
     check_operator,
     collection_settings,
     contact_notice,
     read_operator,
-    write_operator,
 )
 from weboid.cli.crawl import archive_command, crawl_command
 from weboid.cli.crawl import cluster_processes as worker_command

@@ -6,15 +6,18 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
+from core.clock import SystemClock
+from core.layout import Layout
 from tests.support.commands import Weboid, profile_for
 from tests.support.polling import wait_until
 from tests.support.sites.web import TestWeb
+from weboid.console.accounts import AccountStore
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 
@@ -99,3 +102,10 @@ def test_accounts_are_added_listed_and_removed(tmp_path: Path) -> None:
     refused = weboid.run("console", "user", "Ada", "--remove")
     assert refused.code == 2
     assert "last administrator" in refused.err
+    with closing(AccountStore(Layout(weboid.collection).console_db, SystemClock())) as accounts:
+        logged = [(each["operation"], each["fields"]) for each in accounts.log_entries()]
+    assert logged == [
+        ("remove_user", '{"name": "Bob"}'),
+        ("set_user", '{"name": "Bob", "role": "reviewer"}'),
+        ("set_user", '{"name": "Ada", "role": "admin"}'),
+    ]

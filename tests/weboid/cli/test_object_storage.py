@@ -22,8 +22,7 @@ from tests.support.sites.web import TestWeb
 from tests.support.stored_records import RULES
 from tests.warc.test_uploads import cover_warcs
 from tests.weboid.cli.test_maintenance import PLAIN
-from warc.local_storage import read_settings
-from warc.object_storage import ObjectStorage
+from warc.object_storage import ObjectStorage, read_settings
 from warc.uploads import UploadQueue
 from weboid.app.collection_config import write_config_table
 

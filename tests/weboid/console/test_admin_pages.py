@@ -51,6 +51,12 @@ def test_rules_for_an_address_are_those_that_apply(rules: Console, console: Cons
     assert "tracker" not in secret
 
 
+@pytest.mark.parametrize("words", ["https://", "http://[", "https://a b/"])
+def test_what_is_no_address_is_searched_as_words(rules: Console, words: str) -> None:
+    """As someone types it."""
+    assert rules.get("/rules", q=words).status_code == 200
+
+
 def test_settings_name_the_file_and_line_that_set_them(console: Console) -> None:
     """Defaults on request; a wrong value is named with its line."""
     path = console.layout.root / CONFIG_FILE

@@ -312,8 +312,9 @@ SEEDS = '[[seed]]\nurl = "https://seed.example/"\n'
 REQUESTS: dict[str, Any] = {
     "save_capture": {"url": NEW}, "read_item": {"url": NEW}, "move_items": {"url": NEW}, "drop_items": {"url": NEW},
     "create_crawl": {"urls": NEW, "name": "answers"}, "change_limits": {"name": "answers", "pages": 7},
-    "read_job": {"name": "council-2026"}, "stop_crawl": {}, "pause_crawl": {}, "read_crawl": {}, "resume_crawl": {},
+    "read_job": {"name": "council-2026"}, "read_limits": {"name": "council-2026"}, "stop_crawl": {}, "pause_crawl": {}, "read_crawl": {}, "resume_crawl": {},
     "pause_host": {"host": "museum.example"}, "read_host": {"host": "museum.example"},
+    "read_block": {"host": "museum.example"}, "change_password": {"password": "correct horse battery"},
     "resume_host": {"host": "museum.example"}, "retry_items": {"state": "dead"}, "queue_list": {"urls": [NEW, "x"]},
     "add_policy": {"pattern": "new.example", "reason": "full", "duration": "1d"}, "list_policy": {},
     "remove_policy": lambda had: {"entry_id": had["add_policy"]["id"]},

@@ -138,3 +138,23 @@ def test_readers_do_not_see_what_is_hidden(console: Console) -> None:
     assert "Court order" in curator
     assert seen == [404] * 4
     assert "Budget 2027" not in listed
+
+
+def test_readers_see_no_records_of_what_is_taken_down(console: Console) -> None:
+    """Of a page with a notice they see that it was captured, and why it is not shown."""
+    page_id = console.page_ids(STORY)[0]
+    add_takedowns(
+        console.stores.decisions, [Takedown(0, TakedownKind.URL, STORY, reason="Court order", decided_at=NOW)]
+    )
+    try:
+        curator = console.get(f"/captures/{page_id}").text
+        console.role = "reader"
+        reader = console.get(f"/captures/{page_id}").text
+    finally:
+        number = list_takedowns(console.stores.decisions)[-1].number
+        lift_takedowns(console.stores.decisions, [number], actor="Ada", reason="test", now=NOW)
+
+    assert "captures-00000.warc.gz" in curator
+    assert "Court order" in reader
+    assert "captures-00000.warc.gz" not in reader
+    assert "Reading room" not in reader

@@ -9,6 +9,7 @@ from core.config.settings import Settings
 from crawler.frontier.base import Lane
 from crawler.jobs.job_settings import JobSettings
 from tests.support.console_server import Console, api_client
+from tests.weboid.console.sample_collection import STORY
 
 
 @pytest.fixture
@@ -18,22 +19,42 @@ def client(console: Console) -> Iterator[httpx.Client]:
         yield it
 
 
+def test_a_saved_url_is_followed_to_its_copy(client: httpx.Client) -> None:
+    """By its location: queued at first, then with the capture and the path of the copy on the front."""
+    saved = client.post("/captures", json={"url": STORY})
+    found = client.get(saved.headers["location"].removeprefix("/api/v1")).json()
+
+    assert found["item"]["state"] == "queued"
+    assert found["capture"]["path"] == f"/page/{found['capture']['timestamp']}/{STORY}"
+
+
 def test_limits_of_a_running_crawl_are_changed(client: httpx.Client, console: Console) -> None:
     """Workers follow the changed job; of two operators the second has to read again; both states are logged."""
     client.post("/crawls", json={"urls": "https://limits.example/", "name": "limited", "page_limit": 5})
-    seen = {"If-Match": client.get("/crawls/crawl", params={"name": "limited"}).headers["etag"]}
-    client.post("/crawls/limits", json={"name": "limited", "depth": 3})
+    seen = {"If-Match": client.get("/crawls/limits", params={"name": "limited"}).headers["etag"]}
+    first = client.post("/crawls/limits", json={"name": "limited", "depth": 3}, headers=seen)
     refused = client.post("/crawls/limits", json={"name": "limited", "pages": 9}, headers=seen)
     done = client.post("/crawls/limits", json={"name": "limited", "pages": 0, "seconds": 3600, "lane": "high"})
     jobs = JobSettings(console.frontier, Settings(), clock=console.stores.clock)
     jobs.look()
     scope = jobs.settings_for("https://limits.example/", "limited").scope
 
-    assert (refused.status_code, done.status_code) == (412, 200)
+    assert (first.status_code, refused.status_code, done.status_code) == (200, 412, 200)
     assert (scope.pages, scope.seconds, scope.depth) == (0, 3600, 3)
     assert client.get("/crawls/crawl", params={"name": "limited"}).json()["lane"] == "high"
     assert '"pages": 5' in console.accounts.log_entries(limit=1)[0]["before"]
     assert client.post("/crawls/limits", json={"name": "none", "pages": 1}).status_code == 404
+
+
+def test_of_two_operators_at_a_host_the_second_reads_again(client: httpx.Client) -> None:
+    """Also at one with waiting pages, whose next visit is always now."""
+    host = {"host": "journal.example"}
+    seen = {"If-Match": client.get("/hosts/block", params=host).headers["etag"]}
+    codes = [client.post("/hosts/pause", json=host, headers=seen).status_code for _ in range(2)]
+    paused = {"If-Match": client.get("/hosts/block", params=host).headers["etag"]}
+    codes.append(client.post("/hosts/resume", json=host, headers=paused).status_code)
+
+    assert codes == [200, 412, 200]
 
 
 def test_the_delay_of_a_host_is_set_while_crawls_run(client: httpx.Client, console: Console) -> None:

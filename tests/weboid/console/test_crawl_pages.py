@@ -1,5 +1,6 @@
 """Overview, progress, queue and log of the console."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -139,6 +140,37 @@ def test_an_estimate_queues_nothing(console: Console) -> None:
     assert "line 3" in text
     assert 'formaction="/do/create_crawl"' in text
     assert console.frontier.stats(NOW).queued == before
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"page_limit": "9" * 5_000}, "page_limit"),
+        ({"page_limit": "1e3"}, "page_limit"),
+        ({"preset": "none"}, "none"),
+        ({"name": "a b"}, "a b"),
+        ({"urls": "not a url"}, "line 1"),
+        ({"urls": "x\n" * 10_001}, "10,001 lines"),
+    ],
+)
+def test_a_crawl_that_cannot_start_has_no_estimate(console: Console, fields: dict[str, str], fault: str) -> None:
+    """The form comes back as it was entered, with its fault."""
+    form = {"urls": "https://new.example/", "scope": "prefix", "name": "kept", **fields}
+    text = console.post("/console/crawl/new", form).text
+
+    assert re.search(f'role="alert">[^<]*{fault}', text)
+    assert f'value="{form["name"]}"' in text
+    assert "create_crawl" not in text
+
+
+def test_an_estimate_says_that_a_crawl_is_known(console: Console) -> None:
+    """Its settings and those of the form would be mixed up."""
+    form = {"urls": "https://council.example/", "name": "council-2026"}
+    known = console.post("/console/crawl/new", form).text
+    new = console.post("/console/crawl/new", {**form, "name": "council-2027"}).text
+
+    assert "There is a crawl council-2026" in known
+    assert "There is a crawl" not in new
 
 
 def test_a_long_queue_is_shown_in_part(console: Console) -> None:

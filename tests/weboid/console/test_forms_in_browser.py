@@ -109,6 +109,22 @@ async def test_a_crawl_is_estimated_and_started(console: Console, screen: Screen
     assert console.frontier.find("https://new.example/docs/a") is not None
 
 
+async def test_limits_of_a_crawl_are_changed(console: Console, screen: Screen) -> None:
+    """What is left empty does not change."""
+    await console.show(screen, "/crawl/job?name=council-2026")
+    said = await press(screen, act("change_limits"), pages="500", lane="high")
+    after = await screen.value("document.querySelector('dl.source').textContent")
+    findings = await screen.findings()
+    await press(screen, act("change_limits"), pages="0", lane="standard")
+
+    job = json.loads(console.frontier.orders(JOB_ORDER)["council-2026"])
+    assert said == "The limits have been changed."
+    assert "Pages at most500" in after
+    assert "before others" in after
+    assert findings == []
+    assert job["lane"] == "standard"
+
+
 async def press_without_message(screen: Screen, button: str) -> None:
     """Fill in the form of a crawl, and ask for its estimate."""
     await screen.value(f"""(() => {{
@@ -143,6 +159,37 @@ async def test_a_capture_is_made_again_taken_down_and_shown_again(console: Conso
     assert (made.what, made.actor, made.reason, made.ticket) == (STORY, "Olu", "Names a minor", "RT-9")
     assert lifted == "The take-down has been lifted."
     assert list_takedowns(console.stores.decisions)[-1].lifted_at is not None
+
+
+async def test_what_readers_see_is_undone_where_it_was_decided(console: Console, screen: Screen) -> None:
+    """A level and a take-down, on the page of the capture."""
+    await console.show(screen, f"/captures/{console.page_ids(STORY)[0]}")
+    await press(screen, act("set_level", ".fields"), level="text")
+    await press(screen, act("add_takedown"), kind="capture", reason="Names a minor")
+    removed = await press(screen, act("set_level", ".act"))
+    shown = await screen.value("document.body.textContent.includes('Taken down: Names a minor')")
+    lifted = await press(screen, act("lift_takedown"))
+
+    assert (removed, shown, lifted) == ("The level has been set.", True, "The take-down has been lifted.")
+    assert console.stores.levels.now().of(STORY) == "images"
+    assert list_takedowns(console.stores.decisions)[-1].lifted_at is not None
+
+
+async def test_sites_are_taken_down_and_get_levels_on_the_page_of_rules(console: Console, screen: Screen) -> None:
+    """Also those without a capture."""
+    await console.show(screen, "/rules")
+    down = await press(
+        screen, act("add_takedown"), url="https://new.example/", **{"down-kind": "host", "down-reason": "x"}
+    )
+    made = list_takedowns(console.stores.decisions)[-1]
+    await press(screen, act("lift_takedown"))
+    level = await press(screen, act("set_level", ".fields"), domain="new.example", level="html")
+    now = console.stores.levels.now().of("https://www.new.example/a")
+    await press(screen, act("set_level", ".act"))
+
+    assert (down, made.kind, made.what) == ("The content has been taken down.", "host", "new.example")
+    assert (level, now) == ("The level has been set.", "html")
+    assert console.stores.levels.now().of("https://www.new.example/a") == "images"
 
 
 async def test_a_rule_is_added_and_removed(console: Console, screen: Screen) -> None:

@@ -148,6 +148,7 @@ def test_pages_to_repair_can_be_left_alone(console: Console) -> None:
 def test_what_is_no_wiki_or_page_is_not_found(console: Console) -> None:
     """Whatever is asked for; nothing is read from elsewhere, and readers see none of it."""
     console.role = "reviewer"
+    assert [console.get(f"/links/{number}").status_code for number in ("0", "x", "9" * 5_000)] == [404] * 3
     assert console.get("/bot/repairs", wiki="none@None").status_code == 404
     assert console.get("/bot/repairs", wiki=WIKI, after="x").status_code == 404
     assert console.get("/bot/preview", wiki=WIKI).status_code == 404

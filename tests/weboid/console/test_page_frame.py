@@ -27,6 +27,7 @@ PAGES = {
     "overview": "",
     "crawl": "/crawl",
     "crawl-new": "/crawl/new",
+    "crawl-job": "/crawl/job?name=council-2026",
     "queue": "/crawl/queue?host=refuses.example",
     "log": "/crawl/log",
     "captures": "/captures",

@@ -22,7 +22,9 @@ from playback.web.rate_limits import TokenRate
 from tests.support.console_server import CHECKED, serving
 from weboid.console.accounts import (
     COOKIE,
+    FAILURES,
     TOKENS_LIMIT,
+    VERIFIED_AT_ONCE,
     AccountStore,
     ConsoleRole,
     SignedInUser,
@@ -140,6 +142,20 @@ def test_failed_sign_ins_make_the_next_ones_wait(console: Served) -> None:
     assert later.status_code == 303
 
 
+def test_attempts_at_the_same_time_have_to_wait_too(console: Served) -> None:
+    """Most of twenty passwords are not even looked at."""
+
+    def attempt(number: int) -> type[Exception]:
+        with pytest.raises(SignInError) as error:
+            console.accounts.sign_in("admin", f"wrong {number}", peer="192.0.2.3")
+        return error.type
+
+    with ThreadPoolExecutor(20) as pool:
+        kinds = list(pool.map(attempt, range(20)))
+
+    assert kinds.count(SignInDelayError) >= 20 - FAILURES - VERIFIED_AT_ONCE
+
+
 def test_failures_elsewhere_do_not_lock_an_account(console: Served) -> None:
     """Only the address with the failures waits, at last for every name."""
     for number in range(20):
@@ -206,6 +222,35 @@ def test_a_locked_file_of_accounts_is_told(tmp_path: Path, monkeypatch: pytest.M
     assert entered.status_code == 303
 
 
+def test_sign_ins_are_in_the_audit_log(console: Served) -> None:
+    """With the account's name and how; by a link, too."""
+    with console.client() as client:
+        client.post("/enter", data={"key": console.accounts.make_link("curator")})
+        client.post("/sign-in", data={"name": "admin", "password": PASSWORD})
+    lines = [(each["actor"], each["operation"], each["fields"]) for each in console.accounts.log_entries(limit=2)]
+
+    assert lines == [("admin", "sign_in", '{"peer": "127.0.0.1"}'), ("curator", "sign_in", '{"by": "link"}')]
+
+
+def test_every_answer_has_the_headers_of_a_private_page(console: Served) -> None:
+    """Of pages, API, style sheets and redirects: nothing guesses its type, frames it or lists it."""
+    with console.signed_in("reader") as client:
+        answers = [client.get(path) for path in ("/console", "/api/v1/me", "/static/console.css", "/", "/healthz")]
+
+    for each in answers:
+        assert each.headers["X-Content-Type-Options"] == "nosniff", each.url
+        assert each.headers["X-Frame-Options"] == "DENY", each.url
+        assert "noindex" in each.headers["X-Robots-Tag"], each.url
+
+
+def test_a_page_that_refreshes_itself_leads_to_the_sign_in(console: Served) -> None:
+    """As a whole, in its language, when its session has ended."""
+    with console.client(**{"HX-Request": "true"}) as client:
+        answer = client.get("/de/console/crawl")
+
+    assert (answer.status_code, answer.headers["HX-Redirect"]) == (401, "/de/sign-in")
+
+
 def test_sign_in_links_go_with_a_removed_account(console: Served) -> None:
     """Its sign-in link is refused, also when another account gets its name."""
     console.accounts.set_user("leaver", ConsoleRole.ADMIN)
@@ -256,9 +301,22 @@ def test_forms_of_other_sites_change_nothing(console: Served) -> None:
             client.post("/api/v1/captures", json={"url": fields["url"]}, headers={"Origin": "null"}).status_code,
         ]
         known = client.get("/api/v1/queue/item", params={"url": fields["url"]}).status_code
+        program = httpx.post(f"{console.origin}/api/v1/captures", json={"url": URL}, timeout=120)
 
     assert codes == [403] * 5
+    assert program.status_code == 401  # it has no session that another site could use
     assert known == 404
+
+
+def test_a_form_with_too_many_fields_is_refused(console: Served) -> None:
+    """Also by the sign-in, which is open to everybody."""
+    with console.signed_in("operator") as client:
+        codes = [
+            client.post(path, data={str(number): "" for number in range(20_001)}).status_code
+            for path in ("/sign-in", "/do/save_capture", "/console/crawl/new")
+        ]
+
+    assert codes == [413] * 3
 
 
 def test_a_form_returns_to_its_page_and_nowhere_else(console: Served) -> None:
@@ -294,6 +352,79 @@ def test_a_session_that_ends_in_the_middle_of_a_form(console: Served) -> None:
         assert "Ihre Sitzung ist beendet" in answers[1].text
         assert 'action="/de/sign-in"' in answers[1].text
         assert client.get("/console").headers["location"] == "/sign-in"
+
+
+def test_a_refused_form_shows_what_was_entered(console: Served) -> None:
+    """Beside the reason, as text, without passwords."""
+    with console.signed_in("admin") as client:
+        fields = {"csrf": csrf_of(client), "pattern": "re:(", "reason": "a long <b>reason</b>"}
+        wrong = client.post("/do/add_policy", data=fields).text
+        account = {"csrf": fields["csrf"], "name": "a:b", "role": "reader", "password": "very secret one"}
+        secret = client.post("/do/set_user", data=account).text
+
+    assert "not a regular expression" in wrong
+    assert "a long &lt;b&gt;reason&lt;/b&gt;</textarea>" in wrong
+    assert "a:b</textarea>" in secret
+    assert "very secret one" not in secret
+
+
+def test_a_page_that_refreshes_itself_does_not_keep_the_session(console: Served) -> None:
+    """Twelve hours after the last request of a person it is over."""
+    codes = []
+    for headers in ({"HX-Request": "true"}, {}):
+        console.clock.ahead = timedelta(0)
+        with console.signed_in("reader") as client:
+            for hours in (7, 14):
+                console.clock.ahead = timedelta(hours=hours)
+                codes.append(client.get("/console", headers=headers).status_code)
+
+    assert codes == [200, 401, 200, 200]
+
+
+def test_a_token_gets_the_chosen_operations(console: Served) -> None:
+    """One or several of a form; it is shown once."""
+    with console.signed_in("operator") as client:
+        token = csrf_of(client)
+        for chosen in (["read"], ["read", "save_capture"]):
+            form = {"csrf": token, "name": "chosen", "role": "operator", "duration": "1d", "scopes": chosen}
+            assert "weboid_" in client.post("/do/add_token", data=form).text
+            assert console.accounts.tokens("operator")[0]["scopes"] == chosen
+
+
+def test_a_user_changes_the_own_password(console: Served) -> None:
+    """With the present one; other sessions end, the own one stays. One who has none sets it without."""
+    console.accounts.set_user("changer", ConsoleRole.READER)
+    with console.signed_in("changer") as client, console.signed_in("changer") as other:
+
+        def change(current: str, password: str) -> httpx.Response:
+            fields = {"csrf": csrf_of(client), "current": current, "password": password, "back": "/console/users"}
+            return client.post("/do/change_password", data=fields)
+
+        first = change("", PASSWORD)
+        wrong, short = change("wrong", "another long one"), change(PASSWORD, "short")
+        second = change(PASSWORD, "another long one")
+        codes = [each.get("/console").status_code for each in (client, other)]
+        signed_in = client.post("/sign-in", data={"name": "changer", "password": "another long one"}).status_code
+    logged = [f"{each['fields']} {each['outcome']}" for each in console.accounts.log_entries(limit=5)]
+    console.accounts.remove_user("changer")
+
+    assert [each.status_code for each in (first, wrong, short, second)] == [303, 422, 422, 303]
+    assert (codes, signed_in) == ([200, 303], 303)
+    assert not any(PASSWORD in each or "another" in each for each in logged)
+
+
+def test_tokens_and_accounts_of_a_provider_change_no_password(console: Served) -> None:
+    """The provider decides who comes in, and a token is no person."""
+    secret = console.accounts.sign_in_subject("https://id.example 7", "Provided", ConsoleRole.READER)
+    user = console.accounts.session(secret)
+    assert user is not None
+    with pytest.raises(InputError, match="Only accounts that sign in with a password"):
+        console.accounts.change_password(user, "", PASSWORD)
+    with console.token("admin") as client:
+        refused = client.post("/api/v1/me/password", json={"current": PASSWORD, "password": "another long one"})
+    console.accounts.remove_user("Provided")
+
+    assert refused.status_code == 422
 
 
 def test_a_changed_role_ends_the_sessions(console: Served) -> None:

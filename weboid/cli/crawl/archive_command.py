@@ -20,7 +20,6 @@ from core.page_manifest import VisitOutcome
 from crawler.jobs.list_files import GivenUrls
 from crawler.run.crawl_run import archive_urls
 from weboid.app.operator_identity import collection_settings
-from weboid.app.text_table import clean
 from weboid.cli.support.commands import ExitCode, argument, cli_command, is_quiet, option
 from weboid.cli.support.options import (
     COLLECTION,
@@ -123,6 +122,7 @@ def record_command(
     """
     from net.stop_signals import StopSignals
     from weboid.app.recorded_session import record_session, run_command, show_window
+    from weboid.app.text_table import clean
     from weboid.cli.support.progress import session_progress
 
     is_url = len(words) == 1 and words[0].lower().startswith(("http://", "https://"))

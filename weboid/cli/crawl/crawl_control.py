@@ -17,8 +17,8 @@ from core.hosts import host_name
 from core.json_values import json_facts, json_value
 from core.timestamps import LONGEST_DURATION, format_duration, parse_duration, parse_moment
 from crawler.frontier.base import STOP_ORDER, Frontier, HostOrder, HostReport
-from crawler.jobs.crawl_orders import change_sheet, toml_value
-from crawler.jobs.job_settings import SHEET_ORDER, parse_live_sheet
+from crawler.jobs.crawl_orders import change_sheet, parse_live_sheet, toml_value
+from crawler.jobs.job_settings import SHEET_ORDER
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import alternatives, argument, cli_command, option

@@ -22,6 +22,7 @@ import click
 from core.clock import Clock
 from core.config.settings import LinksSettings
 from core.errors import UnavailableError
+from core.hosts import join_host_port
 from net.stop_signals import wait_for_any
 from weboid.app.collection_config import read_config
 from weboid.app.malware_scanner import scan_command
@@ -234,6 +235,8 @@ class ChildCommandOptions:
     qa: bool | None = None  # check the copies of archived pages; None: as the profile sets it
     clamd: str = ""  # address of a virus scanner; empty: there is none
     console: str = ""  # listening address of the operator's console; empty: not served
+    console_origin: str = ""  # public origin of the console; empty: its address
+    front: str = ""  # origin of the reader pages; empty: they are not served
     without: frozenset[str] = frozenset()  # names of children that run elsewhere, of `CHILD_NAMES`
 
 
@@ -266,15 +269,14 @@ def watch_children(home: ChildCommandOptions, links: LinksSettings) -> list[Mana
     if read_config(home.collection).webhooks():
         children.append(_part(home, "webhooks", "webhooks send --every=1m"))
     if home.console:
-        children.append(_part(home, "console", f"console --no-worker --listen={home.console}"))
+        origins = f"--origin={home.console_origin} --front={home.front}"
+        children.append(_part(home, "console", f"console --no-worker --listen={home.console} {origins}"))
     if home.clamd:
         children.append(_part(home, "scan", f"scan --watch --clamd={home.clamd}"))
     if home.serve is not None:
-        host, port = home.serve
-        listen = f"--listen=[{host}]:{port}" if ":" in host else f"--listen={host}:{port}"
         # The watcher runs its own scanner and its own worker.
         own = ("--no-scan", "--no-save-worker", f"--profile={home.profile}")
-        command = ("serve", *own, f"--collection={home.collection}", listen)
+        command = ("serve", *own, f"--collection={home.collection}", f"--listen={join_host_port(*home.serve)}")
         children.append(ManagedProcess("serve", (*WEBOID, *command, *home.serve_options)))
     return [each for each in children if each.name not in home.without]
 

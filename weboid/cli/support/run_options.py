@@ -19,7 +19,7 @@ import click
 from core.clock import SystemClock
 from core.config.settings import Settings
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
-from core.errors import InputError, UnavailableError
+from core.errors import InputError
 from core.layout import CONFIG_FILE, Layout
 from weboid.cli.support.commands import option
 
@@ -42,7 +42,6 @@ WEBOID = (sys.executable, "-m", "weboid")
 
 if TYPE_CHECKING:
     from crawler.capture.page_capture import StoredLevelOf
-    from crawler.capture.site_logins import LoginKey
     from crawler.run.context_builder import RunExtension
     from crawler.run.crawl_run import RunSummary
     from crawler.worker.crawl_events import Event
@@ -156,6 +155,7 @@ def unlock_logins(settings: Settings, root: Path) -> SiteLogins | None:
         os.environ.pop(PASSPHRASE_VARIABLE, None)  # what we start need not know it
         return None
     from crawler.capture.site_logins import open_logins
+    from weboid.cli.login import ask_passphrase
 
     return open_logins(
         Layout(root).logins,
@@ -164,17 +164,3 @@ def unlock_logins(settings: Settings, root: Path) -> SiteLogins | None:
         ask=lambda: ask_passphrase("Passphrase of the logins"),
         warn=lambda text: click.echo(text, err=True),
     )
-
-
-def ask_passphrase(question: str, *, confirm: bool = False) -> LoginKey:
-    """Return the key from the environment's passphrase, which is then unset, or from a prompt."""
-    from crawler.capture.site_logins import passphrase_key
-
-    text = os.environ.pop(PASSPHRASE_VARIABLE, "")
-    if not text:
-        if not sys.stdin.isatty():
-            raise UnavailableError(
-                f"The passphrase of the logins is needed: set {PASSPHRASE_VARIABLE}, or make them with --key-file."
-            )
-        text = click.prompt(question, hide_input=True, confirmation_prompt=confirm, err=True)
-    return passphrase_key(text)

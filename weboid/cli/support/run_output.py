@@ -160,10 +160,12 @@ _NAMES: dict[type, str] = {
     WaitStarted: "waiting",
     WaitEnded: "going_on",
     PageSkipped: "skipped",
+    PageRetried: "retry",
     LinksAdded: "links",
     PageChecked: "checked",
     PageRepaired: "repaired",
     QueueStatus: "progress",
+    DiskSpaceRestored: "resumed",
     IndexRestored: "index_restored",
 }
 _SAME = ("page_id", "final_url", "captured_at", "status", "mime", "title", "records", "seconds")
@@ -250,12 +252,8 @@ class JsonRunReporter(RunReporter):
     def event(self, event: Event) -> None:
         """Write the event; a page without its long lists, which are in its manifest."""
         match event:
-            case PageRetried():
-                self._show({"event": "retry", **asdict(event)})
             case DiskSpaceLow():
                 self._show({"event": "paused", "reason": "disk", **asdict(event)})
-            case DiskSpaceRestored():
-                self._show({"event": "resumed", **asdict(event)})
             case PageDeferred():
                 until = warc_date(event.until)
                 self._show({"event": "later", **asdict(event), "until": until})

@@ -19,7 +19,8 @@ from core.timestamps import format_duration, parse_duration
 from links.check_history import day_of
 from links.registry.database import RegistryStore
 from links.registry.wikis import DEFAULT_FARM, Wiki, all_wikis
-from weboid.app.operator_identity import OperatorIdentity, check_operator, read_operator, write_operator
+from weboid.app.collection_config import write_operator
+from weboid.app.operator_identity import OperatorIdentity, check_operator, read_operator
 from weboid.app.text_table import clean
 from weboid.app.wiki.wiki_clients import open_api, open_items, settings_of_wiki, wiki_credentials
 from weboid.app.wiki.wiki_intake import stored_level_of_wiki

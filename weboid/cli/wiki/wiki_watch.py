@@ -22,6 +22,7 @@ from crawler.status.status_server import parse_listen_address
 from links.registry.database import RegistryStore
 from links.registry.wikis import Wiki, parse_wiki, use_signature
 from net.stop_signals import StopSignals, first_error
+from playback.url_paths import http_origin
 from weboid.app.malware_scanner import find_clamd
 from weboid.app.text_table import clean
 from weboid.app.wiki.wiki_clients import open_items, open_wiki_api, route_to, wiki_user_agent
@@ -80,6 +81,7 @@ def command(
     ),
     serving: dict[str, Any] = option_dict(SERVE_OPTIONS),
     console: str = option("Serve the operator's console there, too.", default="", metavar="HOST:PORT"),
+    console_origin: str = option("Public origin of the console, behind a proxy with TLS.", default=""),
     feed_only: bool = option("Only watch: other processes archive, check links and confirm results."),
     without: tuple[str, ...] = option(
         "Omit a part that runs elsewhere, such as check or confirm; repeatable.",
@@ -110,18 +112,21 @@ def command(
     if for_serve and serve is None:
         name = for_serve[0].partition("=")[0]
         raise InputError(f"{name} is for the front that --listen starts: add --listen.")
+    address = None if serve is None else parse_listen_address(serve)
     home = ChildCommandOptions(
         where.layout.root,
         where.profile,
         where.settings.frontier.url,
         where.settings.index.url,
         workers,
-        None if serve is None else parse_listen_address(serve),
+        address,
         for_serve,
         output.is_json,
         qa,
         find_clamd(os.environ),
         console=console,
+        console_origin=console_origin,
+        front=serving["origin"] or (http_origin(*address) if address is not None else ""),
         without=frozenset(without),
     )
     warn_missing_contact(where.settings.links.contact or where.settings.visit.contact)
@@ -333,14 +338,12 @@ def _note(
     secret_files: Sequence[str],
     serving: dict[str, Any],
 ) -> WatchNote:
-    front, replay = serving["origin"], serving["replay_origin"]
-    if home.serve is not None and not front:
+    replay = serving["replay_origin"]
+    if home.serve is not None and not serving["origin"]:
         host, port = home.serve
-        place = f"[{host}]" if ":" in host else host
-        front = f"http://{place}:{port}"
-        replay = f"http://{place}:{replay_port_for(port, serving['replay_port'])}"
+        replay = http_origin(host, replay_port_for(port, serving["replay_port"]))
     files = {owner: str(Path(file).expanduser().absolute()) for owner, file in _owned_files(secret_files)}
-    return WatchNote(front, replay, webhook or "" if listener is not None else "", files)
+    return WatchNote(home.front, replay, webhook or "" if listener is not None else "", files)
 
 
 def signature_store(store: RegistryStore) -> UseSignature:

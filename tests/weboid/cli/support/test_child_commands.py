@@ -48,6 +48,9 @@ def test_one_machine_does_all_that_links_need() -> None:
     assert set(named(watch_children(served, asked))) == ALWAYS | {"verify", "mirror", "serve"}
     watched = named(watch_children(replace(HOME, console="127.0.0.1:8090", as_json=True), LinksSettings()))
     assert "--json" not in watched["console"].command
+    beside = replace(HOME, console="127.0.0.1:8090", console_origin="https://c.example", front="https://a.example")
+    command = named(watch_children(beside, LinksSettings()))["console"].command
+    assert {"--front=https://a.example", "--origin=https://c.example", "--no-worker"} <= set(command)
 
 
 def test_what_is_archived_is_scanned_where_there_is_a_scanner() -> None:

@@ -7,7 +7,8 @@
 
 namespace MediaWiki\Extension\Weboid;
 
-if ( class_exists( \MediaWiki\JobQueue\Job::class ) ) {
+// Not class_exists(): the autoloader of 1.39 includes the file of the global class once more, a fatal error.
+if ( version_compare( MW_VERSION, '1.44', '>=' ) ) {
 	abstract class JobBase extends \MediaWiki\JobQueue\Job {
 	}
 } else {

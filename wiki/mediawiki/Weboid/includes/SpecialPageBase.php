@@ -7,7 +7,7 @@
 
 namespace MediaWiki\Extension\Weboid;
 
-if ( class_exists( \MediaWiki\SpecialPage\SpecialPage::class ) ) {
+if ( version_compare( MW_VERSION, '1.41', '>=' ) ) {
 	abstract class SpecialPageBase extends \MediaWiki\SpecialPage\SpecialPage {
 	}
 } else {
