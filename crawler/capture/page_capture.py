@@ -361,7 +361,9 @@ def retry_decision(
     """
     # A check for robots may let the next visitor pass, or the same one later.
     is_challenge = seen.classification.kind is PageClass.CHALLENGE
+    # With a FAILED page the status may be the proxy's.
     is_denied = tries_browser and seen.status == DENIED and seen.outcome is not VisitOutcome.FAILED
+    is_denied = is_denied and seen.final_url.startswith("https:")
     if seen.status in (*REFUSAL_STATUSES, *CONNECTION_STATUSES) or is_challenge or is_denied:
         return True, retry_moment(seen.headers, now=now)
     if first and seen.outcome is VisitOutcome.PARTIAL and seen.reason.startswith(_TRANSIENT_SHORTFALLS):
@@ -380,7 +382,6 @@ def host_refusing_recorder(page: PageInfo, *, counts_denial: bool = True) -> str
     failed = page.outcome is VisitOutcome.FAILED and page.reason.startswith(reasons)
     failed = failed and not _UNVERIFIED.match(page.reason)
     refused = page.page_class is PageClass.CHALLENGE or page.status in CONNECTION_STATUSES
-    # With a FAILED page the status may be the proxy's.
     is_denied = counts_denial and page.status == DENIED and page.outcome is not VisitOutcome.FAILED
     url = page.final_url or page.url
     return host_of(url) if (failed or refused or is_denied) and url.startswith("https:") else ""

@@ -26,7 +26,7 @@ from render.browser import Browser, BrowserContext
 IDLE_LIMIT = 2 * AFFINITY_HOSTS  # contexts without a visit; the one used longest ago goes first
 TAB_LIMIT = 4  # of them keep their tab, which is a process of some 60 MB
 RECORDED_LIMIT = 20_000  # resources of one context whose records are known
-VERSIONS_LIMIT = 20  # records of one of them
+VERSIONS_LIMIT = 100  # records of one of them
 
 
 class ContextKey(NamedTuple):

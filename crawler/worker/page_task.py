@@ -299,10 +299,7 @@ class PageTask:
             browser_hosts=own,
             # A link that is confirmed as dead by one attempt must not owe it to the recorder's connections.
             browser_follows=is_auto and not own and (only_attempt or settings.frontier.attempts == 1),
-            tries_browser=is_auto
-            and plain is None
-            and item.url.startswith("https:")
-            and host_of(item.url) not in context.ways,
+            tries_browser=is_auto and plain is None and host_of(item.url) not in context.ways,
             downloads=context.downloads() if context.downloads is not None and settings.media.players else None,
         )
 

@@ -124,11 +124,11 @@ async def _run(page: BrowserPage, flow: PageFlow, limit_s: float) -> str:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
             start_new_session=True,
         )
-        output, reason = b"", f"stopped after {limit_s:.0f} s"
+        output, reason, ends = b"", f"stopped after {limit_s:.0f} s", time.monotonic() + limit_s
         try:
             async with asyncio.timeout(limit_s + KILL_S):
                 # Not on the command line, where every user of the machine could read the endpoint.
-                output, _ = await process.communicate(json.dumps([str(flow.path), endpoint, limit_s]).encode())
+                output, _ = await process.communicate(json.dumps([str(flow.path), endpoint, reason, ends]).encode())
                 reason = f"its process ended with {process.returncode}"
         except TimeoutError:
             pass
@@ -141,7 +141,7 @@ async def _run(page: BrowserPage, flow: PageFlow, limit_s: float) -> str:
 
 def main() -> NoReturn:
     """Run the flow that standard input names, and write its error to standard output; end in time."""
-    name, endpoint, limit_s = json.load(sys.stdin)
+    name, endpoint, reason, ends = json.load(sys.stdin)
     path, result = Path(name), os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # for what the flow prints
     task: asyncio.Task[None] | None = None
@@ -159,25 +159,25 @@ def main() -> NoReturn:
             coroutine = coroutine.cr_await
         frames = (*(each for each, _ in traceback.walk_stack(frame)), *awaiting)
         lines = [each.f_lineno for each in frames if each and each.f_code.co_filename == name]
-        finish(_located(path, lines[0] if lines else None, f"stopped after {limit_s:.0f} s"))
+        finish(_located(path, lines[0] if lines else None, reason))
 
     async def drive() -> None:
         from playwright.async_api import async_playwright
 
         nonlocal task
-        flow, task = load_flow(path), asyncio.current_task()
-        async with async_playwright() as driver:
+        task = asyncio.current_task()
+        try:
+            flow, driver = load_flow(path), await async_playwright().start()
             browser = await driver.chromium.connect_over_cdp(endpoint)
             await flow.run(browser.contexts[0].pages[0])
-            finish()
+        except BaseException as error:  # noqa: BLE001 whatever the operator's code raises
+            finish(_place(path, error))
+        finish()
 
     signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, limit_s)
-    try:
-        asyncio.run(drive())
-    except BaseException as error:  # noqa: BLE001 whatever the operator's code raises
-        finish(_place(path, error))
-    finish()
+    signal.setitimer(signal.ITIMER_REAL, max(ends - time.monotonic(), 0.001))  # the same clock in all processes
+    asyncio.run(drive())
+    raise AssertionError
 
 
 def _place(path: Path, error: BaseException) -> str:
