@@ -17,7 +17,6 @@ from crawler.jobs.crawl_orders import Job, change_sheet, jobs_of_groups, live_sh
 from crawler.jobs.job_settings import SHEET_ORDER
 from crawler.jobs.list_files import parse_lines
 from weboid.app.collection_config import read_config, seeds_by_scope
-from weboid.app.operator_identity import collection_settings
 from weboid.console.accounts import ConsoleRole
 from weboid.console.operations import (
     HostFields,
@@ -27,6 +26,7 @@ from weboid.console.operations import (
     OperationFields,
     UnknownThingError,
     Url,
+    crawl_settings,
     operation,
     resource,
     submit,
@@ -126,11 +126,10 @@ class ConfiguredFields(OperationFields):
 @operation("/crawls/configured", ConsoleRole.OPERATOR, status=201)
 def crawl_configured(context: OperationContext, fields: ConfiguredFields) -> ConfiguredCrawls:
     """Crawl the seeds in weboid.toml, each with its own scope, as `weboid crawl` does."""
-    root = context.stores.layout.root
-    seeds = read_config(root).seeds()
+    seeds = read_config(context.stores.layout.root).seeds()
     if not seeds:
         raise InputError("weboid.toml has no seeds: add [[seed]] tables, or name URLs.")
-    settings = collection_settings("default", root, unattended=True)
+    settings = crawl_settings(context)
     groups = seeds_by_scope(seeds, settings.scope)
     jobs = jobs_of_groups(groups, settings, Lane[fields.lane.upper()], fields.name, now=context.now)
     added = 0 if fields.dry_run else sum(submit(context, job).added.added for job in jobs)

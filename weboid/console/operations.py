@@ -21,6 +21,7 @@ from core.config.settings import Settings
 from core.errors import InputError
 from core.hosts import host_name
 from core.json_values import FactsOf, json_facts, json_value
+from core.layout import CONFIG_FILE
 from core.timestamps import LONGEST_DURATION, parse_duration
 from core.urls import fetch_key
 from crawler.frontier.base import STOP_ORDER, Frontier, FrontierStats, HostReport, ItemRecord, ItemState, Lane, NewItem
@@ -35,6 +36,7 @@ from crawler.frontier.frontier_export import (
 )
 from crawler.jobs.crawl_orders import Job, check_job_name, derive_job_name
 from crawler.jobs.list_files import parse_lines, unique_urls
+from crawler.profiles import builtin_profiles
 from crawler.run.job_run import JobSubmission, submit_job
 from crawler.status.collection_status import is_in_use, is_worked_on
 from links.registry.database import RegistryStore
@@ -227,7 +229,7 @@ class CrawlFields(OperationFields):
     scope: Literal["page", "prefix", "host", "domain", "any"] = "prefix"
     page_limit: Annotated[int, Field(ge=0, le=10**9)] | Literal[""] = 0
     depth: Annotated[int, Field(ge=0, le=10_000)] | Literal[""] = ""
-    preset: str = "default"
+    preset: str = Field(default="", description="Preset below weboid.toml; empty: the one that it extends.")
     name: str = ""
     lane: LaneName = "standard"
     dry_run: bool = False
@@ -241,13 +243,22 @@ def url_lines(urls: str | list[str]) -> list[str]:
     return lines
 
 
+def crawl_settings(context: OperationContext, preset: str = "") -> Settings:
+    """Return the settings of a crawl as commands have them: weboid.toml over a preset, never another file."""
+    root = context.stores.layout.root
+    if preset and preset not in builtin_profiles():
+        raise InputError(f"There is no preset {preset[:100]!r}.")
+    name = f"{root / CONFIG_FILE}{preset and f'@{preset}'}" if (root / CONFIG_FILE).exists() else preset or "default"
+    return collection_settings(name, root, unattended=True)
+
+
 @operation("/crawls", ConsoleRole.OPERATOR, status=201)
 def create_crawl(context: OperationContext, fields: CrawlFields) -> CreatedCrawl:
     """Start a crawl of seeds; workers begin at once. With `dry_run` nothing is stored."""
     urls, problems = unique_urls(parse_lines(url_lines(fields.urls), source="urls"))
     if not urls:
         raise InputError(str(problems[0]) if problems else "Name what to crawl: at least one URL.")
-    settings: Settings = collection_settings(fields.preset, context.stores.layout.root, unattended=True)
+    settings = crawl_settings(context, fields.preset)
     scope = replace(
         settings.scope,
         kind=fields.scope,

@@ -6,8 +6,11 @@ import httpx
 import pytest
 
 from core.config.settings import Settings
-from crawler.frontier.base import Lane
+from core.layout import CONFIG_FILE
+from crawler.frontier.base import JOB_ORDER, Lane
+from crawler.jobs.crawl_orders import parse_job
 from crawler.jobs.job_settings import JobSettings
+from crawler.profiles import load_profile
 from tests.support.console_server import Console, api_client
 from tests.weboid.console.sample_collection import STORY
 
@@ -44,6 +47,29 @@ def test_limits_of_a_running_crawl_are_changed(client: httpx.Client, console: Co
     assert client.get("/crawls/crawl", params={"name": "limited"}).json()["lane"] == "high"
     assert '"pages": 5' in console.accounts.log_entries(limit=1)[0]["before"]
     assert client.post("/crawls/limits", json={"name": "none", "pages": 1}).status_code == 404
+
+
+def test_a_crawl_has_the_settings_of_the_collection(client: httpx.Client, console: Console) -> None:
+    """Those of weboid.toml over its own preset or the chosen one, as `weboid crawl` has them; no other file is read."""
+    path = console.layout.root / CONFIG_FILE
+    path.write_text('extends = "gentle"\n[visit]\ntimeout_s = 77\n[[seed]]\nurl = "https://own.example/"\n')
+    other = console.layout.root / "other.toml"
+    other.write_text("[visit]\ntimeout_s = 5\n")
+    seeds = {"urls": "https://own.example/"}
+    try:
+        for name, fields in (("of-file", {}), ("of-preset", {"preset": "mobile"})):
+            assert client.post("/crawls", json={**seeds, "name": name, **fields}).status_code == 201
+        assert client.post("/crawls/configured", json={"name": "of-seeds"}).status_code == 201
+        refused = [client.post("/crawls", json={**seeds, "preset": each}) for each in (str(other), f"{path}@mobile")]
+    finally:
+        path.unlink()
+    jobs = {name: parse_job(name, text).settings for name, text in console.frontier.orders(JOB_ORDER).items()}
+    gentle, mobile = load_profile("gentle"), load_profile("mobile")
+
+    assert {jobs[name].visit.timeout_s for name in ("of-file", "of-preset", "of-seeds")} == {77}
+    assert jobs["of-file"].politeness == jobs["of-seeds"].politeness == gentle.politeness
+    assert jobs["of-preset"].politeness == mobile.politeness != gentle.politeness
+    assert [(each.status_code, "There is no preset" in each.text) for each in refused] == [(422, True)] * 2
 
 
 def test_of_two_operators_at_a_host_the_second_reads_again(client: httpx.Client) -> None:

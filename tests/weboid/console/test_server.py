@@ -363,8 +363,8 @@ def test_a_refused_form_shows_what_was_entered(console: Served) -> None:
         secret = client.post("/do/set_user", data=account).text
 
     assert "not a regular expression" in wrong
-    assert "a long &lt;b&gt;reason&lt;/b&gt;</textarea>" in wrong
-    assert "a:b</textarea>" in secret
+    assert 'value="a long &lt;b&gt;reason&lt;/b&gt;"' in wrong
+    assert 'value="a:b"' in secret
     assert "very secret one" not in secret
 
 
