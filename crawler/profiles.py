@@ -20,7 +20,7 @@ from render.behaviours.catalog import load_behaviours
 
 FOLDER = Path(__file__).resolve().parent.parent / "profiles"
 EXTENDS = "extends"
-CONFIG_TABLES = ("operator", "oidc", "seed", "archive", "crawl", "serve", "watch", "webhooks")  # no settings
+CONFIG_TABLES = ("operator", "oidc", "seed", "archive", "crawl", "export", "serve", "watch", "webhooks")  # no settings
 CHAIN_LIMIT = 5
 SIZE_LIMIT_BYTES = 10_000_000
 SHEETS = ("sheets", "sheet")
@@ -181,8 +181,10 @@ def _text(path: Path, name: str, named_at: str) -> str:
         return data.decode()
     except (OSError, UnicodeDecodeError) as error:
         known = ", ".join(builtin_profiles())
+        is_browser = name.endswith((".tar.gz", ".tgz")) or path.is_dir()
+        login = " A browser's profile is none: store its session with `weboid login`." if is_browser else ""
         raise ConfigError(
-            f"{named_at}There is no profile {name!r}: name one of {known}, or the path of a TOML file."
+            f"{named_at}There is no profile {name!r}: name one of {known}, or the path of a TOML file.{login}"
         ) from error
 
 

@@ -175,6 +175,9 @@ def test_the_schema_accepts_what_init_writes(own: Weboid, config: Path) -> None:
         ("--blockAds", "Use block in [egress] of weboid.toml."),
         ("--lang", "Use language in [visit] of weboid.toml."),
         ("--generateWACZ", "Use `weboid export FILE.wacz`, after the crawl."),
+        ("--generate-wacz", "'--generate-wacz'. Use `weboid export FILE.wacz`, after the crawl."),
+        ("--warcInfo.operator", "Use --title and --description."),
+        ("-w", "'-w'. Use --workers."),
     ],
 )
 def test_options_of_browsertrix_are_answered_with_ours(own: Weboid, option: str, hint: str) -> None:
@@ -185,6 +188,35 @@ def test_options_of_browsertrix_are_answered_with_ours(own: Weboid, option: str,
     assert (crawl.code, other.code) == (2, 2)
     assert hint in crawl.err
     assert hint not in other.err
+
+
+def test_every_foreign_option_of_a_command_line_is_answered_at_once(own: Weboid) -> None:
+    """`archive` names the options that `crawl` has; what click suggests has no former names."""
+    crawl = own.call("crawl", "https://a.example/", "--text", "to-pages", "--lang=de", "--limit", "3", "--logging", "x")
+    archive = own.call("archive", "https://a.example/", "--generateWACZ", "--scopeType", "host", "--depth", "1")
+    unknown = own.call("export", "all.wacz", "--limit", "3")
+
+    assert re.findall(r"'(--\w+)'", crawl.err) == ["--text", "--lang", "--logging"]
+    assert "'--scopeType'. Use `weboid crawl`, which has --scope." in archive.err
+    assert "'--depth'. Use `weboid crawl`, which has --depth." in archive.err
+    assert "--size-limit" in unknown.err
+    assert "--sizeLimit" not in unknown.err
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("--scopeType", "custom"), "Use page, with --include for what else is in scope."),
+        (("--profile", "/crawls/profiles/me.tar.gz"), "store its session with `weboid login`."),
+        (("--useSitemap", "https://a.example/sitemap.xml"), "--sitemaps itself reads the sitemaps of the seeds' hosts."),
+    ],
+)
+def test_values_of_browsertrix_are_answered_with_ours(own: Weboid, words: tuple[str, ...], answer: str) -> None:
+    """A sitemap is no seed, whose whole folder would be crawled."""
+    ran = own.call("crawl", "https://a.example/docs/", *words, "--dry-run")
+
+    assert ran.code == 2
+    assert answer in ran.err
 
 
 def test_options_of_browsertrix_that_have_an_equal_work(own: Weboid, tmp_path: Path) -> None:

@@ -115,6 +115,8 @@ def crawl_command(
         click.echo(f"{problem}", err=True)
     if not seed_urls:
         raise InputError("There is nothing to crawl: no line is a URL.")
+    if scope["sitemaps"] and (files := [each for each in seeds if each.endswith((".xml", ".xml.gz"))]):
+        raise InputError(f"{files[0]} is no seed: --sitemaps itself reads the sitemaps of the seeds' hosts.")
     settings = shared.applied_to(settings_of(profile, collection, continuous=continuous, options=scope))
     settings = with_store(settings, store)
     if settings.frontier.url and (title or description):
