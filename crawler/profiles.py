@@ -99,6 +99,10 @@ def load_chain(name: str, first: str = "") -> tuple[ProfileLayer, ...]:
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{source} is not TOML: {error}.") from error
         parent = document.pop(EXTENDS, None)
+        line = line_of(text, EXTENDS)
+        extending = f"{source}, line {line}: {EXTENDS}" if line else f"{source}: {EXTENDS}"
+        if parent is not None and not (isinstance(parent, str) and parent):
+            raise ConfigError(f"{extending} must be a profile's name or the path of a file.")
         if path.name == CONFIG_FILE:
             document = {key: each for key, each in document.items() if key not in CONFIG_TABLES}
             parent = preset or parent or "default"
@@ -116,14 +120,11 @@ def load_chain(name: str, first: str = "") -> tuple[ProfileLayer, ...]:
         chain.append(ProfileLayer(source, text, document))
         if parent is None:
             return tuple(chain)
-        if not isinstance(parent, str) or not parent:
-            raise ConfigError(f"{source} {EXTENDS} must be a profile's name or the path of a file.")
         if len(chain) >= CHAIN_LIMIT:
             raise ConfigError(
-                f"{source} {EXTENDS} {parent!r}: a profile extends at most {CHAIN_LIMIT - 1} others, and not itself."
+                f"{extending} {parent!r}: a profile extends at most {CHAIN_LIMIT - 1} others, and not itself."
             )
-        named = next((line for table, key, line in lines_of(text) if (table, key) == ("", EXTENDS)), 0)
-        named_at = f"{source}, line {named}: " if named and not preset else ""
+        named_at = f"{source}, line {line}: " if line and not preset else ""
         name, path = parent, _path(parent, near=None if preset else path.parent)
         preset = ""
 
@@ -172,14 +173,25 @@ def _path(name: str, *, near: Path | None = None) -> Path:
     return FOLDER / f"{name}.toml"
 
 
+def read_toml_text(path: Path) -> str:
+    """Return the text of a TOML file, without a byte order mark. Raises OSError, and ConfigError: it is no text."""
+    with path.open("rb") as file:
+        data = file.read(SIZE_LIMIT_BYTES + 1)
+    if len(data) > SIZE_LIMIT_BYTES:
+        raise ConfigError(f"{path} is too large for a profile.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(
+            f"{path}, line {line}: TOML files must be UTF-8, which byte {error.start + 1} is not."
+        ) from error
+
+
 def _text(path: Path, name: str, named_at: str) -> str:
     try:
-        with path.open("rb") as file:
-            data = file.read(SIZE_LIMIT_BYTES + 1)
-        if len(data) > SIZE_LIMIT_BYTES:
-            raise ConfigError(f"{path} is too large for a profile.")
-        return data.decode()
-    except (OSError, UnicodeDecodeError) as error:
+        return read_toml_text(path)
+    except OSError as error:
         known = ", ".join(builtin_profiles())
         is_browser = name.endswith((".tar.gz", ".tgz")) or path.is_dir()
         login = " A browser's profile is none: store its session with `weboid login`." if is_browser else ""
@@ -201,3 +213,17 @@ def lines_of(text: str) -> Iterator[tuple[str, str, int]]:
             yield table, "", number
         elif "=" in bare and not bare.startswith("#"):
             yield table, bare.partition("=")[0].strip().strip("\"'"), number
+
+
+def line_of(text: str, *names: str, number: int = 0) -> int:
+    """Return the line of a table or key, or of the innermost table that is written as one; 0 when it is unknown.
+
+    `number`: of several tables with the first name, as ``[[seed]]``, from 0.
+    """
+    wanted, heads, found = ".".join(filter(None, names)), -1, ("", 0)
+    for table, name, line in lines_of(text):
+        heads += table == f"{names[0]}[]" and not name
+        path = ".".join(filter(None, (table.removesuffix("[]"), name)))
+        if heads in {-1, number} and f"{wanted}.".startswith(f"{path}.") and len(path) > len(found[0]):
+            found = path, line
+    return found[1]

@@ -14,13 +14,12 @@ from urllib.parse import urlsplit
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from core.config.profile import parse_size
-from core.config.settings import SCOPE_KINDS, ScopeSettings
-from core.errors import BadUrlError, ConfigError, InputError, UnavailableError
+from core.config.profile import parse_scope_setting
+from core.config.settings import ScopeSettings
+from core.errors import BadUrlError, ConfigError, UnavailableError
 from core.layout import CONFIG_FILE
-from core.timestamps import parse_duration
 from core.urls import fetch_key
-from crawler.profiles import EXTENDS, lines_of, load_chain
+from crawler.profiles import EXTENDS, line_of, load_chain, read_toml_text
 from warc.local_storage import replace_file
 
 # Tables of option defaults, by the command's words.
@@ -190,8 +189,8 @@ class CollectionConfig:
                     f'{where}: a webhook needs secret_file = "FILE"; `weboid webhooks add URL` makes one.'
                 )
             try:
-                url = fetch_key(table.get("url", ""), allow_single_label=True)
-            except (BadUrlError, TypeError, AttributeError) as error:
+                url = fetch_key(str(table.get("url", "")), allow_single_label=True)
+            except BadUrlError as error:
                 where = self.place("webhooks", "url" if "url" in table else "", number)
                 raise ConfigError(f'{where}: a webhook needs url = "https://…": {error}') from error
             if url in hooks:
@@ -204,7 +203,13 @@ class CollectionConfig:
         tables = self.document.get("seed", [])
         if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
             raise ConfigError(f"{self.place('seed')}: a seed must be a table [[seed]].")
-        return tuple(self._seed(number, table) for number, table in enumerate(tables))
+        seeds: dict[str, SeedConfig] = {}
+        for number, table in enumerate(tables):
+            seed = self._seed(number, table)
+            if seed.url in seeds:
+                raise ConfigError(f"{self.place('seed', 'url', number)}: {seed.url} is a seed twice.")
+            seeds[seed.url] = seed
+        return tuple(seeds.values())
 
     def _seed(self, number: int, table: Mapping[str, Any]) -> SeedConfig:
         scope: dict[str, Any] = {}
@@ -214,28 +219,22 @@ class CollectionConfig:
             if key not in _SEED_KEYS:
                 near = get_close_matches(key, _SEED_KEYS, n=1)
                 hint = f" Did you mean {near[0]}?" if near else ""
-                raise ConfigError(f"{where}: a seed has no {key!r}.{hint}")
+                raise ConfigError(f"{where}: a seed has no {key!r}.{hint} Known: {', '.join(_SEED_KEYS)}.")
+            if key != "url":
+                scope[_SEED_KEYS[key]] = parse_scope_setting(_SEED_KEYS[key], value, f"{where}: {key}")
+                continue
             try:
-                if key == "url":
-                    url = fetch_key(value)
-                else:
-                    scope[_SEED_KEYS[key]] = _seed_value(key, value)
-            except (BadUrlError, InputError, TypeError, AttributeError) as error:
-                raise ConfigError(f"{where}: {key} = {value!r} is not valid: {error}") from error
+                url = fetch_key(str(value))
+            except BadUrlError as error:
+                raise ConfigError(f'{where}: a seed needs url = "https://…": {error}') from error
         if not url:
             raise ConfigError(f'{self.place("seed", "", number)}: a seed needs url = "https://…".')
         return SeedConfig(url, scope)
 
     def place(self, table: str, key: str = "", number: int = 0) -> str:
         """Return the file and, where it is known, the line of a key, for errors."""
-        heads = -1
-        for at, name, line in lines_of(self.text):
-            if at.rstrip("[]") != table:
-                continue
-            heads += not name
-            if (name == key or not key) and (heads == number or not at.endswith("[]")):
-                return f"{self.path}, line {line}"
-        return str(self.path)
+        line = line_of(self.text, table, key, number=number)
+        return f"{self.path}, line {line}" if line else str(self.path)
 
 
 def is_secure_address(address: Any) -> bool:
@@ -246,28 +245,6 @@ def is_secure_address(address: Any) -> bool:
     except (ValueError, AttributeError, TypeError):
         return False
     return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK))
-
-
-def _seed_value(key: str, value: Any) -> Any:
-    match key:
-        case "scope":
-            if value not in SCOPE_KINDS:
-                raise InputError(f"write one of {', '.join(SCOPE_KINDS)}.")
-        case "time_limit":
-            return value if isinstance(value, int | float) else parse_duration(value).total_seconds()
-        case "size_limit":
-            return value if isinstance(value, int) else parse_size(value)
-        case "include" | "exclude":
-            if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-                raise InputError("write a list of patterns.")
-            return tuple(value)
-        case "sitemaps":
-            if not isinstance(value, bool):
-                raise InputError("write true or false.")
-        case _:
-            if not isinstance(value, int) or isinstance(value, bool) or value < -(key == "depth"):
-                raise InputError("write a number.")
-    return value
 
 
 def read_config(root: Path) -> CollectionConfig:
@@ -288,10 +265,10 @@ def parse_config(path: Path, text: str) -> CollectionConfig:
 def read_config_text(path: Path) -> str | None:
     """Return the text of the file, None without one. Raises ConfigError."""
     try:
-        return path.read_text(encoding="utf-8")
+        return read_toml_text(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error}.") from error
 
 
@@ -310,7 +287,7 @@ def write_config_table(root: Path, name: str, values: Mapping[str, str]) -> None
     """Set keys of a table of ``weboid.toml``; comments and everything else stay. Raises UnavailableError."""
     path = root / CONFIG_FILE
     try:
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        text = read_toml_text(path) if path.exists() else ""
         document = tomlkit.parse(text)
         table = document.setdefault(name, tomlkit.table())
         for key, value in values.items():

@@ -208,7 +208,10 @@ def test_every_foreign_option_of_a_command_line_is_answered_at_once(own: Weboid)
     [
         (("--scopeType", "custom"), "Use page, with --include for what else is in scope."),
         (("--profile", "/crawls/profiles/me.tar.gz"), "store its session with `weboid login`."),
-        (("--useSitemap", "https://a.example/sitemap.xml"), "--sitemaps itself reads the sitemaps of the seeds' hosts."),
+        (
+            ("--useSitemap", "https://a.example/sitemap.xml"),
+            "--sitemaps itself reads the sitemaps of the seeds' hosts.",
+        ),
     ],
 )
 def test_values_of_browsertrix_are_answered_with_ours(own: Weboid, words: tuple[str, ...], answer: str) -> None:
