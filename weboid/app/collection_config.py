@@ -3,6 +3,7 @@
 Precedence: command line, environment (``WEBOID_…``), this file, the preset (``extends``), defaults.
 """
 
+import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -44,6 +45,7 @@ _PROGRAM_KEYS: Final = (
     "sign_cert",
 )  # and names with these ends:
 _FILE_ENDS: Final = ("_file", "profile", EXTENDS)
+_OPTION_KINDS: Final = {bool: "true or false", list: "a list", str: "a string or a number"}
 _SEED_KEYS: Final = {
     "url": "",
     "scope": "kind",
@@ -153,16 +155,25 @@ class CollectionConfig:
             raise ConfigError(f"{self.place(name)}: [{name}] must be a table.")
         return table
 
-    def check_options(self, command: str, known: Mapping[str, str]) -> dict[str, Any]:
-        """Return a command's option defaults by parameter, as `known` maps keys; ConfigError: no option."""
-        table = self.options(command)
-        for key in table:
+    def check_options(self, command: str, known: Mapping[str, tuple[str, type]]) -> dict[str, Any]:
+        """Return a command's option defaults by parameter. Raises ConfigError.
+
+        `known`: parameter and type by key: bool for flags, list for what may be given several times, str for the rest.
+        """
+        defaults: dict[str, Any] = {}
+        for key, value in self.options(command).items():
             if key not in known:
                 near = get_close_matches(key, known, n=1)
                 hint = f" Did you mean {near[0]}?" if near else ""
                 where = self.place(COMMAND_TABLES[command], key)
                 raise ConfigError(f"{where}: `weboid {command}` has no option {key!r}.{hint}")
-        return {known[key]: value for key, value in table.items()}
+            name, kind = known[key]
+            if isinstance(value, bool | list | dict) if kind is str else not isinstance(value, kind):
+                text = json.dumps(value, ensure_ascii=False, default=str)
+                raise ConfigError(f"{self.option_place(command, key)} must be {_OPTION_KINDS[kind]}, not {text}.")
+            # Commands parse texts, as on their command line.
+            defaults[name] = str(value) if kind is str else [*map(str, value)] if kind is list else value
+        return defaults
 
     def option_place(self, command: str, key: str) -> str:
         """Return file, line and key of an option's default, for errors."""

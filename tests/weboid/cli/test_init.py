@@ -57,6 +57,40 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_next_step(own: Weboid
         assert "Give --collection a writable folder." in ran.err
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("save = 1", "save must be true or false, not 1."),
+        ('behind = "127.0.0.1"', 'behind must be a list, not "127.0.0.1".'),
+        ('behind = ["proxy"]', "behind: 'proxy' is not a network"),
+        ("listen = 8080", "listen: '8080' is not HOST:PORT"),
+        ("listen = true", "listen must be a string or a number, not true."),
+        ('origin = "archive"', "origin: an origin is like https://archive.example, not 'archive'."),
+    ],
+)
+def test_a_wrong_option_in_the_file_is_found_by_the_check_and_by_the_command(
+    own: Weboid, config: Path, line: str, message: str
+) -> None:
+    """Types and addresses, with their line, before anything is started."""
+    config.write_text(f"[serve]\n{line}\n")
+
+    checked, started = own.call("config", "check"), own.call("serve")
+
+    assert (checked.code, started.code) == (1, 2)
+    assert f"line 2: [serve] {message}" in checked.out
+    assert f"line 2: [serve] {message}" in started.err
+
+
+def test_numbers_and_dates_are_read_as_on_the_command_line(own: Weboid, config: Path) -> None:
+    """A duration without a unit is in seconds."""
+    config.write_text("[crawl]\ntime_limit = 90\nlimit = 5\n[export]\nsince = 2026-12-31\n")
+
+    ran = own.call("crawl", "--dry-run", "https://a.example/", "--json")
+
+    assert own.call("config", "check").code == 0
+    assert ran.events[0]["budgets"] == ["5 pages", "1 min 30 s"]
+
+
 def test_every_example_in_the_file_is_valid(own: Weboid, config: Path) -> None:
     """Taking a comment sign away never makes an error."""
     lines = config.read_text().splitlines()

@@ -130,9 +130,9 @@ class ConfiguredCommand(click.Command):
         config = read_config(path.parent)
         command = f"{parent.command_path if parent else ''} {info_name}".partition(" ")[2]
         keys = {
-            name[2:].replace("-", "_"): each.name or ""
+            name[2:].replace("-", "_"): (each.name or "", bool if each.is_flag else list if each.multiple else str)
             for option, each in options.items()
-            if option not in {"--collection", "--profile", "--help"}
+            if isinstance(each, click.Option) and option not in {"--collection", "--profile", "--help"}
             for name in (option, *getattr(each, "former", ()))
             if name.startswith("--")
         }
@@ -148,7 +148,7 @@ class ConfiguredCommand(click.Command):
             source = error.ctx.get_parameter_source(name) if error.ctx else None
             if source is not click.core.ParameterSource.DEFAULT_MAP:
                 raise
-            key = next(each for each, parameter in keys.items() if parameter == name)
+            key = next(each for each, (parameter, _) in keys.items() if parameter == name)
             raise ConfigError(f"{config.option_place(command, key)}: {error.message}") from error
         if profile is None or profile.name is None:
             return context
@@ -183,13 +183,14 @@ class ConfiguredCommand(click.Command):
                     hints[word] = f"No such option '{word}'. {verb} {hint}."
             if error.option_name in hints:
                 raise click.UsageError("\n".join(hints.values()), ctx=error.ctx) from error
-            error.possibilities = [each for each in error.possibilities or () if each in shown]
-            raise
+            near = [each for each in error.possibilities or () if each in shown]
+            raise click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx) from error
         except click.BadParameter as error:
             value = error.message.partition("' is not one of ")[0].lstrip("'")
-            if value in _FORMER["values"]:
-                error.message += f" Use {_FORMER['values'][value]}."
-            raise
+            if value not in _FORMER["values"]:
+                raise
+            text = f"{error.message} Use {_FORMER['values'][value]}."
+            raise click.BadParameter(text, error.ctx, error.param, error.param_hint) from error
 
 
 _URLS = {"URL", "SEED", "URL|SEEN SHOWN"}  # metavars of arguments
