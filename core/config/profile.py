@@ -281,6 +281,27 @@ def _fault(key: str, value: object) -> str:
     return ""
 
 
+def setting_schema(name: str) -> dict[str, Any]:
+    """Return the JSON Schema of the values that ``table.key`` may have, with its default."""
+    table, _, key = name.partition(".")
+    kind = typing.get_type_hints(settings_groups()[table])[key]
+    default = {"default": getattr(getattr(Settings(), table), key)}
+    if kind in (int, float):
+        lowest, highest = _RANGES.get(name, (0, math.inf))
+        limits = {"minimum": lowest} | ({"maximum": highest} if highest < math.inf else {})
+        number = {"type": "integer" if kind is int else "number", **limits}
+        if key.endswith(("_s", "seconds", "bytes")):
+            return {"anyOf": [number, {"type": "string", "pattern": "^[0-9][0-9A-Za-z. ]*$"}], **default}
+        return number | default
+    if name in _CHOICES:
+        return {"enum": list(_CHOICES[name]), **default}
+    if kind == tuple[str, ...]:
+        return {"type": "array", "items": {"type": "string"}, **default}
+    if kind == dict[str, str]:
+        return {"type": "object", "additionalProperties": {"type": "string"}, **default}
+    return {"type": "boolean" if kind is bool else "string", **default}
+
+
 def link_user_agent(links: LinksSettings) -> str:
     """Return the User-Agent of link checks; ConfigError for "link", which many sites refuse (links.md 5.5)."""
     pages = "".join(f"; +{each}" for each in (links.purpose_page, links.contact) if each)

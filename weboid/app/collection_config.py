@@ -46,7 +46,7 @@ _PROGRAM_KEYS: Final = (
 )  # and names with these ends:
 _FILE_ENDS: Final = ("_file", "profile", EXTENDS)
 _OPTION_KINDS: Final = {bool: "true or false", list: "a list", str: "a string or a number"}
-_SEED_KEYS: Final = {
+SEED_KEYS: Final = {
     "url": "",
     "scope": "kind",
     "depth": "depth",
@@ -227,12 +227,12 @@ class CollectionConfig:
         url = ""
         for key, value in table.items():
             where = self.place("seed", key, number)
-            if key not in _SEED_KEYS:
-                near = get_close_matches(key, _SEED_KEYS, n=1)
+            if key not in SEED_KEYS:
+                near = get_close_matches(key, SEED_KEYS, n=1)
                 hint = f" Did you mean {near[0]}?" if near else ""
-                raise ConfigError(f"{where}: a seed has no {key!r}.{hint} Known: {', '.join(_SEED_KEYS)}.")
+                raise ConfigError(f"{where}: a seed has no {key!r}.{hint} Known: {', '.join(SEED_KEYS)}.")
             if key != "url":
-                scope[_SEED_KEYS[key]] = parse_scope_setting(_SEED_KEYS[key], value, f"{where}: {key}")
+                scope[SEED_KEYS[key]] = parse_scope_setting(SEED_KEYS[key], value, f"{where}: {key}")
                 continue
             try:
                 url = fetch_key(str(value))

@@ -198,8 +198,23 @@ def test_the_schema_accepts_what_init_writes(own: Weboid, config: Path) -> None:
     document = tomllib.loads(config.read_text())
 
     jsonschema_rs.validate(schema, document)
-    with pytest.raises(jsonschema_rs.ValidationError):
-        jsonschema_rs.validate(schema, {"visit": {"timeout": 3}})
+    for accepted in (
+        "[visit]\ntimeout_s = '1h 30m'",
+        "[scope]\nbytes = '1.5 GB'",
+        "[serve]\nbehind = ['::1']\nsave = true",
+    ):
+        jsonschema_rs.validate(schema, tomllib.loads(accepted))
+    for refused in (
+        "[visit]\ntimeout = 3",
+        "[visit]\ntimeout_s = 'soon'",
+        "[visit]\nviewport_width = 0",
+        "[policy]\nrobots = 'yes'",
+        "[[seed]]\nurl = 'https://a.example/'\ndepth = 'deep'",
+        "[serve]\nprot = 1",
+        "[serve]\nsave = 'yes'",
+    ):
+        with pytest.raises(jsonschema_rs.ValidationError):
+            jsonschema_rs.validate(schema, tomllib.loads(refused))
 
 
 @pytest.mark.parametrize(
