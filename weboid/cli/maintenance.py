@@ -80,7 +80,7 @@ def setup_command(
 
     `weboid doctor` reports missing parts. See docs/how-to/install.md.
 
-    browser: looked for in this order: [browser] executable, WEBOID_BROWSER, programs on the PATH, builds of Playwright.
+    browser: looked for in this order: WEBOID_BROWSER, [browser] executable, programs on the PATH, builds of Playwright.
     If there is none, the distribution's package is installed as root with apt; otherwise Playwright's headless Chromium
     is downloaded. Then its sandbox is tested. Ends with 3 when there is no working browser.
 
