@@ -284,6 +284,13 @@ def test_options_of_browsertrix_that_have_an_equal_work(own: Weboid, tmp_path: P
     assert "3 pages, 1.0 GB, 2 h" in ran.out
 
 
+def test_a_dry_run_of_a_list_is_json_for_machines(own: Weboid) -> None:
+    """As every other line of the command."""
+    ran = own.call("archive", "https://a.example/", "https://b.example/", "--dry-run", "--json")
+
+    assert ran.events == [{"event": "dry_run", "urls": 2, "collection": "collection"}]
+
+
 def test_a_quiet_run_reports_lost_records_only(capsys: pytest.CaptureFixture[str]) -> None:
     """Pages and the summary are for `weboid status` and the exit code."""
     reporter = QuietRunReporter()

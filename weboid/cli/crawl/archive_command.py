@@ -94,7 +94,8 @@ def archive_command(
             url_list.require_some()
         bad = url_list.bad
         if dry_run:
-            click.echo(f"{count} URLs would be archived into {collection}.")
+            facts = {"event": "dry_run", "urls": count, "collection": str(collection)}
+            output.show(facts, f"{count} URL{'s' * (count != 1)} would be archived into {collection}.")
             return ExitCode.SOME_FAILED if bad else ExitCode.OK
         run = partial(archive_urls, urls=url_list, again=timedelta(0) if again else older_than)
         summary = run_with_reports(run, collection, settings, workers, output, qa=qa, stays=stay)
