@@ -4,9 +4,11 @@ import json
 import logging
 import os
 import platform
+import select
 import sys
 from collections.abc import Sequence
-from typing import Never
+from pathlib import Path
+from typing import Any, Never
 
 import click
 
@@ -50,6 +52,19 @@ class _RootGroup(LazyGroup):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command of the arguments' present or former name."""
         return super().resolve_command(ctx, with_current_name(args))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; it has succeeded when the reader of its output closes the pipe, as `head` does."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            output = select.poll()
+            output.register(sys.stdout.fileno(), 0)
+            if not output.poll(0):  # no error of standard output: another pipe is broken
+                raise
+            with Path(os.devnull).open("wb") as nowhere:
+                os.dup2(nowhere.fileno(), sys.stdout.fileno())
+            return ExitCode.OK
 
 
 class _JsonFormatter(logging.Formatter):
@@ -146,9 +161,6 @@ def main(arguments: Sequence[str] | None = None) -> Never:
     except WeboidError as error:
         click.echo(f"weboid: {error}", err=True)
         sys.exit(exit_code_for(error))
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has closed the pipe
-        sys.exit(ExitCode.OK)
 
 
 @cli_command(
