@@ -1,5 +1,6 @@
 """Root command `weboid`, its `main()`, and its groups of lazily imported commands."""
 
+import errno
 import json
 import logging
 import os
@@ -161,6 +162,27 @@ def main(arguments: Sequence[str] | None = None) -> Never:
     except WeboidError as error:
         click.echo(f"weboid: {error}", err=True)
         sys.exit(exit_code_for(error))
+    except Exception as error:  # noqa: BLE001 the exit code is for scripts
+        sys.exit(_report_unexpected(error))
+
+
+def _report_unexpected(error: Exception) -> ExitCode:
+    """Print an error that no command expects, of the machine in one line; return its exit code."""
+    import sqlite3
+    import traceback
+
+    number = error.errno if isinstance(error, OSError) else None
+    text = f"{error.filename or 'the output'}: {error.strerror}" if isinstance(error, OSError) else str(error)
+    is_database = isinstance(error, sqlite3.OperationalError)
+    if number in {errno.ENOSPC, errno.EDQUOT} or (is_database and "full" in text):
+        click.echo(f"weboid: The disk is full ({text}). Free some space, then run the command again.", err=True)
+        return ExitCode.DISK_FULL
+    if number in {errno.EACCES, errno.EPERM, errno.EROFS} or is_database:
+        click.echo(f"weboid: {text}. Check who may write the collection, and its free space.", err=True)
+        return ExitCode.UNAVAILABLE
+    traceback.print_exc()
+    click.echo("weboid: This is a fault of the program: report it with these lines and `weboid --version`.", err=True)
+    return ExitCode.INTERNAL
 
 
 @cli_command(
