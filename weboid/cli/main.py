@@ -177,6 +177,9 @@ def _report_unexpected(error: Exception) -> ExitCode:
     if number in {errno.ENOSPC, errno.EDQUOT} or (is_database and "full" in text):
         click.echo(f"weboid: The disk is full ({text}). Free some space, then run the command again.", err=True)
         return ExitCode.DISK_FULL
+    if number == errno.ENAMETOOLONG:
+        click.echo(f"weboid: {text}.", err=True)
+        return ExitCode.INPUT
     if number in {errno.EACCES, errno.EPERM, errno.EROFS} or is_database:
         click.echo(f"weboid: {text}. Check who may write the collection, and its free space.", err=True)
         return ExitCode.UNAVAILABLE

@@ -58,6 +58,22 @@ def test_a_database_that_cannot_be_written_is_reported_in_a_line(own: Weboid) ->
     assert ran.err == "weboid: unable to open database file. Check who may write the collection, and its free space.\n"
 
 
+@pytest.mark.parametrize(
+    ("folder", "code", "message"),
+    [
+        ("/".join(["a" * 100] * 5), ExitCode.UNAVAILABLE, "use one of at most 450."),
+        ("a" * 300, ExitCode.INPUT, "weboid.toml: File name too long."),
+    ],
+)
+def test_a_path_that_is_too_long_is_reported_in_a_line(own: Weboid, folder: str, code: ExitCode, message: str) -> None:
+    """SQLite opens no longer ones, the file system no such names."""
+    ran = own.call("init", "--collection", folder)
+
+    assert ran.code == code
+    assert message in ran.err.splitlines()[-1]
+    assert "Traceback" not in ran.err
+
+
 def test_a_fault_of_the_program_has_an_exit_code_of_its_own(own: Weboid, monkeypatch: pytest.MonkeyPatch) -> None:
     """No script takes it for a page that failed; the lines are for a report."""
 
