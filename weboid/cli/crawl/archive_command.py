@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 def archive_command(
     *,
     urls: tuple[str, ...] = argument("[URL]..."),
-    list_file: str | None = option("One URL per line; - is standard input.", "--list", metavar="FILE"),
+    list_file: str | None = option(
+        "One URL per line; - is standard input.", "--list", metavar="FILE", type=click.Path(allow_dash=True)
+    ),
     collection: Path = COLLECTION,
     shared: SharedStores = SHARED,
     profile: str = PROFILE,

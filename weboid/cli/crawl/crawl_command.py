@@ -79,7 +79,9 @@ _SCOPE_OPTIONS: dict[str, Any] = {
 def crawl_command(
     *,
     seeds: tuple[str, ...] = argument("[SEED]..."),
-    list_file: str | None = option("One seed per line; - is standard input.", "--list", metavar="FILE"),
+    list_file: str | None = option(
+        "One seed per line; - is standard input.", "--list", metavar="FILE", type=click.Path(allow_dash=True)
+    ),
     named: tuple[str, ...] = option(None, "--url", "--seeds", hidden=True),
     scope: dict[str, Any] = option_dict(_SCOPE_OPTIONS),
     lane: str = option(

@@ -112,11 +112,18 @@ def _address(form: str, envvar: str, *, show_envvar: bool = False) -> Any:
     )
 
 
+def _complete_profile(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    from crawler.profiles import builtin_profiles
+
+    return [name for name in builtin_profiles() if name.startswith(begun)]
+
+
 def _profile(default: str) -> Any:
     return option(
         "A preset, or the path of a TOML file; weboid.toml in the collection is applied over it.",
         default=default,
         envvar="WEBOID_PROFILE",
+        shell_complete=_complete_profile,
     )
 
 
