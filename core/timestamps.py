@@ -137,7 +137,7 @@ def parse_duration(text: str) -> timedelta:
     """Parse ``45``, ``90s``, ``15m``, ``1h30m``, ``30d`` or ``4w``, up to a century, or InputError."""
     compact = "".join(text.split()).lower()
     if not _DURATION.fullmatch(compact):
-        raise InputError(f"{text[:40]!r} is not a duration: write 90s, 15m, 2h, 30d or 4w.")
+        raise InputError(f"{text[:40]!r} is not a duration: write 90s, 15m, 1h30m, 30d or 4w.")
     seconds = sum(int(count) * _UNITS[unit] for count, unit in _PART.findall(compact))
     if seconds > LONGEST_DURATION.total_seconds():
         raise InputError(f"{text[:40]!r} is too long: the limit is a century.")

@@ -70,6 +70,7 @@ def trial_settings(settings: Settings) -> Settings:
 
 LOCK_WAIT_S = 10.0  # proxies of a killed run may still be writing their last records
 LOCK_POLL_S = 0.1
+PATH_LIMIT = 450  # bytes; SQLite opens files whose absolute path has 512 at most, with the ending of a journal
 _OURS = ("archive", "ca", "cache", "db", "logins", "reports")
 
 
@@ -149,9 +150,12 @@ def _used_by(lock_fd: int, layout: Layout) -> str:
 def make_collection(layout: Layout, clock: Clock) -> None:
     """Create the missing folders and the marker of a collection.
 
-    Raises UnavailableError (the folder holds something else), OSError (it cannot be written).
+    Raises UnavailableError (the folder holds something else, its path is too long), OSError (it cannot be written).
     """
     if not layout.marker.exists():
+        length = len(os.fsencode(layout.root.absolute()))
+        if length > PATH_LIMIT:
+            raise UnavailableError(f"The path of the collection has {length} bytes; use one of at most {PATH_LIMIT}.")
         foreign = layout.root.exists() and any(map(_is_foreign, layout.root.iterdir()))
         if foreign and not layout.marker.exists():  # another proxy may have made it meanwhile
             raise UnavailableError(

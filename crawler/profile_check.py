@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
-from core.config.profile import check_settings, settings_from
+from core.config.profile import check_settings, settings_from, tables_of_key
 from core.config.settings import Settings
 from core.errors import ConfigError
 from core.json_values import FactsOf
@@ -23,6 +23,7 @@ from crawler.profiles import (
     builtin_profiles,
     chain_settings,
     check_environment,
+    line_of,
     load_chain,
     load_profile,
 )
@@ -50,9 +51,13 @@ def layer_faults(layer: ProfileLayer) -> Iterator[ProfileFinding]:
             own = CONFIG_TABLES if Path(layer.source).name == CONFIG_FILE else ()
             names = sorted((*known, "sheet", *own))
             near = get_close_matches(group, names, n=1)
-            hint = f" Did you mean [{near[0]}]?" if near else ""
+            hint = f" Did you mean [{near[0]}]?" if near else tables_of_key(group)
             text = f"There is no table {group!r}.{hint} Tables: {', '.join(names)}."
             yield finding_at(layer, group, "", text)
+            continue
+        if group in SHEETS and isinstance(table, list):
+            for number, sheet in enumerate(table):
+                yield from _sheet_faults(layer, group, sheet, number)
             continue
         if group not in known or not isinstance(table, dict):
             yield from _tried(layer, {group: table}, group, "")
@@ -61,7 +66,20 @@ def layer_faults(layer: ProfileLayer) -> Iterator[ProfileFinding]:
             yield from _tried(layer, {group: {key: value}}, group, key)
 
 
-def _tried(layer: ProfileLayer, document: dict[str, Any], group: str, key: str) -> Iterator[ProfileFinding]:
+def _sheet_faults(layer: ProfileLayer, group: str, sheet: Any, number: int) -> Iterator[ProfileFinding]:
+    tables = {name: keys for name, keys in sheet.items() if isinstance(keys, dict)} if isinstance(sheet, dict) else {}
+    bare = {name: each for name, each in sheet.items() if name not in tables} if tables else sheet
+    if faults := [*_tried(layer, {group: [bare]}, group, "", number)]:
+        yield from faults
+        return
+    for name, keys in tables.items():
+        for key, value in keys.items():
+            yield from _tried(layer, {group: [{**bare, name: {key: value}}]}, group, f"{name}.{key}", number)
+
+
+def _tried(
+    layer: ProfileLayer, document: dict[str, Any], group: str, key: str, number: int = 0
+) -> Iterator[ProfileFinding]:
     try:
         settings = settings_from(document, source=layer.source)
         if group == "index" and settings.index.url:
@@ -71,39 +89,14 @@ def _tried(layer: ProfileLayer, document: dict[str, Any], group: str, key: str) 
         check_environment(settings, layer.source)
     except ConfigError as error:
         text = str(error).removeprefix(layer.source).strip().removeprefix(":").strip()
-        yield finding_at(layer, group, key, text)
+        yield finding_at(layer, group, key, text, number)
 
 
-def finding_at(layer: ProfileLayer, group: str, key: str, text: str) -> ProfileFinding:
-    """Return the finding about a key of a profile, with its line when that is known."""
-    line = _line(layer, group, key)
+def finding_at(layer: ProfileLayer, group: str, key: str, text: str, number: int = 0) -> ProfileFinding:
+    """Return the finding about a key of a profile, with its line when that is known; `number` as in `line_of`."""
+    line = line_of(layer.text, group, key, number=number)
     where = f"{layer.source}, line {line}" if line else layer.source
     return ProfileFinding(where, text, line)
-
-
-def _line(layer: ProfileLayer, group: str, key: str) -> int:
-    """Return the key's line in the profile; 0 when it is written in an unusual way."""
-    wanted = f"{group}[]" if group in SHEETS else group
-    for table, name, number in lines_of(layer.text):
-        dotted = not table and name in (f"{group}.{key}", group)
-        if (table == wanted and name == key) or dotted:
-            return number
-    return 0
-
-
-def lines_of(text: str) -> Iterator[tuple[str, str, int]]:
-    """Yield (table, key, line) of each plainly written key of a TOML text, lines from 1."""
-    table = ""
-    for number, line in enumerate(text.splitlines(), start=1):
-        bare = line.strip()
-        if bare.startswith("[["):
-            table = bare.partition("]]")[0].lstrip("[").strip() + "[]"
-            yield table, "", number
-        elif bare.startswith("["):
-            table = bare.partition("]")[0].lstrip("[").strip()
-            yield table, "", number
-        elif "=" in bare and not bare.startswith("#"):
-            yield table, bare.partition("=")[0].strip().strip("\"'"), number
 
 
 def profile_faults(chain: tuple[ProfileLayer, ...]) -> list[ProfileFinding]:

@@ -6,7 +6,7 @@ sheets follow that one's. A chain has a limited length, and ends at the defaults
 
 import tomllib
 import zoneinfo
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -20,7 +20,7 @@ from render.behaviours.catalog import load_behaviours
 
 FOLDER = Path(__file__).resolve().parent.parent / "profiles"
 EXTENDS = "extends"
-CONFIG_TABLES = ("operator", "oidc", "seed", "archive", "crawl", "serve", "watch", "webhooks")  # no settings
+CONFIG_TABLES = ("operator", "oidc", "seed", "archive", "crawl", "export", "serve", "watch", "webhooks")  # no settings
 CHAIN_LIMIT = 5
 SIZE_LIMIT_BYTES = 10_000_000
 SHEETS = ("sheets", "sheet")
@@ -90,15 +90,19 @@ def load_chain(name: str, first: str = "") -> tuple[ProfileLayer, ...]:
     file, _, preset = name.rpartition("@")
     name, preset = (file, preset) if file.endswith(CONFIG_FILE) else (name, "")
     path = _path(name)
-    named_by: ProfileLayer | None = None
+    named_at = ""  # file and line that name the profile
     while True:
         source = str(path) if path.parent != FOLDER else f"profile {path.stem}"
-        text, first = first or _text(path, name, named_by), ""
+        text, first = first or _text(path, name, named_at), ""
         try:
             document = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{source} is not TOML: {error}.") from error
         parent = document.pop(EXTENDS, None)
+        line = line_of(text, EXTENDS)
+        extending = f"{source}, line {line}: {EXTENDS}" if line else f"{source}: {EXTENDS}"
+        if parent is not None and not (isinstance(parent, str) and parent):
+            raise ConfigError(f"{extending} must be a profile's name or the path of a file.")
         if path.name == CONFIG_FILE:
             document = {key: each for key, each in document.items() if key not in CONFIG_TABLES}
             parent = preset or parent or "default"
@@ -116,13 +120,11 @@ def load_chain(name: str, first: str = "") -> tuple[ProfileLayer, ...]:
         chain.append(ProfileLayer(source, text, document))
         if parent is None:
             return tuple(chain)
-        if not isinstance(parent, str) or not parent:
-            raise ConfigError(f"{source} {EXTENDS} must be a profile's name or the path of a file.")
         if len(chain) >= CHAIN_LIMIT:
             raise ConfigError(
-                f"{source} {EXTENDS} {parent!r}: a profile extends at most {CHAIN_LIMIT - 1} others, and not itself."
+                f"{extending} {parent!r}: a profile extends at most {CHAIN_LIMIT - 1} others, and not itself."
             )
-        named_by = None if preset else chain[-1]
+        named_at = f"{source}, line {line}: " if line and not preset else ""
         name, path = parent, _path(parent, near=None if preset else path.parent)
         preset = ""
 
@@ -171,19 +173,57 @@ def _path(name: str, *, near: Path | None = None) -> Path:
     return FOLDER / f"{name}.toml"
 
 
-def _text(path: Path, name: str, named_by: ProfileLayer | None) -> str:
+def read_toml_text(path: Path) -> str:
+    """Return the text of a TOML file, without a byte order mark. Raises OSError, and ConfigError: it is no text."""
+    with path.open("rb") as file:
+        data = file.read(SIZE_LIMIT_BYTES + 1)
+    if len(data) > SIZE_LIMIT_BYTES:
+        raise ConfigError(f"{path} is too large for a profile.")
     try:
-        with path.open("rb") as file:
-            data = file.read(SIZE_LIMIT_BYTES + 1)
-        if len(data) > SIZE_LIMIT_BYTES:
-            raise ConfigError(f"{path} is too large for a profile.")
-        return data.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        from crawler.profile_check import finding_at
-
-        named = None if named_by is None else finding_at(named_by, "", EXTENDS, "")
-        named_at = f"{named.where}: " if named is not None and named.line else ""
-        known = ", ".join(builtin_profiles())
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
         raise ConfigError(
-            f"{named_at}There is no profile {name!r}: name one of {known}, or the path of a TOML file."
+            f"{path}, line {line}: TOML files must be UTF-8, which byte {error.start + 1} is not."
         ) from error
+
+
+def _text(path: Path, name: str, named_at: str) -> str:
+    try:
+        return read_toml_text(path)
+    except OSError as error:
+        known = ", ".join(builtin_profiles())
+        is_browser = name.endswith((".tar.gz", ".tgz")) or path.is_dir()
+        login = " A browser's profile is none: store its session with `weboid login`." if is_browser else ""
+        raise ConfigError(
+            f"{named_at}There is no profile {name!r}: name one of {known}, or the path of a TOML file.{login}"
+        ) from error
+
+
+def lines_of(text: str) -> Iterator[tuple[str, str, int]]:
+    """Yield (table, key, line) of each plainly written key of a TOML text, lines from 1."""
+    table = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        bare = line.strip()
+        if bare.startswith("[["):
+            table = bare.partition("]]")[0].lstrip("[").strip() + "[]"
+            yield table, "", number
+        elif bare.startswith("["):
+            table = bare.partition("]")[0].lstrip("[").strip()
+            yield table, "", number
+        elif "=" in bare and not bare.startswith("#"):
+            yield table, bare.partition("=")[0].strip().strip("\"'"), number
+
+
+def line_of(text: str, *names: str, number: int = 0) -> int:
+    """Return the line of a table or key, or of the innermost table that is written as one; 0 when it is unknown.
+
+    `number`: of several tables with the first name, as ``[[seed]]``, from 0.
+    """
+    wanted, heads, found = ".".join(filter(None, names)), -1, ("", 0)
+    for table, name, line in lines_of(text):
+        heads += table == f"{names[0]}[]" and not name
+        path = ".".join(filter(None, (table.removesuffix("[]"), name)))
+        if heads in {-1, number} and f"{wanted}.".startswith(f"{path}.") and len(path) > len(found[0]):
+            found = path, line
+    return found[1]

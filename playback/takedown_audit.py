@@ -40,6 +40,7 @@ from playback.takedown_coverage import TakedownCoverage
 from playback.url_paths import FullOrigins, MementoModifier, escape_url
 from playback.web.asgi_app import WebOptions, create_app
 from playback.web.reader_page import FullCopyAccess
+from playback.web.site_pages import ABOUT_PATH
 from warc.index.database import IndexDatabase, escape_like
 
 _TIMEOUT_S = 60.0
@@ -195,6 +196,10 @@ class LeakTraces:
             for text in self.texts
         }
 
+    def omit_texts_of(self, body: bytes) -> None:
+        """Search no more for texts that occur in the body, a page of the program itself."""
+        self._spelled = {text: each for text, each in self._spelled.items() if not any(word in body for word in each)}
+
     def search(self, body: bytes) -> str:
         """Return a description of the trace found in the body; empty: none."""
         for each in self._payloads:
@@ -233,6 +238,8 @@ class TakedownAuditor:
         Raises UnavailableError: an origin does not answer.
         """
         proof = AuditReport(cases=cases)
+        # A title such as "About" is no trace: this page has the program's words, and nothing of the collection.
+        traces.omit_texts_of(self._ask(AuditRequest("front", ABOUT_PATH, ABOUT_PATH))[2])
         warm = warm or HeldValidators()
         hidden = _hidden_entries(cases)
         probes = dict.fromkeys((*front_probes(app, cases, proof.unproved), *_replay_probes(cases)))

@@ -61,7 +61,7 @@ class BrowserExecutable:
 
 
 def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecutable:
-    """Find the browser that `setting` or ``$WEBOID_BROWSER`` names, else the first that is installed.
+    """Find the browser that ``$WEBOID_BROWSER`` or else `setting` names, or the first that is installed.
 
     The order is headless shell, Chromium, Chrome, a Playwright download for all users, one below
     `home` (by default the user's) or ``$PLAYWRIGHT_BROWSERS_PATH``: the headless shell renders two to
@@ -69,7 +69,7 @@ def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecu
 
     Raises BrowserUnavailableError: none is installed, or the named one does not run; the text says what to install.
     """
-    if setting := setting or os.environ.get(BROWSER_VARIABLE, ""):
+    if setting := os.environ.get(BROWSER_VARIABLE, "") or setting:
         named = shutil.which(setting)
         if named is None:
             raise BrowserUnavailableError(f"The browser {setting!r} does not exist. {INSTALL_HINT}")

@@ -64,7 +64,7 @@ ENVIRONMENT = {
     "WEBOID_REPLAY_PYTHON": "Python with pywb, for the level `full`",
     "WEBOID_ORIGIN": "[container](../how-to/container.md): `--origin` of `weboid serve`",
     "WEBOID_REPLAY_ORIGIN": "container: `--replay-origin` of `weboid serve`",
-    "WEBOID_BROWSER": "browser, if `[browser] executable` names none: a path or a name",
+    "WEBOID_BROWSER": "`[browser] executable`: a path or a name",
     "WEBOID_FULL_SECRET": "internal: `weboid serve` gives it to its replay process",
 }
 _VARIABLES = """\

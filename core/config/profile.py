@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import math
 import re
 import tomllib
@@ -22,6 +23,7 @@ from core.config.settings import (
     SCOPE_KINDS,
     EgressSettings,
     LinksSettings,
+    ScopeSettings,
     Settings,
 )
 from core.config.stored_level import StoredLevel
@@ -132,15 +134,33 @@ def parse_group(group: type, table: object, where: str) -> Any:
         raise ConfigError(f"{where} must be a table.")
     types = typing.get_type_hints(group)
     refuse_unknown(table, types, where)
-    return group(**{key: _value(types[key], key, value, where) for key, value in table.items()})
+    return group(**{key: _value(types[key], key, value, f"{where} {key}") for key, value in table.items()})
+
+
+def parse_scope_setting(key: str, value: object, where: str) -> Any:
+    """Return the value of a key of [scope], its type and range checked; ConfigError names `where`."""
+    parsed = _value(typing.get_type_hints(ScopeSettings)[key], key, value, where)
+    if wrong := _fault(f"scope.{key}", parsed):
+        raise ConfigError(f"{where} must be {wrong}.")
+    if isinstance(parsed, tuple):
+        from core.regexes import PatternList
+
+        PatternList(parsed, where=where)
+    return parsed
+
+
+def tables_of_key(key: str) -> str:
+    """Return a sentence with the tables that have such a key; empty without one."""
+    tables = [f"[{name}]" for name, group in settings_groups().items() if key in typing.get_type_hints(group)]
+    return f" It is a key of {' and '.join(tables)}." if tables else ""
 
 
 def refuse_unknown(table: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
-    """Raise ConfigError for an unknown key, with a similar one."""
+    """Raise ConfigError for an unknown key, with the table that has it, or a similar one."""
     unknown = sorted(table.keys() - known.keys())
     if unknown:
         near = get_close_matches(unknown[0], known, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        hint = tables_of_key(unknown[0]) or (f" Did you mean {near[0]}?" if near else "")
         raise ConfigError(f"{where} has unknown keys: {', '.join(unknown)}.{hint} Known: {', '.join(known)}.")
 
 
@@ -167,9 +187,18 @@ def local_retention(text: str) -> timedelta | int | None:
         return parse_size(text)
 
 
-def _value(kind: Any, key: str, value: object, group: str) -> object:
+_KINDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a string",
+    tuple[str, ...]: "a list of strings",
+    dict[str, str]: "a table of strings",
+}
+
+
+def _value(kind: Any, key: str, value: object, where: str) -> object:
     """Return the value in its type; seconds and bytes may be texts such as ``10m`` and ``5GB``."""
-    where = f"{group} {key}"
     if kind in (int, float) and isinstance(value, str):
         try:
             if key.endswith(("_s", "seconds")):
@@ -188,7 +217,7 @@ def _value(kind: Any, key: str, value: object, group: str) -> object:
             return dict(value)
     elif type(value) is kind:
         return value
-    raise ConfigError(f"{where} must be of type {getattr(kind, '__name__', kind)}, not {value!r}.")
+    raise ConfigError(f"{where} must be {_KINDS[kind]}, not {json.dumps(value, ensure_ascii=False, default=str)}.")
 
 
 def check_settings(settings: Settings, *, source: str) -> None:
@@ -234,10 +263,12 @@ def check_settings(settings: Settings, *, source: str) -> None:
 def _fault(key: str, value: object) -> str:
     """Return what the value of ``table.key`` must be; empty when it is that."""
     if isinstance(value, int | float) and not isinstance(value, bool):
+        if not math.isfinite(value):
+            return "a finite number"
         lowest, highest = _RANGES.get(key, (0, math.inf))
         if key in _ABOVE_ZERO and not value:
             return "more than zero"
-        if not (lowest <= value <= highest and math.isfinite(value)):
+        if not lowest <= value <= highest:
             if highest < math.inf:
                 return f"from {lowest:g} to {highest:g}, not {value}"
             return f"at least {lowest:g}" if lowest else "zero or more"
@@ -248,6 +279,27 @@ def _fault(key: str, value: object) -> str:
     if form is not None and isinstance(value, str) and (value or key in _REQUIRED):
         return "" if form.fullmatch(value) else f"{right}, not {value[:100]!r}"
     return ""
+
+
+def setting_schema(name: str) -> dict[str, Any]:
+    """Return the JSON Schema of the values that ``table.key`` may have, with its default."""
+    table, _, key = name.partition(".")
+    kind = typing.get_type_hints(settings_groups()[table])[key]
+    default = {"default": getattr(getattr(Settings(), table), key)}
+    if kind in (int, float):
+        lowest, highest = _RANGES.get(name, (0, math.inf))
+        limits = {"minimum": lowest} | ({"maximum": highest} if highest < math.inf else {})
+        number = {"type": "integer" if kind is int else "number", **limits}
+        if key.endswith(("_s", "seconds", "bytes")):
+            return {"anyOf": [number, {"type": "string", "pattern": "^[0-9][0-9A-Za-z. ]*$"}], **default}
+        return number | default
+    if name in _CHOICES:
+        return {"enum": list(_CHOICES[name]), **default}
+    if kind == tuple[str, ...]:
+        return {"type": "array", "items": {"type": "string"}, **default}
+    if kind == dict[str, str]:
+        return {"type": "object", "additionalProperties": {"type": "string"}, **default}
+    return {"type": "boolean" if kind is bool else "string", **default}
 
 
 def link_user_agent(links: LinksSettings) -> str:

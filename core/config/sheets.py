@@ -54,12 +54,12 @@ def parse_sheets(tables: object, source: str) -> tuple[Sheet, ...]:
     if not isinstance(tables, list | tuple) or not all(isinstance(each, dict) for each in tables):
         raise ConfigError(f"{source}: a sheet must be a table [[sheet]].")
     parsed = []
-    for number, table in enumerate(tables, start=1):
+    for table in tables:
         keys = dict(table)
         named = [keys.pop(key) for key in ("prefix", "match") if key in keys]
         if len(named) != 1 or not isinstance(named[0], str):
             raise ConfigError(
-                f'{source} sheet {number} must name its part of the web: prefix = "org,example,", '
+                f'{source} sheet: a sheet must name its part of the web: prefix = "org,example,", '
                 'or match = "example.org".'
             )
         parsed.append(parse_sheet(named[0], keys, source=f"{source} sheet"))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from core.config.database_urls import IndexAddress, error_words, parse_index_url
-from core.errors import TransientError
+from core.errors import DiskFullError, TransientError
 from core.layout import Layout, is_frozen
 from core.timestamps import from_unix_milliseconds, unix_milliseconds
 
@@ -158,11 +158,14 @@ class SqliteDecisionStore:
                     connection.execute("UPDATE decision_version SET n = n + 1")
                     connection.execute("COMMIT")
                 except BaseException:
-                    connection.execute("ROLLBACK")
+                    if connection.in_transaction:  # SQLite itself rolls back when the disk is full
+                        connection.execute("ROLLBACK")
                     raise
             except (sqlite3.Error, OSError) as error:
                 self._close()
-                raise TransientError(f"The decision was not stored: {error}.") from error
+                is_full = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
+                failure = DiskFullError if is_full else TransientError
+                raise failure(f"The decision was not stored: {error}.") from error
 
     def close(self) -> None:
         """Close the file."""

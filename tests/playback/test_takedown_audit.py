@@ -6,7 +6,7 @@ import pytest
 
 from core.timestamps import timestamp14
 from playback.access.decision_store import open_decisions
-from playback.takedown_audit import every_route, front_paths
+from playback.takedown_audit import LeakTraces, every_route, front_paths
 from tests.support.playback_fixtures import NOW, FullSite
 from warc.index.database import open_database
 
@@ -62,3 +62,14 @@ def test_no_route_fails_on_odd_urls_and_timestamps(full: FullSite) -> None:
 
     assert len(targets) > 300
     assert failed == {}
+
+
+def test_words_of_the_program_are_no_traces() -> None:
+    """A page may be called like a part of the front; its other texts are searched for."""
+    traces = LeakTraces([], ["About", "The secret garden"], [], [])
+    assert traces.search(b"<h1>About this crawler</h1>")
+
+    traces.omit_texts_of(b"<h1>About this crawler</h1>")
+
+    assert traces.search(b"<h1>About this crawler</h1>") == ""
+    assert "secret garden" in traces.search(b"<li>The secret garden</li>")

@@ -94,13 +94,15 @@ def test_without_a_browser_it_is_said_what_to_install(path: Path, tmp_path: Path
 
 
 def test_a_variable_names_the_browser(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """WEBOID_BROWSER wins over what is installed; the profile's setting wins over it."""
+    """WEBOID_BROWSER wins over what is installed, and over the profile's setting, as every variable does."""
     install(path, "chromium-headless-shell")
     mine = install(tmp_path / "mine", "my-chrome", "Chromium 9.8.7.6")
     monkeypatch.setenv("WEBOID_BROWSER", str(mine))
 
     assert find_browser(home=tmp_path).path == mine
     assert find_window_browser(home=tmp_path).path == mine
+    assert find_browser("chromium-headless-shell").path == mine
+    monkeypatch.delenv("WEBOID_BROWSER")
     assert find_browser("chromium-headless-shell").version == "156.0.8078.79"
     monkeypatch.setenv("WEBOID_BROWSER", str(tmp_path / "nothing"))
     with pytest.raises(BrowserUnavailableError, match="nothing"):

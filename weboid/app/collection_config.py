@@ -3,6 +3,7 @@
 Precedence: command line, environment (``WEBOID_…``), this file, the preset (``extends``), defaults.
 """
 
+import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -15,13 +16,12 @@ from urllib.parse import urlsplit
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from core.config.profile import parse_size
-from core.config.settings import SCOPE_KINDS, ScopeSettings
-from core.errors import BadUrlError, ConfigError, InputError, UnavailableError
+from core.config.profile import parse_scope_setting
+from core.config.settings import ScopeSettings
+from core.errors import BadUrlError, ConfigError, UnavailableError
 from core.layout import CONFIG_FILE, Layout
-from core.timestamps import parse_duration
 from core.urls import authority_of, fetch_key
-from crawler.profiles import EXTENDS, load_chain
+from crawler.profiles import EXTENDS, line_of, load_chain, read_toml_text
 from warc.local_storage import replace_file
 from weboid.app.operator_identity import TABLE, OperatorIdentity, check_operator
 
@@ -47,7 +47,8 @@ _PROGRAM_KEYS: Final = (
     "sign_cert",
 )  # and names with these ends:
 _FILE_ENDS: Final = ("_file", "profile", EXTENDS)
-_SEED_KEYS: Final = {
+_OPTION_KINDS: Final = {bool: "true or false", list: "a list", str: "a string or a number"}
+SEED_KEYS: Final = {
     "url": "",
     "scope": "kind",
     "depth": "depth",
@@ -156,16 +157,25 @@ class CollectionConfig:
             raise ConfigError(f"{self.place(name)}: [{name}] must be a table.")
         return table
 
-    def check_options(self, command: str, known: Mapping[str, str]) -> dict[str, Any]:
-        """Return a command's option defaults by parameter, as `known` maps keys; ConfigError: no option."""
-        table = self.options(command)
-        for key in table:
+    def check_options(self, command: str, known: Mapping[str, tuple[str, type]]) -> dict[str, Any]:
+        """Return a command's option defaults by parameter. Raises ConfigError.
+
+        `known`: parameter and type by key: bool for flags, list for what may be given several times, str for the rest.
+        """
+        defaults: dict[str, Any] = {}
+        for key, value in self.options(command).items():
             if key not in known:
                 near = get_close_matches(key, known, n=1)
                 hint = f" Did you mean {near[0]}?" if near else ""
                 where = self.place(COMMAND_TABLES[command], key)
                 raise ConfigError(f"{where}: `weboid {command}` has no option {key!r}.{hint}")
-        return {known[key]: value for key, value in table.items()}
+            name, kind = known[key]
+            if isinstance(value, bool | list | dict) if kind is str else not isinstance(value, kind):
+                text = json.dumps(value, ensure_ascii=False, default=str)
+                raise ConfigError(f"{self.option_place(command, key)} must be {_OPTION_KINDS[kind]}, not {text}.")
+            # Commands parse texts, as on their command line.
+            defaults[name] = str(value) if kind is str else [*map(str, value)] if kind is list else value
+        return defaults
 
     def option_place(self, command: str, key: str) -> str:
         """Return file, line and key of an option's default, for errors."""
@@ -192,8 +202,8 @@ class CollectionConfig:
                     f'{where}: a webhook needs secret_file = "FILE"; `weboid webhooks add URL` makes one.'
                 )
             try:
-                url = fetch_key(table.get("url", ""), allow_single_label=True)
-            except (BadUrlError, TypeError, AttributeError) as error:
+                url = fetch_key(str(table.get("url", "")), allow_single_label=True)
+            except BadUrlError as error:
                 where = self.place("webhooks", "url" if "url" in table else "", number)
                 raise ConfigError(f'{where}: a webhook needs url = "https://…": {error}') from error
             if url in hooks:
@@ -206,40 +216,38 @@ class CollectionConfig:
         tables = self.document.get("seed", [])
         if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
             raise ConfigError(f"{self.place('seed')}: a seed must be a table [[seed]].")
-        return tuple(self._seed(number, table) for number, table in enumerate(tables))
+        seeds: dict[str, SeedConfig] = {}
+        for number, table in enumerate(tables):
+            seed = self._seed(number, table)
+            if seed.url in seeds:
+                raise ConfigError(f"{self.place('seed', 'url', number)}: {seed.url} is a seed twice.")
+            seeds[seed.url] = seed
+        return tuple(seeds.values())
 
     def _seed(self, number: int, table: Mapping[str, Any]) -> SeedConfig:
         scope: dict[str, Any] = {}
         url = ""
         for key, value in table.items():
             where = self.place("seed", key, number)
-            if key not in _SEED_KEYS:
-                near = get_close_matches(key, _SEED_KEYS, n=1)
+            if key not in SEED_KEYS:
+                near = get_close_matches(key, SEED_KEYS, n=1)
                 hint = f" Did you mean {near[0]}?" if near else ""
-                raise ConfigError(f"{where}: a seed has no {key!r}.{hint}")
+                raise ConfigError(f"{where}: a seed has no {key!r}.{hint} Known: {', '.join(SEED_KEYS)}.")
+            if key != "url":
+                scope[SEED_KEYS[key]] = parse_scope_setting(SEED_KEYS[key], value, f"{where}: {key}")
+                continue
             try:
-                if key == "url":
-                    url = fetch_key(value)
-                else:
-                    scope[_SEED_KEYS[key]] = _seed_value(key, value)
-            except (BadUrlError, InputError, TypeError, AttributeError) as error:
-                raise ConfigError(f"{where}: {key} = {value!r} is not valid: {error}") from error
+                url = fetch_key(str(value))
+            except BadUrlError as error:
+                raise ConfigError(f'{where}: a seed needs url = "https://…": {error}') from error
         if not url:
             raise ConfigError(f'{self.place("seed", "", number)}: a seed needs url = "https://…".')
         return SeedConfig(url, scope)
 
     def place(self, table: str, key: str = "", number: int = 0) -> str:
         """Return the file and, where it is known, the line of a key, for errors."""
-        from crawler.profile_check import lines_of
-
-        heads = -1
-        for at, name, line in lines_of(self.text):
-            if at.rstrip("[]") != table:
-                continue
-            heads += not name
-            if (name == key or not key) and (heads == number or not at.endswith("[]")):
-                return f"{self.path}, line {line}"
-        return str(self.path)
+        line = line_of(self.text, table, key, number=number)
+        return f"{self.path}, line {line}" if line else str(self.path)
 
 
 def is_secure_address(address: Any) -> bool:
@@ -252,37 +260,15 @@ def is_secure_address(address: Any) -> bool:
     return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK))
 
 
-def parse_origin(option: str, text: str) -> str:
-    """Return the origin as browsers send it; empty for an empty text. Raises ConfigError, which names the option."""
+def parse_origin(text: str) -> str:
+    """Return the origin as browsers send it; empty for an empty text. Raises ConfigError."""
     if not text:
         return ""
     with suppress(ValueError, BadUrlError):
         parts = urlsplit(text)
         if parts.scheme in ("http", "https") and "@" not in parts.netloc and not any(parts[2:]):
             return f"{parts.scheme}://{authority_of(text)}"
-    raise ConfigError(f"{option} must be an origin like https://archive.example, not {text!r}.")
-
-
-def _seed_value(key: str, value: Any) -> Any:
-    match key:
-        case "scope":
-            if value not in SCOPE_KINDS:
-                raise InputError(f"write one of {', '.join(SCOPE_KINDS)}.")
-        case "time_limit":
-            return value if isinstance(value, int | float) else parse_duration(value).total_seconds()
-        case "size_limit":
-            return value if isinstance(value, int) else parse_size(value)
-        case "include" | "exclude":
-            if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-                raise InputError("write a list of patterns.")
-            return tuple(value)
-        case "sitemaps":
-            if not isinstance(value, bool):
-                raise InputError("write true or false.")
-        case _:
-            if not isinstance(value, int) or isinstance(value, bool) or value < -(key == "depth"):
-                raise InputError("write a number.")
-    return value
+    raise ConfigError(f"an origin is like https://archive.example, not {text!r}.")
 
 
 def read_config(root: Path) -> CollectionConfig:
@@ -303,10 +289,10 @@ def parse_config(path: Path, text: str) -> CollectionConfig:
 def read_config_text(path: Path) -> str | None:
     """Return the text of the file, None without one. Raises ConfigError."""
     try:
-        return path.read_text(encoding="utf-8")
+        return read_toml_text(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error}.") from error
 
 
@@ -325,7 +311,7 @@ def write_config_table(root: Path, name: str, values: Mapping[str, str]) -> None
     """Set keys of a table of ``weboid.toml``; comments and everything else stay. Raises UnavailableError."""
     path = root / CONFIG_FILE
     try:
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        text = read_toml_text(path) if path.exists() else ""
         document = tomlkit.parse(text)
         table = document.setdefault(name, tomlkit.table())
         for key, value in values.items():

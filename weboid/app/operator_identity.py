@@ -1,6 +1,6 @@
 """Operator identity: contact address, purpose page, and the settings of unattended runs.
 
-Precedence: the profile, the environment (`WEBOID_CONTACT`, `WEBOID_PURPOSE_PAGE`), the table ``[operator]`` in the
+Precedence: the environment (`WEBOID_CONTACT`, `WEBOID_PURPOSE_PAGE`), the profile, the table ``[operator]`` in the
 collection's ``weboid.toml``; older collections have it in ``collection.toml``. A run is unattended when its URLs
 were not given by hand. It obeys robots.txt and names the purpose page to every site, unless the profile disables that.
 """
@@ -110,7 +110,7 @@ def _completed(
     for group in _GROUPS:
         changes: dict[str, Any] = {}
         for name in _ENVIRONMENT:
-            if profile and profile_sets(profile, group, name):
+            if profile and not os.environ.get(_ENVIRONMENT[name]) and profile_sets(profile, group, name):
                 continue
             if name == "purpose_page" and group == "visit":
                 if unattended:

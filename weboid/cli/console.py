@@ -16,7 +16,7 @@ from weboid.app.operator_identity import known_operator
 from weboid.cli.support.child_commands import queue_worker, running_children
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import COMMANDS, LazyGroupWithDefault, argument, cli_command, option
-from weboid.cli.support.options import COLLECTION, OUTPUT, CommandOutput
+from weboid.cli.support.options import COLLECTION, ORIGIN, OUTPUT, CommandOutput
 from weboid.cli.support.stores import make_collection
 
 _CLOCK = SystemClock()
@@ -27,8 +27,8 @@ _ROLES = click.Choice(["reader", "reviewer", "curator", "operator", "admin"])
 def console_command(
     *,
     listen: str = option("Address to serve on; port 0: any free port.", default="127.0.0.1:8090", metavar="HOST:PORT"),
-    origin: str = option("Public origin, behind a proxy with TLS: https://console.example.", default=""),
-    front: str = option("Origin of the reader pages, which the console links to.", default="", metavar="ORIGIN"),
+    origin: str = option("Public origin, behind a proxy with TLS: https://console.example.", type=ORIGIN, default=""),
+    front: str = option("Origin of the reader pages, which the console links to.", type=ORIGIN, default=""),
     worker: bool = option("Visit queued pages.", "--worker/--no-worker", default=True),
     where: CommandTarget = TARGET,
 ) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.progress import Progress
 
 from core.clock import SystemClock
 from core.errors import ConfigError, InputError
@@ -18,8 +17,9 @@ from core.hosts import join_host_port, split_host_port
 from links.registry.wikis import parse_wiki
 from net.http_server import open_listener
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
+from weboid.cli.support.commands import ExitCode, argument, cli_command, is_quiet, option, option_dict
 from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.progress import count_progress
 from wiki.embed import static_site
 from wiki.embed.html_tags import parse_selector
 from wiki.embed.link_lookup import (
@@ -219,7 +219,7 @@ async def _mark_files(
     output: CommandOutput,
 ) -> int:
     total = static_site.SiteMarkResult()
-    with Progress(transient=True, disable=output.is_json) as progress:
+    with count_progress(quiet=output.is_json or is_quiet()) as progress:
         for root in roots:
             site = static_site.StaticSite(root, marking, root if len(roots) > 1 else None)
             names = site.names()

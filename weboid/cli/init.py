@@ -2,7 +2,6 @@
 
 import json
 import sys
-import typing
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import click
 
 from core.clock import SystemClock
+from core.config.profile import setting_schema
 from core.config.settings import SCOPE_KINDS, Settings
 from core.errors import ConfigError, InputError, UnavailableError
 from core.layout import CONFIG_FILE, Layout
@@ -19,10 +19,18 @@ from crawler.jobs.crawl_orders import toml_value
 from crawler.profile_check import ProfileFinding, list_presets, profile_faults, profile_warnings, setting_rows
 from crawler.profiles import builtin_profiles, chain_settings, load_chain, load_profile
 from links.archives.adapters import check_archive_names
-from weboid.app.collection_config import COMMAND_TABLES, PROVIDER_KEYS, WEBHOOK_EVENTS, config_faults, read_config
+from weboid.app.collection_config import (
+    COMMAND_TABLES,
+    OPERATOR_KEYS,
+    PROVIDER_KEYS,
+    SEED_KEYS,
+    WEBHOOK_EVENTS,
+    config_faults,
+    read_config,
+)
 from weboid.app.operator_identity import OperatorIdentity, check_operator
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
+from weboid.cli.support.commands import CommandGroup, ExitCode, RenamedOption, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
 
 _TEMPLATE = Path(__file__).with_name("new_collection.toml")  # of a collection's weboid.toml
@@ -198,8 +206,8 @@ def check_profiles(files: Iterable[str], output: CommandOutput) -> ExitCode:
     return ExitCode.INPUT if wrong else ExitCode.OK
 
 
-def option_faults(collection: Path) -> Iterator[str]:
-    """Yield the faults of the option defaults of commands in weboid.toml, with their lines."""
+def commands_with_table() -> Iterator[tuple[str, click.Command, click.Context]]:
+    """Yield each table of option defaults with its command and the context of the command's group."""
     from weboid.cli.main import weboid
 
     for words, table in COMMAND_TABLES.items():
@@ -209,11 +217,16 @@ def option_faults(collection: Path) -> Iterator[str]:
         for word in groups:
             command = command.get_command(context, word)
             context = click.Context(command, info_name=word, parent=context)
-        final = command.get_command(context, name)
-        arguments = [each for each in final.params if each.required and isinstance(each, click.Argument)]
+        yield table, command.get_command(context, name), context
+
+
+def option_faults(collection: Path) -> Iterator[str]:
+    """Yield the faults of the option defaults of commands in weboid.toml, with their lines."""
+    for table, command, context in commands_with_table():
+        arguments = [each for each in command.params if each.required and isinstance(each, click.Argument)]
         needed = [each.make_metavar(context) for each in arguments]
         try:
-            final.make_context(name, [*needed, f"--collection={collection}"], parent=context)
+            command.make_context(command.name, [*needed, f"--collection={collection}"], parent=context)
         except ConfigError as error:
             yield str(error)
         except click.UsageError as error:
@@ -223,23 +236,17 @@ def option_faults(collection: Path) -> Iterator[str]:
 def config_schema() -> dict[str, Any]:
     """Return the JSON Schema of weboid.toml."""
     tables = {
-        name: _table({key: _schema(each) for key, each in typing.get_type_hints(kind).items()})
-        for name, kind in ((each.name, each.type) for each in fields(Settings))
-        if isinstance(kind, type)
+        each.name: _table({key.name: setting_schema(f"{each.name}.{key.name}") for key in fields(each.type)})
+        for each in fields(Settings)
+        if isinstance(each.type, type)
     }
-    operator = {each.name: {"type": "string"} for each in fields(OperatorIdentity)}
-    seed: dict[str, Any] = {
-        "url": {"type": "string", "format": "uri"},
-        "scope": {"enum": list(SCOPE_KINDS)},
-        **dict.fromkeys(("depth", "extra_hops", "page_limit", "host_page_limit"), _NUMBER),
-        **dict.fromkeys(("include", "exclude"), _TEXTS),
-        **{key: {"type": ["number", "string"]} for key in ("size_limit", "time_limit")},
-        "sitemaps": {"type": "boolean"},
-    }
-    webhook: dict[str, Any] = {
-        "url": {"type": "string", "format": "uri"},
+    text = {"type": "string"}
+    url = {"type": "string", "format": "uri"}
+    seed = {key: setting_schema(f"scope.{name}") if name else url for key, name in SEED_KEYS.items()}
+    webhook = {
+        "url": url,
         "events": {"type": "array", "items": {"enum": list(WEBHOOK_EVENTS)}, "minItems": 1},
-        "secret_file": {"type": "string"},
+        "secret_file": text,
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -247,11 +254,11 @@ def config_schema() -> dict[str, Any]:
         **_table(
             {
                 "extends": {"type": "string", "examples": builtin_profiles()},
-                "operator": _table(operator),
+                "operator": _table(dict.fromkeys(OPERATOR_KEYS, text)),
                 "oidc": _table({key: {"type": "object" if key == "roles" else "string"} for key in PROVIDER_KEYS}),
                 "seed": {"type": "array", "items": {**_table(seed), "required": ["url"]}},
                 "webhooks": {"type": "array", "items": {**_table(webhook), "required": ["url", "secret_file"]}},
-                **{name: {"type": "object"} for name in COMMAND_TABLES.values()},
+                **{table: _table(_options_schema(command)) for table, command, _ in commands_with_table()},
                 "sheet": {"type": "array", "items": {"type": "object"}},
                 **tables,
             }
@@ -259,20 +266,20 @@ def config_schema() -> dict[str, Any]:
     }
 
 
-_NUMBER: dict[str, Any] = {"type": "integer"}
-_TEXTS: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
-
-
 def _table(properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-def _schema(kind: Any) -> dict[str, Any]:
-    """Return the schema of a setting; numbers may be texts with a unit where they have one."""
-    if kind is bool:
-        return {"type": "boolean"}
-    if kind in (int, float):
-        return {"type": ["number", "string"]}
-    if kind is str:
-        return {"type": "string"}
-    return _TEXTS if typing.get_origin(kind) is tuple else {"type": "object"}
+def _options_schema(command: click.Command) -> dict[str, Any]:
+    """Return the schemas of a command's options by key, former names included."""
+    schemas: dict[str, Any] = {}
+    for each in command.params:
+        if not isinstance(each, RenamedOption) or each.opts[0] in {"--collection", "--profile"}:
+            continue
+        value: dict[str, Any] = {"type": ["string", "number"]}
+        if isinstance(each.type, click.Choice):
+            value = {"enum": list(each.type.choices)}
+        schema = {"type": "boolean"} if each.is_flag else {"type": "array", "items": value} if each.multiple else value
+        for name in (*each.opts, *each.former):
+            schemas[name[2:].replace("-", "_")] = {**schema, "description": each.help or ""}
+    return schemas

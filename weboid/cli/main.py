@@ -1,12 +1,15 @@
 """Root command `weboid`, its `main()`, and its groups of lazily imported commands."""
 
+import errno
 import json
 import logging
 import os
 import platform
+import select
 import sys
 from collections.abc import Sequence
-from typing import Never
+from pathlib import Path
+from typing import Any, Never
 
 import click
 
@@ -50,6 +53,19 @@ class _RootGroup(LazyGroup):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command of the arguments' present or former name."""
         return super().resolve_command(ctx, with_current_name(args))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; it has succeeded when the reader of its output closes the pipe, as `head` does."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            output = select.poll()
+            output.register(sys.stdout.fileno(), 0)
+            if not output.poll(0):  # no error of standard output: another pipe is broken
+                raise
+            with Path(os.devnull).open("wb") as nowhere:
+                os.dup2(nowhere.fileno(), sys.stdout.fileno())
+            return ExitCode.OK
 
 
 class _JsonFormatter(logging.Formatter):
@@ -146,9 +162,30 @@ def main(arguments: Sequence[str] | None = None) -> Never:
     except WeboidError as error:
         click.echo(f"weboid: {error}", err=True)
         sys.exit(exit_code_for(error))
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has closed the pipe
-        sys.exit(ExitCode.OK)
+    except Exception as error:  # noqa: BLE001 the exit code is for scripts
+        sys.exit(_report_unexpected(error))
+
+
+def _report_unexpected(error: Exception) -> ExitCode:
+    """Print an error that no command expects, of the machine in one line; return its exit code."""
+    import sqlite3
+    import traceback
+
+    number = error.errno if isinstance(error, OSError) else None
+    text = f"{error.filename or 'the output'}: {error.strerror}" if isinstance(error, OSError) else str(error)
+    is_database = isinstance(error, sqlite3.OperationalError)
+    if number in {errno.ENOSPC, errno.EDQUOT} or (is_database and "full" in text):
+        click.echo(f"weboid: The disk is full ({text}). Free some space, then run the command again.", err=True)
+        return ExitCode.DISK_FULL
+    if number == errno.ENAMETOOLONG:
+        click.echo(f"weboid: {text}.", err=True)
+        return ExitCode.INPUT
+    if number in {errno.EACCES, errno.EPERM, errno.EROFS} or is_database:
+        click.echo(f"weboid: {text}. Check who may write the collection, and its free space.", err=True)
+        return ExitCode.UNAVAILABLE
+    traceback.print_exc()
+    click.echo("weboid: This is a fault of the program: report it with these lines and `weboid --version`.", err=True)
+    return ExitCode.INTERNAL
 
 
 @cli_command(

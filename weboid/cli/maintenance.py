@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
 from classify.page_excerpt import visible_text
 from core.clock import SystemClock
@@ -44,7 +44,7 @@ from weboid.cli.support.options import (
     SharedStores,
     with_database,
 )
-from weboid.cli.support.progress import progress_bar
+from weboid.cli.support.progress import progress_bar, terminal_progress
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
 
@@ -80,7 +80,7 @@ def setup_command(
 
     `weboid doctor` reports missing parts. See docs/how-to/install.md.
 
-    browser: looked for in this order: [browser] executable, WEBOID_BROWSER, programs on the PATH, builds of Playwright.
+    browser: looked for in this order: WEBOID_BROWSER, [browser] executable, programs on the PATH, builds of Playwright.
     If there is none, the distribution's package is installed as root with apt; otherwise Playwright's headless Chromium
     is downloaded. Then its sandbox is tested. Ends with 3 when there is no working browser.
 
@@ -160,7 +160,7 @@ def verify_command(
         return _verify_wacz(path, key, trust, output)
     layout = read_collection(path or stores.root)
     columns = (TextColumn("verifying"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, transient=True, disable=output.is_json or quick)
+    progress = terminal_progress(*columns, quiet=output.is_json or quick or is_quiet())
     task = progress.add_task("", total=None)
 
     def show(done: int, total: int) -> None:

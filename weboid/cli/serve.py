@@ -31,31 +31,30 @@ from qa.web.check_pages import QualityContext
 from qa.web.review import ReviewerRules
 from warc.index.database import covered_by_file, unindexed_warcs
 from warc.rebuild import upgrade_index
-from weboid.app.collection_config import parse_origin
 from weboid.app.malware_scanner import find_clamd
 from weboid.app.operator_identity import collection_settings, known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus
 from weboid.cli.support.child_commands import ManagedProcess, queue_worker, running_children, scanner
 from weboid.cli.support.commands import cli_command, option, option_dict
-from weboid.cli.support.options import FRONTIER, PROFILE, with_frontier
+from weboid.cli.support.options import ADDRESS, FRONTIER, ORIGIN, PROFILE, ParsedType, with_frontier
 from weboid.cli.support.run_options import SCAN, WEBOID
 from weboid.cli.support.stores import STORES, CollectionStores
 
 _LAST_PORT = 65_535
 _NETWORKS = ("behind", "links_internal", "reviewers")
-
+_NETWORK = ParsedType("network", lambda text: parse_networks([text]), is_check=True)
 SERVE_OPTIONS: dict[str, Any] = {
     "replay_port": option(
         "Port of the copies, which need their own origin; 0: any free port.  [default: the pages' port + 1]",
         type=click.IntRange(0, _LAST_PORT),
     ),
-    "origin": option("Public origin of the pages: https://a.example.", default=""),
-    "replay_origin": option("Public origin of the copies; differs from that of the pages.", default=""),
-    "behind": option("Reverse proxy whose X-Forwarded-For is trusted; repeatable.", multiple=True, metavar="NETWORK"),
+    "origin": option("Public origin of the pages: https://a.example.", type=ORIGIN, default=""),
+    "replay_origin": option("Public origin of the copies; differs from that of the pages.", type=ORIGIN, default=""),
+    "behind": option("Reverse proxy whose X-Forwarded-For is trusted; repeatable.", multiple=True, type=_NETWORK),
     "links_internal": option(
         "Callers of the link registry without a rate limit, such as the wiki's server; repeatable.",
         multiple=True,
-        metavar="NETWORK",
+        type=_NETWORK,
     ),
     "links_token_file": option(
         "Token for other callers without a rate limit, who send `Authorization: Bearer TOKEN`.",
@@ -63,7 +62,7 @@ SERVE_OPTIONS: dict[str, Any] = {
         metavar="FILE",
     ),
     "reviewers": option(
-        "Network from which copies may be reviewed at /quality; repeatable.", multiple=True, metavar="NETWORK"
+        "Network from which copies may be reviewed at /quality; repeatable.", multiple=True, type=_NETWORK
     ),
     "reviewers_token_file": option(
         "Password for reviewers elsewhere, who log in at /quality with any user name.",
@@ -75,8 +74,6 @@ SERVE_OPTIONS: dict[str, Any] = {
 
 def serve_words(options: dict[str, Any]) -> tuple[str, ...]:
     """Return the given options as validated words of a command line."""
-    for name in _NETWORKS:
-        parse_networks(options.get(name) or ())
     if options.get("origin") or options.get("replay_origin"):
         parse_origins(options.get("origin", ""), options.get("replay_origin", ""))
     words = []
@@ -93,7 +90,7 @@ def parse_origins(front: str, replay: str) -> ServerOrigins:
             raise ConfigError(
                 f"{name} is missing: --origin and --replay-origin are given together, and --no-replay needs both."
             )
-    return ServerOrigins(parse_origin("--origin", front), parse_origin("--replay-origin", replay))
+    return ServerOrigins(front, replay)
 
 
 def replay_port_for(port: int, named: int | None) -> int:
@@ -112,9 +109,7 @@ def command(
     *,
     stores: CollectionStores = STORES,
     frontier_url: str = FRONTIER,
-    listen: str = option(
-        "Address to serve pages on; port 0: any free port.", default="127.0.0.1:8080", metavar="HOST:PORT"
-    ),
+    listen: str = option("Address to serve pages on; port 0: any free port.", default="127.0.0.1:8080", type=ADDRESS),
     host: str | None = option(hidden=True),
     port: int | None = option(hidden=True),
     serving: dict[str, Any] = option_dict(SERVE_OPTIONS),
@@ -179,10 +174,8 @@ def command(
     profile: str = PROFILE,
     scan: bool = SCAN,
     no_replay: bool = option("Do not start replay; another server serves the copies."),
-    console: str = option(
-        "Serve the operator's console there, too: `weboid console`.", default="", metavar="HOST:PORT"
-    ),
-    console_origin: str = option("Public origin of the console, behind a proxy with TLS.", default=""),
+    console: str = option("Serve the operator's console there, too: `weboid console`.", default="", type=ADDRESS),
+    console_origin: str = option("Public origin of the console, behind a proxy with TLS.", type=ORIGIN, default=""),
 ) -> None:
     """Serve the pages of a collection and its copies.
 

@@ -413,7 +413,7 @@ async def serve_console(
     `titles` are the archive's name and the origin of its reader pages, which may be empty.
     An address that other machines reach needs `origin` with https: a proxy in front of it has the certificate.
     """
-    origin = parse_origin("--origin", origin)
+    origin = parse_origin(origin)
     host, port = listen
     if host not in _LOOPBACK and not origin.startswith("https://"):
         raise ConfigError(
@@ -423,7 +423,7 @@ async def serve_console(
     listener = open_listener(host, port)
     origin = origin or http_origin(host, listener.getsockname()[1])
     oidc = read_provider(read_config(stores.layout.root))
-    name, front = titles[0], parse_origin("--front", titles[1])
+    name, front = titles[0], parse_origin(titles[1])
     app = create_app(stores, origin=origin, name=name, front_origin=front, oidc=oidc)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()

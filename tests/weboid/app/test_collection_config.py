@@ -1,5 +1,6 @@
 """Configuration of a collection: what of ``weboid.toml`` holds, and how faults are named."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from core.config.settings import ScopeSettings
 from core.errors import ConfigError
 from crawler.profiles import load_profile
-from weboid.app.collection_config import parse_origin, read_config, write_config_table, write_operator
+from weboid.app.collection_config import COMMAND_TABLES, parse_origin, read_config, write_config_table, write_operator
 from weboid.app.operator_identity import OperatorIdentity, read_operator
 
 
@@ -36,7 +37,7 @@ def test_without_a_file_there_is_no_configuration(tmp_path: Path) -> None:
 )
 def test_an_origin_is_spelled_as_browsers_send_it(text: str, origin: str) -> None:
     """Else every form would come from another site."""
-    assert parse_origin("--origin", text) == origin
+    assert parse_origin(text) == origin
 
 
 @pytest.mark.parametrize(
@@ -52,9 +53,9 @@ def test_an_origin_is_spelled_as_browsers_send_it(text: str, origin: str) -> Non
     ],
 )
 def test_what_is_no_origin_is_refused(text: str) -> None:
-    """With the name of the option."""
-    with pytest.raises(ConfigError, match="--origin must be an origin"):
-        parse_origin("--origin", text)
+    """With an example."""
+    with pytest.raises(ConfigError, match="an origin is like"):
+        parse_origin(text)
 
 
 def test_settings_of_the_file_lie_over_those_of_its_preset(tmp_path: Path) -> None:
@@ -83,6 +84,8 @@ def test_durations_and_sizes_may_be_written_with_their_unit(tmp_path: Path) -> N
         ("[visit]\n\ntimeout_s = true\n", "line 3"),
         ("[visit]\ntimeout = 3\n", "line 2"),
         ('[visit]\ntimeout_s = "soon"\n', "line 2"),
+        ('\n[visit.headers]\nCookie = "a=b"\n', "line 2"),
+        ("visit = { dom = true, language = 5 }\n", "line 1"),
     ],
 )
 def test_an_invalid_setting_is_named_with_its_line(tmp_path: Path, text: str, place: str) -> None:
@@ -119,6 +122,13 @@ def test_each_seed_has_its_own_scope_and_limits(tmp_path: Path) -> None:
         ('url = "https://x.example"\nscope = "site"', 5),
         ('url = "https://x.example"\ntime_limit = "later"', 5),
         ('url = "https://x.example"\nexclude = "a"', 5),
+        ('url = "https://x.example"\ntime_limit = true', 5),
+        ('url = "https://x.example"\ntime_limit = nan', 5),
+        ('url = "https://x.example"\nsize_limit = -1', 5),
+        ('url = "https://x.example"\nsize_limit = 1.5', 5),
+        ('url = "https://x.example"\nexclude = ["("]', 5),
+        ('url = ["https://x.example"]', 4),
+        ('scope = "page"\nurl = "https://a.example/"', 5),
         ("depth = 3", 3),
     ],
 )
@@ -128,6 +138,62 @@ def test_an_invalid_seed_is_named_with_its_line(tmp_path: Path, seed: str, line:
 
     with pytest.raises(ConfigError, match=rf"weboid\.toml, line {line}: "):
         read_config(tmp_path).seeds()
+
+
+@pytest.mark.parametrize(
+    ("sheet", "line"),
+    [
+        ("dom = true", 3),
+        ('match = "b.example"\n[sheet.visit]\ndom = true\ntimeout_s = "soon"', 7),
+        ('match = "b.example"\nvisit.timeout_s = "soon"', 5),
+    ],
+)
+def test_an_invalid_sheet_is_named_with_its_line(tmp_path: Path, sheet: str, line: int) -> None:
+    """Of several sheets the wrong one's, and of its keys the wrong one."""
+    written(tmp_path, f'[[sheet]]\nmatch = "a.example"\n[[sheet]]\n{sheet}\n')
+
+    with pytest.raises(ConfigError, match=rf"weboid\.toml, line {line}: sheet"):
+        load_profile(f"{tmp_path}/weboid.toml")
+
+
+def test_tables_of_commands_are_no_settings(tmp_path: Path) -> None:
+    """A command that loads the settings accepts the options of all others."""
+    written(tmp_path, "".join(f"[{table}]\n" for table in COMMAND_TABLES.values()))
+
+    assert load_profile(f"{tmp_path}/weboid.toml") == load_profile("default")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[policy]\nrobot = "obey"\n', "Did you mean robots?"),
+        ('[visit]\nrobots = "obey"\n', "It is a key of [policy]."),
+        ('robots = "obey"\n', "It is a key of [policy]."),
+        ("\nextends = 5\n", "line 2: extends must be a profile's name"),
+        ('[behaviours]\nrun = "scroll"\n', 'run must be a list of strings, not "scroll".'),
+        ("[visit]\nviewport_width = true\n", "viewport_width must be a whole number, not true."),
+    ],
+)
+def test_an_error_says_in_words_of_the_file_what_would_be_right(tmp_path: Path, text: str, message: str) -> None:
+    """Not in those of the programming language."""
+    written(tmp_path, text)
+
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        load_profile(f"{tmp_path}/weboid.toml@wiki")
+
+
+def test_the_file_may_begin_with_a_byte_order_mark_but_must_be_utf_8(tmp_path: Path) -> None:
+    """Editors of Windows write the mark; a wrong byte is named with its line, also in a profile."""
+    path = written(tmp_path, "") / "weboid.toml"
+    path.write_bytes(b"\xef\xbb\xbf[visit]\r\ndom = false\r\n")
+    assert not load_profile(f"{path}").visit.dom
+    write_config_table(tmp_path, "operator", {"contact": "a@b.example"})
+    assert read_config(tmp_path).operator() == {"contact": "a@b.example"}
+
+    path.write_bytes(b'[operator]\nname = "caf\xe9"\n')
+    for read in (lambda: read_config(tmp_path), lambda: load_profile(f"{path}")):
+        with pytest.raises(ConfigError, match=r"line 2: TOML files must be UTF-8, which byte 23 is not\."):
+            read()
 
 
 def test_a_change_keeps_comments_and_other_tables(tmp_path: Path) -> None:

@@ -71,16 +71,18 @@ def test_a_contact_is_changed_and_the_rest_of_the_file_stays(root: Path) -> None
     assert read_operator(root) == OperatorIdentity()
 
 
-def test_a_profile_goes_before_the_environment_and_that_before_the_collection(
+def test_the_environment_goes_before_a_profile_and_that_before_the_collection(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where each of them says something."""
+    """Where each of them says something; every variable goes before files."""
     write_operator(root, OperatorIdentity(contact="collection@a.example"))
     monkeypatch.setenv("WEBOID_CONTACT", "environment@a.example")
     profile = profile_in(tmp_path, 'links.contact = "profile@a.example"')
     settings = collection_settings(profile, root)
-    assert settings.links.contact == "profile@a.example"
-    assert settings.visit.contact == "environment@a.example"
+    assert settings.links.contact == settings.visit.contact == "environment@a.example"
+    monkeypatch.delenv("WEBOID_CONTACT")
+    settings = collection_settings(profile, root)
+    assert (settings.links.contact, settings.visit.contact) == ("profile@a.example", "collection@a.example")
 
 
 @pytest.mark.parametrize("wrong", ["nobody", "https://a.example/x\ny", "https://a.example/links"])

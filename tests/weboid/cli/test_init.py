@@ -57,6 +57,40 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_next_step(own: Weboid
         assert "Give --collection a writable folder." in ran.err
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("save = 1", "save must be true or false, not 1."),
+        ('behind = "127.0.0.1"', 'behind must be a list, not "127.0.0.1".'),
+        ('behind = ["proxy"]', "behind: 'proxy' is not a network"),
+        ("listen = 8080", "listen: '8080' is not HOST:PORT"),
+        ("listen = true", "listen must be a string or a number, not true."),
+        ('origin = "archive"', "origin: an origin is like https://archive.example, not 'archive'."),
+    ],
+)
+def test_a_wrong_option_in_the_file_is_found_by_the_check_and_by_the_command(
+    own: Weboid, config: Path, line: str, message: str
+) -> None:
+    """Types and addresses, with their line, before anything is started."""
+    config.write_text(f"[serve]\n{line}\n")
+
+    checked, started = own.call("config", "check"), own.call("serve")
+
+    assert (checked.code, started.code) == (1, 2)
+    assert f"line 2: [serve] {message}" in checked.out
+    assert f"line 2: [serve] {message}" in started.err
+
+
+def test_numbers_and_dates_are_read_as_on_the_command_line(own: Weboid, config: Path) -> None:
+    """A duration without a unit is in seconds."""
+    config.write_text("[crawl]\ntime_limit = 90\nlimit = 5\n[export]\nsince = 2026-12-31\n")
+
+    ran = own.call("crawl", "--dry-run", "https://a.example/", "--json")
+
+    assert own.call("config", "check").code == 0
+    assert ran.events[0]["budgets"] == ["5 pages", "1 min 30 s"]
+
+
 def test_every_example_in_the_file_is_valid(own: Weboid, config: Path) -> None:
     """Taking a comment sign away never makes an error."""
     lines = config.read_text().splitlines()
@@ -164,8 +198,23 @@ def test_the_schema_accepts_what_init_writes(own: Weboid, config: Path) -> None:
     document = tomllib.loads(config.read_text())
 
     jsonschema_rs.validate(schema, document)
-    with pytest.raises(jsonschema_rs.ValidationError):
-        jsonschema_rs.validate(schema, {"visit": {"timeout": 3}})
+    for accepted in (
+        "[visit]\ntimeout_s = '1h 30m'",
+        "[scope]\nbytes = '1.5 GB'",
+        "[serve]\nbehind = ['::1']\nsave = true",
+    ):
+        jsonschema_rs.validate(schema, tomllib.loads(accepted))
+    for refused in (
+        "[visit]\ntimeout = 3",
+        "[visit]\ntimeout_s = 'soon'",
+        "[visit]\nviewport_width = 0",
+        "[policy]\nrobots = 'yes'",
+        "[[seed]]\nurl = 'https://a.example/'\ndepth = 'deep'",
+        "[serve]\nprot = 1",
+        "[serve]\nsave = 'yes'",
+    ):
+        with pytest.raises(jsonschema_rs.ValidationError):
+            jsonschema_rs.validate(schema, tomllib.loads(refused))
 
 
 @pytest.mark.parametrize(
@@ -175,6 +224,9 @@ def test_the_schema_accepts_what_init_writes(own: Weboid, config: Path) -> None:
         ("--blockAds", "Use block in [egress] of weboid.toml."),
         ("--lang", "Use language in [visit] of weboid.toml."),
         ("--generateWACZ", "Use `weboid export FILE.wacz`, after the crawl."),
+        ("--generate-wacz", "'--generate-wacz'. Use `weboid export FILE.wacz`, after the crawl."),
+        ("--warcInfo.operator", "Use --title and --description."),
+        ("-w", "'-w'. Use --workers."),
     ],
 )
 def test_options_of_browsertrix_are_answered_with_ours(own: Weboid, option: str, hint: str) -> None:
@@ -185,6 +237,38 @@ def test_options_of_browsertrix_are_answered_with_ours(own: Weboid, option: str,
     assert (crawl.code, other.code) == (2, 2)
     assert hint in crawl.err
     assert hint not in other.err
+
+
+def test_every_foreign_option_of_a_command_line_is_answered_at_once(own: Weboid) -> None:
+    """`archive` names the options that `crawl` has; what click suggests has no former names."""
+    crawl = own.call("crawl", "https://a.example/", "--text", "to-pages", "--lang=de", "--limit", "3", "--logging", "x")
+    archive = own.call("archive", "https://a.example/", "--generateWACZ", "--scopeType", "host", "--depth", "1")
+    unknown = own.call("export", "all.wacz", "--limit", "3")
+
+    assert re.findall(r"'(--\w+)'", crawl.err) == ["--text", "--lang", "--logging"]
+    assert "'--scopeType'. Use `weboid crawl`, which has --scope." in archive.err
+    assert "'--depth'. Use `weboid crawl`, which has --depth." in archive.err
+    assert "--size-limit" in unknown.err
+    assert "--sizeLimit" not in unknown.err
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("--scopeType", "custom"), "Use page, with --include for what else is in scope."),
+        (("--profile", "/crawls/profiles/me.tar.gz"), "store its session with `weboid login`."),
+        (
+            ("--useSitemap", "https://a.example/sitemap.xml"),
+            "--sitemaps itself reads the sitemaps of the seeds' hosts.",
+        ),
+    ],
+)
+def test_values_of_browsertrix_are_answered_with_ours(own: Weboid, words: tuple[str, ...], answer: str) -> None:
+    """A sitemap is no seed, whose whole folder would be crawled."""
+    ran = own.call("crawl", "https://a.example/docs/", *words, "--dry-run")
+
+    assert ran.code == 2
+    assert answer in ran.err
 
 
 def test_options_of_browsertrix_that_have_an_equal_work(own: Weboid, tmp_path: Path) -> None:
@@ -198,6 +282,13 @@ def test_options_of_browsertrix_that_have_an_equal_work(own: Weboid, tmp_path: P
     assert "https://a.example/" in ran.out
     assert "https://b.example/" in ran.out
     assert "3 pages, 1.0 GB, 2 h" in ran.out
+
+
+def test_a_dry_run_of_a_list_is_json_for_machines(own: Weboid) -> None:
+    """As every other line of the command."""
+    ran = own.call("archive", "https://a.example/", "https://b.example/", "--dry-run", "--json")
+
+    assert ran.events == [{"event": "dry_run", "urls": 2, "collection": "collection"}]
 
 
 def test_a_quiet_run_reports_lost_records_only(capsys: pytest.CaptureFixture[str]) -> None:

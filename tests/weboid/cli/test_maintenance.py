@@ -178,7 +178,7 @@ def test_a_dry_run_does_nothing(weboid: Weboid) -> None:
     ran = weboid.call("archive", "--dry-run", f"{RULES}/page/plain", "no url")
 
     assert ran.code == 1
-    assert "1 URLs would be archived" in ran.out
+    assert "1 URL would be archived" in ran.out
     assert not weboid.collection.exists()
 
 

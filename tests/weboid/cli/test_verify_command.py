@@ -74,7 +74,7 @@ def test_archive_takes_urls_and_options_as_before(weboid: Weboid) -> None:
     """Only the first word `verify` is a command; everything else is archived."""
     listed = weboid.folder / "urls.txt"
     listed.write_text(f"{URL}\n")
-    assert "1 URLs would be archived" in weboid.call("archive", "--dry-run", URL).out
+    assert "1 URL would be archived" in weboid.call("archive", "--dry-run", URL).out
     assert "2 URLs" in weboid.call("archive", "--list", "urls.txt", f"{URL}?2", "--dry-run").out
     assert weboid.call("archive", "--collection", "elsewhere").code == 2
     assert weboid.call("archive", "--nonsense").code == 2

@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 def archive_command(
     *,
     urls: tuple[str, ...] = argument("[URL]..."),
-    list_file: str | None = option("One URL per line; - is standard input.", "--list", metavar="FILE"),
+    list_file: str | None = option(
+        "One URL per line; - is standard input.", "--list", metavar="FILE", type=click.Path(allow_dash=True)
+    ),
     collection: Path = COLLECTION,
     shared: SharedStores = SHARED,
     profile: str = PROFILE,
@@ -93,7 +95,8 @@ def archive_command(
             url_list.require_some()
         bad = url_list.bad
         if dry_run:
-            click.echo(f"{count} URLs would be archived into {collection}.")
+            facts = {"event": "dry_run", "urls": count, "collection": str(collection)}
+            output.show(facts, f"{count} URL{'s' * (count != 1)} would be archived into {collection}.")
             return ExitCode.SOME_FAILED if bad else ExitCode.OK
         run = partial(archive_urls, urls=url_list, again=timedelta(0) if again else older_than)
         summary = run_with_reports(run, collection, settings, workers, output, qa=qa, stays=stay)

@@ -79,7 +79,9 @@ _SCOPE_OPTIONS: dict[str, Any] = {
 def crawl_command(
     *,
     seeds: tuple[str, ...] = argument("[SEED]..."),
-    list_file: str | None = option("One seed per line; - is standard input.", "--list", metavar="FILE"),
+    list_file: str | None = option(
+        "One seed per line; - is standard input.", "--list", metavar="FILE", type=click.Path(allow_dash=True)
+    ),
     named: tuple[str, ...] = option(None, "--url", "--seeds", hidden=True),
     scope: dict[str, Any] = option_dict(_SCOPE_OPTIONS),
     lane: str = option(
@@ -115,6 +117,8 @@ def crawl_command(
         click.echo(f"{problem}", err=True)
     if not seed_urls:
         raise InputError("There is nothing to crawl: no line is a URL.")
+    if scope["sitemaps"] and (files := [each for each in seeds if each.endswith((".xml", ".xml.gz"))]):
+        raise InputError(f"{files[0]} is no seed: --sitemaps itself reads the sitemaps of the seeds' hosts.")
     settings = shared.applied_to(settings_of(profile, collection, continuous=continuous, options=scope))
     settings = with_store(settings, store)
     if settings.frontier.url and (title or description):

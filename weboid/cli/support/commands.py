@@ -77,7 +77,15 @@ _FORMER = tomllib.loads(Path(__file__).with_name("former_names.toml").read_text(
 FORMER_NAMES: dict[str, str] = _FORMER["commands"]
 FORMER_OPTIONS: dict[str, str] = _FORMER["options"]
 VERBS: dict[str, str] = _FORMER["verbs"]
-OPTION_HINTS: dict[str, str] = _FORMER["hints"]
+
+
+def _plain(option: str) -> str:
+    """Return the option's name as browsertrix-crawler compares it: `--seed-file` is `--seedFile`."""
+    return re.split("[=.]", option, maxsplit=1)[0].replace("-", "").lower()
+
+
+_OPTION_HINTS = {_plain(name): ours for ours, names in FORMER_OPTIONS.items() for name in names.split()}
+_OPTION_HINTS |= {_plain(name): hint for name, hint in _FORMER["hints"].items()}
 _SHORT_HELP = Path(__file__).with_name("short_help.toml")  # of lazy groups, by path
 
 
@@ -122,9 +130,9 @@ class ConfiguredCommand(click.Command):
         config = read_config(path.parent)
         command = f"{parent.command_path if parent else ''} {info_name}".partition(" ")[2]
         keys = {
-            name[2:].replace("-", "_"): each.name or ""
+            name[2:].replace("-", "_"): (each.name or "", bool if each.is_flag else list if each.multiple else str)
             for option, each in options.items()
-            if option not in {"--collection", "--profile", "--help"}
+            if isinstance(each, click.Option) and option not in {"--collection", "--profile", "--help"}
             for name in (option, *getattr(each, "former", ()))
             if name.startswith("--")
         }
@@ -140,7 +148,7 @@ class ConfiguredCommand(click.Command):
             source = error.ctx.get_parameter_source(name) if error.ctx else None
             if source is not click.core.ParameterSource.DEFAULT_MAP:
                 raise
-            key = next(each for each, parameter in keys.items() if parameter == name)
+            key = next(each for each, (parameter, _) in keys.items() if parameter == name)
             raise ConfigError(f"{config.option_place(command, key)}: {error.message}") from error
         if profile is None or profile.name is None:
             return context
@@ -153,7 +161,8 @@ class ConfiguredCommand(click.Command):
     def _context(
         self, info_name: str | None, args: list[str], parent: click.Context | None, **extra: Any
     ) -> click.Context:
-        """Create the context; an unknown option, or a word for a URL, is answered with what is near."""
+        """Create the context; unknown options, or a word for a URL, are answered with what is near."""
+        words = list(args)  # click takes them from the list
         try:
             context = super().make_context(info_name, args, parent, **extra)
             for param in self.params:
@@ -163,12 +172,25 @@ class ConfiguredCommand(click.Command):
                     _check_url_word(context, text)
             return context
         except click.NoSuchOption as error:
-            name = OPTION_HINTS.get(error.option_name, "")
-            ours = {each for param in self.params for each in param.opts}
-            if name.split(" ")[0] in ours or (name[:2] not in {"", "--"} and info_name == "crawl"):
-                hint = f"It is {name}." if name.startswith("not ") else f"Use {name}."
-                raise click.UsageError(f"No such option '{error.option_name}'. {hint}", ctx=error.ctx) from error
-            raise
+            shown = {each for param in self.params for each in param.opts}
+            ours = shown | {each for param in self.params for each in getattr(param, "former", ())}
+            hints = {}
+            for word in dict.fromkeys(each.partition("=")[0] for each in words if each.startswith("-")):
+                hint = "" if word in ours else _OPTION_HINTS.get(_plain(word), "")
+                hint = hint if hint in ours else _OPTION_HINTS.get(_plain(hint), hint)
+                if hint.split(" ")[0] in ours or (hint[:2] not in {"", "--"} and info_name in {"archive", "crawl"}):
+                    verb = "It is" if hint.startswith("not ") else "Use"
+                    hints[word] = f"No such option '{word}'. {verb} {hint}."
+            if error.option_name in hints:
+                raise click.UsageError("\n".join(hints.values()), ctx=error.ctx) from error
+            near = [each for each in error.possibilities or () if each in shown]
+            raise click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx) from error
+        except click.BadParameter as error:
+            value = error.message.partition("' is not one of ")[0].lstrip("'")
+            if value not in _FORMER["values"]:
+                raise
+            text = f"{error.message} Use {_FORMER['values'][value]}."
+            raise click.BadParameter(text, error.ctx, error.param, error.param_hint) from error
 
 
 _URLS = {"URL", "SEED", "URL|SEEN SHOWN"}  # metavars of arguments

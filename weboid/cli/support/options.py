@@ -22,25 +22,43 @@ from weboid.cli.support.commands import made_by, option
 
 
 class ParsedType(click.ParamType[Any]):
-    """Parameter type that a function parses from text; it fails with an InputError."""
+    """Parameter type that a function parses from text, or only checks; it fails with an InputError."""
 
-    def __init__(self, name: str, parse: Callable[[str], object]) -> None:
-        """`name` represents the value in the help."""
+    def __init__(self, name: str, parse: Callable[[str], object], *, is_check: bool = False) -> None:
+        """`name` represents the value in the help; `is_check`: the value remains a text."""
         self.name = name
         self._parse = parse
+        self._is_check = is_check
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
         """Return the value; one that is parsed already, such as a default, as it is."""
-        if not isinstance(value, str):
+        if not isinstance(value, str) or (self._is_check and not value):
             return value
         try:
-            return self._parse(value)
+            parsed = self._parse(value)
+            return value if self._is_check else parsed
         except InputError as error:
             self.fail(str(error), param, ctx)
 
 
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def _listen_address(text: str) -> object:
+    from crawler.status.status_server import parse_listen_address
+
+    return parse_listen_address(text)
+
+
+def _origin(text: str) -> str:
+    from weboid.app.collection_config import parse_origin
+
+    return parse_origin(text)
+
+
+ORIGIN = ParsedType("text", _origin)
+ADDRESS = ParsedType("host:port", _listen_address, is_check=True)
 DURATION, SIZE = ParsedType("duration", parse_duration), ParsedType("size", parse_size)
 
 
@@ -110,11 +128,18 @@ def _address(form: str, envvar: str, *, show_envvar: bool = False) -> Any:
     )
 
 
+def _complete_profile(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    from crawler.profiles import builtin_profiles
+
+    return [name for name in builtin_profiles() if name.startswith(begun)]
+
+
 def _profile(default: str) -> Any:
     return option(
         "A preset, or the path of a TOML file; weboid.toml in the collection is applied over it.",
         default=default,
         envvar="WEBOID_PROFILE",
+        shell_complete=_complete_profile,
     )
 
 

@@ -38,7 +38,7 @@ from weboid.cli.support.child_commands import (
 )
 from weboid.cli.support.command_target import WIKI_TARGET, CommandTarget
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
-from weboid.cli.support.options import OUTPUT, WORKERS, CommandOutput, warn_missing_contact
+from weboid.cli.support.options import ADDRESS, ORIGIN, OUTPUT, WORKERS, CommandOutput, warn_missing_contact
 from weboid.cli.support.run_options import QA
 from wiki.api.credentials import read_secret
 from wiki.api.transport import ApiTransport
@@ -63,7 +63,7 @@ class WebhookListener:
 def command(
     *,
     names: tuple[str, ...] = argument("[NAME]..."),
-    webhook: str | None = option("Address to listen on for change notifications, UDP and HTTP.", metavar="HOST:PORT"),
+    webhook: str | None = option("Address to listen on for change notifications, UDP and HTTP.", type=ADDRESS),
     secret_files: tuple[str, ...] = option(
         "Secret with which the wiki signs HTTP notifications, at least 32 characters; once for each wiki"
         " where several are watched.",
@@ -76,12 +76,10 @@ def command(
         "Use a change stream for notifications, too: EventStreams of Wikimedia's wikis.", metavar="URL"
     ),
     once: bool = option("Do what is due now, then exit; for cron."),
-    serve: str | None = option(
-        "Serve readers there, too: `weboid serve` with its defaults.", "--listen", metavar="HOST:PORT"
-    ),
+    serve: str | None = option("Serve readers there, too: `weboid serve` with its defaults.", "--listen", type=ADDRESS),
     serving: dict[str, Any] = option_dict(SERVE_OPTIONS),
-    console: str = option("Serve the operator's console there, too.", default="", metavar="HOST:PORT"),
-    console_origin: str = option("Public origin of the console, behind a proxy with TLS.", default=""),
+    console: str = option("Serve the operator's console there, too.", default="", type=ADDRESS),
+    console_origin: str = option("Public origin of the console, behind a proxy with TLS.", type=ORIGIN, default=""),
     feed_only: bool = option("Only watch: other processes archive, check links and confirm results."),
     without: tuple[str, ...] = option(
         "Omit a part that runs elsewhere, such as check or confirm; repeatable.",

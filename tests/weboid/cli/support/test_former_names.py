@@ -129,6 +129,20 @@ def test_shells_complete_commands(shell: str, monkeypatch: pytest.MonkeyPatch) -
     assert "resume" not in words.output
 
 
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("archive --profile mob", "plain,mobile"), ("archive --list u", "file,u"), ("crawl --scope do", "plain,domain")],
+)
+def test_shells_complete_values(words: str, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Presets, files and fixed values."""
+    monkeypatch.setenv("COMP_WORDS", f"weboid {words}")
+    monkeypatch.setenv("COMP_CWORD", "3")
+
+    ran = CliRunner().invoke(weboid, prog_name="weboid", env={"_WEBOID_COMPLETE": "bash_complete"})
+
+    assert ran.output == f"{found}\n"
+
+
 def test_a_former_option_hides_no_option_of_its_command() -> None:
     """Each name of an option means one thing on a command."""
     ambiguous: list[tuple[str, str]] = []

@@ -1,0 +1,89 @@
+"""The root command: exit codes of what no command expects, and output that nobody reads."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from core.clock import SystemClock
+from core.layout import Layout
+from crawler.collection import make_collection
+from tests.support.commands import WEBOID, Weboid
+from weboid.cli import main as cli_main
+from weboid.cli.support.commands import ExitCode
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Weboid:
+    """Commands in a folder with an empty collection."""
+    made = Weboid(tmp_path, tmp_path / "profile.toml")
+    make_collection(Layout(made.collection), SystemClock())
+    return made
+
+
+@pytest.mark.slow
+def test_a_command_whose_output_is_cut_off_has_succeeded(own: Weboid) -> None:
+    """As with `| head -1` in a script with `set -o pipefail`: the reader has what it wants."""
+    words = [str(WEBOID), "config", "show"]
+    with subprocess.Popen(words, cwd=own.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.read(1)
+        running.stdout.close()
+        messages = running.stderr.read().decode()
+
+    assert running.returncode == 0
+    assert "Traceback" not in messages
+
+
+@pytest.mark.slow
+def test_output_to_a_full_disk_is_reported_in_a_line(own: Weboid) -> None:
+    """With the exit code of a full disk; Linux has a device for it."""
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run(
+            [str(WEBOID), "config", "show"], cwd=own.folder, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+
+    assert ran.returncode == ExitCode.DISK_FULL
+    assert ran.stderr.splitlines()[-1].startswith("weboid: The disk is full (the output: No space left on device).")
+
+
+def test_a_database_that_cannot_be_written_is_reported_in_a_line(own: Weboid) -> None:
+    """`webhooks ls` makes its tables; here a folder is in their place."""
+    own.collection.joinpath("db", "webhooks.sqlite").mkdir(parents=True)
+
+    ran = own.call("webhooks", "ls")
+
+    assert ran.code == ExitCode.UNAVAILABLE
+    assert ran.err == "weboid: unable to open database file. Check who may write the collection, and its free space.\n"
+
+
+@pytest.mark.parametrize(
+    ("folder", "code", "message"),
+    [
+        ("/".join(["a" * 100] * 5), ExitCode.UNAVAILABLE, "use one of at most 450."),
+        ("a" * 300, ExitCode.INPUT, "weboid.toml: File name too long."),
+    ],
+)
+def test_a_path_that_is_too_long_is_reported_in_a_line(own: Weboid, folder: str, code: ExitCode, message: str) -> None:
+    """SQLite opens no longer ones, the file system no such names."""
+    ran = own.call("init", "--collection", folder)
+
+    assert ran.code == code
+    assert message in ran.err.splitlines()[-1]
+    assert "Traceback" not in ran.err
+
+
+def test_a_fault_of_the_program_has_an_exit_code_of_its_own(own: Weboid, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No script takes it for a page that failed; the lines are for a report."""
+
+    def broken(*_: object, **_more: object) -> None:
+        raise KeyError("broken")
+
+    monkeypatch.setattr(cli_main, "with_current_name", broken)
+
+    ran = own.call("config", "show")
+
+    assert ran.code == ExitCode.INTERNAL
+    assert "KeyError: 'broken'" in ran.err
+    assert "report it with these lines and `weboid --version`" in ran.err.splitlines()[-1]
