@@ -315,7 +315,7 @@ class WarcproxServer(RecorderServer):
     """Listener for warcprox clients of a proxy. Run `serve_forever` in a thread, then `shutdown` and `close`."""
 
     def __init__(self, proxy: ArchivingProxy, listen: ListenAddress, folder: Path) -> None:
-        """Listen, or raise UnavailableError; counters are kept in the `folder`, a file for each address."""
+        """Listen, or raise ListenError; counters are kept in the `folder`, a file for each address."""
         self.proxy = proxy
         self.visits, self.ca, self.limits, self.secrets = proxy.visits, proxy.ca, proxy.limits, proxy.secrets
         self.exchanges = replace(proxy.exchanges, hand_over=self._hand_over)

@@ -391,3 +391,16 @@ def test_a_proxy_without_secret_and_clients_is_refused(weboid: Weboid) -> None:
     assert ran.code == 2
     assert "--secret-file" in ran.err
     assert "--warcprox-api" in ran.err
+
+
+@pytest.mark.parametrize("option", ["--listen", "--control", "--warcprox-api"])
+def test_a_port_of_a_proxy_that_is_taken_is_told(weboid: Weboid, option: str) -> None:
+    """The sentence names the address, and what to do."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        host, port = taken.getsockname()
+        given = {"--listen": "127.0.0.1:0", "--control": "127.0.0.1:0", "--warcprox-api": "127.0.0.1:0"}
+        given[option] = f"{host}:{port}"
+        ran = weboid.call("proxy", *(word for pair in given.items() for word in pair))
+
+    assert ran.code == 3
+    assert f"Cannot listen on 127.0.0.1, port {port}: Address already in use. Stop the process" in ran.err
