@@ -404,3 +404,26 @@ def test_a_port_of_a_proxy_that_is_taken_is_told(weboid: Weboid, option: str) ->
 
     assert ran.code == 3
     assert f"Cannot listen on 127.0.0.1, port {port}: Address already in use. Stop the process" in ran.err
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:8000", "archive.example:8000"])
+def test_clients_of_warcprox_on_other_machines_must_be_trusted(weboid: Weboid, address: str) -> None:
+    """They need no secret: nothing is opened, and the collection is not made."""
+    ran = weboid.call("proxy", "--warcprox-api", address, *PORTS)
+
+    assert ran.code == 2
+    assert "--trust-clients" in ran.err
+    assert not weboid.collection.exists()
+
+
+def test_trusted_clients_of_warcprox_reach_every_address(weboid: Weboid) -> None:
+    """With `--trust-clients`; a name of this machine needs no such option."""
+    profile = ("--json", "--profile", str(weboid.profile))
+    for words in (("0.0.0.0:0", "--trust-clients"), ("localhost:0",)):
+        process = weboid.start("proxy", *profile, "--warcprox-api", *words, *PORTS)
+        assert process.stdout is not None
+        address = json.loads(process.stdout.readline())["warcprox_api"]
+        with urllib.request.urlopen(f"http://127.0.0.1:{address.rpartition(':')[2]}/status") as answer:
+            assert json.load(answer)["role"] == "warcprox"
+        process.terminate()
+        assert process.communicate(timeout=120)[1] == ""
