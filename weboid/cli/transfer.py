@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -143,9 +143,11 @@ def export_command(
     with ExitStack() as stack:
         database, decisions, access = stack.enter_context(stores.readable())
         layout = stores.layout
-        files = (*closed_warcs(layout), *open_warcs(layout)) if selection.is_everything else ()
-        total = sum(each.stat().st_size for each in files) or None
-        advance = stack.enter_context(progress_bar("Exporting", total, quiet=is_quiet() or output.is_json))
+        total = 0
+        for each in (*closed_warcs(layout), *open_warcs(layout)) if selection.is_everything else ():
+            with suppress(FileNotFoundError):  # a crawl has closed it meanwhile
+                total += each.stat().st_size
+        advance = stack.enter_context(progress_bar("Exporting", total or None, quiet=is_quiet() or output.is_json))
         export = CollectionExport(layout, database, None if withheld else access, advance)
         if form is None:
             return _export_page(export, selection, stores, out, output)

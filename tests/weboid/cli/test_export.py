@@ -479,6 +479,22 @@ def test_a_take_down_begins_an_interrupted_export_again(layout: Layout, authorit
     assert ("response", ONE) not in records(entries(layout))
 
 
+def test_nothing_of_a_record_that_is_being_written(builder: CollectionBuilder) -> None:
+    """A crawl that runs has written half of it behind what the index covers."""
+    page = builder.page("https://c.example/", "<p>New", title="New")
+    name = "captures-00002.warc.gz"
+    builder.response("https://c.example/", b"<p>New", page_id=page, warc=name, is_open=True)
+    _, file = builder.layout.warc(name)
+    whole = file.read_bytes()
+    with closing(SqliteCaptureIndex(builder.layout.captures_db)) as index, index.transaction():
+        index.cover(name, len(whole))
+    file.write_bytes(whole + whole[: len(whole) // 2])
+
+    export(builder.layout)
+
+    assert entries(builder.layout)[f"archive/{name}"] == whole
+
+
 def test_one_export_writes_a_file(layout: Layout) -> None:
     """Another process that writes the same file is named."""
     plan = layout.root.parent / ".out.wacz.plan"
