@@ -171,13 +171,17 @@ class CollectionExport:
                 plan.execute("PRAGMA locking_mode = EXCLUSIVE")
                 plan.execute("PRAGMA synchronous = OFF")
                 plan.execute("BEGIN IMMEDIATE")
+                is_kept = True
                 try:
                     self._write_parts(plan, request)
+                    is_kept = False
                 except BaseException:
-                    if not _has_plan(plan) or not plan.execute(_PROGRESS).fetchone():
-                        plan_file.unlink()
+                    is_kept = _has_plan(plan) and plan.execute(_PROGRESS).fetchone() is not None
                     raise
-                plan_file.unlink()
+                finally:
+                    if not is_kept:  # SQLite leaves the journal of a killed attempt when it writes nothing more
+                        for path in (plan_file, plan_file.with_name(f"{plan_file.name}-journal")):
+                            path.unlink(missing_ok=True)
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
                 raise InputError(f"{plan_file} is in use: another export writes {request.path.name}.") from error

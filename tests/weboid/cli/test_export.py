@@ -6,8 +6,11 @@ import hashlib
 import io
 import json
 import re
+import signal
 import sqlite3
 import struct
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -493,6 +496,30 @@ def test_nothing_of_a_record_that_is_being_written(builder: CollectionBuilder) -
     export(builder.layout)
 
     assert entries(builder.layout)[f"archive/{name}"] == whole
+
+
+# `weboid`, ended by SIGKILL when the parts are written, before their list.
+KILLED = """
+import os, signal, sys
+from weboid.app import collection_export
+from weboid.cli.main import main
+collection_export._write_manifest = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+main(sys.argv[1:])
+"""
+
+
+def test_nothing_stays_of_a_killed_export(builder: CollectionBuilder) -> None:
+    """But the files that the same command completes; nor of the database in which it had its plan."""
+    several_warcs(builder)
+    folder = builder.layout.root.parent
+    words = ["export", str(folder / "out.wacz"), "--size-limit", "1KB", "--collection", str(builder.layout.root)]
+    killed = subprocess.run([sys.executable, "-c", KILLED, *words], capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+
+    told = export(builder.layout, "--size-limit", "1KB")
+
+    assert told["resumed"]
+    assert {each.name for each in folder.iterdir()} == {"collection", *(Path(each).name for each in told["files"])}
 
 
 def test_one_export_writes_a_file(layout: Layout) -> None:
