@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import re
+import shutil
 import signal
 import sqlite3
 import struct
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +29,10 @@ from core.errors import InputError, UnavailableError
 from core.layout import COLLECTION_VERSION, Layout
 from core.page_manifest import PageResource, VisitOutcome
 from core.timestamps import warc_date
+from tests.playback.replay.sanitizer.test_html_document import VECTORS
+from tests.playback.replay.test_replay_in_browser import LEAKY
 from tests.support.http_listener import Heard, Listener, Said
-from tests.support.playback_fixtures import NOW, CollectionBuilder, png
+from tests.support.playback_fixtures import NOW, Browser, CollectionBuilder, Leaks, browser, leak_listener, leaks, png  # noqa: F401 fixtures
 from tests.support.signing_authorities import SigningAuthority
 from warc.index.database import open_database
 from warc.index.sqlite import SqliteCaptureIndex
@@ -577,6 +581,56 @@ def test_a_page_is_one_html_file(page_builder: CollectionBuilder) -> None:
     for word in ("/c/2", "127.0.0.1", "alert"):
         assert word not in text
     assert "default-src 'none'" in text
+
+
+def test_a_framed_document_is_in_the_file(page_builder: CollectionBuilder) -> None:
+    """With its image, that of its styles, and links to the web."""
+    inner = (
+        '<html data-weboid-url="https://a.example/in"><p style="background:url(/i.png)">x<img src="/i.png?a=1&amp;b=2">'
+        '<a href="/other?a=1&amp;b=2">y</a></p>'
+    )
+    dom = f'<p>Outer</p><iframe src="/in" data-weboid-document="{escape(inner)}"></iframe>'
+    page = page_builder.page("https://a.example/outer", dom)
+    page_builder.response(f"{PICTURE}?a=1&b=2", png("blue"), mime="image/png", page_id=page)
+
+    export(page_builder.layout, "https://a.example/outer", out="outer.html")
+    text = (page_builder.layout.root.parent / "outer.html").read_text()
+    framed = unescape(re.findall(r'srcdoc="([^"]*)"', text)[0])
+
+    red, blue = (f"data:image/png;base64,{base64.b64encode(png(colour)).decode()[:90]}" for colour in ("red", "blue"))
+    assert f"background:url(&quot;{red}" in framed
+    assert f'<img src="{blue}' in framed
+    assert 'href="https://a.example/other?a=1&amp;b=2"' in framed
+    assert "127.0.0.1" not in text
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("form", ["dom", "source"])
+def test_a_file_of_a_hostile_page_runs_nothing_and_asks_nobody(
+    page_builder: CollectionBuilder,
+    browser: Browser,  # noqa: F811
+    leaks: Leaks,  # noqa: F811
+    form: str,
+) -> None:
+    """Opened from a disk, where no server's policy protects its reader; words and pictures are shown."""
+    hostile = "".join(VECTORS).replace("alert(1)", "document.title='ran'")
+    framed = f'<iframe src="/in" data-weboid-document="{escape(LEAKY + hostile)}"></iframe>'
+    dom = LEAKY.replace("<body", f'<body data-x="1"><p>Calm words<img src="{PICTURE}">{framed}<div', 1) + hostile
+    url = f"https://a.example/{form}"
+    page = page_builder.page(url, dom if form == "dom" else None)
+    page_builder.response(url, dom.encode(), page_id=page)
+    export(page_builder.layout, url, out="hostile.html")
+    sent = browser.home / "sent.html"
+    shutil.copy(page_builder.layout.root.parent / "hostile.html", sent)
+    sent.chmod(0o644)
+
+    text = browser.dump_dom(sent.as_uri(), leaks=leaks)
+
+    assert "<title>calm</title>" in text
+    assert "Calm words" in text
+    assert f"data:image/png;base64,{base64.b64encode(png()).decode()[:40]}" in text
+    assert ("srcdoc" in text) == (form == "dom")
+    assert leaks.requests == []
 
 
 def test_stored_text_and_picture_are_those_of_the_capture(page_builder: CollectionBuilder) -> None:
