@@ -6,6 +6,7 @@ the same export then continues behind the last whole WARC. Records that a page t
 cache, and payloads that revisits refer to, are exported with it, wherever they are.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -160,7 +161,7 @@ class CollectionExport:
         self.count = ExportCount()
 
     def write(self, request: ExportRequest) -> ExportCount:
-        """Write the requested files; InputError: there is nothing to export, or a file is in the way.
+        """Write the requested files; InputError: there is nothing to export, or a file is in the way; or OSError.
 
         After an interruption the same request continues with the same records, unless something was taken down, or
         erased, since.
@@ -183,8 +184,11 @@ class CollectionExport:
                         for path in (plan_file, plan_file.with_name(f"{plan_file.name}-journal")):
                             path.unlink(missing_ok=True)
         except sqlite3.DatabaseError as error:
-            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
+            code = getattr(error, "sqlite_errorcode", None)
+            if code == sqlite3.SQLITE_BUSY:
                 raise InputError(f"{plan_file} is in use: another export writes {request.path.name}.") from error
+            if code == sqlite3.SQLITE_FULL:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
             raise InputError(f"{plan_file} cannot be used: {error}. Remove it, or choose another folder.") from error
         return self.count
 

@@ -1,6 +1,7 @@
 """`weboid export`: captures of a collection as one file. `weboid import`: WARC, ARC and WACZ files into one."""
 
 import asyncio
+import errno
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
@@ -20,7 +21,7 @@ from core.captures import IMPORT_PREFIX
 from core.clock import SystemClock
 from core.config.profile import link_user_agent
 from core.config.settings import IndexSettings, Settings, StorageSettings
-from core.errors import DiskFullError, InputError, UnavailableError
+from core.errors import DiskFullError, InputError, UnavailableError, WeboidError
 from core.hosts import host_name
 from core.layout import Layout
 from core.urls import mask_passwords
@@ -167,8 +168,7 @@ def export_command(
         try:
             count = export.write(request)
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError(f"{clean(str(out))} cannot be written: {reason}.") from error
+            raise _unwritable(out, error) from error
     size = sum(each.stat().st_size for each in count.files)
     result = {
         "file": str(count.files[0]), "files": list(map(str, count.files)), "resumed": count.is_resumed,
@@ -216,10 +216,20 @@ def _export_page(
         ignores_levels=export.has_everything,
     )
     data = asyncio.run(page.file(out.suffix, _CLOCK))
-    replace_file(out, data)
+    try:
+        replace_file(out, data)
+    except OSError as error:
+        raise _unwritable(out, error) from error
     facts = {"file": str(out), "bytes": len(data), "url": url, "page_id": page_id}
     output.show(facts, f"{clean(str(out))}: {clean(url)}, {format_size(len(data))}.")
     return ExitCode.OK
+
+
+def _unwritable(out: Path, error: OSError) -> WeboidError:
+    """Return the error of a file that the system refuses to write."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFullError(f"{clean(str(out))}: the disk is full. Free some space, then give the same command again.")
+    return InputError(f"{clean(str(out))} cannot be written: {error.strerror or error}.")
 
 
 def _signer(root: Path, key: Path | None, cert: Path | None, timestamp_url: str) -> "WaczSigner":

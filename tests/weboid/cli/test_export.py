@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import io
 import json
+import random
 import re
 import shutil
 import signal
@@ -25,7 +26,7 @@ import pytest
 from click.testing import CliRunner
 from warcio.archiveiterator import ArchiveIterator
 
-from core.errors import InputError, UnavailableError
+from core.errors import DiskFullError, InputError, UnavailableError
 from core.layout import COLLECTION_VERSION, Layout
 from core.page_manifest import PageResource, VisitOutcome
 from core.timestamps import warc_date
@@ -540,7 +541,29 @@ def test_a_folder_that_does_not_exist_is_named(layout: Layout) -> None:
     with pytest.raises(InputError, match="nowhere"):
         export(layout, out="nowhere/out.wacz")
     with pytest.raises(InputError, match="nowhere"):
+        export(layout, ONE, out="nowhere/one.txt")
+    with pytest.raises(InputError, match="nowhere"):
         verify(str(layout.root.parent / "nowhere.wacz"))
+
+
+@pytest.mark.parametrize(("out", "free_kb"), [("out.wacz", 8), ("out.wacz", 64), ("one.txt", 0)])
+def test_a_full_disk_is_named(builder: CollectionBuilder, out: str, free_kb: int) -> None:
+    """Whether the plan or the records have no room; with more room the same command completes the file."""
+    builder.response(ONE, random.Random(1).randbytes(100_000), warc="captures-00002.warc.gz")
+    chosen = (ONE,) if out == "one.txt" else ()
+    folder = builder.layout.root.parent / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], check=True)
+    try:
+        (folder / "filler").write_bytes(bytes((1024 - free_kb) << 10))
+        with pytest.raises(DiskFullError, match="disk is full"):
+            export(builder.layout, *chosen, out=f"small/{out}")
+        assert {each.name for each in folder.iterdir()} <= {"filler", ".out.wacz.plan", ".out.wacz.part"}
+        (folder / "filler").unlink()
+        export(builder.layout, *chosen, out=f"small/{out}")
+        assert [each.name for each in folder.iterdir()] == [out]
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def test_an_unknown_form_is_refused(layout: Layout) -> None:
