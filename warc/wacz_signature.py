@@ -50,6 +50,7 @@ _STAMP = frozenset({"timeSignature", "timestampCert"})
 _DOMAIN = frozenset({"domain", "domainCert"}) | _STAMP
 _OPTIONAL = frozenset({"software", "version", "crossSignedCert"})
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
+_CHAIN_ERROR = re.compile(r'Verify error: ([^"]+)')  # within OpenSSL's stack of errors
 _SHA256 = ec.ECDSA(hashes.SHA256())
 
 
@@ -117,7 +118,8 @@ def read_signing_chain(path: Path, key: ec.EllipticCurvePrivateKey, now: datetim
     if _public_bytes(chain[0]) != _public_bytes(key):
         raise ConfigError(f"The first certificate of {path} is not that of the signing key.")
     if not is_valid_at(chain[0], now):
-        raise ConfigError(f"The certificate {path} is valid until {chain[0].not_valid_after_utc:%Y-%m-%d}: renew it.")
+        span = f"{chain[0].not_valid_before_utc:%Y-%m-%d} to {chain[0].not_valid_after_utc:%Y-%m-%d}"
+        raise ConfigError(f"The certificate {path} is valid from {span}, not now: renew it, or check the clock.")
     if not domain_of(chain[0]):
         raise ConfigError(f"The certificate {path} has no domain.")
     return chain
@@ -368,6 +370,8 @@ class WaczVerifier:
             # time stamp itself serve as intermediates.
             VerifierBuilder(roots=self._roots).build().verify_message(response, signed["signature"].encode())
         except (ValueError, VerificationError) as error:
+            if reason := _CHAIN_ERROR.search(str(error)):
+                return None, f"No trusted authority certifies its signer: {reason[1]}. --trust FILE adds authorities."
             return None, f"It is not valid: {error}."
         return response.tst_info.gen_time, ""
 

@@ -127,10 +127,8 @@ def export_command(
         )
     if form is None and not (urls or lists or hosts or jobs or page_ids):
         raise InputError(f"A file {out.suffix} holds one page: name its URL.")
-    if sign and form is not ExportForm.WACZ:
-        raise InputError("Only WACZ files are signed.")
     now = _CLOCK.now()
-    signer = _signer(stores.root, sign_key, sign_cert, timestamp_url) if sign else None
+    signer = _signer(stores.root, form, sign_key, sign_cert, timestamp_url, is_wanted=sign)
     domains = (matching_keys(f"http://{host_name(each)}/", "domain") for each in hosts)
     keys = [*map(url_keys, (*urls, *_listed(lists))), *(each for each in domains if each is not None)]
     found = partial(_page_ids, stores, frontier_url, jobs, page_ids) if jobs or page_ids else None
@@ -232,18 +230,29 @@ def _unwritable(out: Path, error: OSError) -> WeboidError:
     return InputError(f"{clean(str(out))} cannot be written: {error.strerror or error}.")
 
 
-def _signer(root: Path, key: Path | None, cert: Path | None, timestamp_url: str) -> "WaczSigner":
-    """Return the signer, tried once so that an export does not fail at its end; InputError: its options conflict.
+def _signer(
+    root: Path, form: ExportForm | None, key: Path | None, cert: Path | None, timestamp_url: str, *, is_wanted: bool
+) -> "WaczSigner | None":
+    """Return the signer of a WACZ file, tried once so that an export does not fail at its end; else None.
 
-    Paths in weboid.toml are relative to the collection, `root`.
+    Paths in weboid.toml are relative to the collection, `root`. InputError: options conflict.
     """
+    source = click.get_current_context().get_parameter_source
+    if form is not ExportForm.WACZ or not is_wanted:
+        names = ("sign", "sign_key", "sign_cert", "timestamp_url")
+        if any(source(name) is ParameterSource.COMMANDLINE for name in names):
+            raise InputError(
+                "--sign-key, --sign-cert and --timestamp-url need --sign: the file would not be signed."
+                if form is ExportForm.WACZ
+                else "Only WACZ files are signed."
+            )
+        return None
     from warc.wacz_signature import WaczSigner, read_signing_chain, read_signing_key
 
     if key is None:
         raise InputError("There is no key to sign with: give --sign-key FILE, or sign_key in [export] of weboid.toml.")
     if cert is not None and not timestamp_url:
         raise InputError("A signature for a domain needs a time stamp: give --timestamp-url URL.")
-    source = click.get_current_context().get_parameter_source
     key = root / key if source("sign_key") is ParameterSource.DEFAULT_MAP else key
     if cert is not None and source("sign_cert") is ParameterSource.DEFAULT_MAP:
         cert = root / cert
@@ -274,7 +283,9 @@ def _send_query(url: str, query: bytes) -> bytes:
                     break
             return bytes(pieces)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise UnavailableError(f"The time-stamp authority {clean(url)} returned no time stamp: {error}.") from error
+        raise UnavailableError(
+            f"The time-stamp authority {clean(url)} returned no time stamp: {str(error).rstrip('.')}."
+        ) from error
 
 
 def _listed(paths: tuple[Path, ...]) -> Iterator[str]:

@@ -328,15 +328,16 @@ def verify(*words: str) -> tuple[int, dict[str, str]]:
 
 
 def test_a_signed_export_verifies(layout: Layout, authority: SigningAuthority) -> None:
-    """Key, certificate and authority are in weboid.toml, whose paths are relative to the collection."""
+    """As weboid.toml says, whose paths are relative to the collection; only WACZ files are signed."""
     for name, path in zip(("key.pem", "chain.pem"), authority.issue("archive.example"), strict=True):
         (layout.root / name).write_bytes(path.read_bytes())
     out = str(layout.root.parent / "out.wacz")
     with authority.serving() as url:
         (layout.root / "weboid.toml").write_text(
-            f'[export]\nsign_key = "key.pem"\nsign_cert = "chain.pem"\ntimestamp_url = "{url}"\n'
+            f'[export]\nsign = true\nsign_key = "key.pem"\nsign_cert = "chain.pem"\ntimestamp_url = "{url}"\n'
         )
-        export(layout, "--sign")
+        export(layout)
+        export(layout, ONE, out="one.txt")
         check = CliRunner().invoke(weboid, ["config", "check", "--collection", str(layout.root)])
     assert check.exit_code == 0, check.output
 
@@ -347,8 +348,13 @@ def test_a_signed_export_verifies(layout: Layout, authority: SigningAuthority) -
 
 
 def test_an_export_is_not_signed_by_chance(layout: Layout, authority: SigningAuthority) -> None:
-    """Without a key, without a time stamp for a domain, or without an answer of the authority, before anything is written."""
+    """Without a key, without a time stamp for a domain, or without an answer of the authority, before anything is written.
+
+    Nor is it left unsigned when a key is given.
+    """
     key, chain = map(str, authority.issue("archive.example"))
+    with pytest.raises(InputError, match="need --sign"):
+        export(layout, "--sign-key", key)
     for words, text in (
         ((), "no key"),
         (("--sign-key", key, "--sign-cert", chain), "time stamp"),
