@@ -11,7 +11,6 @@ import json
 import re
 import warnings
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -38,6 +37,7 @@ from rfc3161_client import (
 
 from core.errors import ConfigError, InputError, UnavailableError
 from core.timestamps import parse_warc_date, warc_date
+from warc.foreign_archives import ZIP_FAULTS
 
 SPECIFICATION = "0.1.0"  # of wacz-auth: the `version` of a signature
 STAMP_SPAN = timedelta(minutes=10)  # between `created` and the time stamp (wacz-auth, Verification, 7)
@@ -235,7 +235,7 @@ class WaczVerifier:
         try:
             with zipfile.ZipFile(path) as archive:
                 return list(self._checks(archive, on_bytes))
-        except (OSError, zipfile.BadZipFile) as error:
+        except (OSError, *ZIP_FAULTS) as error:
             raise InputError(f"{path} cannot be read as a WACZ file: {error}.") from error
 
     def _checks(self, archive: zipfile.ZipFile, on_bytes: Callable[[int], None]) -> Iterator[EvidenceCheck]:
@@ -253,7 +253,7 @@ class WaczVerifier:
                 problem = "is missing" if name == _DESCRIPTIONS[0] else ""
             except (ValueError, RecursionError) as error:
                 problem = f"is not valid JSON: {error}"
-            except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
+            except ZIP_FAULTS as error:
                 problem = f"is damaged: {error}"
             if problem:
                 yield EvidenceCheck("package", f"{name} {problem.rstrip('.')}.", passed=False)
@@ -305,7 +305,7 @@ class WaczVerifier:
                         found.update(piece)
                         size += len(piece)
                         on_bytes(len(piece))
-            except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
+            except ZIP_FAULTS as error:
                 faults.append(f"{name} cannot be read: {error}")
                 continue
             if found.hexdigest() != wanted or left not in (None, size):

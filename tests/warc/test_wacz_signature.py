@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, utils
 
 from core.errors import ConfigError, InputError, UnavailableError
 from tests.support.signing_authorities import SigningAuthority, write_key
+from warc.foreign_archives import open_archives
 from warc.wacz_signature import (
     WaczSigner,
     WaczVerifier,
@@ -339,6 +340,20 @@ def test_what_is_wrong_with_a_data_package_is_named(tmp_path: Path, data: bytes 
 
     assert (check.name, check.passed) == ("package", False)
     assert text in check.text
+
+
+@pytest.mark.parametrize(("at", "byte"), [(6, 200), (47, 0x28)], ids=["version", "name"])
+def test_a_directory_that_cannot_be_read_is_named(tmp_path: Path, at: int, byte: int) -> None:
+    """Of a ZIP version that nobody knows, or with a name that is not the UTF-8 that it claims to be."""
+    with zipfile.ZipFile(tmp_path / "x.wacz", "w") as archive:
+        archive.writestr("ü", b"")
+    data = bytearray((tmp_path / "x.wacz").read_bytes())
+    data[data.index(b"PK\x01\x02") + at] = byte
+    (tmp_path / "x.wacz").write_bytes(data)
+
+    for read in (verdicts, lambda path: next(open_archives(path, tmp_path, lambda _count: None))):
+        with pytest.raises(InputError, match="cannot be read"):
+            read(tmp_path / "x.wacz")
 
 
 def test_a_file_that_is_no_zip_is_named(tmp_path: Path) -> None:
