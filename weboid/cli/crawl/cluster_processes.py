@@ -179,7 +179,9 @@ class _ProxyService:
                 proxy.leaving = True
                 await asyncio.to_thread(leave)
                 async with asyncio.timeout(self.options.drain_s):
-                    while len(proxy.visits):  # noqa: ASYNC110 they end in other threads
+                    if (api := self.started.warcprox_api) is not None:
+                        await asyncio.to_thread(api.shutdown)  # it accepts no more connections
+                    while len(proxy.visits) or (api is not None and api.busy):  # noqa: ASYNC110 in other threads
                         await asyncio.sleep(DRAIN_POLL_S)
         except TimeoutError:
             log.warning("proxy.drained visits=%d", len(proxy.visits))

@@ -27,8 +27,10 @@ from net.backoff import WaitEnded, WaitStarted
 from proxy.control.client import NewArtifact, ProxyClient
 from proxy.control.handshake import ClusterSecret
 from proxy.process import RunningProxy, TcpControl, run_proxy
+from tests.journeys.sites import SiteServer
 from tests.support.commands import WEBOID, Weboid
 from tests.support.json_outputs import check_output
+from tests.support.polling import wait_until
 from tests.support.proxy_fixtures import ProxyProcess
 from tests.support.proxy_fixtures import check as check_collection
 from tests.support.services.redis_server import RedisServer
@@ -427,3 +429,27 @@ def test_trusted_clients_of_warcprox_reach_every_address(weboid: Weboid) -> None
             assert json.load(answer)["role"] == "warcprox"
         process.terminate()
         assert process.communicate(timeout=120)[1] == ""
+
+
+def test_a_request_of_a_warcprox_client_is_finished_at_a_stop(weboid: Weboid, start: Callable[..., Started]) -> None:
+    """It is answered and archived before the proxy ends, as visits are."""
+    site = SiteServer("held.example")
+    url = f"http://127.0.0.1:{site.port}/held"
+    site.put("/held", "<p>Held", is_held=True)
+    proxy = start("proxy", *PORTS, "--warcprox-api", "127.0.0.1:0")
+    address = proxy.until("ready")["warcprox_api"]
+    with subprocess.Popen(["curl", "-si", "-x", address, url], stdout=subprocess.PIPE, text=True) as client:
+        try:
+            wait_until(lambda: bool(site.count("/held")))
+            proxy.process.send_signal(signal.SIGTERM)
+            proxy.until("stopping")
+            site.release()
+            answer, _ = client.communicate(timeout=120)
+        finally:
+            client.kill()
+            site.stop()
+
+    assert answer.startswith("HTTP/1.1 200")
+    assert answer.endswith("<p>Held")
+    assert proxy.process.wait(120) == 0
+    assert ("response", url) in {each[:2] for each in records(weboid.collection)}
