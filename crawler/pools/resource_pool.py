@@ -109,19 +109,12 @@ class ProxyProcess:
         environment = {name: os.environ[name] for name in passed_on if name in os.environ}
         environment["PYTHONPATH"] = _PACKAGES
         environment["HOME"] = os.environ.get("HOME", "/")
-        arguments = ("--tally", str(self._tally), "--slot", str(self._slot))
+        places = ("--collection", self._collection.layout.root, "--control", self._control, "--tally", self._tally)
         # It inherits that these are blocked: a terminal's Ctrl-C is for us, also while it starts.
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
         try:
             self._process = process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "proxy",
-                "--collection",
-                str(self._collection.layout.root),
-                "--control",
-                str(self._control),
-                *arguments,
+                *(sys.executable, "-m", "proxy", *map(str, places), "--slot", str(self._slot)),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 pass_fds=(self._collection.lock_fd,),

@@ -241,11 +241,7 @@ def _signer(
     if form is not ExportForm.WACZ or not is_wanted:
         names = ("sign", "sign_key", "sign_cert", "timestamp_url")
         if any(source(name) is ParameterSource.COMMANDLINE for name in names):
-            raise InputError(
-                "--sign-key, --sign-cert and --timestamp-url need --sign: the file would not be signed."
-                if form is ExportForm.WACZ
-                else "Only WACZ files are signed."
-            )
+            raise InputError("--sign-key, --sign-cert and --timestamp-url need --sign, and only WACZ files are signed.")
         return None
     from warc.wacz_signature import WaczSigner, read_signing_chain, read_signing_key
 
@@ -283,9 +279,7 @@ def _send_query(url: str, query: bytes) -> bytes:
                     break
             return bytes(pieces)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise UnavailableError(
-            f"The time-stamp authority {clean(url)} returned no time stamp: {str(error).rstrip('.')}."
-        ) from error
+        raise UnavailableError(f"The time-stamp authority {clean(url)} returned no time stamp: {error}") from error
 
 
 def _listed(paths: tuple[Path, ...]) -> Iterator[str]:
