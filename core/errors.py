@@ -18,11 +18,14 @@ WeboidError
 │   ├── CollectionVersionError
 │   ├── DiskFullError
 │   ├── DedupUnavailableError
+│   ├── ListenError
 │   └── LimitReachedError   a run's own limit
 └── InvariantError          a bug: crash and report
 
 Foreign errors are mapped to one of these once, where they occur, with their cause kept.
 """
+
+import os
 
 
 class WeboidError(Exception):
@@ -104,6 +107,17 @@ class DiskFullError(UnavailableError):
 
 class DedupUnavailableError(UnavailableError):
     """Shared dedup index that does not answer, so nothing can be written exactly once."""
+
+
+class ListenError(UnavailableError):
+    """Address on which a server cannot listen; an empty host is every address."""
+
+    def __init__(self, host: str, port: int, error: Exception) -> None:
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
+        super().__init__(
+            f"Cannot listen on {host or 'every address'}, port {port}: {reason}. Stop the process that uses the port, "
+            "or choose another one."
+        )
 
 
 class LimitReachedError(UnavailableError):

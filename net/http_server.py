@@ -5,7 +5,6 @@ Its time-out does not limit the first request, a slow head, a reader that stops,
 
 import asyncio
 import contextlib
-import os
 import resource
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -18,7 +17,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from core.errors import InvariantError, UnavailableError
+from core.errors import InvariantError, ListenError
 
 _BACKLOG = 2048  # connections that wait to be accepted
 _OTHER_FILES = 200  # databases, WARCs, pipes of child processes, static files
@@ -105,16 +104,12 @@ async def running(server: HttpServer, listener: socket.socket) -> AsyncIterator[
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """Return a listening socket; an empty host is every address, port 0 a free one; or UnavailableError."""
+    """Return a listening socket; an empty host is every address, port 0 a free one; or ListenError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=256)
     except (OSError, OverflowError) as error:
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
-        raise UnavailableError(
-            f"Cannot listen on {host or 'every address'}, port {port}: {reason}. Stop the process that uses the port, "
-            "or choose another one."
-        ) from error
+        raise ListenError(host, port, error) from error
     # Its connections inherit it. Without it a kept-alive one waits 40 ms for each answer, for asyncio
     # sets it only where a socket names its protocol.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from core.config.settings import Settings
-from core.errors import ConfigError, PermanentError, TransientError, UnavailableError
+from core.errors import ConfigError, ListenError, PermanentError, TransientError
 from core.layout import CA_FILE, Layout
 from core.timestamps import from_unix_milliseconds
 from net.egress import Egress
@@ -190,7 +190,7 @@ class RecorderServer(socketserver.TCPServer):
     request_queue_size = 4096  # connections wait in the backlog while all threads are taken
 
     def __init__(self, listen: ListenAddress, handler: type[ArchivingHandler]) -> None:
-        """Listen, or raise UnavailableError."""
+        """Listen, or raise ListenError."""
         self._handler = handler
         self._threads = ThreadPoolExecutor(MAX_CONNECTIONS)
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
@@ -199,7 +199,7 @@ class RecorderServer(socketserver.TCPServer):
         try:
             super().__init__((listen.host, listen.port), handler)
         except OSError as error:
-            raise UnavailableError(f"The proxy cannot listen on {listen.host} port {listen.port}: {error}.") from error
+            raise ListenError(listen.host, listen.port, error) from error
 
     def get_request(self) -> tuple[socket.socket, Any]:
         """Accept the next connection when a thread is free."""
@@ -249,7 +249,7 @@ class ArchivingProxy(RecorderServer):
         egress: Egress | None = None,
         listen: ListenAddress = LOOPBACK,
     ) -> None:
-        """Open the stores and listen, or raise UnavailableError; `spool_folder`: for bodies beyond the memory."""
+        """Open the stores and listen, or raise ListenError; `spool_folder`: for bodies beyond the memory."""
         self.visits = VisitRegistry()
         self.secrets = TlsSecrets()  # of connections that browsers make themselves
         layout.archive.mkdir(parents=True, exist_ok=True)

@@ -240,6 +240,13 @@ class WarcproxHandler(ArchivingHandler):
 
     def forward(self, head: RequestHead, visit: VisitSession, *, keep_alive: bool) -> bool:
         """Run the exchange of a request, or answer one for this service."""
+        self.server.busy.add(self)
+        try:
+            return self._answer(head, visit, keep_alive=keep_alive and not self.server.proxy.leaving)
+        finally:
+            self.server.busy.discard(self)
+
+    def _answer(self, head: RequestHead, visit: VisitSession, *, keep_alive: bool) -> bool:
         if head.method in _RECORD_METHODS:
             return self._write_record(head, visit, keep_alive=keep_alive)
         if self.tunnel is None and head.method == "GET" and head.target == "/status":
@@ -315,10 +322,11 @@ class WarcproxServer(RecorderServer):
     """Listener for warcprox clients of a proxy. Run `serve_forever` in a thread, then `shutdown` and `close`."""
 
     def __init__(self, proxy: ArchivingProxy, listen: ListenAddress, folder: Path) -> None:
-        """Listen, or raise UnavailableError; counters are kept in the `folder`, a file for each address."""
+        """Listen, or raise ListenError; counters are kept in the `folder`, a file for each address."""
         self.proxy = proxy
         self.visits, self.ca, self.limits, self.secrets = proxy.visits, proxy.ca, proxy.limits, proxy.secrets
         self.exchanges = replace(proxy.exchanges, hand_over=self._hand_over)
+        self.busy: set[WarcproxHandler] = set()  # those with a request in progress
         super().__init__(listen, WarcproxHandler)
         host, port = self.reached_at = str(self.server_address[0]), int(self.server_address[1])
         proxy.keep_from(self.reached_at)  # so that no page reaches it, of whatever visit

@@ -8,6 +8,7 @@ header and block of a WARC record stay as they are but for line ends, ARC record
 import gzip
 import hashlib
 import json
+import lzma
 import math
 import os
 import re
@@ -18,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -45,9 +46,13 @@ _SUFFIX = re.compile(r"\.(?:warc(?:\.gz|\.zst)?|arc(?:\.gz)?)$", re.IGNORECASE)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._]+")
 _LENGTH = re.compile(rb"^content-length:[ \t]*(\d{1,18})[ \t]*\r$", re.IGNORECASE | re.MULTILINE)
 _VERSION, _BLANK_LINE = b"WARC/", b"\r\n\r\n"
+_GZIP_MEMBER = re.compile(rb"\x1f\x8b\x08")
 _GZIP_MAGIC, _ZSTD_MAGIC, _ZSTD_DICTIONARY = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x5d\x2a\x4d\x18"
 # The stub makes IsalError an instance.
 _DAMAGED: tuple[type[Exception], ...] = (EOFError, gzip.BadGzipFile, isal_zlib.IsalError)  # type: ignore[assignment]
+# What `zipfile` raises for files of others: names, offsets, versions and methods that it does not expect, too.
+ZIP_FAULTS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, ValueError)
+_MOST_SNIFFED = 100  # gzip members, of which the first may be damaged
 
 
 class ForeignFormat(StrEnum):
@@ -104,11 +109,11 @@ def sniff(data: bytes) -> ForeignFormat | None:
     if data.startswith((_ZSTD_MAGIC, _ZSTD_DICTIONARY)):
         return ForeignFormat.WARC_ZST
     plain = data
-    if data.startswith(_GZIP_MAGIC):
-        plain = b""
+    is_packed = data.startswith(_GZIP_MAGIC)
+    for member in islice(_GZIP_MEMBER.finditer(data), _MOST_SNIFFED) if is_packed else ():
         with suppress(*_DAMAGED):
-            plain = isal_zlib.decompressobj(31).decompress(data, 64)
-    is_packed = plain is not data
+            plain = isal_zlib.decompressobj(31).decompress(memoryview(data)[member.start() :], 64)
+            break
     if plain.startswith(_VERSION):
         return ForeignFormat.WARC_GZ if is_packed else ForeignFormat.WARC
     if plain.startswith(b"filedesc:"):
@@ -257,7 +262,9 @@ def _wacz_archives(
                 elif entry.filename.lower().endswith(".wacz"):
                     nested.append(opened)
             if not archive.files and not nested:
-                raise InputError(f"{source} is a ZIP file without WARCs.")
+                raise InputError(
+                    " ".join([f"{source} is a ZIP file without WARCs that can be read.", *archive.problems])
+                )
             if archive.files or archive.problems:
                 yield archive
             for number, each in enumerate(nested):
@@ -270,12 +277,12 @@ def _wacz_archives(
                     with each.open() as stream, inner.open("wb") as target:
                         _copy(stream, target, on_bytes, DiskReserve(scratch, 0))
                     yield from _wacz_archives(inner, each.source, scratch, on_bytes, depth + 1)
-                except (InputError, zipfile.BadZipFile) as error:
+                except (InputError, *ZIP_FAULTS) as error:
                     yield ForeignArchive(each.source, "", problems=[f"{each.source} cannot be read: {error}"])
                 finally:
                     inner.unlink(missing_ok=True)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
-        raise InputError(f"{source} is not a complete ZIP file: {error}.") from error
+    except ZIP_FAULTS as error:
+        raise InputError(f"{source} cannot be read as a ZIP file: {str(error).rstrip('.')}.") from error
 
 
 def _stated_digests(package: zipfile.ZipFile, archive: ForeignArchive) -> dict[str, str]:
@@ -287,7 +294,7 @@ def _stated_digests(package: zipfile.ZipFile, archive: ForeignArchive) -> dict[s
     except KeyError:
         archive.problems.append(f"{archive.source} has no datapackage.json, so no checksums to compare.")
         return {}
-    except (InputError, zipfile.BadZipFile) as error:
+    except (InputError, *ZIP_FAULTS) as error:
         archive.problems.append(f"{archive.source}: datapackage.json cannot be read: {error}")
         return {}
     stated = ((str(each.get("path")), str(each.get("hash"))) for each in _resources(document))
@@ -383,8 +390,8 @@ class ImportStorage:
                     return kind, *_copy(source, None, on_bytes)
                 with target.open("wb") as copy:
                     return kind, *_copy(source, copy, on_bytes, self._reserve)
-        except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError, zlib.error) as error:
-            raise PermanentError(f"{file.source} cannot be read: {error}.") from error
+        except ZIP_FAULTS as error:
+            raise PermanentError(f"{file.source} cannot be read: {str(error).rstrip('.')}.") from error
 
     def add(self, file: ForeignFile, key: str, on_bytes: Callable[[int], None]) -> StoredFile:
         """Store the file durably under a name of its own, unless it is there; nothing is overwritten.

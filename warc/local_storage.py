@@ -155,11 +155,15 @@ def replace_file(path: Path, data: str | bytes, *, mode: int = 0o666) -> None:
     """Write the file durably as a whole, by one writer: readers, and a crash, see the old or the new content."""
     fresh = path.with_name(f".{path.name}.new")
     descriptor = os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data.encode() if isinstance(data, str) else data)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.rename(path)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.rename(path)
+    except OSError:  # the disk is full
+        fresh.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
 
 

@@ -11,7 +11,6 @@ import json
 import re
 import warnings
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -38,6 +37,7 @@ from rfc3161_client import (
 
 from core.errors import ConfigError, InputError, UnavailableError
 from core.timestamps import parse_warc_date, warc_date
+from warc.foreign_archives import ZIP_FAULTS
 
 SPECIFICATION = "0.1.0"  # of wacz-auth: the `version` of a signature
 STAMP_SPAN = timedelta(minutes=10)  # between `created` and the time stamp (wacz-auth, Verification, 7)
@@ -50,6 +50,7 @@ _STAMP = frozenset({"timeSignature", "timestampCert"})
 _DOMAIN = frozenset({"domain", "domainCert"}) | _STAMP
 _OPTIONAL = frozenset({"software", "version", "crossSignedCert"})
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
+_CHAIN_ERROR = re.compile(r'Verify error: ([^"]+)')  # within OpenSSL's stack of errors
 _SHA256 = ec.ECDSA(hashes.SHA256())
 
 
@@ -117,7 +118,8 @@ def read_signing_chain(path: Path, key: ec.EllipticCurvePrivateKey, now: datetim
     if _public_bytes(chain[0]) != _public_bytes(key):
         raise ConfigError(f"The first certificate of {path} is not that of the signing key.")
     if not is_valid_at(chain[0], now):
-        raise ConfigError(f"The certificate {path} is valid until {chain[0].not_valid_after_utc:%Y-%m-%d}: renew it.")
+        span = f"{chain[0].not_valid_before_utc:%Y-%m-%d} to {chain[0].not_valid_after_utc:%Y-%m-%d}"
+        raise ConfigError(f"The certificate {path} is valid from {span}, not now: renew it, or check the clock.")
     if not domain_of(chain[0]):
         raise ConfigError(f"The certificate {path} has no domain.")
     return chain
@@ -233,7 +235,7 @@ class WaczVerifier:
         try:
             with zipfile.ZipFile(path) as archive:
                 return list(self._checks(archive, on_bytes))
-        except (OSError, zipfile.BadZipFile) as error:
+        except (OSError, *ZIP_FAULTS) as error:
             raise InputError(f"{path} cannot be read as a WACZ file: {error}.") from error
 
     def _checks(self, archive: zipfile.ZipFile, on_bytes: Callable[[int], None]) -> Iterator[EvidenceCheck]:
@@ -251,7 +253,7 @@ class WaczVerifier:
                 problem = "is missing" if name == _DESCRIPTIONS[0] else ""
             except (ValueError, RecursionError) as error:
                 problem = f"is not valid JSON: {error}"
-            except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
+            except ZIP_FAULTS as error:
                 problem = f"is damaged: {error}"
             if problem:
                 yield EvidenceCheck("package", f"{name} {problem.rstrip('.')}.", passed=False)
@@ -303,7 +305,7 @@ class WaczVerifier:
                         found.update(piece)
                         size += len(piece)
                         on_bytes(len(piece))
-            except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
+            except ZIP_FAULTS as error:
                 faults.append(f"{name} cannot be read: {error}")
                 continue
             if found.hexdigest() != wanted or left not in (None, size):
@@ -368,6 +370,8 @@ class WaczVerifier:
             # time stamp itself serve as intermediates.
             VerifierBuilder(roots=self._roots).build().verify_message(response, signed["signature"].encode())
         except (ValueError, VerificationError) as error:
+            if reason := _CHAIN_ERROR.search(str(error)):
+                return None, f"No trusted authority certifies its signer: {reason[1]}. --trust FILE adds authorities."
             return None, f"It is not valid: {error}."
         return response.tst_info.gen_time, ""
 

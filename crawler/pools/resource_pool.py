@@ -12,6 +12,7 @@ import asyncio
 import json
 import logging
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -112,22 +113,20 @@ class ProxyProcess:
         environment = {name: os.environ[name] for name in passed_on if name in os.environ}
         environment["PYTHONPATH"] = _PACKAGES
         environment["HOME"] = os.environ.get("HOME", "/")
-        arguments = ("--tally", str(self._tally), "--slot", str(self._slot))
-        self._process = process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "proxy",
-            "--collection",
-            str(self._collection.layout.root),
-            "--control",
-            str(self._control),
-            *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            pass_fds=(self._collection.lock_fd,),
-            limit=LIMIT_BYTES,
-            env=environment,
-        )
+        places = ("--collection", self._collection.layout.root, "--control", self._control, "--tally", self._tally)
+        # It inherits that these are blocked: a terminal's Ctrl-C is for us, also while it starts.
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+        try:
+            self._process = process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "proxy", *map(str, places), "--slot", str(self._slot)),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                pass_fds=(self._collection.lock_fd,),
+                limit=LIMIT_BYTES,
+                env=environment,
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         assert process.stdin is not None
         assert process.stdout is not None
         try:

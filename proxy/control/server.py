@@ -20,7 +20,7 @@ from typing import Any
 from core.captures import check_login_name, dedup_bucket
 from core.config.added_headers import check_headers
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
-from core.errors import InputError, LimitReachedError, ProxyUnavailableError, UnavailableError, WeboidError
+from core.errors import InputError, LimitReachedError, ListenError, ProxyUnavailableError, WeboidError
 from core.timestamps import parse_warc_date
 from net.timeouts import enable_keepalive
 from proxy.archiving_proxy import ArchivingProxy
@@ -71,7 +71,7 @@ class TcpControlServer(socketserver.ThreadingTCPServer):
     request_queue_size = 512
 
     def __init__(self, address: tuple[str, int], proxy: ArchivingProxy, secret: ClusterSecret) -> None:
-        """Start listening. Raises UnavailableError if the address cannot be listened on."""
+        """Start listening, or raise ListenError."""
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.proxy = proxy
         self.started = time.monotonic()
@@ -81,7 +81,7 @@ class TcpControlServer(socketserver.ThreadingTCPServer):
         try:
             super().__init__(address, _ControlSession)
         except OSError as error:
-            raise UnavailableError(f"Control cannot listen on {address[0]} port {address[1]}: {error}.") from error
+            raise ListenError(*address, error) from error
         self.port = int(self.socket.getsockname()[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:

@@ -6,8 +6,10 @@ the same export then continues behind the last whole WARC. Records that a page t
 cache, and payloads that revisits refer to, are exported with it, wherever they are.
 """
 
+import errno
 import hashlib
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -20,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import BadUrlError, InputError, PermanentError
-from core.layout import Layout
+from core.layout import OPEN_SUFFIX, Layout
 from core.timestamps import parse_warc_date, timestamp14_at, unix_milliseconds, warc_date, warc_date_at
 from core.url_keys import replay_key
 from playback.access.control import PAGE_FACTS, AccessControl, page_facts
@@ -159,7 +161,7 @@ class CollectionExport:
         self.count = ExportCount()
 
     def write(self, request: ExportRequest) -> ExportCount:
-        """Write the requested files; InputError: there is nothing to export, or a file is in the way.
+        """Write the requested files; InputError: there is nothing to export, or a file is in the way; or OSError.
 
         After an interruption the same request continues with the same records, unless something was taken down, or
         erased, since.
@@ -170,16 +172,23 @@ class CollectionExport:
                 plan.execute("PRAGMA locking_mode = EXCLUSIVE")
                 plan.execute("PRAGMA synchronous = OFF")
                 plan.execute("BEGIN IMMEDIATE")
+                is_kept = True
                 try:
                     self._write_parts(plan, request)
+                    is_kept = False
                 except BaseException:
-                    if not _has_plan(plan) or not plan.execute(_PROGRESS).fetchone():
-                        plan_file.unlink()
+                    is_kept = _has_plan(plan) and plan.execute(_PROGRESS).fetchone() is not None
                     raise
-                plan_file.unlink()
+                finally:
+                    if not is_kept:  # SQLite leaves the journal of a killed attempt when it writes nothing more
+                        for path in (plan_file, plan_file.with_name(f"{plan_file.name}-journal")):
+                            path.unlink(missing_ok=True)
         except sqlite3.DatabaseError as error:
-            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
+            code = getattr(error, "sqlite_errorcode", None)
+            if code == sqlite3.SQLITE_BUSY:
                 raise InputError(f"{plan_file} is in use: another export writes {request.path.name}.") from error
+            if code == sqlite3.SQLITE_FULL:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
             raise InputError(f"{plan_file} cannot be used: {error}. Remove it, or choose another folder.") from error
         return self.count
 
@@ -229,8 +238,8 @@ class CollectionExport:
         if about is None or about[0] != request.fingerprint(self._layout):
             return None
         for filename, inode in plan.execute("SELECT filename, inode FROM warcs").fetchall():
-            path = self._warc_path(filename)
-            if path is None or path.stat().st_ino != inode:  # an erasure writes a file again
+            status = self._status(filename)
+            if status is None or status.st_ino != inode:  # an erasure writes a file again
                 return None
         self.count = ExportCount(**json.loads(about[2]), is_resumed=True)
         return datetime.fromisoformat(about[1])
@@ -245,17 +254,17 @@ class CollectionExport:
         part, filled = 1, 0
         by_time = "SELECT filename, sum(length) FROM records GROUP BY filename ORDER BY min(timestamp), filename"
         for filename, planned in plan.execute(by_time).fetchall():
-            path = self._warc_path(filename)
-            if path is None:
+            status = self._status(filename)
+            if status is None:
                 self.count.missing_warcs.append(filename)
                 plan.execute("DELETE FROM records WHERE filename = ?", (filename,))
                 continue
             is_whole = request.selection.is_everything and self._may_copy
-            size = path.stat().st_size if is_whole else planned
+            size = status.st_size if is_whole else planned
             if request.size_limit and filled and filled + size > request.size_limit:
                 part, filled = part + 1, 0
             filled += size
-            plan.execute("INSERT INTO warcs VALUES (?, ?, ?, NULL)", (filename, path.stat().st_ino, part))
+            plan.execute("INSERT INTO warcs VALUES (?, ?, ?, NULL)", (filename, status.st_ino, part))
         count = self.count
         count.pages = plan.execute("SELECT count(*) FROM pages").fetchone()[0]
         count.records = plan.execute("SELECT count(*) FROM records").fetchone()[0]
@@ -309,8 +318,16 @@ class CollectionExport:
             else:
                 writer.publish()
 
-    def _warc_path(self, filename: str) -> Path | None:
-        return next((each for each in map(WarcPath, self._layout.warc(filename)) if each.exists()), None)
+    def _places(self, filename: str) -> tuple[Path, ...]:
+        """Return the paths at which a WARC may be, to be tried in this order: a crawl may close it meanwhile."""
+        closed, opened = map(WarcPath, self._layout.warc(filename))
+        return closed, opened, closed
+
+    def _status(self, filename: str) -> os.stat_result | None:
+        for path in self._places(filename):
+            with suppress(FileNotFoundError):
+                return path.stat()
+        return None
 
     def _chosen_pages(self, selection: ExportSelection) -> Iterator[list[Any]]:
         """Yield the rows of the pages of a selection, in chunks."""
@@ -406,49 +423,53 @@ class CollectionExport:
         self, writer: WaczWriter | CombinedWarcWriter, plan: sqlite3.Connection, filename: str
     ) -> dict[str, Any]:
         """Copy the planned parts of a WARC; return the entry of the file."""
-        path = self._warc_path(filename)
-        if path is None:
-            raise PermanentError(f"{filename} is gone: run `weboid verify`.")
         rows = plan.execute(
             "SELECT start, length FROM records WHERE filename = ? ORDER BY start", (filename,)
         ).fetchall()
-        query = "SELECT count(*) AS n FROM captures WHERE filename = :name"
-        indexed = self._database.rows(query, {"name": filename})[0]["n"]
-        whole = self._may_copy and indexed == len(rows)
-        spans = list(self._spans(path, filename, rows, whole=whole))
+        query = (
+            "SELECT count(*) AS n, (SELECT indexed_to FROM files WHERE filename = :name) AS covered"
+            " FROM captures WHERE filename = :name"
+        )
+        for path in self._places(filename):
+            with suppress(FileNotFoundError):
+                end = path.stat().st_size
+                indexed = self._database.rows(query, {"name": filename})[0]
+                whole = self._may_copy and indexed["n"] == len(rows)
+                if path.suffix == OPEN_SUFFIX:  # behind that a record may be half written
+                    end = indexed["covered"]
+                spans = [(0, end, False)] if whole else list(self._spans(path, filename, rows))
+                file = path.open("rb", buffering=0)
+                break
+        else:
+            raise PermanentError(f"{filename} is gone: run `weboid verify`.")
         places: list[tuple[int, str, int]] = []
 
         def pieces() -> Iterator[bytes]:
             at = 0
-            with path.open("rb", buffering=0) as file:
-                for start, end, is_record in spans:
-                    if is_record:
-                        places.append((at, filename, start))
-                    file.seek(start)
-                    left = end - start
-                    while left and (data := file.read(min(left, _CHUNK_BYTES))):
-                        left -= len(data)
-                        at += len(data)
-                        self._on_bytes(len(data))
-                        yield data
-                    if left:
-                        raise PermanentError(f"{filename} is shorter than the index says: run `weboid verify`.")
+            for start, end, is_record in spans:
+                if is_record:
+                    places.append((at, filename, start))
+                file.seek(start)
+                left = end - start
+                while left and (data := file.read(min(left, _CHUNK_BYTES))):
+                    left -= len(data)
+                    at += len(data)
+                    self._on_bytes(len(data))
+                    yield data
+                if left:
+                    raise PermanentError(f"{filename} is shorter than the index says: run `weboid verify`.")
             self.count.stored_bytes += at
 
-        entry = writer.add(f"archive/{filename}", pieces(), sum(end - start for start, end, _ in spans))
+        with file:
+            entry = writer.add(f"archive/{filename}", pieces(), sum(end - start for start, end, _ in spans))
         if whole:
             plan.execute("UPDATE records SET placed = start WHERE filename = ?", (filename,))
         else:
             plan.executemany("UPDATE records SET placed = ? WHERE filename = ? AND start = ?", places)
         return entry
 
-    def _spans(
-        self, path: Path, filename: str, rows: Sequence[tuple[int, int]], *, whole: bool
-    ) -> Iterator[tuple[int, int, bool]]:
+    def _spans(self, path: Path, filename: str, rows: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, bool]]:
         """Yield the copied parts of a WARC: start, end, and whether it is a planned record."""
-        if whole:
-            yield 0, path.stat().st_size, False
-            return
         first = next(walk_records(path, end=rows[0][0], reading=Reading.STRUCTURE), None)
         if isinstance(first, WarcMember) and first.kind == "warcinfo":
             yield 0, first.length, False

@@ -7,6 +7,7 @@ from its beginning to that of the next, and the captures belong to the first.
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -299,7 +300,9 @@ async def run_command(command: Sequence[str], access: SessionAccess, stop: async
     try:
         await asyncio.wait((ending, stopping), return_when=asyncio.FIRST_COMPLETED)
         if not ending.done():
-            process.terminate()
+            # A terminal's Ctrl-C may have ended it just now: `terminate` would then take its exit status from asyncio.
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGTERM)
         return await ending
     finally:
         stopping.cancel()

@@ -136,22 +136,35 @@ class _PageEmbedding:
         answer = await self._client.get(url, follow_redirects=True)
         if answer.status_code != 200 or not answer.headers.get("content-type", "").startswith("text/html"):
             raise UnavailableError(f"Playback shows no HTML copy of the page (status {answer.status_code}).")
-        text = answer.text
-        for tag in _TAG.finditer(text):
-            for part in (_SHEET_PART if tag[0][:6].lower() == "<style" else _PART).finditer(tag[0]):
-                await self._embed(part[0], part[1], 0)
-        text = _TAG.sub(self._with_parts, text)
+        text = await self._with_parts(answer.text)
         policy = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         # Before the first element, so that it is in the head, whatever that looks like (HTML, 13.2.6.4).
         doctype = _DOCTYPE.match(text)
         start = doctype.end() if doctype else 0
         return (text[:start] + policy + text[start:]).encode()
 
-    def _with_parts(self, tag: re.Match[str]) -> str:
-        """Return a tag with its parts; its links lead to the live pages, not to the playback that made this file."""
-        pattern = _SHEET_PART if tag[0][:6].lower() == "<style" else _PART
-        text = pattern.sub(lambda part: self._urls.get(part[0], _EMPTY), tag[0])
-        return re.sub(rf'"(?:{re.escape(self._front)}/page|/c)/\d{{14}}(?:[a-z]{{2}}_)?/', '"', text)
+    async def _with_parts(self, text: str) -> str:
+        """Return markup with its parts, also those of the documents in its frames.
+
+        Its links lead to the live pages, not to the playback that made this file.
+        """
+        pieces, at = [], 0
+        for tag in _TAG.finditer(text):
+            pieces.append(text[at : tag.start()])
+            at = tag.end()
+            # The sanitiser writes a frame's document as its last attribute.
+            start, framed, document = (
+                tag[0].partition(' srcdoc="') if tag[0].startswith("<iframe") else (tag[0], "", "")
+            )
+            pattern = _SHEET_PART if start[:6].lower() == "<style" else _PART
+            for part in pattern.finditer(start):
+                await self._embed(part[0], part[1], 0)
+            start = pattern.sub(lambda part: self._urls.get(part[0], _EMPTY), start)
+            pieces.append(re.sub(rf'"(?:{re.escape(self._front)}/page|/c)/\d{{14}}(?:[a-z]{{2}}_)?/', '"', start))
+            if framed:
+                inner = await self._with_parts(html.unescape(document.removesuffix('">')))
+                pieces.append(f'{framed}{html.escape(inner)}">')
+        return "".join((*pieces, text[at:]))
 
     async def _embed(self, path: str, modifier: str, depth: int) -> None:
         """Fetch a part, with those of a style sheet, and note its ``data:`` URL."""

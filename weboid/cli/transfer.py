@@ -1,9 +1,10 @@
 """`weboid export`: captures of a collection as one file. `weboid import`: WARC, ARC and WACZ files into one."""
 
 import asyncio
+import errno
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -20,7 +21,7 @@ from core.captures import IMPORT_PREFIX
 from core.clock import SystemClock
 from core.config.profile import link_user_agent
 from core.config.settings import IndexSettings, Settings, StorageSettings
-from core.errors import DiskFullError, InputError, UnavailableError
+from core.errors import DiskFullError, InputError, UnavailableError, WeboidError
 from core.hosts import host_name
 from core.layout import Layout
 from core.urls import mask_passwords
@@ -126,10 +127,8 @@ def export_command(
         )
     if form is None and not (urls or lists or hosts or jobs or page_ids):
         raise InputError(f"A file {out.suffix} holds one page: name its URL.")
-    if sign and form is not ExportForm.WACZ:
-        raise InputError("Only WACZ files are signed.")
     now = _CLOCK.now()
-    signer = _signer(stores.root, sign_key, sign_cert, timestamp_url) if sign else None
+    signer = _signer(stores.root, form, sign_key, sign_cert, timestamp_url, is_wanted=sign)
     domains = (matching_keys(f"http://{host_name(each)}/", "domain") for each in hosts)
     keys = [*map(url_keys, (*urls, *_listed(lists))), *(each for each in domains if each is not None)]
     found = partial(_page_ids, stores, frontier_url, jobs, page_ids) if jobs or page_ids else None
@@ -143,9 +142,11 @@ def export_command(
     with ExitStack() as stack:
         database, decisions, access = stack.enter_context(stores.readable())
         layout = stores.layout
-        files = (*closed_warcs(layout), *open_warcs(layout)) if selection.is_everything else ()
-        total = sum(each.stat().st_size for each in files) or None
-        advance = stack.enter_context(progress_bar("Exporting", total, quiet=is_quiet() or output.is_json))
+        total = 0
+        for each in (*closed_warcs(layout), *open_warcs(layout)) if selection.is_everything else ():
+            with suppress(FileNotFoundError):  # a crawl has closed it meanwhile
+                total += each.stat().st_size
+        advance = stack.enter_context(progress_bar("Exporting", total or None, quiet=is_quiet() or output.is_json))
         export = CollectionExport(layout, database, None if withheld else access, advance)
         if form is None:
             return _export_page(export, selection, stores, out, output)
@@ -165,8 +166,7 @@ def export_command(
         try:
             count = export.write(request)
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError(f"{clean(str(out))} cannot be written: {reason}.") from error
+            raise _unwritable(out, error) from error
     size = sum(each.stat().st_size for each in count.files)
     result = {
         "file": str(count.files[0]), "files": list(map(str, count.files)), "resumed": count.is_resumed,
@@ -214,24 +214,41 @@ def _export_page(
         ignores_levels=export.has_everything,
     )
     data = asyncio.run(page.file(out.suffix, _CLOCK))
-    replace_file(out, data)
+    try:
+        replace_file(out, data)
+    except OSError as error:
+        raise _unwritable(out, error) from error
     facts = {"file": str(out), "bytes": len(data), "url": url, "page_id": page_id}
     output.show(facts, f"{clean(str(out))}: {clean(url)}, {format_size(len(data))}.")
     return ExitCode.OK
 
 
-def _signer(root: Path, key: Path | None, cert: Path | None, timestamp_url: str) -> "WaczSigner":
-    """Return the signer, tried once so that an export does not fail at its end; InputError: its options conflict.
+def _unwritable(out: Path, error: OSError) -> WeboidError:
+    """Return the error of a file that the system refuses to write."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFullError(f"{clean(str(out))}: the disk is full. Free some space, then give the same command again.")
+    return InputError(f"{clean(str(out))} cannot be written: {error.strerror or error}.")
 
-    Paths in weboid.toml are relative to the collection, `root`.
+
+def _signer(
+    root: Path, form: ExportForm | None, key: Path | None, cert: Path | None, timestamp_url: str, *, is_wanted: bool
+) -> "WaczSigner | None":
+    """Return the signer of a WACZ file, tried once so that an export does not fail at its end; else None.
+
+    Paths in weboid.toml are relative to the collection, `root`. InputError: options conflict.
     """
+    source = click.get_current_context().get_parameter_source
+    if form is not ExportForm.WACZ or not is_wanted:
+        names = ("sign", "sign_key", "sign_cert", "timestamp_url")
+        if any(source(name) is ParameterSource.COMMANDLINE for name in names):
+            raise InputError("--sign-key, --sign-cert and --timestamp-url need --sign, and only WACZ files are signed.")
+        return None
     from warc.wacz_signature import WaczSigner, read_signing_chain, read_signing_key
 
     if key is None:
         raise InputError("There is no key to sign with: give --sign-key FILE, or sign_key in [export] of weboid.toml.")
     if cert is not None and not timestamp_url:
         raise InputError("A signature for a domain needs a time stamp: give --timestamp-url URL.")
-    source = click.get_current_context().get_parameter_source
     key = root / key if source("sign_key") is ParameterSource.DEFAULT_MAP else key
     if cert is not None and source("sign_cert") is ParameterSource.DEFAULT_MAP:
         cert = root / cert
@@ -262,7 +279,7 @@ def _send_query(url: str, query: bytes) -> bytes:
                     break
             return bytes(pieces)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise UnavailableError(f"The time-stamp authority {clean(url)} returned no time stamp: {error}.") from error
+        raise UnavailableError(f"The time-stamp authority {clean(url)} returned no time stamp: {error}") from error
 
 
 def _listed(paths: tuple[Path, ...]) -> Iterator[str]:

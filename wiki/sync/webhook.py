@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from core.clock import Clock
-from core.errors import InputError, TransientError, UnavailableError, WeboidError
+from core.errors import InputError, ListenError, TransientError, WeboidError
 from links.registry.wikis import WikiName, parse_wiki
 from net.http_server import ConnectionLimits, HttpServer, open_listener, running
 
@@ -275,7 +275,7 @@ class _WebhookRoutes:
 
 @asynccontextmanager
 async def serve_webhook(host: str, port: int, options: WebhookOptions) -> AsyncIterator[tuple[str, int]]:
-    """Serve the webhook until the end of the block; yield host and port. UnavailableError: it cannot be bound."""
+    """Serve the webhook until the end of the block; yield host and port. Raises ListenError."""
     listener = open_listener(host, port)  # and a UDP socket at the same port
     try:
         datagrams = socket.socket(listener.family, socket.SOCK_DGRAM)
@@ -283,9 +283,7 @@ async def serve_webhook(host: str, port: int, options: WebhookOptions) -> AsyncI
         datagrams.bind(listener.getsockname()[:2])
     except OSError as error:
         listener.close()
-        raise UnavailableError(
-            f"The webhook cannot listen at {host}:{port}: {error}. Free the port, or name another."
-        ) from error
+        raise ListenError(host, port, error) from error
     loop = asyncio.get_running_loop()
     server = HttpServer(create_app(options), _LIMITS, timeout_keep_alive=1, timeout_graceful_shutdown=1)
     transport, _ = await loop.create_datagram_endpoint(lambda: _DatagramProtocol(options.notify), sock=datagrams)

@@ -436,6 +436,29 @@ def test_a_damaged_entry_is_read_as_far_as_it_is_sound(tmp_path: Path) -> None:
     assert [url for url, *_ in pages(root)] == [ONE, TWO]
 
 
+def test_a_damaged_beginning_loses_no_other_record(tmp_path: Path) -> None:
+    """The first record does not inflate: the format is known by the next one."""
+    one, *others = site()
+    file = warc(tmp_path, one[:12] + bytes(12) + one[24:], *others)
+
+    done = run(tmp_path / "collection", file, code=1)
+
+    (report,) = done["files"]
+    assert (report["records"], report["damaged"]) == (2, 1)
+    assert [url for url, *_ in pages(tmp_path / "collection")] == [TWO]
+
+
+def test_a_package_without_readable_warcs_says_why(tmp_path: Path) -> None:
+    """Its only one is encrypted."""
+    file = wacz(tmp_path / "x.wacz", {"archive/a.warc.gz": b"".join(site())})
+    data = bytearray(file.read_bytes())
+    data[data.index(b"PK\x01\x02") + 8] |= 1
+    file.write_bytes(data)
+
+    with pytest.raises(InputError, match="encrypted"):
+        run(tmp_path / "collection", file)
+
+
 def test_a_zip_bomb_is_refused(tmp_path: Path) -> None:
     """Before anything of it is unpacked; the next file is imported all the same."""
     with zipfile.ZipFile(tmp_path / "bomb.wacz", "w", zipfile.ZIP_DEFLATED) as package:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from bench.certificate import write_certificate
 from core.clock import SystemClock
 from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.errors import BrowserUnavailableError
+from core.hosts import ProxyEndpoint
 from core.layout import Layout
 from core.page_manifest import VisitOutcome
 from proxy.request_log import RequestLogEntry
@@ -268,6 +270,29 @@ async def test_a_stop_ends_the_command(sites: tuple[Origin, Origin, Settings], t
         assert [each.url for each in result.pages] == ["http://site.example/second"]
 
 
+async def test_a_command_that_ctrl_c_has_ended_has_its_own_status(tmp_path: Path) -> None:
+    """A terminal's signal reaches it, too; on one processor nobody has noticed its end when ours is sent."""
+    access = SessionAccess(ProxyEndpoint("127.0.0.1", 9, "u", "p"), tmp_path / "authority.pem", "")
+    processors = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(processors)})
+    try:
+        for _ in range(20):
+            stop = asyncio.Event()
+            running = asyncio.create_task(run_command(["sleep", "600"], access, stop))
+            started: list[psutil.Process] = []
+            while not started:
+                await asyncio.sleep(0)
+                started = [each for each in psutil.Process().children() if arguments(each) == "sleep 600"]
+            os.kill(started[0].pid, signal.SIGINT)
+            dead_at = CLOCK.monotonic() + 0.003
+            while CLOCK.monotonic() < dead_at:  # no thread of this process runs meanwhile
+                pass
+            stop.set()
+            assert await running == -signal.SIGINT
+    finally:
+        os.sched_setaffinity(0, processors)
+
+
 def entry(url: str, *, mime: str = "text/html", status: int | None = 200) -> RequestLogEntry:
     """A finished request."""
     return RequestLogEntry(url, "GET", 1_700_000_000_000, status=status, mime=mime)
@@ -343,3 +368,15 @@ def test_a_second_signal_ends_a_session_at_once(weboid: Weboid) -> None:
 
     assert "  failed: http://10.0.0.1/ (address: " in refused.err
     assert (process.returncode, "Traceback" in errors) in ((6, False), (1, False))  # 1: it had ended before
+
+
+def test_a_signal_while_the_recorder_starts_ends_the_session(weboid: Weboid) -> None:
+    """A terminal's Ctrl-C goes to the recorder, too, and before it can ignore that."""
+    process = weboid.start("record", "--no-window", "--profile", str(weboid.profile))
+    session = psutil.Process(process.pid)
+    wait_until(lambda: any("-m proxy" in arguments(each) for each in session.children()))
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+
+    assert (process.returncode, "Traceback" in errors) == (1, False), errors
+    assert "Recorded 0 requests" in errors

@@ -5,14 +5,20 @@ import gzip
 import hashlib
 import io
 import json
+import random
 import re
+import shutil
+import signal
 import sqlite3
 import struct
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +26,14 @@ import pytest
 from click.testing import CliRunner
 from warcio.archiveiterator import ArchiveIterator
 
-from core.errors import InputError, UnavailableError
+from core.errors import DiskFullError, InputError, UnavailableError
 from core.layout import COLLECTION_VERSION, Layout
 from core.page_manifest import PageResource, VisitOutcome
 from core.timestamps import warc_date
+from tests.playback.replay.sanitizer.test_html_document import VECTORS
+from tests.playback.replay.test_replay_in_browser import LEAKY
 from tests.support.http_listener import Listener, ReceivedRequest, StubResponse
-from tests.support.playback_fixtures import NOW, CollectionBuilder, png
+from tests.support.playback_fixtures import NOW, Browser, CollectionBuilder, Leaks, browser, leak_listener, leaks, png  # noqa: F401 fixtures
 from tests.support.signing_authorities import SigningAuthority
 from warc.index.database import open_database
 from warc.index.sqlite import SqliteCaptureIndex
@@ -320,15 +328,16 @@ def verify(*words: str) -> tuple[int, dict[str, str]]:
 
 
 def test_a_signed_export_verifies(layout: Layout, authority: SigningAuthority) -> None:
-    """Key, certificate and authority are in weboid.toml, whose paths are relative to the collection."""
+    """As weboid.toml says, whose paths are relative to the collection; only WACZ files are signed."""
     for name, path in zip(("key.pem", "chain.pem"), authority.issue("archive.example"), strict=True):
         (layout.root / name).write_bytes(path.read_bytes())
     out = str(layout.root.parent / "out.wacz")
     with authority.serving() as url:
         (layout.root / "weboid.toml").write_text(
-            f'[export]\nsign_key = "key.pem"\nsign_cert = "chain.pem"\ntimestamp_url = "{url}"\n'
+            f'[export]\nsign = true\nsign_key = "key.pem"\nsign_cert = "chain.pem"\ntimestamp_url = "{url}"\n'
         )
-        export(layout, "--sign")
+        export(layout)
+        export(layout, ONE, out="one.txt")
         check = CliRunner().invoke(weboid, ["config", "check", "--collection", str(layout.root)])
     assert check.exit_code == 0, check.output
 
@@ -339,8 +348,13 @@ def test_a_signed_export_verifies(layout: Layout, authority: SigningAuthority) -
 
 
 def test_an_export_is_not_signed_by_chance(layout: Layout, authority: SigningAuthority) -> None:
-    """Without a key, without a time stamp for a domain, or without an answer of the authority, before anything is written."""
+    """Without a key, without a time stamp for a domain, or without an answer of the authority, before anything is written.
+
+    Nor is it left unsigned when a key is given.
+    """
     key, chain = map(str, authority.issue("archive.example"))
+    with pytest.raises(InputError, match="need --sign"):
+        export(layout, "--sign-key", key)
     for words, text in (
         ((), "no key"),
         (("--sign-key", key, "--sign-cert", chain), "time stamp"),
@@ -479,6 +493,46 @@ def test_a_take_down_begins_an_interrupted_export_again(layout: Layout, authorit
     assert ("response", ONE) not in records(entries(layout))
 
 
+def test_nothing_of_a_record_that_is_being_written(builder: CollectionBuilder) -> None:
+    """A crawl that runs has written half of it behind what the index covers."""
+    page = builder.page("https://c.example/", "<p>New", title="New")
+    name = "captures-00002.warc.gz"
+    builder.response("https://c.example/", b"<p>New", page_id=page, warc=name, is_open=True)
+    _, file = builder.layout.warc(name)
+    whole = file.read_bytes()
+    with closing(SqliteCaptureIndex(builder.layout.captures_db)) as index, index.transaction():
+        index.cover(name, len(whole))
+    file.write_bytes(whole + whole[: len(whole) // 2])
+
+    export(builder.layout)
+
+    assert entries(builder.layout)[f"archive/{name}"] == whole
+
+
+# `weboid`, ended by SIGKILL when the parts are written, before their list.
+KILLED = """
+import os, signal, sys
+from weboid.app import collection_export
+from weboid.cli.main import main
+collection_export._write_manifest = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+main(sys.argv[1:])
+"""
+
+
+def test_nothing_stays_of_a_killed_export(builder: CollectionBuilder) -> None:
+    """But the files that the same command completes; nor of the database in which it had its plan."""
+    several_warcs(builder)
+    folder = builder.layout.root.parent
+    words = ["export", str(folder / "out.wacz"), "--size-limit", "1KB", "--collection", str(builder.layout.root)]
+    killed = subprocess.run([sys.executable, "-c", KILLED, *words], capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+
+    told = export(builder.layout, "--size-limit", "1KB")
+
+    assert told["resumed"]
+    assert {each.name for each in folder.iterdir()} == {"collection", *(Path(each).name for each in told["files"])}
+
+
 def test_one_export_writes_a_file(layout: Layout) -> None:
     """Another process that writes the same file is named."""
     plan = layout.root.parent / ".out.wacz.plan"
@@ -493,7 +547,29 @@ def test_a_folder_that_does_not_exist_is_named(layout: Layout) -> None:
     with pytest.raises(InputError, match="nowhere"):
         export(layout, out="nowhere/out.wacz")
     with pytest.raises(InputError, match="nowhere"):
+        export(layout, ONE, out="nowhere/one.txt")
+    with pytest.raises(InputError, match="nowhere"):
         verify(str(layout.root.parent / "nowhere.wacz"))
+
+
+@pytest.mark.parametrize(("out", "free_kb"), [("out.wacz", 8), ("out.wacz", 64), ("one.txt", 0)])
+def test_a_full_disk_is_named(builder: CollectionBuilder, out: str, free_kb: int) -> None:
+    """Whether the plan or the records have no room; with more room the same command completes the file."""
+    builder.response(ONE, random.Random(1).randbytes(100_000), warc="captures-00002.warc.gz")
+    chosen = (ONE,) if out == "one.txt" else ()
+    folder = builder.layout.root.parent / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], check=True)
+    try:
+        (folder / "filler").write_bytes(bytes((1024 - free_kb) << 10))
+        with pytest.raises(DiskFullError, match="disk is full"):
+            export(builder.layout, *chosen, out=f"small/{out}")
+        assert {each.name for each in folder.iterdir()} <= {"filler", ".out.wacz.plan", ".out.wacz.part"}
+        (folder / "filler").unlink()
+        export(builder.layout, *chosen, out=f"small/{out}")
+        assert [each.name for each in folder.iterdir()] == [out]
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def test_an_unknown_form_is_refused(layout: Layout) -> None:
@@ -534,6 +610,56 @@ def test_a_page_is_one_html_file(page_builder: CollectionBuilder) -> None:
     for word in ("/c/2", "127.0.0.1", "alert"):
         assert word not in text
     assert "default-src 'none'" in text
+
+
+def test_a_framed_document_is_in_the_file(page_builder: CollectionBuilder) -> None:
+    """With its image, that of its styles, and links to the web."""
+    inner = (
+        '<html data-weboid-url="https://a.example/in"><p style="background:url(/i.png)">x<img src="/i.png?a=1&amp;b=2">'
+        '<a href="/other?a=1&amp;b=2">y</a></p>'
+    )
+    dom = f'<p>Outer</p><iframe src="/in" data-weboid-document="{escape(inner)}"></iframe>'
+    page = page_builder.page("https://a.example/outer", dom)
+    page_builder.response(f"{PICTURE}?a=1&b=2", png("blue"), mime="image/png", page_id=page)
+
+    export(page_builder.layout, "https://a.example/outer", out="outer.html")
+    text = (page_builder.layout.root.parent / "outer.html").read_text()
+    framed = unescape(re.findall(r'srcdoc="([^"]*)"', text)[0])
+
+    red, blue = (f"data:image/png;base64,{base64.b64encode(png(colour)).decode()[:90]}" for colour in ("red", "blue"))
+    assert f"background:url(&quot;{red}" in framed
+    assert f'<img src="{blue}' in framed
+    assert 'href="https://a.example/other?a=1&amp;b=2"' in framed
+    assert "127.0.0.1" not in text
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("form", ["dom", "source"])
+def test_a_file_of_a_hostile_page_runs_nothing_and_asks_nobody(
+    page_builder: CollectionBuilder,
+    browser: Browser,  # noqa: F811
+    leaks: Leaks,  # noqa: F811
+    form: str,
+) -> None:
+    """Opened from a disk, where no server's policy protects its reader; words and pictures are shown."""
+    hostile = "".join(VECTORS).replace("alert(1)", "document.title='ran'")
+    framed = f'<iframe src="/in" data-weboid-document="{escape(LEAKY + hostile)}"></iframe>'
+    dom = LEAKY.replace("<body", f'<body data-x="1"><p>Calm words<img src="{PICTURE}">{framed}<div', 1) + hostile
+    url = f"https://a.example/{form}"
+    page = page_builder.page(url, dom if form == "dom" else None)
+    page_builder.response(url, dom.encode(), page_id=page)
+    export(page_builder.layout, url, out="hostile.html")
+    sent = browser.home / "sent.html"
+    shutil.copy(page_builder.layout.root.parent / "hostile.html", sent)
+    sent.chmod(0o644)
+
+    text = browser.dump_dom(sent.as_uri(), leaks=leaks)
+
+    assert "<title>calm</title>" in text
+    assert "Calm words" in text
+    assert f"data:image/png;base64,{base64.b64encode(png()).decode()[:40]}" in text
+    assert ("srcdoc" in text) == (form == "dom")
+    assert leaks.requests == []
 
 
 def test_stored_text_and_picture_are_those_of_the_capture(page_builder: CollectionBuilder) -> None:

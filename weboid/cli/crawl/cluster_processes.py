@@ -30,7 +30,7 @@ from core.errors import (
     TransientError,
     WeboidError,
 )
-from core.hosts import join_host_port, split_host_port
+from core.hosts import is_local_name, join_host_port, split_host_port
 from core.layout import Layout
 from core.timestamps import warc_date
 from crawler.collection import open_collection
@@ -40,6 +40,7 @@ from crawler.pools.cluster import ServiceAnnouncer, living_proxies
 from crawler.profiles import load_profile
 from crawler.run.worker_process import WorkerOptions, run_worker
 from crawler.worker.crawl_events import FileRecovered
+from net.address_policy import literal_address
 from net.backoff import StoreRetry, WaitEnded, WaitStarted
 from net.stop_signals import StopSignals
 from proxy.archiving_proxy import ListenAddress
@@ -178,7 +179,9 @@ class _ProxyService:
                 proxy.leaving = True
                 await asyncio.to_thread(leave)
                 async with asyncio.timeout(self.options.drain_s):
-                    while len(proxy.visits):  # noqa: ASYNC110 they end in other threads
+                    if (api := self.started.warcprox_api) is not None:
+                        await asyncio.to_thread(api.shutdown)  # it accepts no more connections
+                    while len(proxy.visits) or (api is not None and api.busy):  # noqa: ASYNC110 in other threads
                         await asyncio.sleep(DRAIN_POLL_S)
         except TimeoutError:
             log.warning("proxy.drained visits=%d", len(proxy.visits))
@@ -325,6 +328,9 @@ def proxy_command(
         default="",
         metavar="HOST:PORT",
     ),
+    trust_clients: bool = option(
+        "Allow an address of --warcprox-api that other machines reach: all that reach it can write records."
+    ),
     drain: float = option(
         "Seconds that visits in progress may take after a stop signal.", default=90.0, type=click.FloatRange(0, 86_400)
     ),
@@ -343,6 +349,14 @@ def proxy_command(
             "A secret is needed for workers: name its file with --secret-file, or put it into WEBOID_SECRET;"
             " `openssl rand -hex 32` makes one. Clients of warcprox need none: --warcprox-api."
         )
+    api = _address(warcprox_api, "--warcprox-api") if warcprox_api else None
+    if api is not None and not trust_clients:
+        address = literal_address(api[0])
+        if not (is_local_name(api[0]) if address is None else address.is_loopback):
+            raise InputError(
+                f"--warcprox-api: other machines reach {warcprox_api}, and clients need no secret to write records there. "
+                "Listen on 127.0.0.1, or give --trust-clients if only trusted machines can reach it."
+            )
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     settings = shared.applied_to(load_profile(profile))
     options = ProxyServiceOptions(
@@ -353,7 +367,7 @@ def proxy_command(
         advertise=advertise,
         secret=secret,
         drain_s=drain,
-        warcprox_api=_address(warcprox_api, "--warcprox-api") if warcprox_api else None,
+        warcprox_api=api,
     )
     reporter = _ProxyReporter(output)
     asyncio.run(

@@ -27,8 +27,10 @@ from net.backoff import WaitEnded, WaitStarted
 from proxy.control.client import NewArtifact, ProxyClient
 from proxy.control.handshake import ClusterSecret
 from proxy.process import RunningProxy, TcpControl, run_proxy
+from tests.journeys.sites import SiteServer
 from tests.support.commands import WEBOID, Weboid
 from tests.support.json_outputs import check_output
+from tests.support.polling import wait_until
 from tests.support.proxy_fixtures import ProxyProcess
 from tests.support.proxy_fixtures import check as check_collection
 from tests.support.services.redis_server import RedisServer
@@ -391,3 +393,63 @@ def test_a_proxy_without_secret_and_clients_is_refused(weboid: Weboid) -> None:
     assert ran.code == 2
     assert "--secret-file" in ran.err
     assert "--warcprox-api" in ran.err
+
+
+@pytest.mark.parametrize("option", ["--listen", "--control", "--warcprox-api"])
+def test_a_port_of_a_proxy_that_is_taken_is_told(weboid: Weboid, option: str) -> None:
+    """The sentence names the address, and what to do."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        host, port = taken.getsockname()
+        given = {"--listen": "127.0.0.1:0", "--control": "127.0.0.1:0", "--warcprox-api": "127.0.0.1:0"}
+        given[option] = f"{host}:{port}"
+        ran = weboid.call("proxy", *(word for pair in given.items() for word in pair))
+
+    assert ran.code == 3
+    assert f"Cannot listen on 127.0.0.1, port {port}: Address already in use. Stop the process" in ran.err
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:8000", "archive.example:8000"])
+def test_clients_of_warcprox_on_other_machines_must_be_trusted(weboid: Weboid, address: str) -> None:
+    """They need no secret: nothing is opened, and the collection is not made."""
+    ran = weboid.call("proxy", "--warcprox-api", address, *PORTS)
+
+    assert ran.code == 2
+    assert "--trust-clients" in ran.err
+    assert not weboid.collection.exists()
+
+
+def test_trusted_clients_of_warcprox_reach_every_address(weboid: Weboid) -> None:
+    """With `--trust-clients`; a name of this machine needs no such option."""
+    profile = ("--json", "--profile", str(weboid.profile))
+    for words in (("0.0.0.0:0", "--trust-clients"), ("localhost:0",)):
+        process = weboid.start("proxy", *profile, "--warcprox-api", *words, *PORTS)
+        assert process.stdout is not None
+        address = json.loads(process.stdout.readline())["warcprox_api"]
+        with urllib.request.urlopen(f"http://127.0.0.1:{address.rpartition(':')[2]}/status") as answer:
+            assert json.load(answer)["role"] == "warcprox"
+        process.terminate()
+        assert process.communicate(timeout=120)[1] == ""
+
+
+def test_a_request_of_a_warcprox_client_is_finished_at_a_stop(weboid: Weboid, start: Callable[..., Started]) -> None:
+    """It is answered and archived before the proxy ends, as visits are."""
+    site = SiteServer("held.example")
+    url = f"http://127.0.0.1:{site.port}/held"
+    site.put("/held", "<p>Held", is_held=True)
+    proxy = start("proxy", *PORTS, "--warcprox-api", "127.0.0.1:0")
+    address = proxy.until("ready")["warcprox_api"]
+    with subprocess.Popen(["curl", "-si", "-x", address, url], stdout=subprocess.PIPE, text=True) as client:
+        try:
+            wait_until(lambda: bool(site.count("/held")))
+            proxy.process.send_signal(signal.SIGTERM)
+            proxy.until("stopping")
+            site.release()
+            answer, _ = client.communicate(timeout=120)
+        finally:
+            client.kill()
+            site.stop()
+
+    assert answer.startswith("HTTP/1.1 200")
+    assert answer.endswith("<p>Held")
+    assert proxy.process.wait(120) == 0
+    assert ("response", url) in {each[:2] for each in records(weboid.collection)}
