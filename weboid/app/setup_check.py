@@ -26,7 +26,7 @@ from crawler.status.collection_status import is_in_use
 from playback.access.malware_scan import ClamdClient, parse_clamd_address
 from playback.replay.full.text_rewriter import PYWB_FOLDER, find_pywb_python, pywb_version
 from render.browser import Browser
-from render.chromium import find_browser
+from render.chromium import INSTALL_HINT, find_browser
 from render.fonts import FONT_PACKAGES, LARGE_SCRIPTS, scripts_without_font
 from warc.index.sqlite import check_index, check_shared
 from warc.object_storage import open_storage
@@ -185,7 +185,8 @@ async def check_browser(settings: Settings) -> list[SetupFinding]:
         executable = find_browser(settings.browser.executable)
         browser = await Browser.launch(settings.browser, executable, clock=SystemClock())
     except WeboidError as error:
-        return [bad("browser", "not usable", str(error))]
+        hint = "" if INSTALL_HINT in str(error) else f" {INSTALL_HINT}"
+        return [bad("browser", "not usable", f"{str(error).rstrip('.')}.{hint}")]
     try:
         text = f"{executable.kind} {browser.version} at {executable.path}"
         return [good("browser", text), await _check_sandbox(browser)]

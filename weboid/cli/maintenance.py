@@ -39,6 +39,7 @@ from weboid.cli.support.options import (
     EXISTING_FILE,
     OUTPUT,
     PROFILE,
+    SHARED,
     STORAGE,
     CommandOutput,
     SharedStores,
@@ -60,12 +61,18 @@ _MARKS = {
 
 
 @cli_command("doctor")
-def doctor_command(*, collection: Path = COLLECTION, profile: str = PROFILE, output: CommandOutput = OUTPUT) -> int:
+def doctor_command(
+    *,
+    collection: Path = COLLECTION,
+    profile: str = PROFILE,
+    shared: SharedStores = SHARED,
+    output: CommandOutput = OUTPUT,
+) -> int:
     """Check this machine and the collection, and name what to do.
 
     It checks browser, sandbox, proxy, pywb, fonts, disk, limits, clock, scanner and shared stores.
     """
-    return _show_findings(check_setup(collection, load_profile(profile)), output)
+    return _show_findings(check_setup(collection, shared.applied_to(load_profile(profile))), output)
 
 
 @cli_command("setup")

@@ -11,6 +11,7 @@ import pytest
 from tests.support import loopback
 from tests.support.commands import Ran, Weboid, profile_for
 from tests.support.services.clamav import ClamdServer
+from tests.support.services.ports import free_port
 from tests.support.sites.web import TestWeb
 from tests.support.stored_records import RULES, index
 
@@ -128,6 +129,20 @@ def test_the_doctor_says_what_to_do_about_a_missing_browser(weboid: Weboid) -> N
     assert "/nowhere/chromium" in ran.out
     assert archiving.code == 3
     assert "/nowhere/chromium" in archiving.err
+
+
+def test_the_doctor_says_what_to_do_about_a_program_that_is_no_browser(weboid: Weboid) -> None:
+    """And about stores that options or variables name."""
+    profile = weboid.folder / "wrong.toml"
+    profile.write_text('[browser]\nexecutable = "/bin/true"\n')
+
+    ran = weboid.call(
+        "doctor", "--profile", str(profile), "--frontier", f"redis://127.0.0.1:{free_port()}/0?frontier=x"
+    )
+
+    assert ran.code == 3
+    assert "The browser exited during start-up. Its output: nothing. Run `weboid setup browser`" in ran.out
+    assert "Start Redis there" in ran.out
 
 
 @pytest.mark.playback

@@ -93,7 +93,7 @@ class WikiSetupCheck:
             answer = await client.post(f"{origin}/links/api/cached", json=request)
         except httpx.HTTPError as error:
             remedy = "Start `weboid wiki watch --listen`, or use --front ORIGIN."
-            return bad("front", f"{origin}: {_why(error)}", remedy)
+            return bad("front", f"{origin}: {_why(error)}", _tls_remedy(error) or remedy)
         if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
             return warn("front", f"{origin} limits the request rate", "Name the wiki's server with --links-internal.")
         try:
@@ -124,7 +124,7 @@ class WikiSetupCheck:
             answer = await client.get(f"{origin}/c/20000101000000/http://example.invalid/")
         except httpx.HTTPError as error:
             remedy = "Links to cited copies do not work: start the front."
-            return bad("replay", f"{origin}: {_why(error)}", remedy)
+            return bad("replay", f"{origin}: {_why(error)}", _tls_remedy(error) or remedy)
         if "content-security-policy" not in answer.headers or answer.status_code >= 500:
             remedy = "Is that the address of the copies? `weboid serve --replay-port` sets its port."
             return bad("replay", f"{origin}: status {answer.status_code}", remedy)
@@ -275,6 +275,11 @@ class WikiSetupCheck:
 def secret_print(secret: bytes) -> str:
     """Return a 32-bit fingerprint by which two sides compare a secret without disclosing it."""
     return hmac.digest(secret, _PRINT_OF, "sha256").hex()[:8]
+
+
+def _tls_remedy(error: httpx.HTTPError) -> str:
+    is_tls = "CERTIFICATE_VERIFY_FAILED" in str(error)
+    return "Renew or correct the certificate in the web server: docs/how-to/reverse-proxy.md." if is_tls else ""
 
 
 def _why(error: BaseException) -> str:

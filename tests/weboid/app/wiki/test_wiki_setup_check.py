@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from tests.support.commands import Ran
 from tests.support.http_listener import Listener, ReceivedRequest, StubResponse
 from tests.support.linked_site import LinkedSite
 from tests.support.services.ports import free_port
+from tests.support.tls_origins import DAY, NOW, TlsOrigin, server_context, write_leaf
 from tests.support.wiki_town import Town, article, profile_of, running_town
 from tests.support.wiki_writer import BOT, BOT_SECRET, make_bot
 
@@ -114,6 +116,18 @@ def test_what_is_away_is_said_with_the_next_step(town: Town) -> None:
         assert each["health"] == "bad", each
         assert each["remedy"]
     assert town.front in found["front"][0]["text"]
+
+
+def test_a_certificate_that_does_not_verify_is_to_be_renewed(town: Town, tmp_path: Path) -> None:
+    """The front runs; starting it once more would not help."""
+    write_leaf(tmp_path / "leaf.pem", "127.0.0.1", None, begins=NOW - 2 * DAY, ends=NOW - DAY)
+    with closing(TlsOrigin(server_context(tmp_path / "leaf.pem"))) as origin:
+        place = f"https://127.0.0.1:{origin.port}"
+        _, found = _checked(town, "--front", place, "--replay", place)
+
+    for name in ("front", "replay"):
+        assert "CERTIFICATE_VERIFY_FAILED" in found[name][0]["text"]
+        assert found[name][0]["remedy"].startswith("Renew or correct the certificate")
 
 
 def _archive(request: ReceivedRequest) -> StubResponse:
