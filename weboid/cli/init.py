@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -61,12 +61,18 @@ def command(
         raise InputError(f"{path} already exists; edit it, or replace it with --force.")
     if sys.stdin.isatty():
         if contact is None:
-            contact = click.prompt("Contact address, sent to sites (empty: none)", default="")
+            contact = _prompt(
+                "Contact address, sent to sites (empty: none)",
+                lambda text: check_operator(OperatorIdentity(contact=text)),
+            )
         if robots is None:
             robots = click.prompt("robots.txt in crawls", default="obey", type=click.Choice(("obey", "ignore")))
         if not archives:
-            names = click.prompt("Archives to ask for copies of dead links, such as wayback (empty: none)", default="")
-            archives = tuple(names.replace(",", " ").split())
+            names = _prompt(
+                "Archives to ask for copies of dead links, such as wayback (empty: none)",
+                lambda text: check_archive_names(_archive_names(text)),
+            )
+            archives = _archive_names(names)
     check_operator(OperatorIdentity(contact=contact or ""))
     check_archive_names(archives)
     text = _TEMPLATE.read_text(encoding="utf-8").format(
@@ -86,6 +92,23 @@ def command(
         ) from error
     load_profile(str(path))
     output.show({"written": str(path)}, f"Written: {path}")
+
+
+def _archive_names(text: str) -> tuple[str, ...]:
+    return tuple(text.replace(",", " ").split())
+
+
+def _prompt(question: str, check: Callable[[str], object]) -> str:
+    """Return the answer at the terminal; a wrong one is asked for again."""
+
+    def checked(text: str) -> str:
+        try:
+            check(text)
+        except InputError as error:
+            raise click.UsageError(str(error)) from error
+        return text
+
+    return str(click.prompt(question, default="", show_default=False, value_proc=checked))
 
 
 def _line(key: str, value: object, example: object) -> str:

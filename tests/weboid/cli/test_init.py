@@ -14,7 +14,7 @@ import pytest
 from crawler.frontier.base import AddResult
 from crawler.run.crawl_run import RunSummary
 from crawler.worker.crawl_events import FileRecovered, PageSkipped
-from tests.support.commands import Weboid
+from tests.support.commands import WEBOID, Weboid
 from weboid.cli.support.run_output import QuietRunReporter
 
 
@@ -42,6 +42,23 @@ def test_init_writes_a_file_that_has_no_errors(own: Weboid, config: Path) -> Non
     assert changed["links", "archives"] == ["wayback"]
     assert 'contact = "me@example.org"' in config.read_text()
     assert (checked.code, status.code) == (0, 0)
+
+
+@pytest.mark.slow
+def test_a_wrong_answer_at_the_terminal_is_asked_for_again(own: Weboid) -> None:
+    """Each as soon as it is given, with what would be right."""
+    keyboard, terminal = os.openpty()
+    os.write(keyboard, b"me@\nme@example.org\n\nwaybak\nwayback\n")
+    ran = subprocess.run(
+        [str(WEBOID), "init"], stdin=terminal, capture_output=True, text=True, cwd=own.folder, check=True
+    )
+    os.close(terminal)
+    os.close(keyboard)
+
+    written = tomllib.loads((own.collection / "weboid.toml").read_text())
+    assert (written["operator"]["contact"], written["links"]["archives"]) == ("me@example.org", ["wayback"])
+    assert ran.stdout.count("Contact address") == ran.stdout.count("Archives to ask") == 2
+    assert "such as https://example.org/bot" in ran.stdout + ran.stderr
 
 
 def test_a_folder_that_cannot_be_written_is_named_with_the_next_step(own: Weboid) -> None:
