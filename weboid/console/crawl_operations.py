@@ -16,7 +16,7 @@ from crawler.frontier.base import JOB_ORDER, JobCounts, Lane, NewItem
 from crawler.jobs.crawl_orders import Job, change_sheet, jobs_of_groups, parse_job
 from crawler.jobs.job_settings import SHEET_ORDER, live_sheets
 from crawler.jobs.list_files import parse_lines
-from weboid.app.collection_config import read_config, seeds_by_scope
+from weboid.app.collection_config import file_values, read_config, seeds_by_scope
 from weboid.console.accounts import ConsoleRole
 from weboid.console.operations import (
     HostFields,
@@ -188,8 +188,10 @@ class SheetChangeFields(SheetFields):
 
 @operation("/sheets", ConsoleRole.OPERATOR, state=list_sheets)
 def set_sheet(context: OperationContext, fields: SheetChangeFields) -> ChangedSheet:
-    """Change settings for a part of the web; workers follow within a second."""
+    """Change settings for a part of the web; workers follow within a second. Files are named on the machine only."""
     prefix = surt_prefix(fields.prefix)
+    for name, _ in file_values(fields.settings):
+        raise InputError(f"{name} names a program or a file: change it in weboid.toml on its machine.")
     settings = change_sheet(context.frontier, prefix, fields.settings)
     return {"prefix": prefix, "settings": settings, "message": f"The settings of {prefix} were changed."}
 
