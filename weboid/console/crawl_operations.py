@@ -174,7 +174,7 @@ class SheetFields(OperationFields):
     prefix: Annotated[str, Field(min_length=1, max_length=2_000)] = Field(description="As in `weboid sheet`.")
 
 
-@resource("/sheets")
+@resource("/sheets", ConsoleRole.REVIEWER)
 def list_sheets(context: OperationContext, query: NoFields) -> SheetList:  # noqa: ARG001
     """Return the settings for parts of the web that were set while crawls run."""
     return {"sheets": [{"prefix": each.prefix, "settings": each.changes()} for each in live_sheets(context.frontier)]}

@@ -70,7 +70,7 @@ _SECTIONS = (
     ("settings", noop("Settings"), "operator"),
     ("health", noop("Health"), "operator"),
     ("users", noop("Access"), "reader"),
-    ("audit", noop("Changes"), "operator"),
+    ("audit", noop("Changes"), "admin"),
 )
 _PAGE_ROLES = {
     **{key: role for key, _, role in _SECTIONS},
