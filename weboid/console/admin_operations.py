@@ -53,7 +53,7 @@ LevelFacts = TypedDict("LevelFacts", {"what": str, "rule": Level | None, "level"
 NewLevel = TypedDict("NewLevel", {"what": str, "level": Level | None, "message": str})
 
 
-@resource("/policy")
+@resource("/policy", ConsoleRole.REVIEWER)
 def list_policy(context: OperationContext, query: NoFields) -> PolicyList:  # noqa: ARG001
     """Return the archiving rules."""
     entries = read_entries(context.frontier.orders(POLICY_ORDER))

@@ -26,6 +26,7 @@ from core.clock import Clock
 from core.errors import OverloadedError
 from core.json_values import FactsOf
 from core.layout import Layout
+from core.urls import mask_passwords
 from crawler.status.collection_status import is_in_use
 from weboid.app.link_facts import moment_text
 from weboid.console.accounts import ConsoleDatabase
@@ -227,7 +228,7 @@ class BackgroundTasks(ConsoleDatabase):
             result = json.dumps(json.loads(lines[-1])) if lines else None
         except ValueError:
             result = None
-        error = "" if state is TaskState.DONE else _tail(folder / _ERRORS).strip()[-2_000:]
+        error = "" if state is TaskState.DONE else mask_passwords(_tail(folder / _ERRORS).strip()[-2_000:])
         with self._rows() as rows:
             query = "UPDATE tasks SET state = ?, ended = ?, code = ?, result = ?, error = ? WHERE id = ?"
             last = TaskState.STOPPED if is_stopped and state is not TaskState.DONE else state

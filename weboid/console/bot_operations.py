@@ -60,7 +60,7 @@ BotExceptions = TypedDict(
 )
 
 
-@resource("/bot")
+@resource("/bot", ConsoleRole.REVIEWER)
 def list_bots(context: OperationContext, query: NoFields) -> BotList:  # noqa: ARG001
     """Return the bot's switch and edits by state on every wiki."""
     with context.registry.reading() as rows:
@@ -68,7 +68,7 @@ def list_bots(context: OperationContext, query: NoFields) -> BotList:  # noqa: A
     return {"wikis": [read_bot(context, WikiFields(wiki=each)) for each in wikis]}
 
 
-@resource("/bot/wiki")
+@resource("/bot/wiki", ConsoleRole.REVIEWER)
 def read_bot(context: OperationContext, query: WikiFields) -> BotFacts:
     """Return the bot's switch, its account, what it leaves alone, and its edits by state on a wiki."""
     wiki = _wiki(context, query.wiki)
@@ -151,7 +151,7 @@ class RepairsQuery(WikiFields, ListFields):
     """Pages to list."""
 
 
-@resource("/bot/pages")
+@resource("/bot/pages", ConsoleRole.REVIEWER)
 def list_pages_to_repair(context: OperationContext, query: RepairsQuery) -> RepairList:
     """Return pages of a wiki with dead links, and what the bot did there last."""
     wiki = _wiki(context, query.wiki)
@@ -262,7 +262,7 @@ class EditsQuery(ListFields):
     state: names_of(EditState) | None = None  # type: ignore[valid-type]
 
 
-@resource("/bot/edits")
+@resource("/bot/edits", ConsoleRole.REVIEWER)
 def list_bot_edits(context: OperationContext, query: EditsQuery) -> EditList:
     """Return edits of the bot with their changes, the newest first."""
     states = [EditState[query.state.upper()]] if query.state else list(EditState)
@@ -280,7 +280,7 @@ class EditQuery(OperationFields):
     edit: Number
 
 
-@resource("/bot/edit")
+@resource("/bot/edit", ConsoleRole.REVIEWER)
 def read_edit(context: OperationContext, query: EditQuery) -> EditFacts:
     """Return an edit of the bot with its changes."""
     return _edit_facts(context, [_edit(context, query.edit)])[0]

@@ -16,7 +16,7 @@ from crawler.frontier.base import JOB_ORDER, JobCounts, Lane, NewItem
 from crawler.jobs.crawl_orders import Job, change_sheet, jobs_of_groups, live_sheets, parse_job
 from crawler.jobs.job_settings import SHEET_ORDER
 from crawler.jobs.list_files import parse_lines
-from weboid.app.collection_config import read_config, seeds_by_scope
+from weboid.app.collection_config import file_values, read_config, seeds_by_scope
 from weboid.console.accounts import ConsoleRole
 from weboid.console.operations import (
     HostFields,
@@ -174,7 +174,7 @@ class SheetFields(OperationFields):
     prefix: Annotated[str, Field(min_length=1, max_length=2_000)] = Field(description="As in `weboid sheet`.")
 
 
-@resource("/sheets")
+@resource("/sheets", ConsoleRole.REVIEWER)
 def list_sheets(context: OperationContext, query: NoFields) -> SheetList:  # noqa: ARG001
     """Return the settings for parts of the web that were set while crawls run."""
     return {"sheets": [{"prefix": each.prefix, "settings": each.changes()} for each in live_sheets(context.frontier)]}
@@ -188,8 +188,10 @@ class SheetChangeFields(SheetFields):
 
 @operation("/sheets", ConsoleRole.OPERATOR, state=list_sheets)
 def set_sheet(context: OperationContext, fields: SheetChangeFields) -> ChangedSheet:
-    """Change settings for a part of the web; workers follow within a second."""
+    """Change settings for a part of the web; workers follow within a second. Files are named on the machine only."""
     prefix = surt_prefix(fields.prefix)
+    for name, _ in file_values(fields.settings):
+        raise InputError(f"{name} names a program or a file: change it in weboid.toml on its machine.")
     settings = change_sheet(context.frontier, prefix, fields.settings)
     return {"prefix": prefix, "settings": settings, "message": f"The settings of {prefix} were changed."}
 

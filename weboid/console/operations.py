@@ -437,7 +437,7 @@ class UrlFields(OperationFields):
     url: Url
 
 
-@resource("/queue/item")
+@resource("/queue/item", ConsoleRole.REVIEWER)
 def read_item(context: OperationContext, query: UrlFields) -> UrlProgress:
     """Return the state of a URL in the queue, and its newest capture with its copy: what follows a saved URL."""
     record = context.frontier.find(fetch_key(query.url))

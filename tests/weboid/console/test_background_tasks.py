@@ -64,6 +64,16 @@ def test_a_task_has_its_commands_result_or_error(tasks: BackgroundTasks) -> None
     assert [each["state"] for each in tasks.tasks()] == ["failed", "failed", "done"]
 
 
+def test_errors_name_no_passwords(tasks: BackgroundTasks, layout: Layout) -> None:
+    """Of an address to import from."""
+    layout.marker.write_text('version = 1\nname = "Library"\n')
+    words = ["import", "--json", "--", "https://ada:geheim@127.0.0.1/x.warc"]
+    error = ended(tasks, tasks.queue("import", "ada", lambda _: words)["id"])["error"]
+
+    assert "127.0.0.1" in error
+    assert "geheim" not in error
+
+
 def test_one_of_two_consoles_runs_the_tasks(tasks: BackgroundTasks, layout: Layout) -> None:
     """The other one goes on when it has ended."""
     ended(tasks, tasks.queue("list", "ada", lambda _: ["login ls", "--json"])["id"])

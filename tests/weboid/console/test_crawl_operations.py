@@ -91,12 +91,14 @@ def test_the_delay_of_a_host_is_set_while_crawls_run(client: httpx.Client, conso
     jobs.look()
     settings = jobs.settings_for("https://slow.example/a", "")
     wrong = client.post("/sheets", json={"prefix": "slow.example", "settings": {"visit": {"no": 1}}})
+    file = client.post("/sheets", json={"prefix": "slow.example", "settings": {"policy": {"lists": ["/etc/passwd"]}}})
     sheets = client.get("/sheets").json()["sheets"]
     removed = [client.post("/sheets/remove", json={"prefix": "slow.example"}).status_code for _ in range(2)]
 
     assert (settings.politeness.min_delay_s, settings.politeness.max_delay_s) == (60, 60)
     assert settings.visit.timeout_s == 90
     assert wrong.status_code == 422
+    assert "policy.lists names a program or a file" in file.text
     assert [each["settings"]["visit"] for each in sheets] == [{"timeout_s": 90}]
     assert removed == [200, 404]
 

@@ -12,7 +12,7 @@ import pytest
 from core.errors import TransientError
 from core.layout import CONFIG_FILE
 from tests.support.browser_screen import Screen
-from tests.support.console_server import ROLES, Console
+from tests.support.console_server import ROLES, Console, api_client
 from tests.support.documentation_pictures import save_sheet
 from tests.support.registry_shelf import DEAD, WIKI
 from tests.weboid.console.sample_collection import STORY
@@ -183,6 +183,16 @@ def test_a_page_is_for_its_role_and_higher_ones(path: str, role: str, console: C
 
     rank = ROLES.index(role)
     assert allowed == {each: {200} if place >= rank else {403} for place, each in enumerate(ROLES)}
+
+
+@pytest.mark.parametrize(
+    ("path", "resource"), [("/crawl/queue", "/queue"), ("/rules", "/policy"), ("/bot", "/bot"), ("/audit", "/audit")]
+)
+def test_pages_and_api_give_each_role_the_same(path: str, resource: str, console: Console) -> None:
+    """What a page does not show, no resource tells."""
+    for console.role in ROLES:
+        with api_client(console.address, console.sessions[console.role]) as client:
+            assert client.get(resource).status_code == console.get(path).status_code, console.role
 
 
 @pytest.mark.parametrize("role", ROLES)
