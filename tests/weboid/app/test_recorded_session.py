@@ -41,6 +41,7 @@ from weboid.app.recorded_session import (
 pytestmark = pytest.mark.proxy
 
 CLOCK = SystemClock()
+NO_ICON = b"<link rel=icon href='data:,'>"  # whose request may be under way when the browser ends
 PICTURE = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect width="9" height="9" fill="red"/></svg>'
 FETCH_URLLIB = "import sys, urllib.request as r; [r.urlopen(each).read() for each in sys.argv[1:]]"
 FETCH_HTTPX = "import sys, httpx; [httpx.get(each).raise_for_status() for each in sys.argv[1:]]"
@@ -57,8 +58,10 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Origin, Or
     """A plain and a TLS origin, and settings under which they are reachable by name."""
     certificate = write_certificate(tmp_path_factory.mktemp("tls") / "origin.pem", "secure.example")
     plain, secure = Origin(), Origin(certificate)
-    plain.answers["/"] = ok(b"<!doctype html><title>First</title><img src=/red.svg><a href=/second>go</a>")
-    plain.answers["/second"] = ok(b"<!doctype html><title>Second</title><p>second")
+    plain.answers["/"] = ok(
+        b"<!doctype html><title>First</title>" + NO_ICON + b"<img src=/red.svg><a href=/second>go</a>"
+    )
+    plain.answers["/second"] = ok(b"<!doctype html><title>Second</title>" + NO_ICON + b"<p>second")
     plain.answers["/red.svg"] = ok(PICTURE, mime="image/svg+xml")
     secure.answers["/data"] = ok(b"{}", mime="application/json")
     resolve = {"site.example": f"127.0.0.1:{plain.port}", "secure.example:443": f"127.0.0.1:{secure.port}"}
