@@ -180,7 +180,10 @@ def _report_unexpected(error: Exception) -> ExitCode:
     if number == errno.ENAMETOOLONG:
         click.echo(f"weboid: {text}.", err=True)
         return ExitCode.INPUT
-    if number in {errno.EACCES, errno.EPERM, errno.EROFS} or is_database:
+    if number in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        click.echo(f"weboid: {text}. Run the command as its owner, or change the rights.", err=True)
+        return ExitCode.UNAVAILABLE
+    if is_database:
         click.echo(f"weboid: {text}. Check who may write the collection, and its free space.", err=True)
         return ExitCode.UNAVAILABLE
     traceback.print_exc()
