@@ -51,7 +51,12 @@ class _RootGroup(LazyGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command of the arguments' present or former name."""
+        """Return the command of the arguments' present or former name; `help COMMAND` is its --help."""
+        if args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
+            if len(args) == 1:
+                click.echo(ctx.get_help())
+                ctx.exit()
         return super().resolve_command(ctx, with_current_name(args))
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -103,7 +108,13 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, value: 
     context.exit()
 
 
-@click.group(cls=_RootGroup, commands_at=COMMANDS["weboid"], sections=COMMANDS["sections"], rare="alive sheet")
+@click.group(
+    cls=_RootGroup,
+    commands_at=COMMANDS["weboid"],
+    sections=COMMANDS["sections"],
+    rare="alive sheet",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option(
     "--version",
     is_flag=True,
@@ -180,7 +191,10 @@ def _report_unexpected(error: Exception) -> ExitCode:
     if number == errno.ENAMETOOLONG:
         click.echo(f"weboid: {text}.", err=True)
         return ExitCode.INPUT
-    if number in {errno.EACCES, errno.EPERM, errno.EROFS} or is_database:
+    if number in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        click.echo(f"weboid: {text}. Run the command as its owner, or change the rights.", err=True)
+        return ExitCode.UNAVAILABLE
+    if is_database:
         click.echo(f"weboid: {text}. Check who may write the collection, and its free space.", err=True)
         return ExitCode.UNAVAILABLE
     traceback.print_exc()

@@ -1,5 +1,6 @@
 """The root command: exit codes of what no command expects, and output that nobody reads."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -56,6 +57,24 @@ def test_a_database_that_cannot_be_written_is_reported_in_a_line(own: Weboid) ->
 
     assert ran.code == ExitCode.UNAVAILABLE
     assert ran.err == "weboid: unable to open database file. Check who may write the collection, and its free space.\n"
+
+
+_NO_RIGHTS = ("setpriv", "--inh-caps=-all", "--bounding-set=-all")  # root without its capabilities obeys modes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["status", "archive https://a.example/", "config check"])
+def test_a_collection_of_another_user_is_reported_in_a_line(own: Weboid, words: str) -> None:
+    """Not even the configuration can be looked for in it."""
+    command = [*(_NO_RIGHTS if os.geteuid() == 0 else ()), str(WEBOID), *words.split()]
+    own.collection.chmod(0)
+    try:
+        ran = subprocess.run(command, cwd=own.folder, capture_output=True, text=True, check=False)
+    finally:
+        own.collection.chmod(0o700)
+
+    assert ran.returncode == ExitCode.UNAVAILABLE
+    assert ran.stderr.startswith("weboid: collection/weboid.toml: Permission denied. Run the command as its owner")
 
 
 @pytest.mark.parametrize(

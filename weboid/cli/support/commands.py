@@ -14,7 +14,7 @@ import logging
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import IntEnum
@@ -167,9 +167,8 @@ class ConfiguredCommand(click.Command):
             context = super().make_context(info_name, args, parent, **extra)
             for param in self.params:
                 value = context.params.get(param.name or "")
-                text = value[0] if isinstance(value, tuple) and len(value) == 1 else value
-                if isinstance(text, str) and param.human_readable_name.strip("[].") in _URLS:
-                    _check_url_word(context, text)
+                if param.human_readable_name.strip("[].") in _URLS:
+                    _check_url_words(context, value if isinstance(value, tuple) else (value,))
             return context
         except click.NoSuchOption as error:
             shown = {each for param in self.params for each in param.opts}
@@ -196,8 +195,14 @@ class ConfiguredCommand(click.Command):
 _URLS = {"URL", "SEED", "URL|SEEN SHOWN"}  # metavars of arguments
 
 
-def _check_url_word(context: click.Context, text: str) -> None:
-    """Raise UsageError for a single word where a URL is expected, with the command that is near."""
+def _check_url_words(context: click.Context, words: Sequence[str | None]) -> None:
+    """Raise UsageError for a file, or a single word, where URLs are expected, with the option or command that is near."""
+    takes_list = any("--list" in each.opts for each in context.command.params)
+    for word in words:
+        if takes_list and word and "://" not in word and Path(word).is_file():
+            hint = f"read its URLs with --list {word[:100]}, or write http://{word[:100]} for the host"
+            raise click.UsageError(f"{word[:100]} is a file: {hint}.", ctx=context)
+    text = words[0] or "" if len(words) == 1 else ""
     if not re.fullmatch(r"[A-Za-z][A-Za-z_-]+", text) or Path(text).exists():
         return
     near = _near_command(context.find_root().command, text.lower(), context.command_path)

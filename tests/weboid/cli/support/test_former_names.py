@@ -87,15 +87,35 @@ def test_a_word_in_place_of_a_url_is_answered_with_the_near_command(words: str, 
     assert message in ran.stderr
 
 
-def test_a_word_that_names_a_file_or_is_one_of_several_is_left_to_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_words_that_are_one_of_several_are_left_to_the_command() -> None:
+    """It reports lines that are no URLs by their numbers."""
+    assert "is not a URL that can be fetched" in call("archive", "veriffi", "verifq").stderr
+
+
+@pytest.mark.parametrize("command", [["archive"], ["crawl"], ["crawl", "add"], ["export", "all.wacz"]])
+def test_a_file_in_place_of_a_url_is_answered_with_the_option(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command reports lines that are no URLs by their numbers."""
-    (tmp_path / "urls").write_text("")
+    """`urls.txt` could be a host, too."""
+    (tmp_path / "urls.txt").write_text("https://a.example/")
     monkeypatch.chdir(tmp_path)
 
-    for words in (["urls"], ["veriffi", "verifq"]):
-        assert "is not a URL that can be fetched" in call("archive", *words).stderr
+    ran = call(*command, "https://b.example/", "urls.txt")
+
+    assert ran.exit_code == 2
+    assert "urls.txt is a file: read its URLs with --list urls.txt" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "usage"),
+    [(["-h"], "weboid [OPTIONS]"), (["help"], "weboid [OPTIONS]"), (["help", "qa", "ls"], "weboid qa ls [OPTIONS]")],
+)
+def test_help_is_given_under_every_usual_name(words: list[str], usage: str) -> None:
+    """`-h` works on every command."""
+    ran = CliRunner().invoke(weboid, words, prog_name="weboid")
+
+    assert ran.exit_code == 0
+    assert ran.output.startswith(f"Usage: {usage}")
 
 
 def test_a_renamed_option_works_under_its_former_name_which_help_omits() -> None:
