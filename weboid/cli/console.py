@@ -4,6 +4,8 @@ import asyncio
 import getpass
 import sys
 from contextlib import closing, suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -13,7 +15,7 @@ from core.errors import InputError
 from core.layout import Layout
 from crawler.status.status_server import parse_listen_address
 from weboid.app.operator_identity import known_operator
-from weboid.cli.support.child_commands import queue_worker, running_children
+from weboid.cli.support.child_commands import is_stopped, queue_worker, running_children
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import COMMANDS, LazyGroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, ORIGIN, OUTPUT, CommandOutput
@@ -45,7 +47,6 @@ def console_command(
     if not where.is_shared:
         asyncio.run(make_collection(root))
     operator = known_operator(root)
-    parts = [queue_worker(root, where.profile)] if worker and not where.is_shared else []
     settings, database_url = where.settings, where.settings.index.url
     with open_stores(
         where.layout, settings, clock=_CLOCK, database_url=database_url, option_faults=option_faults
@@ -58,7 +59,8 @@ def console_command(
                 click.echo(f"First sign-in, within half an hour: {address}/enter?key={key}")
 
         async def run() -> None:
-            async with running_children(parts, _CLOCK):
+            own = replace(queue_worker(root, where.profile), is_held=partial(is_stopped, stores.frontier))
+            async with running_children([own] if worker and not where.is_shared else [], _CLOCK):
                 await serve_console(
                     stores,
                     listen=parse_listen_address(listen),

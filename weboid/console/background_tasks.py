@@ -76,14 +76,16 @@ class BackgroundTasks(ConsoleDatabase):
         clock: Clock,
         environment: Mapping[str, str],
         stop_runs: Callable[[], object] = lambda: None,
+        resume_runs: Callable[[], object] = lambda: None,
     ) -> None:
         """Open the file; `environment` is added to that of the commands.
 
-        `stop_runs` asks the runs that write the collection to end after their pages in progress.
+        `stop_runs` asks the runs that write the collection to end after their pages in progress, `resume_runs` lets
+        them begin again.
         """
         super().__init__(layout.console_db, clock, _SCHEMA)
         self._layout, self._folder = layout, layout.root / "cache" / "tasks"
-        self._stop_runs = stop_runs
+        self._stop_runs, self._resume_runs = stop_runs, resume_runs
         self._environment = {**os.environ, **environment}
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -214,13 +216,18 @@ class BackgroundTasks(ConsoleDatabase):
         first, *rest = words  # `--` and what follows it stay at the end
         command = ("setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "weboid", *first.split())
         command = (*command, f"--collection={self._layout.root}", *rest)
-        code = _IN_USE
-        for _ in range(_ATTEMPTS if stops_runs else 1):
-            if was_in_use := stops_runs and is_in_use(self._layout):
-                self._stop_runs()
-            code = self._perform(command, folder, number)
-            if code != _IN_USE or self._is_ending(number) or not was_in_use:
-                break
+        code, has_stopped = _IN_USE, False
+        try:
+            for _ in range(_ATTEMPTS if stops_runs else 1):
+                if was_in_use := stops_runs and is_in_use(self._layout):
+                    self._stop_runs()
+                    has_stopped = True
+                code = self._perform(command, folder, number)
+                if code != _IN_USE or self._is_ending(number) or not was_in_use:
+                    break
+        finally:
+            if has_stopped:
+                self._resume_runs()
         is_stopped = self._is_ending(number)
         state = TaskState.DONE if code in (0, 1) else TaskState.FAILED
         lines = _tail(folder / _OUTPUT).splitlines()

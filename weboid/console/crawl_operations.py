@@ -12,7 +12,7 @@ from core.config.settings import PolitenessSettings
 from core.config.sheets import surt_prefix
 from core.errors import InputError
 from core.json_values import FactsOf, json_facts, json_value
-from crawler.frontier.base import JOB_ORDER, JobCounts, Lane, NewItem
+from crawler.frontier.base import JOB_ORDER, STOP_ORDER, JobCounts, Lane, NewItem
 from crawler.jobs.crawl_orders import Job, change_sheet, jobs_of_groups, live_sheets, parse_job
 from crawler.jobs.job_settings import SHEET_ORDER
 from crawler.jobs.list_files import parse_lines
@@ -133,6 +133,8 @@ def crawl_configured(context: OperationContext, fields: ConfiguredFields) -> Con
     groups = seeds_by_scope(seeds, settings.scope)
     jobs = jobs_of_groups(groups, settings, Lane[fields.lane.upper()], fields.name, now=context.now)
     added = 0 if fields.dry_run else sum(submit(context, job).added.added for job in jobs)
+    if not fields.dry_run:
+        context.frontier.take_back(STOP_ORDER, "")  # as the command does
     crawls: list[ConfiguredCrawl] = [
         {"name": job.name, "seeds": job.seeds[:100], "scope": job.settings.scope.kind} for job in jobs
     ]

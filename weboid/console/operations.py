@@ -271,6 +271,7 @@ def create_crawl(context: OperationContext, fields: CrawlFields) -> CreatedCrawl
     if fields.dry_run:
         return facts
     done = submit(context, job)
+    context.frontier.take_back(STOP_ORDER, "")  # as the command does
     return {**facts, "added": done.added.added, "message": f"The crawl {name} was started with {len(urls)} seeds."}
 
 
@@ -315,7 +316,10 @@ class StopFields(OperationFields):
 
 @operation("/crawl/stop", ConsoleRole.OPERATOR, state=read_crawl)
 def stop_crawl(context: OperationContext, fields: StopFields) -> CrawlChange:
-    """Stop the crawl after the pages in progress. Nothing is lost; the next run continues."""
+    """Stop the crawl after the pages in progress. Nothing is lost.
+
+    The worker of console or watch continues when the crawl is resumed or one is started.
+    """
     is_shared, layout = bool(context.stores.settings.frontier.url), context.stores.layout
     if not (is_shared or is_worked_on(layout, context.frontier, now=context.now)):
         raise StateConflictError("No run is active: there is nothing to stop.")

@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -111,9 +112,8 @@ def open_stores(
         texts = stack.enter_context(closing(open_text_index(layout, database_url)))
         status = StatusReader(layout, lambda: frontier, settings=settings, clock=clock, background=True)
         environment = store_environment(database_url, settings.frontier.url)
-        tasks = stack.enter_context(
-            closing(BackgroundTasks(layout, clock, environment, lambda: frontier.give_order(STOP_ORDER, "", "")))
-        )
+        order = partial(frontier.give_order, STOP_ORDER, "", ""), partial(frontier.take_back, STOP_ORDER, "")
+        tasks = stack.enter_context(closing(BackgroundTasks(layout, clock, environment, *order)))
         holds = HoldIndex(decisions, lists_folder(layout.decisions_db))
         yield ConsoleStores(
             layout=layout,

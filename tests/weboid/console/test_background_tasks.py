@@ -116,7 +116,7 @@ def test_old_tasks_go_with_their_files(layout: Layout) -> None:
 
 
 def test_runs_leave_the_collection_for_an_import(layout: Layout, tmp_path: Path) -> None:
-    """They are stopped, and the command gets the collection."""
+    """They are stopped, the command gets the collection, and they begin again."""
     layout.marker.write_text('version = 1\nname = "Library"\n')
     (tmp_path / "bad.warc").write_bytes(b"WARC/1.0\r\n")
     lock = layout.lock.open("w")
@@ -127,11 +127,11 @@ def test_runs_leave_the_collection_for_an_import(layout: Layout, tmp_path: Path)
         stopped.append(True)
         lock.close()
 
-    with closing(BackgroundTasks(layout, SystemClock(), {}, stop_runs)) as tasks:
+    with closing(BackgroundTasks(layout, SystemClock(), {}, stop_runs, lambda: stopped.append(False))) as tasks:
         words = ["import", "--json", "--", str(tmp_path / "bad.warc")]
         done = ended(tasks, tasks.queue("import", "ada", lambda _: words, stops_runs=True)["id"])
 
-    assert (stopped, done["state"], done["code"]) == ([True], "done", 1), done
+    assert (stopped, done["state"], done["code"]) == ([True, False], "done", 1), done
 
 
 def test_a_task_is_stopped_by_another_console_than_runs_it(

@@ -7,7 +7,7 @@ import pytest
 
 from core.config.settings import Settings
 from core.layout import CONFIG_FILE
-from crawler.frontier.base import JOB_ORDER, Lane
+from crawler.frontier.base import JOB_ORDER, STOP_ORDER, Lane
 from crawler.jobs.crawl_orders import parse_job
 from crawler.jobs.job_settings import JobSettings
 from crawler.profiles import load_profile
@@ -47,6 +47,19 @@ def test_limits_of_a_running_crawl_are_changed(client: httpx.Client, console: Co
     assert client.get("/crawls/crawl", params={"name": "limited"}).json()["lane"] == "high"
     assert '"pages": 5' in console.accounts.log_entries(limit=1)[0]["before"]
     assert client.post("/crawls/limits", json={"name": "none", "pages": 1}).status_code == 404
+
+
+def test_a_crawl_that_is_started_cancels_a_stop(client: httpx.Client, console: Console) -> None:
+    """As `weboid crawl` does; a plan or other limits do not."""
+    crawl = {"urls": "https://again.example/", "name": "again"}
+    console.frontier.give_order(STOP_ORDER, "", "")
+    client.post("/crawls", json={**crawl, "dry_run": True})
+    client.post("/crawls/limits", json={"name": "council-2026", "pages": 0})
+    before = console.frontier.orders(STOP_ORDER)
+    client.post("/crawls", json=crawl)
+
+    assert before == {"": ""}
+    assert console.frontier.orders(STOP_ORDER) == {}
 
 
 def test_a_crawl_has_the_settings_of_the_collection(client: httpx.Client, console: Console) -> None:

@@ -11,7 +11,7 @@ import os
 import signal
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ import click
 
 from core.clock import Clock
 from core.config.settings import LinksSettings
-from core.errors import UnavailableError
+from core.errors import UnavailableError, WeboidError
 from core.hosts import join_host_port
+from crawler.frontier.base import STOP_ORDER, Frontier
 from net.stop_signals import wait_for_any
 from weboid.app.collection_config import read_config
 from weboid.app.malware_scanner import scan_command
@@ -43,6 +44,7 @@ class ManagedProcess:
     command: tuple[str, ...]
     every_s: float = 0.0  # delay from its end to the next run; 0: permanent
     first_s: float = 0.0  # delay of its first start
+    is_held: Callable[[], bool] = lambda: False  # while it is, a permanent process that has ended is not restarted
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,9 @@ class ProcessSupervisor:
                 return
             if not part.every_s:
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            while part.is_held():
+                if await wait_for_any(stopping, timeout_s=FIRST_PAUSE_S):
+                    return
 
     async def _once(self, part: ManagedProcess) -> int:
         """Run it once, forward its output, and return its exit code."""
@@ -197,6 +202,13 @@ def queue_worker(collection: Path, profile: str) -> ManagedProcess:
     )
 
 
+def is_stopped(frontier: Frontier) -> bool:
+    """Return True while a stop order holds: what it has ended begins again when it is taken back."""
+    with contextlib.suppress(WeboidError):
+        return bool(frontier.orders(STOP_ORDER))
+    return False
+
+
 def describe_exit(code: int) -> str:
     """Format an exit code for display."""
     if code >= 0:
@@ -240,8 +252,10 @@ class ChildCommandOptions:
     without: frozenset[str] = frozenset()  # names of children that run elsewhere, of `CHILD_NAMES`
 
 
-def watch_children(home: ChildCommandOptions, links: LinksSettings) -> list[ManagedProcess]:
-    """Return the child commands of a watcher; `links` is the profile's `[links]` table."""
+def watch_children(
+    home: ChildCommandOptions, links: LinksSettings, is_held: Callable[[], bool] = lambda: False
+) -> list[ManagedProcess]:
+    """Return the child commands of a watcher; `links` is the profile's `[links]` table, `is_held` of the archiver."""
     children = [
         _part(home, "check", "links check --watch"),
         _part(home, "confirm", "links confirm --every=5m --hand-over"),
@@ -252,7 +266,8 @@ def watch_children(home: ChildCommandOptions, links: LinksSettings) -> list[Mana
     ]
     if not home.frontier_url:
         qa = {None: "", True: " --qa", False: " --no-qa"}[home.qa]
-        children.insert(0, _part(home, "archive", f"archive --stay --workers={home.workers}{qa}"))
+        archiver = _part(home, "archive", f"archive --stay --workers={home.workers}{qa}")
+        children.insert(0, replace(archiver, is_held=is_held))
     if links.archives:
         # Links dead at first sight are looked up quickly, while readers still wait for a copy.
         children += [

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from weboid.cli.support.child_commands import (
     ChildCommandOptions,
     ProcessSupervisor,
     child_output_printer,
+    is_stopped,
     watch_children,
     with_time,
 )
@@ -140,7 +142,7 @@ def command(
             is_well = asyncio.run(watch.once())
             return ExitCode.OK if is_well else ExitCode.SOME_FAILED
         beside = ProcessSupervisor(
-            [] if feed_only else watch_children(home, where.settings.links),
+            [] if feed_only else watch_children(home, where.settings.links, partial(is_stopped, frontier)),
             clock=_CLOCK,
             report=child_output_printer(as_json=output.is_json, clock=_CLOCK),
             environment=store_environment(home.database_url, home.frontier_url),

@@ -54,6 +54,17 @@ async def test_a_part_that_dies_is_started_again() -> None:
     assert ear.heard.count(ProcessOutput("stays", "here")) == 1
 
 
+@pytest.mark.slow
+async def test_a_part_that_is_held_is_not_started_again() -> None:
+    """Not before it is held no more; its first start does not ask."""
+    ear, answers = Ear(3), [True, True, False]
+    part = ManagedProcess("a", python("print('here')"), is_held=lambda: answers.pop(0))
+    await ProcessSupervisor([part], clock=SystemClock(), report=ear).run(ear.stopping)
+
+    assert [type(event) for event in ear.heard] == [ProcessOutput, ProcessExit, ProcessOutput]
+    assert answers == []
+
+
 async def test_a_part_that_comes_again_is_not_told_of_when_it_did_well() -> None:
     """Only what it says."""
     ear = Ear(2)
