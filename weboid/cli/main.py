@@ -108,13 +108,7 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, value: 
     context.exit()
 
 
-@click.group(
-    cls=_RootGroup,
-    commands_at=COMMANDS["weboid"],
-    sections=COMMANDS["sections"],
-    rare="alive sheet",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+@click.group(cls=_RootGroup, commands_at=COMMANDS["weboid"], sections=COMMANDS["sections"], rare="alive sheet")
 @click.option(
     "--version",
     is_flag=True,

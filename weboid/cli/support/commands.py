@@ -113,7 +113,15 @@ def log_options() -> list[click.Parameter]:
     ]
 
 
-class ConfiguredCommand(click.Command):
+class ShortHelpCommand(click.Command):
+    """Command with `-h` for its help, too."""
+
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        """Return the names, which do not depend on the command above."""
+        return ["-h", *super().get_help_option_names(ctx)]
+
+
+class ConfiguredCommand(ShortHelpCommand):
     """Command whose option defaults come from ``weboid.toml`` of the collection it works on."""
 
     def make_context(
@@ -132,7 +140,7 @@ class ConfiguredCommand(click.Command):
         keys = {
             name[2:].replace("-", "_"): (each.name or "", bool if each.is_flag else list if each.multiple else str)
             for option, each in options.items()
-            if isinstance(each, click.Option) and option not in {"--collection", "--profile", "--help"}
+            if isinstance(each, click.Option) and option not in {"--collection", "--profile"}
             for name in (option, *getattr(each, "former", ()))
             if name.startswith("--")
         }
@@ -243,7 +251,7 @@ def _config_path(folder: click.Parameter, args: list[str]) -> Path | None:
     return Path(named) / CONFIG_FILE if isinstance(named, str | Path) else None
 
 
-class CommandGroup(click.Group):
+class CommandGroup(ShortHelpCommand, click.Group):
     """Group that knows other programs' verbs, suggests misspelt commands' names, and lists hidden ones."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
