@@ -25,7 +25,15 @@ WeboidError
 Foreign errors are mapped to one of these once, where they occur, with their cause kept.
 """
 
+import errno
 import os
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Return whether the system, or SQLite (its result code 13, SQLITE_FULL), refused to write for want of space."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return getattr(error, "sqlite_errorcode", 0) == 13
 
 
 class WeboidError(Exception):

@@ -3,12 +3,10 @@
 A batch is on disk before it is acknowledged, else rolled back: the file always ends with its last whole record.
 """
 
-import errno
 import fcntl
 import logging
 import os
 import secrets
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from importlib.metadata import version
@@ -25,6 +23,7 @@ from core.errors import (
     TransientError,
     UnavailableError,
     WeboidError,
+    is_disk_full,
 )
 from core.layout import OPEN_SUFFIX
 from core.timestamps import timestamp14, warc_date
@@ -211,11 +210,7 @@ def to_weboid_error(error: Exception) -> WeboidError:
     """Convert an I/O error to a WeboidError, with the original as its cause."""
     if isinstance(error, WeboidError):
         return error
-    if isinstance(error, OSError):
-        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    else:
-        is_full = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
-    if is_full:
+    if is_disk_full(error):
         converted: WeboidError = DiskFullError("The disk is full: free some space, then resume.")
     else:
         converted = UnavailableError(f"The archive cannot be written: {error}.")

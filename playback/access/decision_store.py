@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from core.config.database_urls import IndexAddress, error_words, parse_index_url
-from core.errors import DiskFullError, TransientError
+from core.errors import DiskFullError, TransientError, is_disk_full
 from core.layout import Layout, is_frozen
 from core.timestamps import from_unix_milliseconds, unix_milliseconds
 
@@ -163,8 +163,7 @@ class SqliteDecisionStore:
                     raise
             except (sqlite3.Error, OSError) as error:
                 self._close()
-                is_full = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
-                failure = DiskFullError if is_full else TransientError
+                failure = DiskFullError if is_disk_full(error) else TransientError
                 raise failure(f"The decision was not stored: {error}.") from error
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ import click
 
 from core.clock import CLOCK_OFFSET
 from core.clock import clock_offset as offset_now
-from core.errors import WeboidError
+from core.errors import WeboidError, is_disk_full
 from weboid.cli.support.commands import (
     COMMANDS,
     FORMER_NAMES,
@@ -179,7 +179,7 @@ def _report_unexpected(error: Exception) -> ExitCode:
     number = error.errno if isinstance(error, OSError) else None
     text = f"{error.filename or 'the output'}: {error.strerror}" if isinstance(error, OSError) else str(error)
     is_database = isinstance(error, sqlite3.OperationalError)
-    if number in {errno.ENOSPC, errno.EDQUOT} or (is_database and "full" in text):
+    if is_disk_full(error):
         click.echo(f"weboid: The disk is full ({text}). Free some space, then run the command again.", err=True)
         return ExitCode.DISK_FULL
     if number == errno.ENAMETOOLONG:

@@ -1,7 +1,6 @@
 """`weboid export`: captures of a collection as one file. `weboid import`: WARC, ARC and WACZ files into one."""
 
 import asyncio
-import errno
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
@@ -21,7 +20,7 @@ from core.captures import IMPORT_PREFIX
 from core.clock import SystemClock
 from core.config.profile import link_user_agent
 from core.config.settings import IndexSettings, Settings, StorageSettings
-from core.errors import DiskFullError, InputError, UnavailableError, WeboidError
+from core.errors import DiskFullError, InputError, UnavailableError, WeboidError, is_disk_full
 from core.hosts import host_name
 from core.layout import Layout
 from core.urls import mask_passwords
@@ -225,7 +224,7 @@ def _export_page(
 
 def _unwritable(out: Path, error: OSError) -> WeboidError:
     """Return the error of a file that the system refuses to write."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if is_disk_full(error):
         return DiskFullError(f"{clean(str(out))}: the disk is full. Free some space, then give the same command again.")
     return InputError(f"{clean(str(out))} cannot be written: {error.strerror or error}.")
 
