@@ -39,8 +39,8 @@ CLOCK_MARGIN = timedelta(hours=1)
 # Kinds of orders; the key of a job's is its name, that of a repair the identity key of its URL. The value "now" of
 # a stop ends visits at once.
 JOB_ORDER, STOP_ORDER, POLICY_ORDER, REPAIR_ORDER = "job", "stop", "policy", "repair"
-# Kinds of notes: the services of a cluster announce themselves; a viewer of live pictures does, as long as it looks.
-PROXY_SERVICE, WORKER_SERVICE, VIEWER = "proxy", "worker", "live-viewer"
+# Kinds of notes: the services of a cluster announce themselves.
+PROXY_SERVICE, WORKER_SERVICE = "proxy", "worker"
 
 
 class Lane(IntEnum):

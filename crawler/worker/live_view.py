@@ -2,7 +2,7 @@
 
 A viewer renews a note in the frontier (`ask_for_pictures`), which expires after `VIEWER_S`. Each process of workers reads
 it when it polls the frontier for orders; while there is one, it stores the newest picture of each page as a note that
-expires as well. Without a viewer the cost is one look-up of a note per poll, and this module is not imported.
+expires as well. Without a viewer the cost is one look-up of a note per poll.
 """
 
 import base64
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from core.clock import Clock
 from core.timestamps import unix_milliseconds
-from crawler.frontier.base import VIEWER, Frontier
+from crawler.frontier.base import Frontier
 from net.backoff import StoreRetry
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 VIEWER_S, PICTURE_S = 10.0, 20.0
 PAGES_SHOWN = 16  # of one process
 PICTURE_LIMIT_CHARS = 400_000  # of base64
-_PICTURE = "live-picture"
+_VIEWER, _PICTURE = "live-viewer", "live-picture"
 
 
 def ask_for_pictures(frontier: Frontier, *, now: datetime) -> None:
     """Let the workers make pictures for the next `VIEWER_S`; raises as the frontier does."""
-    frontier.put_note(VIEWER, "", "", now=now, until=now + timedelta(seconds=VIEWER_S))
+    frontier.put_note(_VIEWER, "", "", now=now, until=now + timedelta(seconds=VIEWER_S))
 
 
 def live_pictures(frontier: Frontier, *, now: datetime) -> dict[str, int]:
@@ -47,7 +47,7 @@ def picture_key(url: str) -> str:
 
 async def store_pictures(frontier: Frontier, browsers: "BrowserPool", patience: StoreRetry, clock: Clock) -> None:
     """Store new pictures of the pages in these browsers if someone looks; else end them. Raises as the frontier does."""
-    is_watched = await patience.ask(lambda: frontier.note(VIEWER, "", now=clock.now())) is not None
+    is_watched = await patience.ask(lambda: frontier.note(_VIEWER, "", now=clock.now())) is not None
     pictures: dict[str, str] = {}
     for url, page in list(browsers.pages().items())[:PAGES_SHOWN]:
         if not is_watched:

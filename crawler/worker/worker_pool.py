@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from core.errors import InputError, InvariantError, WeboidError
 from core.timestamps import parse_warc_date
-from crawler.frontier.base import STOP_ORDER, VIEWER, FrontierItem
+from crawler.frontier.base import STOP_ORDER, FrontierItem
 from crawler.worker import page_task
 from crawler.worker.crawl_events import SnapshotMade
 from net.backoff import ExponentialBackoff, WaitStarted
@@ -46,7 +46,6 @@ class WorkerPool:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _version: int = -1
     _snapshot: str | None = None
-    _viewed: bool = False
     _faults: int = 0
 
     async def run(self, workers: int) -> None:
@@ -78,7 +77,7 @@ class WorkerPool:
         while True:
             try:
                 await self._apply_orders()
-                if context.supervisor.browsers.pages() and await self._has_viewers():
+                if context.supervisor.browsers.pages():
                     from crawler.worker.live_view import store_pictures
 
                     await store_pictures(context.frontier, context.supervisor.browsers, context.patience, context.clock)
@@ -88,13 +87,6 @@ class WorkerPool:
             else:
                 backoff.reset()
                 await asyncio.sleep(ORDERS_POLL_S)
-
-    async def _has_viewers(self) -> bool:
-        """Return whether live pictures were asked for since the start: once begun, `store_pictures` also ends them."""
-        if not self._viewed:
-            ask, frontier, clock = self.context.patience.ask, self.context.frontier, self.context.clock
-            self._viewed = await ask(lambda: frontier.note(VIEWER, "", now=clock.now())) is not None
-        return self._viewed
 
     async def _apply_orders(self) -> None:
         context = self.context
