@@ -48,6 +48,7 @@ from tests.support.sites import hosts
 from tests.support.sites.kinds import kinds
 from tests.support.sites.web import TestWeb
 
+ROOT = Path(__file__).resolve().parents[1]
 MANUAL = "manuals/javadoc"
 PAGES, QUICK_PAGES = 150, 30
 BEFORE_PAGES, RECRAWLED_PAGES = 50, 30
@@ -140,19 +141,18 @@ async def _recrawl(load: Load, web: TestWeb) -> tuple[float, float]:
 @contextmanager
 def _checkout(revision: str) -> Iterator[Path | None]:
     """Check a revision out into a temporary folder; None for "fresh", and for one that the repository lacks."""
-    root = Path(__file__).resolve().parents[1]
-    known = ["git", "-C", str(root), "rev-parse", "--quiet", "--verify", revision + "^{commit}"]
+    known = ["git", "-C", str(ROOT), "rev-parse", "--quiet", "--verify", revision + "^{commit}"]
     if revision == FRESH or subprocess.run(known, stdout=subprocess.DEVNULL, check=False).returncode:
         print(f"pages_ratio is to fresh contexts{f', for want of {revision}' if revision != FRESH else ''}.")
         yield None
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "before"
-        worktree = ["git", "-C", str(root), "worktree"]
+        worktree = ["git", "-C", str(ROOT), "worktree"]
         subprocess.run([*worktree, "add", "--quiet", "--detach", str(folder), revision], check=True)
         try:
             pages = kinds().root  # copied, since a revision that builds another set removes this one
-            shutil.copytree(pages, folder / pages.relative_to(root), symlinks=True)
+            shutil.copytree(pages, folder / pages.relative_to(ROOT), symlinks=True)
             yield folder
         finally:
             subprocess.run([*worktree, "remove", "--force", str(folder)], check=True)
@@ -161,9 +161,7 @@ def _checkout(revision: str) -> Iterator[Path | None]:
 def _python_of(folder: Path) -> Path:
     """Return the Python of an environment with the libraries that the checkout's lock names, made once."""
     lock = folder / "requirements" / "dev.txt"
-    home = (
-        Path(__file__).resolve().parents[1] / ".cache" / "before" / hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
-    )
+    home = ROOT / ".cache" / "before" / hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
     python, is_ready = home / "bin" / "python", home / "ready"
     if not is_ready.exists():
         print("Making the environment of the earlier revision (about a minute)", flush=True)

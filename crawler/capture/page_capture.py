@@ -361,15 +361,18 @@ def retry_decision(
     """
     # A check for robots may let the next visitor pass, or the same one later.
     is_challenge = seen.classification.kind is PageClass.CHALLENGE
-    # With a FAILED page the status may be the proxy's.
-    is_denied = tries_browser and seen.status == DENIED and seen.outcome is not VisitOutcome.FAILED
-    is_denied = is_denied and seen.final_url.startswith("https:")
+    is_denied = tries_browser and _is_denied(seen) and seen.final_url.startswith("https:")
     if seen.status in (*REFUSAL_STATUSES, *CONNECTION_STATUSES) or is_challenge or is_denied:
         return True, retry_moment(seen.headers, now=now)
     if first and seen.outcome is VisitOutcome.PARTIAL and seen.reason.startswith(_TRANSIENT_SHORTFALLS):
         return True, None
     permanent = seen.reason.startswith(_PERMANENT if waits_for_host else (*_PERMANENT, NO_SUCH_HOST))
     return seen.outcome is VisitOutcome.FAILED and not permanent, None
+
+
+def _is_denied(page: Visit | PageInfo) -> bool:
+    """Return whether the site answered `DENIED`; with a FAILED page the status may be the proxy's."""
+    return page.status == DENIED and page.outcome is not VisitOutcome.FAILED
 
 
 def host_refusing_recorder(page: PageInfo, *, counts_denial: bool = True) -> str:
@@ -382,7 +385,7 @@ def host_refusing_recorder(page: PageInfo, *, counts_denial: bool = True) -> str
     failed = page.outcome is VisitOutcome.FAILED and page.reason.startswith(reasons)
     failed = failed and not _UNVERIFIED.match(page.reason)
     refused = page.page_class is PageClass.CHALLENGE or page.status in CONNECTION_STATUSES
-    is_denied = counts_denial and page.status == DENIED and page.outcome is not VisitOutcome.FAILED
+    is_denied = counts_denial and _is_denied(page)
     url = page.final_url or page.url
     return host_of(url) if (failed or refused or is_denied) and url.startswith("https:") else ""
 

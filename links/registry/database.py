@@ -251,11 +251,12 @@ def _opened(layout: Layout, address: IndexAddress | None, read_limit_s: float = 
         engine = sa.create_engine(
             "postgresql+psycopg://", connect_args=parameters, pool_size=_CONNECTIONS, pool_pre_ping=True
         )
+        if read_limit_s:
 
-        @sa.event.listens_for(engine, "begin")
-        def _unlimited(connection: sa.Connection) -> None:
-            if read_limit_s and connection.get_execution_options().get(_WRITES, False):
-                connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+            @sa.event.listens_for(engine, "begin")
+            def _unlimited(connection: sa.Connection) -> None:
+                if connection.get_execution_options().get(_WRITES, False):
+                    connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
 
         store = RegistryStore(engine, str(address))
     try:

@@ -103,9 +103,8 @@ class RedisPayloadIndex(PayloadIndex):
         """Connect, and find dead processes by their lock files in `folder`; raises DedupUnavailableError."""
         self._tag = address.tag
         self._heartbeat_s = heartbeat_s
-        self._pending: dict[
-            PayloadKey, OriginalRecord | None
-        ] = {}  # queued operations: an original to add; None: a claim to release
+        # Queued operations: an original to add; None: a claim to release
+        self._pending: dict[PayloadKey, OriginalRecord | None] = {}
         self._turn = threading.Lock()  # queued operations are run by one thread at a time, and not during a claim
         self._over = threading.Event()
         self._silent = False

@@ -84,7 +84,7 @@ def serve_words(options: dict[str, Any]) -> tuple[str, ...]:
 
 
 def parse_origins(front: str, replay: str) -> ServerOrigins:
-    """Return the public origins of pages and copies. Raises ConfigError."""
+    """Return the public origins of pages and copies. Raises ConfigError: one is missing."""
     for name, text in (("--origin", front), ("--replay-origin", replay)):
         if not text:
             raise ConfigError(

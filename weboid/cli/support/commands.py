@@ -84,8 +84,12 @@ def _plain(option: str) -> str:
     return re.split("[=.]", option, maxsplit=1)[0].replace("-", "").lower()
 
 
-_OPTION_HINTS = {_plain(name): ours for ours, names in FORMER_OPTIONS.items() for name in names.split()}
-_OPTION_HINTS |= {_plain(name): hint for name, hint in _FORMER["hints"].items()}
+def _option_hints() -> dict[str, str]:
+    """Return our option, or a sentence about it, by the plain name of another program's."""
+    hints = {_plain(name): ours for ours, names in FORMER_OPTIONS.items() for name in names.split()}
+    return hints | {_plain(name): hint for name, hint in _FORMER["hints"].items()}
+
+
 _SHORT_HELP = Path(__file__).with_name("short_help.toml")  # of lazy groups, by path
 
 
@@ -181,10 +185,10 @@ class ConfiguredCommand(ShortHelpCommand):
         except click.NoSuchOption as error:
             shown = {each for param in self.params for each in param.opts}
             ours = shown | {each for param in self.params for each in getattr(param, "former", ())}
-            hints = {}
+            known, hints = _option_hints(), {}
             for word in dict.fromkeys(each.partition("=")[0] for each in words if each.startswith("-")):
-                hint = "" if word in ours else _OPTION_HINTS.get(_plain(word), "")
-                hint = hint if hint in ours else _OPTION_HINTS.get(_plain(hint), hint)
+                hint = "" if word in ours else known.get(_plain(word), "")
+                hint = hint if hint in ours else known.get(_plain(hint), hint)
                 if hint.split(" ")[0] in ours or (hint[:2] not in {"", "--"} and info_name in {"archive", "crawl"}):
                     verb = "It is" if hint.startswith("not ") else "Use"
                     hints[word] = f"No such option '{word}'. {verb} {hint}."
