@@ -84,7 +84,7 @@ class BaselineFolder:
         try:
             facts = json.loads(path.read_bytes())
             if facts["version"] != VERSION:
-                raise InputError(f"it is of version {facts['version']!r}.")
+                raise InputError(f"it is of version {facts['version']!r}.")  # noqa: TRY301 reported with the others
             return read_json(BaselineHeader, facts)
         except FileNotFoundError:
             raise UnavailableError(
