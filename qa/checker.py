@@ -28,7 +28,7 @@ from qa.compare import content_comparison
 from qa.compare.picture_comparison import PictureComparison, compare_pictures
 from qa.compare.verdict_rules import CopyJudgement, judge_copy
 from qa.copy_view import TALLEST_PX, CopyView, picture_height_limit, screen_at_capture, view_copy
-from qa.local_replay import CollectionReplay, LendBrowser, StoredPage, open_collection_replay, running_replay
+from qa.local_replay import ENGINE, CollectionReplay, LendBrowser, StoredPage, open_collection_replay, running_replay
 from qa.sample import SampleCandidate
 from warc.object_storage import check_bucket
 
@@ -237,7 +237,7 @@ class PlaybackChecker:
             captured_at=warc_date(page.captured_at),
             level=self._playback.level,
             checked_at=warc_date(self._clock.now()),
-            engine=self._playback.engine,
+            engine=ENGINE,
             verdict=QaVerdict.UNCHECKED,
             reason=reason[:MOST_CHARACTERS],
         )

@@ -1,8 +1,8 @@
 """Verification that the archive holds every part that a page's manifest names.
 
-The index is queried once for all records of the page. Each record is read where the index locates it, and checked
-against its own digests and against the manifest's: this finds records that are gone, cut, overwritten or exchanged.
-`weboid verify` checks whole files; this module checks one page and only its own records.
+Each record is read where the index locates it, and checked against its own digests and the manifest's: this finds
+records that are gone, cut, overwritten or exchanged. `weboid verify` checks whole files; this module the records of one
+page.
 """
 
 import re
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import islice
 from typing import NamedTuple
 
 from core.captures import ArtifactKind, RecordType, parse_artifact_uri
@@ -73,20 +74,6 @@ ROWS_OF_PAYLOAD = (
 RowsOf = Callable[[str], Sequence[HoldingsRow]]
 
 
-@dataclass(frozen=True, slots=True)
-class HoldingsReport:
-    """Result of verifying a page.
-
-    Attributes:
-        lost: parts that are not held as captured, each with the reason: ``missing: index``,
-            ``missing: file``, ``digest``, ``damaged: …``, ``original-gone``, ``empty``.
-    """
-
-    parts: int  # number of parts and artifacts checked
-    unread: int  # number of these that were only looked up, not read: too many, or too large
-    lost: tuple[LostPart, ...]
-
-
 class _PayloadLocation(NamedTuple):
     filename: str
     offset: int
@@ -116,16 +103,18 @@ class HoldingsVerifier:
     twins_of: RowsOf = lambda _digest: ()
     _sound: set[tuple[_PayloadLocation, str]] = field(default_factory=set, init=False)
 
-    def check(self, page: PageInfo) -> HoldingsReport:
-        """Verify the holdings of the page; raises TransientError: the index cannot be read."""
+    def check(self, page: PageInfo) -> tuple[LostPart, ...]:
+        """Return the parts of the page that are not held as captured; TransientError: the index cannot be read.
+
+        Reasons: ``missing: index``, ``missing: file``, ``digest``, ``damaged: …``, ``original-gone``, ``empty``.
+        """
         rows = self.rows_of(page.page_id)
         by_url: dict[str, list[HoldingsRow]] = {}
         for row in rows:
             by_url.setdefault(row.url, []).append(row)
-        required = list(_required_parts(page, rows))
         lost: dict[str, str] = {}
-        left, unread = MOST_BYTES, max(0, len(required) - MOST_PARTS)
-        for part in required[:MOST_PARTS]:
+        left = MOST_BYTES
+        for part in islice(_required_parts(page, rows), MOST_PARTS):
             known: Sequence[HoldingsRow] = by_url.get(part.url, ())
             if part.is_cached and not known:
                 known = self.twins_of(part.digest)
@@ -134,7 +123,6 @@ class HoldingsVerifier:
                 size = max(0, _payload_place(same[-1]).length)
                 is_read = size <= left
                 left -= size if is_read else 0
-                unread += not is_read
                 reason = self._fault(same[-1]) if is_read else ""
             else:
                 reason = DIGEST if known else f"{MISSING}: index"
@@ -142,8 +130,7 @@ class HoldingsVerifier:
                 lost.setdefault(part.url, reason)
         for url, reason in self._hollow(page, rows):
             lost.setdefault(url, reason)
-        parts = tuple(LostPart(url, reason) for url, reason in lost.items())
-        return HoldingsReport(len(required), unread, parts)
+        return tuple(LostPart(url, reason) for url, reason in lost.items())
 
     def _fault(self, row: HoldingsRow) -> str:
         """Return the fault of the record, or of the one with its payload; empty: none."""
@@ -184,12 +171,9 @@ class HoldingsVerifier:
                 continue
             payload = b""
             try:
-                place = _PayloadLocation(row.filename, row.offset, row.length)
-                with open_record(self.layout.archive, *place) as record:
-                    for block in record.content:
+                with open_record(self.layout.archive, row.filename, row.offset, row.length) as record:
+                    while len(payload) < MOST_READ and (block := next(record.content, b"")):
                         payload += block
-                        if len(payload) >= MOST_READ:
-                            break
             except PermanentError:
                 continue  # reported already
             payload = payload[:MOST_READ]

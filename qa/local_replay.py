@@ -60,11 +60,7 @@ class ReplayOrigins:
 async def running_replay(
     layout: Layout, database_url: str, *, full: bool, fonts: bool, cached: bool
 ) -> AsyncIterator[ReplayOrigins]:
-    """Run a replay server on this machine until the block ends.
-
-    Copies are served in full where `full` and the levels allow it, load their own fonts, and come from the cache of
-    copies if so asked. Raises UnavailableError: it does not start.
-    """
+    """Run a replay server on this machine until the block ends; UnavailableError: it does not start."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     fronts: list[str] = []
@@ -126,7 +122,6 @@ class CollectionReplay:
         clock: Clock,
     ) -> None:
         self.level = str(level)
-        self.engine = ENGINE
         self.root = layout.root
         self._database = database
         self._origins = origins
@@ -150,7 +145,6 @@ class CollectionReplay:
         page = self._store.with_ids([page_id]).get(page_id)
         if page is None:
             return None
-        # The address of that exact capture; the default level shows unoffered ones, too.
         replay, level = urlsplit(self._origins.replay), Level(self.level)
         if level is Level.FULL:
             front = urlsplit(self._origins.front)
@@ -158,6 +152,7 @@ class CollectionReplay:
             hosts = (front.netloc, replay.netloc, f"*.localhost:{replay.port}")
             address = CopyAddress(self._origins.front + path, hosts, framed=True)
         else:
+            # The address of that exact capture; the default level shows unoffered ones, too.
             modifier = url_paths.MementoModifier.VERY if level is DEFAULT_LEVEL else url_paths.LEVEL_MODIFIERS[level]
             path = url_paths.memento_path(url_paths.Memento(page.timestamp, modifier, page.url))
             address = CopyAddress(self._origins.replay + path, (replay.netloc,))
@@ -165,7 +160,7 @@ class CollectionReplay:
 
     def lost(self, page: PageInfo) -> Sequence[LostPart]:
         """Return the parts of the page that the archive does not hold as captured."""
-        return self._holding.check(page).lost
+        return self._holding.check(page)
 
     def is_hidden(self, url: str, digest: str) -> bool:
         """Return whether a part was taken down or is held back: its record may be gone."""
@@ -261,11 +256,7 @@ class StoredPage:
 
 
 def is_checkable(level: Level, urls: Iterable[str], rules: LevelRules) -> bool:
-    """Return whether copies of a page with these URLs are checked at the level.
-
-    Full copies are checked only where the rules allow them: they are shown nowhere else. A copy that another level does
-    not allow is still included, with the result UNCHECKED: most pages are allowed there.
-    """
+    """Return whether copies of a page with these URLs are checked at the level: full ones where the rules allow them."""
     return level is not Level.FULL or rules.of_page(urls).covers(level)
 
 

@@ -36,7 +36,7 @@ from qa.check_table import CheckedPage, RepairState
 from qa.checker import open_checkers
 from qa.live_checks import CheckTools, LiveChecks, check_capture
 from qa.local_replay import LendBrowser, is_checkable, open_browsers
-from qa.repair import RepairContext, RepairManager
+from qa.repair import RepairManager
 from qa.snapshot_reader import open_snapshots
 from render.browser import Browser
 from render.sign_in import SiteLogins
@@ -191,18 +191,16 @@ class CollectionRepair:
             open_snapshots(layout, settings.index.url) as snapshots,
         ):
             yield RepairManager(
-                RepairContext(
-                    self._store,
-                    frontier,
-                    make_slot_assigner(settings),
-                    lambda page_id: read_manifest(layout, index, page_id),
-                    check,
-                    levels,
-                    snapshots.is_withheld,
-                    _CLOCK,
-                    report,
-                    settings.quality.repair_profile,
-                )
+                self._store,
+                frontier,
+                make_slot_assigner(settings),
+                lambda page_id: read_manifest(layout, index, page_id),
+                check,
+                levels,
+                snapshots.is_withheld,
+                _CLOCK,
+                report,
+                settings.quality.repair_profile,
             )
 
 
