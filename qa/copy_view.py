@@ -91,6 +91,7 @@ _FRAME_CSS = (
 # Behaviours that change nothing on the page, or nothing that stays.
 _WITHOUT_TRACE = frozenset({"candidates", "routes", "hover"})
 _BEHAVIOURS_S = 10.0
+_QUIET_S = 0.1  # the copy is at rest when nothing happens for so long
 _STAY = """() => addEventListener("click", (event) => {
   const link = event.target instanceof Element && event.target.closest("a[href]:not([href^='#'])");
   if (link && !event.defaultPrevented) event.preventDefault();
@@ -105,18 +106,6 @@ class CopyAddress:
     hosts: tuple[str, ...]  # "host:port" of every server of the copy; a ``*`` stands for the first label
     # Whether it is in a frame and runs its scripts: the viewport is captured, after the behaviours of the capture.
     framed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CopyTimeouts:
-    """Time limits of a view: of all of it, of the observation of rest, of the wait for rest."""
-
-    timeout_s: float = 30.0
-    quiet_s: float = 0.1
-    settle_s: float = 10.0
-
-
-COPY_TIMEOUTS = CopyTimeouts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +155,8 @@ async def view_copy(  # noqa: PLR0913 independent options
     clock: Clock,
     tallest_px: int = TALLEST_PX,
     behaviours: Sequence[PageBehaviour] = (),
-    patience: CopyTimeouts = COPY_TIMEOUTS,
+    timeout_s: float = 30.0,
+    settle_s: float = 10.0,
     pdf: bool = False,
 ) -> CopyView:
     """Open the copy and capture its picture, text and requests; with `pdf` also print it.
@@ -176,10 +166,10 @@ async def view_copy(  # noqa: PLR0913 independent options
     """
     times = 2 if address.framed else 1  # texts are rewritten when they are first requested
     settings = VisitSettings(
-        timeout_s=patience.timeout_s * times,
-        settle_s=patience.quiet_s,
-        settle_limit_s=patience.settle_s * times,
-        patience_s=patience.quiet_s,
+        timeout_s=timeout_s * times,
+        settle_s=_QUIET_S,
+        settle_limit_s=settle_s * times,
+        patience_s=_QUIET_S,
         viewport_width=screen.width,
         viewport_height=screen.height,
         device_scale=screen.scale,

@@ -122,11 +122,7 @@ def find_regions(damage: TileDamage, tiles: TileMetrics) -> DamageRegions:
 
 
 def label_connected(flags: Flags) -> NDArray[np.intp]:
-    """Number the 4-connected components from 1; 0 is background.
-
-    Runs of each row are joined with those they touch above, by the least number and with path
-    halving: a few rounds for any shape.
-    """
+    """Number the 4-connected components from 1; 0 is background. Runs are joined with those they touch above."""
     padded = np.zeros((flags.shape[0], flags.shape[1] + 1), np.bool_)
     padded[:, :-1] = flags
     line = np.concatenate(([False], padded.ravel()))

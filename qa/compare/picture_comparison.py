@@ -7,6 +7,7 @@ costs no more than its own area. Definition of each figure: docs/explanation/com
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -25,12 +26,7 @@ _NEAR_BLANK = 0.04  # of the ink that was seen
 
 @dataclass(frozen=True, slots=True)
 class PictureComparison:
-    """Comparison of two pictures of a page; shares range from 0 to 1.
-
-    Attributes:
-        size_seen, size_shown: width and height in pixels.
-        heat: the shown picture in pale grey with the differences in colour, as PNG; None unless requested.
-    """
+    """Comparison of two pictures of a page; shares range from 0 to 1."""
 
     score: float = 1.0  # share of the drawn content that is unchanged; added content counts a quarter
     structure: float = 1.0  # mean structural similarity of content drawn in either; below 0 for inverted pictures
@@ -45,33 +41,26 @@ class PictureComparison:
     largest: float = 0.0  # size of the largest connected damaged region as a share of the page
     blank: bool = False  # True when `shown` has no content, or next to none of that of `seen`
     seen_blank: bool = False  # True when `seen` has no content
-    size_seen: tuple[int, int] = (1280, 800)
+    size_seen: tuple[int, int] = (1280, 800)  # width and height in pixels
     size_shown: tuple[int, int] = (1280, 800)
     regions: tuple[DamageRegion, ...] = ()  # differing regions, the worst first; at most 50
     faults: tuple[PlaybackFault, ...] = ()  # faults that a picture alone shows
     verdict: QaVerdict = QaVerdict.UNCHECKED  # verdict by the picture alone
-    heat: bytes | None = field(default=None, repr=False)
+    heat: bytes | None = field(default=None, repr=False)  # the differences in colour, as PNG, where requested
 
 
 def compare_pictures(
     seen: bytes, shown: bytes, *, heat: bool | Callable[[PictureComparison], bool] = False
 ) -> PictureComparison:
-    """Compare the picture `shown` in playback with `seen` at capture: PNG, JPEG or WebP.
+    """Compare the picture `shown` in playback with `seen` at capture; PictureError: one cannot be read.
 
-    `heat` draws a heat map of the differences, too, or decides by the result whether to. Raises PictureError: a picture
-    is damaged, too large, or of another format.
+    `heat` draws a heat map of the differences, too, or decides by the result whether to.
     """
     pixels = picture_tiles.decode_picture(seen), picture_tiles.decode_picture(shown)
     one, other = picture_tiles.fit_widths(*pixels)
     alignment = align_rows(one, other)
-
-    def rows(first: int, end: int) -> picture_tiles.PictureRows:
-        return take_aligned(other, alignment, first, end)
-
-    def greys(first: int, end: int) -> picture_tiles.Grey:
-        return take_aligned_grey(other, alignment, first, end)
-
-    tiles = picture_tiles.measure_tiles(one.rows, rows)
+    greys = partial(take_aligned_grey, other, alignment)
+    tiles = picture_tiles.measure_tiles(one.rows, partial(take_aligned, other, alignment))
     damage = tile_damage.classify_tiles(tiles, one, other)
     beside = tile_damage.find_shifted(one.rows.grey, greys, damage)
     damage = tile_damage.classify_tiles(tiles, one, other, beside)

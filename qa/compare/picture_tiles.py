@@ -1,16 +1,12 @@
 """Pictures as rows of tiles: decoder of untrusted PNG, JPEG and WebP files, and metrics of aligned tiles.
 
-A PNG is read by Rust's image libraries (kornia-rs), which reverse row filters with SIMD instructions and are stricter
-than Pillow: a screenshot takes a third of the time. They are not used for a PNG with additional chunks that change its
-appearance: transparency, orientation, animation. Pillow reads all others.
-
-The size of a picture is read from its first bytes and checked before decompression: a small file
+A PNG is read by Rust's image libraries (kornia-rs) in a third of Pillow's time, unless it has chunks that change its
+appearance: transparency, orientation, animation. The size of a picture is checked before decompression: a small file
 may declare a picture that exceeds memory.
 
 A pixel matches when each picture has its brightness, or nearly, among the other's pixels around that place: letter
 edges drawn with another subpixel placement differ in place, but not in their surroundings. Structure is the similarity
-index of Wang, Bovik, Sheikh and Simoncelli (2004), over the whole tile. Colour without brightness is compared in
-blocks.
+index of Wang, Bovik, Sheikh and Simoncelli (2004), over the whole tile. Colour without brightness is compared in blocks.
 """
 
 import io
@@ -34,10 +30,7 @@ _MODES = {b"\x08\x02": "rgb", b"\x08\x06": "rgba"}  # depth and colour: PNG, 3rd
 
 
 def decode_8bit_png(data: bytes) -> NDArray[np.uint8] | None:
-    """Decode to rows by columns by RGB or RGBA; None for another kind of PNG, or a damaged one.
-
-    The declared size must have been checked before.
-    """
+    """Decode, after a check of the declared size, to rows by columns by RGB or RGBA; None: another kind, or damaged."""
     mode = _MODES.get(data[24:26])
     if not data.startswith(SIGNATURE) or mode is None:
         return None
@@ -183,16 +176,13 @@ class PictureRows:
 
 @dataclass(frozen=True, slots=True)
 class TiledPicture:
-    """Picture padded with its background colour to whole tiles; height and width are without padding.
-
-    `ground` is the background's colour, RGB; `bright` its brightness.
-    """
+    """Picture padded with its background colour to whole tiles."""
 
     rows: PictureRows
-    height: int
+    height: int  # without padding
     width: int
-    ground: tuple[int, int, int]
-    bright: int
+    ground: tuple[int, int, int]  # the background's colour, RGB
+    bright: int  # its brightness
 
     @property
     def tiles(self) -> tuple[int, int]:
@@ -285,23 +275,17 @@ _STEADY_SPREAD = (0.03 * 255) ** 2
 
 @dataclass(frozen=True, slots=True)
 class TileMetrics:
-    """Metrics of every tile of two aligned pictures, rows by columns.
-
-    Attributes:
-        range_seen, range_shown: difference of the tile's darkest and brightest pixel.
-        spread_seen, spread_shown: standard deviation of the tile's brightness.
-        colour_seen, colour_shown: mean colour of the tile, YCbCr.
-    """
+    """Metrics of every tile of two aligned pictures, rows by columns."""
 
     missed: Floats  # share of the pixels that do not match
     hued: Floats  # share of the blocks with different colours
     alike: Floats  # structural similarity, -1 to 1
     follows: Floats  # correlation of the brightness, regardless of contrast, -1 to 1
-    range_seen: Floats
+    range_seen: Floats  # difference of the tile's darkest and brightest pixel
     range_shown: Floats
-    spread_seen: Floats
+    spread_seen: Floats  # standard deviation of the tile's brightness
     spread_shown: Floats
-    colour_seen: Floats
+    colour_seen: Floats  # mean colour of the tile, YCbCr
     colour_shown: Floats
 
 

@@ -5,8 +5,7 @@
 /quality/PAGEID/LEVEL/KIND      its pictures, and thumbnails under ``small/``
 /quality/sign-in                requests the reviewers' token from a browser
 
-All functions work without scripts; `static/quality.js` makes them faster. The JSON API is read-only
-and withholds the same checks as the pages.
+Pages work without scripts. The JSON API is read-only and withholds the same checks as the pages.
 """
 
 import logging
@@ -38,29 +37,10 @@ from playback.web.registry.registry_forms import OTHER_SITE, STALE_FORM, check_s
 from playback.web.registry.registry_service import LinkRegistry, NoRegistryError
 from qa.check_store import MOST_COUNTED
 from qa.check_table import CheckedPage, RepairState
-from qa.web import check_presentation
+from qa.web import check_presentation, check_query, review
 from qa.web.check_presentation import MEDIA_TYPE, CheckPictureFolder
-from qa.web.check_query import (
-    MOST_COUNTED_OF_SOME,
-    CheckQuery,
-    VisibleCheck,
-    VisibleChecks,
-    filter_values,
-    parse_check_filter,
-    parse_check_query,
-    parse_start,
-    verdict_name,
-)
-from qa.web.review import (
-    ACTION_VERDICTS,
-    CHALLENGE,
-    PENDING_REPAIRS,
-    ReviewAction,
-    ReviewActions,
-    ReviewerRules,
-    ReviewGate,
-    active_actions,
-)
+from qa.web.check_query import CheckQuery, VisibleCheck, VisibleChecks, filter_values, parse_check_filter, verdict_name
+from qa.web.review import ACTION_VERDICTS, ReviewAction, ReviewActions, ReviewerRules, ReviewGate, active_actions
 
 QUALITY_PATH = "/quality"
 RESULTS_PATH = f"{QUALITY_PATH}/api/results"
@@ -113,17 +93,17 @@ class QualityPages:
         """Serve the list."""
 
         def respond() -> Response:
-            query = parse_check_query(request.query_params)
+            query = check_query.parse_check_query(request.query_params)
             self._gate.count(request)
             part = self._results.listed(query)
-            is_reviewer = self._gate.name_of(request) is not None
+            is_reviewer = self._gate.reviewers.name_of(request) is not None
             totals = self._results.totals(query.wanted, by_reviewer=is_reviewer)
             further = {"after": str(part.after)} if part.after is not None else {}
             return self._list(
                 query,
                 results=part.results,
                 totals=totals,
-                most_counted=MOST_COUNTED_OF_SOME if query.filters else MOST_COUNTED,
+                most_counted=check_query.MOST_COUNTED_OF_SOME if query.filters else MOST_COUNTED,
                 is_first=query.after is None,
                 more=self._address(query.filters, further) if further else "",
             )
@@ -145,9 +125,9 @@ class QualityPages:
 
     def sign_in(self, request: Request) -> Response:
         """Request the token from a browser; redirect a reviewer to the list."""
-        if self._gate.name_of(request) is not None:
+        if self._gate.reviewers.name_of(request) is not None:
             return RedirectResponse(localized_path(QUALITY_PATH), 303)
-        headers = CHALLENGE if self._gate.reviewers.token else {}
+        headers = review.CHALLENGE if self._gate.reviewers.token else {}
         return self._refused(401 if headers else 403, translate(_NO_RIGHT), headers)
 
     def picture(self, request: Request) -> Response:
@@ -173,13 +153,21 @@ class QualityPages:
 
         def respond() -> Response:
             self._gate.count(request)
-            query = parse_check_query(request.query_params)
+            query = check_query.parse_check_query(request.query_params)
             part = self._results.listed(query)
             further = {"after": str(part.after)} if part.after is not None else {}
             limit = {"limit": request.query_params.get("limit", "")}
             following = path_with_query(RESULTS_PATH, query.filters, limit, further)
             answer = {
-                "results": [check_as_json(each) for each in part.results],
+                "results": [
+                    {
+                        **check_fields(each.row),
+                        "url": each.page.url,
+                        "result": f"{QUALITY_PATH}/{each.row.check.page_id}/{each.row.check.level}",
+                        "copy": page_path(each.page.timestamp, each.page.url),
+                    }
+                    for each in part.results
+                ],
                 "after": further.get("after"),
                 "next": following if further else None,
             }
@@ -193,7 +181,7 @@ class QualityPages:
         def respond() -> Response:
             self._gate.count(request)
             wanted = parse_check_filter(request.query_params)
-            is_reviewer = self._gate.name_of(request) is not None
+            is_reviewer = self._gate.reviewers.name_of(request) is not None
             totals = self._results.totals(wanted, by_reviewer=is_reviewer)
             counted = None if totals is None else {verdict_name(k): n for k, n in totals.items()}
             return JSONResponse({"totals": counted}, headers=_NO_STORE)
@@ -206,10 +194,10 @@ class QualityPages:
         self._gate.count(request)
         result, others = self._results.one(names["page_id"], names["level"])
         # Its position before the review: the reviewer continues from there.
-        place = parse_start(parameters.get("at", "")) or result.row.place
+        place = check_query.parse_start(parameters.get("at", "")) or result.row.place
         before, behind = self._results.neighbours(wanted, place)
         filters = filter_values(wanted)
-        name = self._gate.name_of(request)
+        name = self._gate.reviewers.name_of(request)
         done = parameters.get("done", "")
         return self._render(
             "quality/one.html",
@@ -239,7 +227,7 @@ class QualityPages:
 
     def _done(self, request: Request, letter: Mapping[str, str]) -> Response:
         names = request.path_params
-        name = self._gate.name_of(request)
+        name = self._gate.reviewers.name_of(request)
         if name is None:
             return self._refused(403, translate(_NO_RIGHT))
         self._gate.count(request)
@@ -248,7 +236,7 @@ class QualityPages:
         if act not in set(ReviewAction):
             raise HTTPException(400)
         result, _ = self._results.one(names["page_id"], names["level"])
-        place = parse_start(letter.get("at", "")) or result.row.place
+        place = check_query.parse_start(letter.get("at", "")) or result.row.place
         if not self._gate.holds(request, letter.get("token", ""), _purpose(result)):
             if _wants_json(request):
                 return JSONResponse({"error": translate(STALE_FORM)}, 403)
@@ -278,10 +266,7 @@ class QualityPages:
         return RedirectResponse(self._result_address(result.row, after), 303)
 
     def _sources(self, result: VisibleCheck, *, is_small: bool = False) -> dict[str, str]:
-        """Return the picture URLs by kind; the archive's screenshot where the check has none.
-
-        Thumbnails of lists show the archive's own first.
-        """
+        """Return the picture URLs by kind; the archive's screenshot where the check has none, or for a thumbnail."""
         check, page = result.row.check, result.page
         if not self._context.offers.shows_pictures(page):
             return {}
@@ -356,7 +341,7 @@ def review_status(row: CheckedPage) -> str:
         else:
             message = translate(noop("%(verdict)s, reviewed %(when)s."), **facts)
     labels = [message, check_presentation.repair(row.repair)]
-    if row.repair in PENDING_REPAIRS:
+    if row.repair in review.PENDING_REPAIRS:
         labels.append(translate(noop("A running crawl or “weboid qa repair” will capture it again.")))
     return " ".join(filter(None, labels))
 
@@ -369,22 +354,13 @@ def _wants_json(request: Request) -> bool:
     return request.headers.get("accept", "").startswith("application/json")
 
 
-def check_as_json(result: VisibleCheck) -> dict[str, object]:
-    """Convert a check to a JSON object, with the URL of its HTML page."""
-    row, page = result.row, result.page
-    check = row.check
-    return {
-        **check_fields(row),
-        "url": page.url,
-        "result": f"{QUALITY_PATH}/{check.page_id}/{check.level}",
-        "copy": page_path(page.timestamp, page.url),
-    }
-
-
+_CHECK_NAMES = (
+    "page_id level url captured_at checked_at engine score picture text resources parts_seen parts_shown faults reason"
+    " seconds"
+)
 LostResource = Annotated[dict[str, Any], FactsOf("LostResource", LostPart, "url reason")]
 CheckFacts = Annotated[dict[str, Any], FactsOf(
-    "CheckFacts", PlaybackCheck,
-    "page_id level url captured_at checked_at engine score picture text resources parts_seen parts_shown faults reason seconds",
+    "CheckFacts", PlaybackCheck, _CHECK_NAMES,
     host=str, verdict=str, machine=str, person=str | None, reviewed_by=str | None, reviewed_at=datetime | None,
     note=str, lost=list[LostResource], repair=RepairState, repair_page_id=str | None, **{"class": PageClass},
 )]  # fmt: skip
@@ -394,11 +370,7 @@ def check_fields(row: CheckedPage) -> CheckFacts:
     """Return the fields of a check by their JSON names."""
     check = row.check
     return {
-        **json_facts(
-            check,
-            "page_id level url captured_at checked_at engine score picture text resources parts_seen "
-            "parts_shown faults reason seconds",
-        ),
+        **json_facts(check, _CHECK_NAMES),
         "host": row.host,
         "class": row.page_class,
         "verdict": verdict_name(row.verdict),
@@ -436,7 +408,7 @@ class QualityContext:
         return QualityPages(
             results,
             CheckPictureFolder(self.layout.quality_pictures),
-            ReviewActions(results.registry, context.clock),
+            ReviewActions(registry.source.store, context.clock),
             gate,
             context,
         ).routes()

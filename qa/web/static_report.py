@@ -1,10 +1,8 @@
 """Report of checks as one self-contained HTML file.
 
-It holds the list, the script that shows it, and pictures of the worst checks. All content from the web is JSON in ASCII
-without ``<``, so that no title, URL or reason can end its element; the script sets it as text. The content security
-policy in the file allows its one style and its scripts by their digests, and pictures from ``data:`` alone.
-
-Rows are written as they are read: memory is bounded by the strings that rows share.
+All content from the web is JSON in ASCII without ``<``, so that no title, URL or reason can end its element; the script
+sets it as text. The content security policy allows the file's own style and scripts by their digests, and pictures from
+``data:`` alone. Rows are written as they are read: memory is bounded by the strings that rows share.
 """
 
 import base64
