@@ -2,14 +2,7 @@
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
-    asynccontextmanager,
-    closing,
-    contextmanager,
-    suppress,
-)
+from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -24,7 +17,7 @@ from crawler.capture.page_capture import StoredLevelOf
 from crawler.frontier.base import AddResult, Frontier
 from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.jobs.crawl_orders import overlay_profile
-from crawler.run.context_builder import RunContext, RunExtension, make_slot_assigner
+from crawler.run.context_builder import RunExtension, make_slot_assigner
 from crawler.run.crawl_run import RunConfig, perform_run
 from crawler.worker.crawl_events import Event, PageRepaired
 from links.registry.database import RegistryStore, open_registry_store
@@ -115,11 +108,10 @@ class CollectionRepair:
             todo = [*repairs.wanted(options.limit), *repairs.begun()]
             if not todo:
                 return done
-            # Reason that other workers make the visits; empty when this process does.
             if options.settings.frontier.url:
                 done.why_left = "shared"
-            else:
-                done.why_left = "others" if repairs.others_wait() else ""
+            elif repairs.others_wait():
+                done.why_left = "others"
 
         def report(event: Event) -> None:
             if isinstance(event, PageRepaired):
@@ -135,10 +127,8 @@ class CollectionRepair:
             with self._repairs() as repairs:
                 over = repairs.over()
                 await repairs.begin(options.limit)
-            if over:
-                # Check what others captured again.
-                layout, settings, levels = options.layout, options.settings, _levels_of(over)
-                async with open_check_tools(layout, settings, _CLOCK, levels) as tools:
+            if over:  # what others captured again
+                async with open_check_tools(options.layout, options.settings, _CLOCK, _levels_of(over)) as tools:
                     check = partial(check_capture, tools, report=report, clock=_CLOCK)
                     with self._repairs(check, tools.checkers.keys(), report) as repairs:
                         await repairs.finish()
@@ -151,10 +141,9 @@ class CollectionRepair:
         options, settings = self._options, self._options.settings
         quality = replace(settings.quality, share=0.0, repairs=options.limit)
         settings = overlay_profile(settings, quality.repair_profile, ("proxy",))
-        attempts = min(settings.frontier.attempts, _ATTEMPTS)
         settings = replace(
             settings,
-            frontier=replace(settings.frontier, attempts=attempts),
+            frontier=replace(settings.frontier, attempts=min(settings.frontier.attempts, _ATTEMPTS)),
             # A payload in a bucket of the profile's may be the very one that is damaged.
             proxy=replace(settings.proxy, dedup_also=()),
             quality=quality,
@@ -229,11 +218,7 @@ _LEVELS = (DEFAULT_LEVEL, Level.FULL)
 
 def create_live_checks(settings: QualitySettings, levels: Sequence[Level] = _LEVELS) -> RunExtension:
     """Create, not start, checks for one run; at level full only of copies that the level rules show so."""
-
-    def opened(context: RunContext) -> AbstractAsyncContextManager[CheckTools]:
-        return open_check_tools(context.layout, context.settings, context.clock, levels)
-
-    return LiveChecks(settings, opened)
+    return LiveChecks(settings, lambda run: open_check_tools(run.layout, run.settings, run.clock, levels))
 
 
 @asynccontextmanager
