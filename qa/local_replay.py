@@ -179,12 +179,12 @@ class CollectionReplay:
         # Scripts leave the scheme out; nearly every page has this one.
         return f"https:{url}" if url.startswith("//") else url
 
-    def refusal(self, address: str, kind: str) -> tuple[int | None, str]:
+    def refusal(self, address: str, kind: str, timeout_s: float = _REFUSAL_S) -> tuple[int | None, str]:
         """Return the status and reason with which playback refuses a part; None: no answer."""
         parts = urlsplit(address)
         host = parts.hostname or ""
         connection = http.client.HTTPConnection(
-            HOST_MAPPING["*.localhost"] if host.endswith(".localhost") else host, parts.port, timeout=_REFUSAL_S
+            HOST_MAPPING["*.localhost"] if host.endswith(".localhost") else host, parts.port, timeout=timeout_s
         )
         target = address.partition(parts.netloc)[2]
         headers = {"Host": parts.netloc, "Sec-Fetch-Dest": _DESTINATIONS.get(kind, "image")}
@@ -199,17 +199,8 @@ class CollectionReplay:
 
     async def answers(self) -> bool:
         """Return whether the replay server answers."""
-        parts = urlsplit(self._origins.replay)
-        try:
-            async with asyncio.timeout(_ANSWER_S):
-                reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-                try:
-                    writer.write(f"GET / HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
-                    return (await reader.read(4)) == b"HTTP"
-                finally:
-                    writer.close()
-        except (OSError, TimeoutError):
-            return False
+        status, _ = await asyncio.to_thread(self.refusal, f"{self._origins.replay}/", "Document", _ANSWER_S)
+        return status is not None
 
     def _held(self, query: str, values: Mapping[str, str]) -> list[HoldingsRow]:
         rows = self._database.rows(query, values)

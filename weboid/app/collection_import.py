@@ -124,6 +124,10 @@ class ImportResult:
         """Return the number of files in that state."""
         return sum(each.state == state for each in self.files)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return asdict(self)
+
 
 class CollectionImport:
     """Import into one collection, which no other process writes; `close` it."""

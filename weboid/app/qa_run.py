@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from rich.console import Console
@@ -176,6 +176,13 @@ class QaOptions:
     rules: LevelRules  # which pages are shown in full
 
 
+class QaRunEnd(NamedTuple):
+    """How a run ended."""
+
+    stopped: bool  # a stop was requested
+    is_well: bool  # nothing is missing, and every broken copy has a better one
+
+
 @dataclass
 class QaRun:
     """Single run over a collection with its captures index and registry open."""
@@ -200,11 +207,8 @@ class QaRun:
             click.echo(line, err=True)
         return not self._missing
 
-    async def perform(self, *, as_json: bool, on_repair: Callable[[Event], None]) -> tuple[bool, bool]:
-        """Check the chosen pages, write records, capture broken pages again, and print the summary.
-
-        Return whether a stop was requested, and whether nothing is missing and every broken copy has a better one.
-        """
+    async def perform(self, *, as_json: bool, on_repair: Callable[[Event], None]) -> QaRunEnd:
+        """Check the chosen pages, write records, capture broken pages again, and print the summary."""
         # An upper bound of pages to check; 0 when it is not known yet.
         total, wanted = 0, self._options.wanted
         if not (self._options.urls or self._options.sample or wanted.host or wanted.since):
@@ -253,7 +257,7 @@ class QaRun:
         stays_broken = any(
             each.verdict is QaVerdict.BROKEN and each.repair is not RepairState.DONE_BETTER for each in checks
         )
-        return is_stopped, not (self._missing or self._unlisted or stays_broken)
+        return QaRunEnd(is_stopped, not (self._missing or self._unlisted or stays_broken))
 
     def _chosen(self, level: Level) -> Iterable[SampledPage]:
         options = self._options

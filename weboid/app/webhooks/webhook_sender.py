@@ -1,9 +1,8 @@
 """Sender of webhook deliveries, and emitter of a command's events to them.
 
-A command that has news opens a `WebhookEmitter`: `put` never blocks, and a thread collects equal events for
-`BATCH_S`, at most `BATCH_ITEMS`, into one delivery for each receiver. Deliveries survive the process: the next command
-on the collection, or ``weboid webhooks send``, continues. A claimed delivery is due again after `LEASE_S`, so one
-may arrive twice, with the same ``webhook-id``. A failure delays all deliveries of its receiver.
+A thread collects equal events for `BATCH_S`, at most `BATCH_ITEMS`, into one delivery for each receiver. Deliveries
+survive the process: the next command on the collection, or ``weboid webhooks send``, continues. A claimed delivery is
+due again after `LEASE_S`, so one may arrive twice, with the same ``webhook-id``. A failure delays all of its receiver.
 """
 
 from __future__ import annotations
@@ -206,11 +205,9 @@ class WebhookEmitter:
     def __exit__(self, *_: object) -> None:
         if self._hooks:
             while self._thread.is_alive():
-                try:
+                with suppress(queue.Full):
                     self._news.put(None, timeout=1)
                     break
-                except queue.Full:
-                    continue
             self._thread.join(ENDING_S + TIMEOUT_S)
         if self._lost:
             log.warning("webhook.lost events=%d", self._lost)
@@ -258,19 +255,16 @@ class WebhookEmitter:
         if item.kind in self._wanted:
             self._batches.setdefault(item.kind, []).append(facts)
         page = item.page
-        if (
-            page is None
-            or "page.changed" not in self._wanted
-            or not page.text_digest
-            or page.page_class in NOT_THE_PAGE
-        ):
+        if page is None or "page.changed" not in self._wanted:
+            return
+        if not page.text_digest or page.page_class in NOT_THE_PAGE:
             return
         try:
+            values = {"url": page.url, "ms": unix_milliseconds(parse_warc_date(page.captured_at))}
             rows = index.rows(
                 f"SELECT page_id FROM pages WHERE {index.has_key} AND url = :url AND captured_ms < :ms"  # noqa: S608
                 f" AND page_class NOT IN ({_OTHER}) ORDER BY captured_ms DESC LIMIT 1",
-                key_values(replay_key(page.url))
-                | {"url": page.url, "ms": unix_milliseconds(parse_warc_date(page.captured_at))},
+                values | key_values(replay_key(page.url)),
             )
             older = read_manifest(layout, index, rows[0]["page_id"]) if rows else None
         except (WeboidError, sqlite3.Error, OSError) as error:

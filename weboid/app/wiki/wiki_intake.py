@@ -65,10 +65,7 @@ class FrontierArchive:
         return await asyncio.to_thread(recent)
 
     async def take(self, urls: Sequence[DueLink]) -> None:
-        """Queue the links; just saved ones first.
-
-        Recently visited links are skipped, except those that have just come back to life and those without any copy.
-        """
+        """Queue the links, just saved ones first, but for those visited lately that did not just come back to life."""
         addresses = {each.wiki.in_levels: each.pages_url for each in urls if each.pages_url}
         await asyncio.to_thread(announce_wikis, self._frontier, addresses)
         ages: dict[int, list[NewItem]] = {}
@@ -94,11 +91,38 @@ class LevelSetter:
 
     async def set_level(self, request: LevelRequest) -> str:
         """Set the level of a link; return the effective one."""
-        return await asyncio.to_thread(_set_level, self._levels, request, self._clock)
+        return await asyncio.to_thread(self._set_level, request)
 
     async def set_wiki_levels(self, request: WikiLevelsRequest) -> None:
         """Set the levels of a whole wiki."""
-        await asyncio.to_thread(_follow_local_settings, self._levels, request, self._clock)
+        await asyncio.to_thread(self._follow_local_settings, request)
+
+    def _set_level(self, request: LevelRequest) -> str:
+        wiki, is_stored = request.wiki.in_levels, request.is_stored
+        actor, target = parse_actor(f"{request.user}@{wiki}"), target_of(wiki=wiki, link=request.url)
+
+        def rules() -> RuleTable[Any]:
+            return self._levels.now().of_kind(is_stored=is_stored)
+
+        level: Level | StoredLevel | None
+        level = _level(request.level, StoredLevel) if is_stored else _level(request.level, Level)
+        if level is not None or rules().at(target) is not None:  # otherwise there is nothing to withdraw
+            now = self._clock.now()
+            try:
+                self._levels.decide([target], level, actor=actor, now=now, reason=request.reason, is_stored=is_stored)
+            except InputError as error:
+                raise RefusedRequestError(str(error)) from error
+        return str(rules().ruling(target.what, wiki).level)
+
+    def _follow_local_settings(self, request: WikiLevelsRequest) -> None:
+        target = target_of(wiki=request.wiki.in_levels)
+        actor = LevelActor(LOCAL_SETTINGS, request.wiki.in_levels)
+        shown, stored = _level(request.shown, Level), _level(request.stored, StoredLevel)
+        rules, now = self._levels.now(), self._clock.now()
+        if _is_news(rules.at(target), shown, actor):
+            self._levels.decide([target], shown, actor=actor, now=now, reason="$wgWeboidLevel")
+        if _is_news(rules.stored.at(target), stored, actor):
+            self._levels.decide([target], stored, actor=actor, now=now, reason="$wgWeboidStore", is_stored=True)
 
 
 @contextmanager
@@ -106,19 +130,6 @@ def open_level_setter(layout: Layout, database_url: str, clock: Clock) -> Iterat
     """Yield the setter of levels of a collection."""
     with closing(open_decisions(layout, database_url)) as store:
         yield LevelSetter(LevelStore(store), clock)
-
-
-def _follow_local_settings(levels: LevelStore, request: WikiLevelsRequest, clock: Clock) -> None:
-    target = target_of(wiki=request.wiki.in_levels)
-    actor = LevelActor(LOCAL_SETTINGS, request.wiki.in_levels)
-    shown = _level(request.shown, Level)
-    stored = _level(request.stored, StoredLevel)
-    rules, now = levels.now(), clock.now()
-    if _is_news(rules.at(target), shown, actor):
-        levels.decide([target], shown, actor=actor, now=now, reason="$wgWeboidLevel")
-    if _is_news(rules.stored.at(target), stored, actor):
-        reason = "$wgWeboidStore"
-        levels.decide([target], stored, actor=actor, now=now, reason=reason, is_stored=True)
 
 
 def _is_news(held: LevelDecision[Any] | None, level: StrEnum | None, actor: LevelActor) -> bool:
@@ -149,25 +160,6 @@ def stored_level_of_wiki(
         rules = book.now().stored
         ruling = rules.at(target) or rules.at(target_of())
     return DEFAULT_STORED_LEVEL if ruling is None or ruling.level is None else ruling.level
-
-
-def _set_level(levels: LevelStore, request: LevelRequest, clock: Clock) -> str:
-    wiki = request.wiki.in_levels
-    actor = parse_actor(f"{request.user}@{wiki}")
-    target = target_of(wiki=wiki, link=request.url)
-
-    def rules() -> RuleTable[Any]:
-        return levels.now().of_kind(is_stored=request.is_stored)
-
-    level: Level | StoredLevel | None
-    level = _level(request.level, StoredLevel) if request.is_stored else _level(request.level, Level)
-    if level is not None or rules().at(target) is not None:  # otherwise there is nothing to withdraw
-        now, is_stored = clock.now(), request.is_stored
-        try:
-            levels.decide([target], level, actor=actor, now=now, reason=request.reason, is_stored=is_stored)
-        except InputError as error:
-            raise RefusedRequestError(str(error)) from error
-    return str(rules().ruling(target.what, wiki).level)
 
 
 @dataclass(frozen=True)

@@ -129,10 +129,10 @@ def check_command(
             run.report = hooks.note
         if dry_run:
             return ExitCode.OK if run.plan(as_json=output.is_json) else ExitCode.SOME_FAILED
-        is_stopped, is_well = asyncio.run(run.perform(as_json=output.is_json, on_repair=RepairReporter(output)))
-    if is_stopped:
+        end = asyncio.run(run.perform(as_json=output.is_json, on_repair=RepairReporter(output)))
+    if end.stopped:
         return ExitCode.STOPPED
-    return ExitCode.OK if is_well else ExitCode.SOME_FAILED
+    return ExitCode.OK if end.is_well else ExitCode.SOME_FAILED
 
 
 @cli_command("repair")
