@@ -11,7 +11,6 @@ A torn last line is skipped: an interrupted run resumes where it stopped.
 """
 
 import hashlib
-import io
 import json
 import shutil
 import threading
@@ -33,7 +32,7 @@ from net.stop_signals import StopSignals
 from playback.access.levels import Level
 from qa.check_run import CheckRunOptions, CheckRunTally, check_copies, write_atomically
 from qa.checker import CheckOutcome
-from qa.compare.picture_tiles import decode_picture
+from qa.compare.picture_tiles import decode_picture, encode_image
 from qa.local_replay import ENGINE
 from qa.page_changes import BaselineView, PlaybackRegression, RegressionKind, compare_playback
 from qa.sample import SampleCandidate, SampledPage
@@ -166,13 +165,10 @@ def encode_picture(picture: bytes | None) -> bytes | None:
         image = Image.fromarray(decode_picture(picture))
     except PermanentError:
         return None
-    out = io.BytesIO()
-    if max(image.size) <= _TALLEST_WEBP_PX:
-        # The quickest way that has no loss; a better one saves a tenth and takes ten times as long.
-        image.save(out, "WEBP", lossless=True, quality=0, method=0)
-    else:
-        image.save(out, "PNG", compress_level=3)
-    return out.getvalue()
+    if max(image.size) > _TALLEST_WEBP_PX:
+        return encode_image(image, "PNG", compress_level=3)
+    # The quickest way that has no loss; a better one saves a tenth and takes ten times as long.
+    return encode_image(image, "WEBP", lossless=True, quality=0, method=0)
 
 
 def _file(folder: Path, check: PlaybackCheck, kind: str) -> Path:

@@ -23,6 +23,7 @@ from core.config.settings import BehaviourSettings, VisitSettings
 from core.errors import BrowserUnavailableError
 from core.hosts import ProxyEndpoint
 from core.page_manifest import PageBehaviour, PageInfo, PagePicture, PageScreen
+from qa.compare.picture_tiles import encode_image
 from render.artifacts import read_text
 from render.behaviours.catalog import NAMES, load_behaviours
 from render.behaviours.runner import run_behaviours
@@ -70,9 +71,7 @@ async def draw_far_frames(page: BrowserPage, picture: bytes, scale: float) -> by
         for x, y, data in pieces:
             with Image.open(io.BytesIO(data)) as piece:
                 whole.paste(piece.convert("RGB"), (round(x * scale), round(y * scale)))
-        out = io.BytesIO()
-        whole.save(out, "PNG", compress_level=1)
-        return out.getvalue()
+        return encode_image(whole, "PNG", compress_level=1)
 
     return await asyncio.to_thread(pasted)
 

@@ -4,7 +4,6 @@ The heat map has the rows of the seen picture. Lost tiles are drawn from the see
 others from the shown one; a blue line marks inserted rows.
 """
 
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from qa.compare.alignment import RowAlignment
-from qa.compare.picture_tiles import TILE_PX, Flags, Grey, Pixels, TiledPicture, TileMetrics, chunks
+from qa.compare.picture_tiles import TILE_PX, Flags, Grey, Pixels, TiledPicture, TileMetrics, chunks, encode_image
 from qa.compare.tile_damage import ADDED, CHANGED, DIMMED, DRAWN, FINE, LOST, TileDamage
 
 MOST_REGIONS = 50
@@ -202,9 +201,7 @@ def draw_heat_map(
         for row in known[free[rows_of[known] - 1]][:_MOST_MARKS].tolist():
             line = [edges[0], row * scale - 1, edges[1], row * scale + 1]
             pen.rectangle(line, fill=_COLOURS[ADDED])
-    out = io.BytesIO()
-    canvas.save(out, "PNG", compress_level=3)
-    return out.getvalue()
+    return encode_image(canvas, "PNG", compress_level=3)
 
 
 def _tinted(seen: Grey, shown: Grey, kinds: Grey) -> Pixels:

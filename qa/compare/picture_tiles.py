@@ -14,6 +14,7 @@ import struct
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from kornia_rs import io as kornia_io
@@ -118,8 +119,13 @@ def shrink_picture(data: bytes, *, widest: int, tallest: int, quality: int) -> b
         image = image.resize((widest, height), Image.Resampling.BOX, reducing_gap=2.0)
     if image.height > tallest:
         image = image.crop((0, 0, image.width, tallest))
+    return encode_image(image, "WEBP", quality=quality, method=_METHOD)
+
+
+def encode_image(image: Image.Image, form: str, **options: Any) -> bytes:
+    """Encode an image in a form of Pillow's, with its options."""
     out = io.BytesIO()
-    image.save(out, "WEBP", quality=quality, method=_METHOD)
+    image.save(out, form, **options)
     return out.getvalue()
 
 

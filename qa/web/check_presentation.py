@@ -2,7 +2,6 @@
 
 import io
 import threading
-import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +12,7 @@ from starlette.exceptions import HTTPException
 from core.errors import InputError
 from core.page_classes import PageClass
 from core.playback_check import PICTURES, LostPart, PlaybackFault, QaVerdict, picture_name
+from core.storable_text import replace_invisible
 from playback.access.levels import Level
 from playback.web.i18n import noop, translate
 from qa.check_table import RepairState
@@ -67,7 +67,6 @@ REPAIRS: Final[Mapping[RepairState, str]] = {
     RepairState.DONE_NOT_BETTER: noop("Captured again; the new capture is not better."),
     RepairState.FAILED: noop("Capturing again failed."),
 }
-_UNSEEN = frozenset({"Cc", "Cf", "Cs"})  # Unicode's categories
 _LOST = {
     "missing": noop("not in the archive"),
     "digest": noop("differs from the capture"),
@@ -112,15 +111,6 @@ def lost(part: LostPart) -> str:
     if name == "status":
         return translate(noop("status %(status)s"), status=replace_invisible(detail.strip()))
     return translate(_LOST[name]) if name in _LOST else replace_invisible(part.reason)
-
-
-def replace_invisible(text: str) -> str:
-    r"""Replace characters that reorder or hide others by U+FFFD in text from the web.
-
-    >>> replace_invisible("a\u202eb") == "a\ufffdb"
-    True
-    """
-    return "".join("\ufffd" if unicodedata.category(char) in _UNSEEN else char for char in text)
 
 
 def share(score: float | None) -> str:

@@ -1,7 +1,7 @@
 """Checks of copies during a run, and repairs: broken pages are captured again, by this process or by others."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -123,16 +123,15 @@ class CollectionRepair:
                 done.stopped = await self._visit(_levels_of(todo), report)
             except CollectionInUseError:
                 done.why_left = "in use"
-        if done.why_left:
-            with self._repairs() as repairs:
+        with self._repairs() as repairs:
+            if done.why_left:
                 over = repairs.over()
                 await repairs.begin(options.limit)
-            if over:  # what others captured again
-                async with open_check_tools(options.layout, options.settings, _CLOCK, _levels_of(over)) as tools:
-                    check = partial(check_capture, tools, report=report, clock=_CLOCK)
-                    with self._repairs(check, tools.checkers.keys(), report) as repairs:
-                        await repairs.finish()
-        with self._repairs() as repairs:
+                if over:  # what others captured again
+                    async with open_check_tools(options.layout, options.settings, _CLOCK, _levels_of(over)) as tools:
+                        check = partial(check_capture, tools, report=report, clock=_CLOCK)
+                        checking = replace(repairs, check=check, levels=tools.checkers.keys(), report=report)
+                        await checking.finish()
             done.left = len(repairs.begun())
         return done
 
@@ -166,13 +165,8 @@ class CollectionRepair:
         return account.stopped
 
     @contextmanager
-    def _repairs(
-        self,
-        check: Callable[[PageInfo, str], Awaitable[CheckedPage]] = _no_checks,
-        levels: Collection[str] = (),
-        report: Callable[[Event], None] = lambda _event: None,
-    ) -> Iterator[RepairManager]:
-        """Yield repairs that other workers visit; without levels none is completed."""
+    def _repairs(self) -> Iterator[RepairManager]:
+        """Yield repairs, of which none is completed: there are no levels that it can check."""
         layout, settings = self._options.layout, self._options.settings
         with (
             open_frontier(layout, settings.frontier, settings.politeness) as frontier,
@@ -184,11 +178,11 @@ class CollectionRepair:
                 frontier,
                 make_slot_assigner(settings),
                 lambda page_id: read_manifest(layout, index, page_id),
-                check,
-                levels,
+                _no_checks,
+                (),
                 snapshots.is_withheld,
                 _CLOCK,
-                report,
+                lambda _repaired: None,
                 settings.quality.repair_profile,
             )
 

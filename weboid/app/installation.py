@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -61,25 +62,16 @@ def install_browser(report: Report, environ: Mapping[str, str] = os.environ) -> 
         return browser
     except (_CommandError, BrowserUnavailableError) as error:
         failures.append(f"Playwright: {error}")
-    raise BrowserUnavailableError(
-        "No browser could be installed.\n"
-        + "".join(f"  {each}\n" for each in failures)
-        + _browser_advice(package, is_root=is_root)
-    )
-
-
-def _browser_advice(package: str | None, *, is_root: bool) -> str:
-    """Return what a person can do when no browser could be installed."""
-    steps = []
-    if package and not is_root:
-        steps.append(f"as root, run: apt-get install {package}")
-    elif not is_root:
-        steps.append("run `weboid setup browser` as root, which also installs missing libraries")
-    steps += [
+    steps = [
         "allow access to the package mirror or to Playwright's download server, and run it again",
         "copy a Chromium or Chrome to this machine, and name it in WEBOID_BROWSER",
     ]
-    return "One of these helps:\n" + "\n".join(f"  - {each}" for each in steps)
+    if not is_root:
+        with_package = f"as root, run: apt-get install {package}"
+        without = "run `weboid setup browser` as root, which also installs missing libraries"
+        steps.insert(0, with_package if package else without)
+    advice = [f"  {each}" for each in failures] + ["One of these helps:"] + [f"  - {each}" for each in steps]
+    raise BrowserUnavailableError("\n".join(["No browser could be installed.", *advice]))
 
 
 # ------------------------------------------------------------------------------- packages of Debian
@@ -90,14 +82,10 @@ def _apt_package(*, refresh: bool) -> str | None:
     apt_cache = shutil.which("apt-cache")
     if apt_cache is None:
         return None
-    for again in (False, True):
-        if again:
-            if not refresh:
-                break
-            try:
+    for is_again in (False, True) if refresh else (False,):
+        if is_again:
+            with suppress(_CommandError):
                 _apt("update")
-            except _CommandError:
-                break
         for name in _PACKAGES:
             record = subprocess.run(
                 [apt_cache, "--no-all-versions", "show", name], capture_output=True, text=True, check=False

@@ -28,7 +28,7 @@ from core.page_manifest import PageScreen
 from playback.access.levels import DEFAULT_LEVEL
 from playback.web.page_store import PageStore
 from qa.baseline import AFTER, BEFORE, BaselineFolder, BaselineHeader
-from qa.compare.picture_tiles import shrink_picture
+from qa.compare.picture_tiles import encode_image, shrink_picture
 from qa.copy_view import screen_at_capture, view_copy
 from qa.local_replay import ReplayOrigins, open_browsers, open_collection_replay, running_replay
 from qa.page_changes import PlaybackRegression, RegressionKind, compare_playback, count_by_kind
@@ -111,16 +111,10 @@ class ArchivedPage:
             page = store.with_ids([self.page_id])[self.page_id]
             places = [place for kind in _STORED[ending] if (place := store.place(page, kind))]
             data = ArtifactReader(self.layout).picture(places[0]) if places else None
-        return _as_png(data) if data and ending == ".png" else data
-
-
-def _as_png(picture: bytes) -> bytes:
-    with Image.open(io.BytesIO(picture)) as opened:
-        if opened.format == "PNG":
-            return picture
-        out = io.BytesIO()
-        opened.save(out, "PNG")
-        return out.getvalue()
+        if data is None or ending != ".png":
+            return data
+        with Image.open(io.BytesIO(data)) as opened:
+            return data if opened.format == "PNG" else encode_image(opened, "PNG")
 
 
 class _PageEmbedding:

@@ -2,26 +2,19 @@
 
 import os
 import sys
-import unicodedata
 from collections.abc import Sequence
+from typing import Final
 
 from rich.cells import cell_len, set_cell_size
+
+from core.storable_text import replace_invisible
 
 NARROWEST = 40
 GAP = "  "
 _BARS = "▁▂▃▄▅▆▇█"
-_STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # Unicode categories of invisible characters
 
 
-def clean(text: str) -> str:
-    r"""Return the text with every control character, line end and direction mark replaced.
-
-    >>> clean("a\x1b[2Jb\u202ec") == "a\ufffd[2Jb\ufffdc"
-    True
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join("\ufffd" if unicodedata.category(char) in _STEERING else char for char in text)
+clean: Final = replace_invisible  # text for a terminal
 
 
 def width() -> int | None:
