@@ -62,12 +62,8 @@ class BaselineFolder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.report = folder / "index.html"  # of the differences
         self._appending = threading.Lock()
-
-    @property
-    def report(self) -> Path:
-        """Return the path of the HTML report of the differences."""
-        return self.folder / "index.html"
 
     def create(self, header: BaselineHeader) -> None:
         """Create the baseline; raises InputError: a baseline of that name exists."""

@@ -20,7 +20,7 @@ from core.layout import Layout, is_warc_name
 from core.page_manifest import PageInfo
 from core.playback_check import LostPart
 from warc.file_check import find_warc
-from warc.file_reader import DamagedSpan, WarcMember, walk_records
+from warc.file_reader import DamagedSpan, walk_records
 from warc.record_reader import open_record
 
 MOST_PARTS = 500  # of a page
@@ -222,11 +222,10 @@ def _record_reason(layout: Layout, place: _PayloadLocation, digest: str, kind: s
             return f"{DAMAGED}: {error.strerror or 'unreadable'}"
     if record is None:
         return f"{MISSING}: record"
-    problem = record.problem if isinstance(record, DamagedSpan) else ""
-    if isinstance(record, WarcMember) and record.problems:
-        problem = record.problems[0][0]
-    if isinstance(record, DamagedSpan) or problem:
-        return f"{DAMAGED}: {problem}"
+    if isinstance(record, DamagedSpan):
+        return f"{DAMAGED}: {record.problem}"
+    if record.problems:
+        return f"{DAMAGED}: {record.problems[0][0]}"
     if record.kind != kind:
         return f"{MISSING}: {kind}"
     return "" if _is_same(record.headers.get("warc-payload-digest", ""), digest) else DIGEST

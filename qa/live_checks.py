@@ -11,9 +11,9 @@ is reported once, and its end once.
 
 import asyncio
 import contextlib
-import heapq
 import itertools
 import logging
+from bisect import insort
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -229,15 +229,14 @@ class CheckBacklog:
         weight = suspicion_weight(page)
         if page.outcome not in _KEPT or not is_sampled(page.page_id, weight, self._settings.share):
             return
-        heapq.heappush(self._waiting, (-weight, next(self._numbers), page))
+        insort(self._waiting, (-weight, next(self._numbers), page))
         if len(self._waiting) > max(1, self._settings.backlog):
-            self._waiting.remove(max(self._waiting))
-            heapq.heapify(self._waiting)
+            self._waiting.pop()
             self.left_out += 1
 
     def take(self) -> PageInfo:
         """Remove and return the most suspect page."""
-        return heapq.heappop(self._waiting)[2]
+        return self._waiting.pop(0)[2]
 
     def clear(self) -> None:
         """Drop all pages."""

@@ -27,6 +27,7 @@ from core.json_values import FactsOf, json_facts
 from core.layout import Layout
 from core.page_classes import PageClass
 from core.playback_check import PICTURES, LostPart, PlaybackCheck, QaVerdict
+from core.storable_text import replace_invisible
 from links.feedback.reporter_limits import open_reporter_digests
 from playback.url_paths import Memento, MementoModifier, memento_path, page_path
 from playback.web.i18n import localized_path, noop, translate, when
@@ -217,7 +218,7 @@ class QualityPages:
             is_reviewer=name is not None,
             reviewer=name or "",
             can_sign_in=bool(self._gate.reviewers.token),
-            has_reviewers=self._gate.reviewers.is_anybody,
+            has_reviewers=bool(self._gate.reviewers.networks or self._gate.reviewers.token),
             token=self._gate.token(request, _purpose(result)) if name is not None else "",
             down=active_actions(result.row),
             standing=review_status(result.row),
@@ -337,7 +338,7 @@ def review_status(row: CheckedPage) -> str:
         facts = {"verdict": check_presentation.verdict(row.review), "when": when(row.reviewed_at)}
         if row.reviewed_by:
             text = noop("%(verdict)s, reviewed by %(name)s, %(when)s.")
-            message = translate(text, **facts, name=check_presentation.replace_invisible(row.reviewed_by))
+            message = translate(text, **facts, name=replace_invisible(row.reviewed_by))
         else:
             message = translate(noop("%(verdict)s, reviewed %(when)s."), **facts)
     labels = [message, check_presentation.repair(row.repair)]

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from starlette.exceptions import HTTPException
 
-from core.errors import InputError
 from core.page_classes import PageClass
 from core.playback_check import PICTURES, LostPart, PlaybackFault, QaVerdict, picture_name
 from core.storable_text import replace_invisible
@@ -130,7 +129,7 @@ _MOST_SMALL = 2_000  # kept in memory, about 5 kB each
 
 
 class CheckPictureFolder:
-    """Pictures in a folder, which need not exist. Thread-safe."""
+    """Pictures in a folder, which need not exist. Thread-safe; InputError: not an id or level of a check."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -139,19 +138,15 @@ class CheckPictureFolder:
 
     def kinds(self, page_id: str, level: str) -> frozenset[str]:
         """Return the kinds of pictures that a check has."""
-        try:
-            names = {kind: picture_name(page_id, level, kind) for kind in PICTURES}
-        except InputError:
-            return frozenset()
-        return frozenset(kind for kind, name in names.items() if (self._folder / name).is_file())
+        return frozenset(kind for kind in PICTURES if (self._folder / picture_name(page_id, level, kind)).is_file())
 
     def whole(self, page_id: str, level: str, kind: str) -> bytes:
         """Return a picture as stored."""
-        return self._read(self._path(page_id, level, kind))
+        return self._read(self._folder / picture_name(page_id, level, kind))
 
     def small(self, page_id: str, level: str, kind: str) -> bytes:
         """Return a thumbnail of a picture's upper part, for lists."""
-        path = self._path(page_id, level, kind)
+        path = self._folder / picture_name(page_id, level, kind)
         try:
             status = path.stat()
         except OSError:
@@ -161,12 +156,6 @@ class CheckPictureFolder:
     def _make_thumbnail(self, path: Path, _modified_ns: int, _size: int) -> bytes:
         with self._making:
             return make_thumbnail(self._read(path))
-
-    def _path(self, page_id: str, level: str, kind: str) -> Path:
-        try:
-            return self._folder / picture_name(page_id, level, kind)
-        except InputError:
-            raise HTTPException(404) from None
 
     def _read(self, path: Path) -> bytes:
         try:

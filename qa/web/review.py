@@ -36,11 +36,6 @@ class ReviewerRules:
     networks: tuple[Network, ...] = ()  # networks whose clients may review
     token: str = field(default="", repr=False)  # token of other reviewers; empty: none
 
-    @property
-    def is_anybody(self) -> bool:
-        """Return whether reviews are enabled."""
-        return bool(self.networks or self.token)
-
     def name_of(self, request: Request) -> str | None:
         """Return the reviewer's user name, maybe empty; None: not authorized."""
         kind, _, credentials = request.headers.get("authorization", "").partition(" ")

@@ -19,6 +19,7 @@ from markupsafe import Markup
 from starlette.exceptions import HTTPException
 
 from core.playback_check import PICTURES, QaVerdict
+from core.storable_text import replace_invisible
 from core.timestamps import parse_warc_date, unix_milliseconds
 from links.registry.schema import FAULT_BITS
 from playback.access.levels import Level
@@ -47,12 +48,6 @@ class CheckReport:
     origin: str = ""  # the server's origin, for links to copies; empty: no links
     with_pictures: int = 200  # number of leading results whose pictures are embedded
 
-    @property
-    def name(self) -> str:
-        """Return the key under which the browser stores marks."""
-        source = f"{self.title} {self.made_at.isoformat()}"
-        return sha256(source.encode("utf-8", "replace")).hexdigest()[:16]
-
 
 @dataclass(frozen=True, slots=True)
 class CheckReportWriter:
@@ -75,7 +70,7 @@ class CheckReportWriter:
         choices["faults"] = [(str(bit), text) for bit, (_, text) in enumerate(choices["faults"])]
         page = PageRenderer("", mount_links=list, links_address=str)(
             "quality/file.html",
-            title=check_presentation.replace_invisible(report.title),
+            title=replace_invisible(report.title),
             made_at=report.made_at,
             style=Markup(style),  # noqa: S704 our own
             policy=policy,
@@ -162,8 +157,9 @@ def _row(row: CheckedPage, strings: _StringPool, place: int) -> list[Any]:
 
 def _words(report: CheckReport) -> Mapping[str, object]:
     language = page_language.get().language
+    source = f"{report.title} {report.made_at.isoformat()}"
     return {
-        "report": report.name,
+        "report": sha256(source.encode("utf-8", "replace")).hexdigest()[:16],  # the browser stores marks under it
         "origin": report.origin,
         "language": language,
         "verdicts": [check_presentation.verdict(each) for each in VERDICT_ORDER],

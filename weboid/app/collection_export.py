@@ -321,7 +321,6 @@ class CollectionExport:
             yield list(self._database.rows(query, values))
 
     def _choose(self, plan: sqlite3.Connection, selection: ExportSelection) -> None:
-        """Put pages and records into the plan."""
         is_all = selection.is_everything and self.is_open
         for rows in self._chosen_pages(selection):
             shown = list(self._shown_pages(rows))
@@ -340,7 +339,6 @@ class CollectionExport:
                 last = rows[-1]["id"]
 
     def _shown_pages(self, rows: Sequence[Any]) -> Iterator[Any]:
-        """Yield the pages that readers may see."""
         if self._access is None:
             yield from rows
             return

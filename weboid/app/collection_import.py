@@ -195,7 +195,6 @@ class CollectionImport:
             self.result.withheld_pages += len(access.pages(map(page_facts, rows)))
 
     def _add_file(self, file: ForeignFile, key: str) -> FileImport:
-        """Store and index one file."""
         failed = FileImport(file.source, file.size, "failed")
         try:
             stored = self._storage.add(file, key, self._on_bytes)
@@ -263,7 +262,6 @@ class CollectionImport:
         return ""
 
     def _add_pages(self, archive: ForeignArchive, files: dict[str, FileImport]) -> None:
-        """Add the pages of an archive whose files are in the index."""
         before = self.result.pages + self.result.known_pages
         self._has_artifacts = any(next(self._rows_of(name, _IS_ARTIFACT), None) is not None for name in files)
         for candidate in self._described_pages(files, ours=True):

@@ -130,31 +130,6 @@ class QaProgress:
             click.echo("Next: weboid qa ls --html")
 
 
-def _print_plan(chosen: Iterable[tuple[str, SampledPage]], *, as_json: bool) -> None:
-    """Print the pages that would be checked, their levels and the reasons."""
-    if as_json:
-        for level, each in chosen:
-            page = each.page
-            facts = {
-                "event": "planned",
-                **json_facts(page, "page_id url timestamp"),
-                "level": str(level),
-                "weight": each.weight,
-                "why": each.reasons,
-            }
-            click.echo(json.dumps(facts, ensure_ascii=False))
-        return
-    rows = [
-        (f"{each.weight:.0f}", each.page.timestamp, str(level), "; ".join(each.reasons) or "-", each.page.url)
-        for level, each in chosen
-    ]
-    if not rows:
-        click.echo("There is nothing to check; --again repeats earlier checks.")
-        return
-    head = ("risk>", "captured", "level", "why", "page")
-    click.echo("\n".join(table(head, rows, columns=width())))
-
-
 def _standing(tally: CheckRunTally) -> str:
     shown = (verdict for verdict in _NAMES if verdict or tally.verdicts[verdict])
     counts = [f"{tally.verdicts[verdict]} {_NAMES[verdict]}" for verdict in shown]
@@ -201,8 +176,20 @@ class QaRun:
 
     def plan(self, *, as_json: bool) -> bool:
         """Print what would be checked at which level; False when a named URL has no capture."""
-        levels = self._options.levels
-        _print_plan(((level, page) for level in levels for page in self._chosen(level)), as_json=as_json)
+        chosen = ((str(level), each) for level in self._options.levels for each in self._chosen(level))
+        if as_json:
+            for level, each in chosen:
+                facts = {"event": "planned", **json_facts(each.page, "page_id url timestamp"), "level": level}
+                facts |= {"weight": each.weight, "why": each.reasons}
+                click.echo(json.dumps(facts, ensure_ascii=False))
+        elif rows := [
+            (f"{each.weight:.0f}", each.page.timestamp, level, "; ".join(each.reasons) or "-", each.page.url)
+            for level, each in chosen
+        ]:
+            head = ("risk>", "captured", "level", "why", "page")
+            click.echo("\n".join(table(head, rows, columns=width())))
+        else:
+            click.echo("There is nothing to check; --again repeats earlier checks.")
         for line in self._left_out():
             click.echo(line, err=True)
         return not self._missing

@@ -34,7 +34,6 @@ class ReaderQueueStatus:
     layout: Layout
     settings: Settings
     clock: Clock
-    server_time: bool = True  # of a shared frontier
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _frontier: Frontier | None = field(default=None, init=False)
     _entries: PolicyEntries = field(default_factory=PolicyEntries, init=False)
@@ -122,9 +121,7 @@ class ReaderQueueStatus:
         try:
             with self._lock:
                 if self._frontier is None and (make or settings.frontier.url or self.layout.frontier_db.exists()):
-                    self._frontier = open_frontier(
-                        self.layout, settings.frontier, settings.politeness, server_time=self.server_time
-                    )
+                    self._frontier = open_frontier(self.layout, settings.frontier, settings.politeness)
                 yield self._frontier
         except UnavailableError as error:
             raise TransientError(str(error)) from error
