@@ -211,8 +211,7 @@ async def record_after(
 ) -> tuple[bool, list[PlaybackRegression]]:
     """Record the pages again; return whether the run was completed, and the result of every page.
 
-    Pages that differ are checked twice and the better result is kept, so that a moving animation or a
-    slow machine is not reported as a change. Pages that were already found unchanged are skipped.
+    Pages that differ are checked twice and the better result is kept: an animation or a slow machine is no change.
     """
     before, done = baseline.checks(BEFORE), baseline.checks(AFTER)
     pages = {page.page_id: page for page in header.pages if page.page_id in before}

@@ -1,8 +1,8 @@
 """Run over many pages: concurrent checks, each stored as soon as it is complete, then recorded in WARCs.
 
-The next run skips stored checks, however this one ends. The registry serves queries, but the WARCs are authoritative:
-from the records of checks and reviews, by local proxies or a cluster's, the captures index can be rebuilt. A check is
-marked as recorded when its record is on disk; a run that dies in between writes the record again, without effect.
+The next run skips stored checks. The registry serves queries, but the WARCs are authoritative: from the records the
+captures index can be rebuilt. A check is marked as recorded when its record is on disk; a run that dies in between
+writes the record again, without effect.
 """
 
 import asyncio
@@ -46,10 +46,7 @@ _KEPT_FOR = frozenset({QaVerdict.BROKEN, QaVerdict.DOUBTFUL})
 
 
 def store_check(store: RegistryStore, folder: Path, checked: CheckOutcome, *, now: datetime) -> None:
-    """Store the check in place of the previous one; of a withheld page nothing is stored.
-
-    Pictures are written before the row that refers to them. Raises TransientError or OSError.
-    """
+    """Store the check in place of the previous one, its pictures first; of a withheld page nothing is stored."""
     check, page = checked.check, checked.page
     wanted = checked.pictures if check.verdict in _KEPT_FOR and not checked.is_withheld else {}
     for kind in PICTURES:
@@ -116,11 +113,7 @@ async def check_pages(  # noqa: PLR0913 independent options
     tally: CheckRunTally | None = None,
     stopping: asyncio.Event | None = None,
 ) -> CheckRunTally:
-    """Check the pages in order, `jobs` at a time, until the end or `stopping`; return the tally.
-
-    `keep` stores a check, from any thread. Raises UnavailableError: browser or playback are gone; TransientError or
-    OSError: a store cannot be used.
-    """
+    """Check the pages in order, `jobs` at a time, until the end or `stopping`; `keep` stores a check in a thread."""
     done = tally or CheckRunTally()
     stop = stopping or asyncio.Event()
     source, turn = iter(pages), asyncio.Lock()

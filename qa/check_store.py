@@ -1,18 +1,12 @@
-"""Repository of checks, reviews and repairs in the link registry.
+"""Repository of checks, reviews and repairs in the link registry: a row is the last check of a capture at a level.
 
-A row is the last check of one capture at one level. A check by machine replaces the previous one and keeps the person's
-review, which is better evidence than another version of the program.
+A check by machine keeps the person's review, which is better evidence than another version of the program. Each change
+is recorded in a WARC, too: a row is returned by `list_unrecorded` until `mark_recorded`, and again after each change.
+A page that is broken at several levels is captured again once; a capture made as a repair is never repaired itself.
 
-Each change is recorded in a WARC, too, from which the captures index gets it: a row is returned by `list_unrecorded`
-until `mark_recorded`, and again after each change. The record holds the effective verdict and the time of the change.
-
-A repair is wanted when a check or a person finds a capture broken. A page that is broken at several levels is captured
-again once for all of them. A capture made as a repair is never repaired itself.
-
-A list is filtered by one column and the verdict and ordered by score: each listing has an index in this order, so that
-a page of it costs the same at any position. Other filters are applied to the rows read. Counting needs no rows: an
-index holds all filtered columns except the host, which has few rows. The fault conditions are literals in the SQL text,
-or no partial index could be used. Counts of recent checks are made of rows: a copy that was checked twice counts once.
+Each listing by one column and the verdict has an index in its order, so that a page of it costs the same at any
+position; other filters are applied to the rows read. Fault conditions are literals in the SQL text, or no partial index
+could be used. Counting needs no rows, except those of a host and of recent checks.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -149,10 +143,7 @@ _END_REPAIR = SqlStatement(
 def end_repair(
     connection: Connection, page_id: str, state: RepairState, repair_page_id: str = "", *, now: datetime
 ) -> bool:
-    """Record the result of a repair (NONE: nothing to repair after all); False: none was wanted or had begun.
-
-    When the new capture is better, the check refers to it from now on and has to be recorded again.
-    """
+    """Record the result of a repair (NONE: nothing to repair after all); False: none was wanted or had begun."""
     if state not in ENDED_STATES | {RepairState.NONE}:
         raise InvariantError(f"No repair ends as {state}.")
     values = {
@@ -230,11 +221,7 @@ def mark_recorded(connection: Connection, keys: Iterable[CheckKey]) -> None:
 
 
 def store_checks(connection: Connection, rows: Iterable[CheckedPage], now: datetime) -> None:
-    """Store checks by machine in place of the previous ones; reviews stay, and an older check has no effect.
-
-    For broken copies a repair is wanted, unless it was tried or the capture is a repair itself; for others it is no
-    longer wanted. Raises InputError: a page id, level or time is invalid; InvariantError: one is a person's review.
-    """
+    """Store checks by machine in place of older ones; reviews stay; broken copies want a repair that was not tried."""
     values = [row_values(row) for row in rows]
     # Otherwise a page that was checked twice in between would be changed twice by one statement.
     values.sort(key=lambda row: int(row["checked_ms"]))
@@ -340,7 +327,7 @@ _LISTINGS = {
 def list_worst_first(
     reader: Reader, wanted: CheckFilter, after: CheckPosition | None = None, limit: int = 50, *, backward: bool = False
 ) -> list[CheckedPage]:
-    """List a page of matching checks after a position, the worst first; with `backward` before it, the nearest first."""
+    """List a page of matching checks after a position, the worst first; `backward`: before it, the nearest first."""
     # The index that answers fastest.
     lead = "level" if wanted.level is not None else ""
     if wanted.host is not None:

@@ -82,10 +82,7 @@ class PlaybackChecker:
     _clock: Clock
 
     async def check(self, page: SampleCandidate) -> CheckOutcome:
-        """Check the page.
-
-        Raises UnavailableError: browser, replay server or bucket cannot be used; TransientError: a store cannot be read.
-        """
+        """Check the page; UnavailableError: a tool cannot be used; TransientError: a store cannot be read."""
         began = self._clock.monotonic()
         outcome = await self._check(page)
         if outcome.check.verdict in (QaVerdict.BROKEN, QaVerdict.DOUBTFUL):

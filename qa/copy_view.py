@@ -46,10 +46,7 @@ _TOP = "() => scrollTo({ left: 0, top: 0, behavior: 'instant' })"
 
 
 async def draw_far_frames(page: BrowserPage, picture: bytes, scale: float) -> bytes:
-    """Return the picture with the frames outside the viewport drawn in, as PNG; else unchanged.
-
-    The page is at rest, scrolled to its top; `scale` is picture pixels per CSS pixel.
-    """
+    """Return the picture of a page at its top with the far frames drawn in; `scale`: its pixels per CSS pixel."""
     numbers = await page.run("far frames", _FAR, MOST_FRAMES)
     if not numbers:
         return picture
@@ -160,8 +157,8 @@ async def view_copy(  # noqa: PLR0913 independent options
 ) -> CopyView:
     """Open the copy and capture its picture, text and requests; with `pdf` also print it.
 
-    `tallest_px`: 0 for the viewport only. `behaviours` are those of the capture: a framed copy is shown as they left the
-    page. Raises BrowserUnavailableError: retry in another browser.
+    `tallest_px`: 0 for the viewport only. `behaviours`: a framed copy is shown as those of the capture left the page.
+    Raises BrowserUnavailableError: retry in another browser.
     """
     times = 2 if address.framed else 1  # texts are rewritten when they are first requested
     settings = VisitSettings(

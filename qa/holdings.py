@@ -1,8 +1,7 @@
 """Verification that the archive holds every part that a page's manifest names.
 
-Each record is read where the index locates it, and checked against its own digests and the manifest's: this finds
-records that are gone, cut, overwritten or exchanged. `weboid verify` checks whole files; this module the records of one
-page.
+Each record is read where the index locates it, and checked against its own digests and the manifest's. `weboid verify`
+checks whole files; this module the records of one page.
 """
 
 import re
@@ -90,17 +89,12 @@ class _RequiredPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HoldingsVerifier:
-    """Verifier of a collection's holdings. Thread-safe.
-
-    A record that was found sound, such as a style sheet that every page of a site has, is not read
-    again. A hidden part, by URL and digest, may be gone. `twins_of` returns the index rows of a
-    payload: playback uses another one where a revisit's original is gone.
-    """
+    """Verifier of a collection's holdings. Thread-safe; a record that was found sound is not read again."""
 
     layout: Layout
     rows_of: RowsOf
-    is_hidden: Callable[[str, str], bool] = lambda _url, _digest: False
-    twins_of: RowsOf = lambda _digest: ()
+    is_hidden: Callable[[str, str], bool] = lambda _url, _digest: False  # such a part may be gone
+    twins_of: RowsOf = lambda _digest: ()  # playback uses these where a revisit's original is gone
     _sound: set[tuple[_PayloadLocation, str]] = field(default_factory=set, init=False)
 
     def check(self, page: PageInfo) -> tuple[LostPart, ...]:

@@ -79,10 +79,7 @@ def candidate_from_page(page: PageInfo) -> SampleCandidate:
 async def check_capture(
     tools: CheckTools, page: PageInfo, level: str, *, report: Callable[[PageChecked], None], clock: Clock
 ) -> CheckedPage:
-    """Return the check of a new page's copy, stored: a new one, or an earlier one by the same engine.
-
-    Raises UnavailableError: browser or playback are gone; TransientError or OSError: a store cannot be used.
-    """
+    """Return the check of a new page's copy, stored: a new one, or an earlier one by the same engine."""
 
     def known_checks() -> list[CheckedPage]:
         with tools.store.reading() as rows:

@@ -247,7 +247,7 @@ class StoredPage:
 
 
 def is_checkable(level: Level, urls: Iterable[str], rules: LevelRules) -> bool:
-    """Return whether copies of a page with these URLs are checked at the level: full ones where the rules allow them."""
+    """Return whether copies of a page with these URLs are checked at the level; full ones where the rules allow."""
     return level is not Level.FULL or rules.of_page(urls).covers(level)
 
 

@@ -121,10 +121,7 @@ class PageChanges(ContentChanges):
 
 
 def compare_snapshots(then: PageSnapshot, now: PageSnapshot, *, heat: bool = False) -> PageChanges:
-    """Compare two snapshots of a page, with bounds for hostile content; `heat` draws a heat map, too.
-
-    An unreadable picture counts as missing.
-    """
+    """Compare two snapshots of a page; an unreadable picture counts as missing; `heat` draws a heat map, too."""
     words = page_likeness(PageText(then.title, then.text or ""), PageText(now.title, now.text or ""))
     content = _compare_content((then.text, now.text), (then.picture, now.picture), heat=heat)
     if content.text is None:  # a text that was not stored is not an empty one

@@ -159,27 +159,21 @@ _STORED = frozenset({VisitOutcome.COMPLETE, VisitOutcome.PARTIAL})
 
 @dataclass(frozen=True, slots=True)
 class RepairManager:
-    """Manager that begins and finishes repairs.
-
-    Attributes:
-        manifest_of: returns the manifest of a page by its id; None when it cannot be read.
-        is_withheld: returns whether a capture, by its page id, must not be shown, such as after a take-down.
-        became: returns the changes of a page from one capture to another, by their ids; None: unknown.
-    """
+    """Manager that begins and finishes repairs."""
 
     store: RegistryStore
     frontier: Frontier
     turns: SlotAssigner  # assigns the slot of a URL that the frontier does not know
-    manifest_of: Callable[[str], PageInfo | None]
+    manifest_of: Callable[[str], PageInfo | None]  # by page id; None when it cannot be read
     check: Callable[[PageInfo, str], Awaitable[CheckedPage]]  # checks a capture at a level and stores the result
     levels: Collection[str]  # levels that it can check; repairs of copies at others are left to other processes
-    is_withheld: Callable[[str], bool]
+    is_withheld: Callable[[str], bool]  # whether a capture, by its page id, must not be shown
     clock: Clock
     report: Callable[[PageRepaired], None]  # called with the end of each repair
     profile: str = REPAIR_PROFILE  # profile applied to the visits
     lane: Lane = Lane.STANDARD  # lane in which they are queued
     reach_s: float = 2 * ORDERS_POLL_S  # seconds after which an order has reached every worker
-    became: Callable[[str, str], PageChanges | None] = lambda _old, _new: None
+    became: Callable[[str, str], PageChanges | None] = lambda _old, _new: None  # between captures; None: unknown
 
     def wanted(self, limit: int) -> list[CheckedPage]:
         """Return the pages that `begin` would begin with."""

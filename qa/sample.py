@@ -1,16 +1,11 @@
 """Candidates for a check, read from the captures index, and samples drawn from them.
 
-An index holds little evidence about a page's copy, but gaps in its ledger, an unusual class, a size unlike the URL's
-earlier one or a host that was never checked make damage likelier. A weighted sample is drawn by such suspicion and
-keeps a share of ordinary pages, a few of every host: an unsuspected page can be broken, too. It is drawn from a stream
-grouped by host and holds no more pages than its size.
+Gaps in a page's ledger, an unusual class, a size unlike the URL's earlier one or a host that was never checked make
+damage likelier. A weighted sample is drawn by such suspicion, and keeps a share of ordinary pages, a few of every host:
+an unsuspected page can be broken, too.
 
-A stratified sample sorts pages by host and class. The first page of every stratum comes before any second one, so a
-host with a million pages takes no more places than one with three. Selection uses a hash of the seed and the page id:
-the same seed draws the same pages of the same collection, on any machine and in any order.
-
-Pages without a manifest are never checked. Candidates are read in the order of their replay keys, in chunks: grouped by
-host, and the captures of a URL in sequence, so that each has the size of the one before.
+Of a stratified sample the first page of every host and class comes before any second one. Selection uses a hash of the
+seed and the page id: the same seed draws the same pages of the same collection, on any machine and in any order.
 """
 
 import heapq

@@ -124,10 +124,7 @@ Places = NDArray[np.int32]
 
 
 def find_moves(seen: Grey, shown: Grey, likely: list[int], bounds: list[int]) -> tuple[Places, Floats]:
-    """Return the offset of each row of `seen` and its misfit there, 0 to 1: strips by rows.
-
-    `likely` are the candidate offsets, the first of them 0; `bounds` the strips' left edges.
-    """
+    """Return the offset of each row of `seen`, one of `likely`, and its misfit there, 0 to 1: strips by rows."""
     band = _BAND_PX if len(seen) <= _TALL_PX else _TALL_BAND_PX
     # Horizontal means of a tile's width in each row.
     first, second = (np.asarray(Image.fromarray(grey).reduce((TILE_PX, 1))) for grey in (seen, shown))

@@ -54,10 +54,7 @@ class TextComparison:
 
 
 def compare_texts(seen: str, shown: str) -> TextComparison:
-    """Compare the text `seen` at capture with the text `shown` by the copy, which loses nothing without a word.
-
-    Of texts beyond `MOST_CHARACTERS` the beginnings are compared, and the lengths of the rests.
-    """
+    """Compare two texts: of those beyond `MOST_CHARACTERS` the beginnings, and the lengths of the rests."""
     first, second = _TokenBag(seen), _TokenBag(shown)
     words = first.words & second.words
     common = sum(first.weights[word] * count for word, count in words.items())
@@ -181,16 +178,14 @@ def part_at_playback(url: str, request: RequestLog) -> PartRequest:
 
 @dataclass(frozen=True, slots=True)
 class ResourceComparison:
-    """Comparison of the parts of a page with those of its copy.
-
-    Reasons of `lost` are ``status: 404``, ``status: 404, too large``, ``failed: net::ERR_FAILED``, ``unanswered``,
-    ``unasked``.
-    """
+    """Comparison of the parts of a page with those of its copy."""
 
     score: float  # share of the parts by weight, from 0 to 1; 1 when the copy needs none
     seen: int  # number of parts that were loaded at capture and are needed by the copy
     shown: int  # how many of these were loaded at playback
-    lost: tuple[LostPart, ...]  # the others, the heaviest first
+    lost: tuple[
+        LostPart, ...
+    ]  # the others, the heaviest first: ``status: …``, ``failed: …``, ``unanswered``, ``unasked``
     main: str = ""  # URL of the heaviest certain loss that is essential: a style sheet, a large picture; empty: none
 
 
@@ -271,10 +266,7 @@ def _weight(part: PartRequest) -> float:
 
 
 def judge_losses(lost: Sequence[LostPart], page: PageInfo | None, level: str) -> QaVerdict:
-    """Judge the copy by these losses alone: BROKEN when it is made of one, DOUBTFUL by evidence such as a picture.
-
-    Tiny images never count. `page` is None when the manifest cannot be read.
-    """
+    """Judge the copy by these losses alone, but for tiny images: BROKEN when it is made of one, else DOUBTFUL."""
     shown = {"Document", *RESOURCE_KINDS.get(level, ())}
     parts = page.resources if page is not None else ()
     tiny = {each.url for each in parts if each.resource_type == "Image" and 0 < (each.wire_bytes or 0) <= TINY_BYTES}

@@ -1,8 +1,4 @@
-"""Regions of damaged tiles as boxes, and the heat map that shows them.
-
-The heat map has the rows of the seen picture. Lost tiles are drawn from the seen picture, all
-others from the shown one; a blue line marks inserted rows.
-"""
+"""Regions of damaged tiles as boxes, and the heat map that shows them on the rows of the seen picture."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

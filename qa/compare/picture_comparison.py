@@ -1,8 +1,7 @@
-"""Comparison of two pictures of a page: share of the drawn content that is still there.
+"""Comparison of two pictures of a page: share of the drawn content that is still there (docs/explanation/comparing.md).
 
-Tiles are counted by their drawn content instead of pixels: a page is mostly background, and a white
-one shares most of its pixels with any other. Rows are aligned first, so that an inserted banner
-costs no more than its own area. Definition of each figure: docs/explanation/comparing.md.
+Tiles are counted by their drawn content instead of pixels: a page is mostly background. Rows are aligned first, so that
+an inserted banner costs no more than its own area.
 """
 
 from collections.abc import Callable
@@ -52,10 +51,7 @@ class PictureComparison:
 def compare_pictures(
     seen: bytes, shown: bytes, *, heat: bool | Callable[[PictureComparison], bool] = False
 ) -> PictureComparison:
-    """Compare the picture `shown` in playback with `seen` at capture; PictureError: one cannot be read.
-
-    `heat` draws a heat map of the differences, too, or decides by the result whether to.
-    """
+    """Compare two pictures; `heat` draws a heat map, or decides by the result whether to. Raises PictureError."""
     pixels = picture_tiles.decode_picture(seen), picture_tiles.decode_picture(shown)
     one, other = picture_tiles.fit_widths(*pixels)
     alignment = align_rows(one, other)

@@ -6,7 +6,7 @@ may declare a picture that exceeds memory.
 
 A pixel matches when each picture has its brightness, or nearly, among the other's pixels around that place: letter
 edges drawn with another subpixel placement differ in place, but not in their surroundings. Structure is the similarity
-index of Wang, Bovik, Sheikh and Simoncelli (2004), over the whole tile. Colour without brightness is compared in blocks.
+index of Wang, Bovik, Sheikh and Simoncelli (2004). Colour without brightness is compared in blocks.
 """
 
 import io
@@ -67,11 +67,7 @@ _TURNS = {
 
 
 def decode_picture(data: bytes) -> Pixels:
-    """Decode a picture to RGB, as a browser shows it.
-
-    Transparency is rendered on white, the EXIF orientation is applied, and the first frame of an animation is used.
-    Raises PictureError: it is damaged, truncated, empty, too large, or no PNG, JPEG or WebP.
-    """
+    """Decode a picture to RGB as a browser shows it: on white, oriented, the first frame. Raises PictureError."""
     if not data:
         raise PictureError("The picture file is empty.")
     if len(data) > MOST_BYTES:
@@ -249,11 +245,7 @@ _NEAR_SCALE = 0.01
 
 
 def fit_widths(seen: Pixels, shown: Pixels) -> tuple[TiledPicture, TiledPicture]:
-    """Bring both pictures to a common width.
-
-    When one is larger by a device pixel ratio in width, and about as much in height, it is scaled down. Else the
-    narrower one is padded with its background: content of the other there is lost, or added.
-    """
+    """Bring both to a common width: one larger by a device pixel ratio is scaled down, else the narrower is padded."""
     seen, shown = _scaled(seen, shown), _scaled(shown, seen)
     width = max(seen.shape[1], shown.shape[1])
     first = tile_picture(seen, width)

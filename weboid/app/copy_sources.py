@@ -160,7 +160,7 @@ class CitationDays:
     _wikis: dict[int, Wiki] = field(default_factory=dict)
 
     async def of(self, url_id: int, now: datetime) -> Sequence[datetime]:
-        """Return the relevant days; first the earliest access date, else the day of addition, else of the first sight."""
+        """Return the relevant days; first the earliest access date, else the day of addition, or of first sight."""
         with self.store.reading() as reader:
             uses = cited_uses(reader, url_id)
             if not self._wikis:

@@ -152,10 +152,7 @@ def _install_playwright_build(report: Report, *, is_root: bool, environ: Mapping
 
 
 def install_pywb(report: Report, environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the interpreter of the environment with pywb; make or renew it by the release's lock.
-
-    Raises UnavailableError: it could not be made, or a variable names another one without pywb.
-    """
+    """Return the interpreter of the environment with pywb, made or renewed by the release's lock; or UnavailableError."""
     if named := environ.get(PYWB_PYTHON):
         pywb_version(Path(named))
         return Path(named)

@@ -75,10 +75,7 @@ class ReaderQueueStatus:
         return statuses
 
     def check(self, url: str) -> None:
-        """Raise RefusedAddressError when the fetch key is not on the public web: by its host, port and `[egress]`.
-
-        The proxy checks the addresses of names when the page is visited.
-        """
+        """Raise RefusedAddressError when the key, by host, port and `[egress]`, is not on the public web."""
         reason = refusal_of(url)
         policy, host, port = EgressPolicy(self.settings.egress), host_of(url), url_parts_of(url).port or None
         known = policy.known_addresses(host, port or 0)

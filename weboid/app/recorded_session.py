@@ -114,7 +114,7 @@ async def record_session(
 ) -> SessionResult:
     """Record what the clients request into the collection; return when its pages are on disk and in the index.
 
-    Raises InputError: the settings are those of a cluster; UnavailableError: another process writes, or the recorder died.
+    Raises InputError: the settings are a cluster's; UnavailableError: another process writes, or the recorder died.
     """
     if settings.frontier.url:
         raise InputError("Sessions are recorded on this machine: omit the shared frontier.")

@@ -41,7 +41,7 @@ _NAMES = ("links_db", "captures_db", "decisions_db")
 
 
 def make_trial_copy(layout: Layout, root: Path, database_url: str = "") -> Layout:
-    """Copy registry, captures index and decisions (unless these are in PostgreSQL) into a new folder, marked as a trial."""
+    """Copy registry, index and decisions (unless they are in PostgreSQL) into a new folder, marked as a trial."""
     if not database_url and not layout.links_db.exists():
         raise UnavailableError(f"{layout.root} has no link registry: `weboid wiki add` makes one.")
     if root.exists() and any(root.iterdir()):

@@ -138,10 +138,7 @@ class _PageEmbedding:
         return (text[:start] + policy + text[start:]).encode()
 
     async def _with_parts(self, text: str) -> str:
-        """Return markup with its parts, also those of the documents in its frames.
-
-        Its links lead to the live pages, not to the playback that made this file.
-        """
+        """Return markup with its parts, also those of the documents in its frames; its links lead to the live pages."""
         pieces, at = [], 0
         for tag in _TAG.finditer(text):
             pieces.append(text[at : tag.start()])
