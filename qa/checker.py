@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -241,32 +242,28 @@ class PlaybackChecker:
 
     def _read(self, stored: StoredPage, url: str) -> _CaptureEvidence:
         evidence = _CaptureEvidence()
-        try:
-            evidence.manifest = stored.manifest()
-        except PermanentError as error:
-            evidence.lost.append(_damaged(ArtifactKind.PAGEINFO, url, error))
-        else:
-            if evidence.manifest is not None:
-                evidence.lost += self._playback.lost(evidence.manifest)
+
+        def read(kind: ArtifactKind, from_store: Callable[[], _T | None]) -> _T | None:
+            try:
+                return from_store()
+            except PermanentError as error:
+                evidence.lost.append(_damaged(kind, url, error))
+                return None
+
+        evidence.manifest = read(ArtifactKind.PAGEINFO, stored.manifest)
+        if evidence.manifest is not None:
+            evidence.lost += self._playback.lost(evidence.manifest)
         for kind in _PICTURES.get(self._playback.level, ()):
-            evidence.picture = _artifact(stored, kind, url, evidence)
+            evidence.picture = read(kind, partial(stored.artifact, kind))
             if evidence.picture is not None:
                 evidence.kind = kind
                 break
-        text = _artifact(stored, ArtifactKind.TEXT, url, evidence)
+        text = read(ArtifactKind.TEXT, partial(stored.artifact, ArtifactKind.TEXT))
         evidence.text = None if text is None else text.decode(errors="replace")
         return evidence
 
     async def _in_pool(self, function: Callable[..., _T], *args: object) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
-
-
-def _artifact(stored: StoredPage, kind: ArtifactKind, url: str, evidence: _CaptureEvidence) -> bytes | None:
-    try:
-        return stored.artifact(kind)
-    except PermanentError as error:
-        evidence.lost.append(_damaged(kind, url, error))
-        return None
 
 
 def _damaged(kind: ArtifactKind, url: str, error: PermanentError) -> LostPart:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from core.captures import ArtifactKind
@@ -63,18 +64,12 @@ async def running_replay(
     """Run a replay server on this machine until the block ends; UnavailableError: it does not start."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    fronts: list[str] = []
-    ready = asyncio.Event()
-
-    def answer(front: str) -> None:
-        fronts.append(front)
-        ready.set()
-
+    front: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     running = asyncio.create_task(
         serve(
             layout,
             replay_port=port,
-            on_ready=answer,
+            on_ready=front.set_result,
             index_url=database_url,
             full=url_paths.LOCAL if full else "",
             fonts=fonts,
@@ -84,17 +79,16 @@ async def running_replay(
             cached=cached,
         )
     )
-    started = asyncio.create_task(ready.wait())
+    waiting: list[asyncio.Future[Any]] = [running, front]
     try:
-        await asyncio.wait([running, started], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             running.result()
             raise UnavailableError("The replay server exited during start-up. See the log for its output.")
-        yield ReplayOrigins(fronts[0], f"http://127.0.0.1:{port}")
+        yield ReplayOrigins(front.result(), f"http://127.0.0.1:{port}")
     finally:
         running.cancel()
-        started.cancel()
-        await asyncio.gather(running, started, return_exceptions=True)
+        await asyncio.gather(running, return_exceptions=True)
 
 
 @contextmanager

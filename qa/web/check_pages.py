@@ -49,6 +49,7 @@ SUMMARY_PATH = f"{QUALITY_PATH}/api/summary"
 _NO_STORE = {"Cache-Control": "no-store"}
 _NAVIGATION = noop("Quality")
 _LOG = logging.getLogger(__name__)
+_Respond = Callable[[Request], Response]
 _LONGEST_NOTE = 500
 _LONGEST_NAME = 100
 _NO_RIGHT = noop("Only reviewers can rate copies. Ask the operator of this archive for access.")
@@ -79,41 +80,36 @@ class QualityPages:
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
         one = f"{QUALITY_PATH}/{{page_id}}/{{level}}"
+        answers: tuple[tuple[str, Callable[[_Respond, Request], Response], _Respond], ...] = (
+            (QUALITY_PATH, self._answer, self.listed),
+            (RESULTS_PATH, _answer_json, self.results),
+            (SUMMARY_PATH, _answer_json, self.summary),
+            (one, self._answer, self.one),
+            (f"{one}/{{kind}}", self._answer, self.picture),
+            (f"{one}/small/{{kind}}", self._answer, self.picture),
+        )
         return [
-            Route(QUALITY_PATH, self.listed),
-            Route(RESULTS_PATH, self.results),
-            Route(SUMMARY_PATH, self.summary),
-            Route(f"{QUALITY_PATH}/sign-in", self.sign_in),
-            Route(one, self.one),
+            *(Route(path, partial(answer, respond)) for path, answer, respond in answers),
             Route(one, self.act, methods=["POST"]),
-            Route(f"{one}/{{kind}}", self.picture),
-            Route(f"{one}/small/{{kind}}", self.picture),
+            Route(f"{QUALITY_PATH}/sign-in", self.sign_in),
         ]
 
     def listed(self, request: Request) -> Response:
         """Serve the list."""
-
-        def respond() -> Response:
-            query = check_query.parse_check_query(request.query_params)
-            self._gate.count(request)
-            part = self._results.listed(query)
-            is_reviewer = self._gate.reviewers.name_of(request) is not None
-            totals = self._results.totals(query.wanted, by_reviewer=is_reviewer)
-            further = {"after": str(part.after)} if part.after is not None else {}
-            return self._list(
-                query,
-                results=part.results,
-                totals=totals,
-                most_counted=check_query.MOST_COUNTED_OF_SOME if query.filters else MOST_COUNTED,
-                is_first=query.after is None,
-                more=self._address(query.filters, further) if further else "",
-            )
-
-        return self._answer(respond)
-
-    def one(self, request: Request) -> Response:
-        """Serve one check."""
-        return self._answer(lambda: self._one(request, request.query_params))
+        query = check_query.parse_check_query(request.query_params)
+        self._gate.count(request)
+        part = self._results.listed(query)
+        is_reviewer = self._gate.reviewers.name_of(request) is not None
+        totals = self._results.totals(query.wanted, by_reviewer=is_reviewer)
+        further = {"after": str(part.after)} if part.after is not None else {}
+        return self._list(
+            query,
+            results=part.results,
+            totals=totals,
+            most_counted=check_query.MOST_COUNTED_OF_SOME if query.filters else MOST_COUNTED,
+            is_first=query.after is None,
+            more=self._address(query.filters, further) if further else "",
+        )
 
     async def act(self, request: Request) -> Response:
         """Handle a reviewer's form."""
@@ -122,7 +118,7 @@ class QualityPages:
         except HTTPException:
             return self._refused(403, translate(OTHER_SITE))
         letter = await read_form_post(request)
-        return await run_in_threadpool(self._answer, lambda: self._done(request, letter))
+        return await run_in_threadpool(self._answer, partial(self._done, letter), request)
 
     def sign_in(self, request: Request) -> Response:
         """Request the token from a browser; redirect a reviewer to the list."""
@@ -134,63 +130,52 @@ class QualityPages:
     def picture(self, request: Request) -> Response:
         """Serve a picture of a visible check."""
         names = request.path_params
-
-        def respond() -> Response:
-            result, _ = self._results.one(names["page_id"], names["level"])
-            if names["kind"] not in PICTURES or not self._context.offers.shows_pictures(result.page):
-                raise HTTPException(404)
-            make = self._pictures.small if "/small/" in request.url.path else self._pictures.whole
-            body = make(names["page_id"], names["level"], names["kind"])
-            tag = f'"{sha256(body).hexdigest()[:32]}"'
-            headers = {**_PICTURE_HEADERS, "ETag": tag}
-            if tag in request.headers.get("if-none-match", ""):
-                return Response(status_code=304, headers=headers)
-            return Response(body, headers=headers, media_type=MEDIA_TYPE)
-
-        return self._answer(respond)
+        result, _ = self._results.one(names["page_id"], names["level"])
+        if names["kind"] not in PICTURES or not self._context.offers.shows_pictures(result.page):
+            raise HTTPException(404)
+        make = self._pictures.small if "/small/" in request.url.path else self._pictures.whole
+        body = make(names["page_id"], names["level"], names["kind"])
+        tag = f'"{sha256(body).hexdigest()[:32]}"'
+        headers = {**_PICTURE_HEADERS, "ETag": tag}
+        if tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(body, headers=headers, media_type=MEDIA_TYPE)
 
     def results(self, request: Request) -> Response:
         """Serve a part of the list, the worst first; ``next`` is the URL of the following part."""
-
-        def respond() -> Response:
-            self._gate.count(request)
-            query = check_query.parse_check_query(request.query_params)
-            part = self._results.listed(query)
-            further = {"after": str(part.after)} if part.after is not None else {}
-            limit = {"limit": request.query_params.get("limit", "")}
-            following = path_with_query(RESULTS_PATH, query.filters, limit, further)
-            answer = {
-                "results": [
-                    {
-                        **check_fields(each.row),
-                        "url": each.page.url,
-                        "result": f"{QUALITY_PATH}/{each.row.check.page_id}/{each.row.check.level}",
-                        "copy": page_path(each.page.timestamp, each.page.url),
-                    }
-                    for each in part.results
-                ],
-                "after": further.get("after"),
-                "next": following if further else None,
-            }
-            return JSONResponse(answer, headers=_NO_STORE)
-
-        return answer_or_problem(respond)
+        self._gate.count(request)
+        query = check_query.parse_check_query(request.query_params)
+        part = self._results.listed(query)
+        further = {"after": str(part.after)} if part.after is not None else {}
+        limit = {"limit": request.query_params.get("limit", "")}
+        following = path_with_query(RESULTS_PATH, query.filters, limit, further)
+        answer = {
+            "results": [
+                {
+                    **check_fields(each.row),
+                    "url": each.page.url,
+                    "result": f"{QUALITY_PATH}/{each.row.check.page_id}/{each.row.check.level}",
+                    "copy": page_path(each.page.timestamp, each.page.url),
+                }
+                for each in part.results
+            ],
+            "after": further.get("after"),
+            "next": following if further else None,
+        }
+        return JSONResponse(answer, headers=_NO_STORE)
 
     def summary(self, request: Request) -> Response:
         """Serve the counts by verdict; null where they are shown to reviewers only."""
+        self._gate.count(request)
+        wanted = parse_check_filter(request.query_params)
+        is_reviewer = self._gate.reviewers.name_of(request) is not None
+        totals = self._results.totals(wanted, by_reviewer=is_reviewer)
+        counted = None if totals is None else {verdict_name(k): n for k, n in totals.items()}
+        return JSONResponse({"totals": counted}, headers=_NO_STORE)
 
-        def respond() -> Response:
-            self._gate.count(request)
-            wanted = parse_check_filter(request.query_params)
-            is_reviewer = self._gate.reviewers.name_of(request) is not None
-            totals = self._results.totals(wanted, by_reviewer=is_reviewer)
-            counted = None if totals is None else {verdict_name(k): n for k, n in totals.items()}
-            return JSONResponse({"totals": counted}, headers=_NO_STORE)
-
-        return answer_or_problem(respond)
-
-    def _one(self, request: Request, parameters: Mapping[str, str], code: int = 200, error: str = "") -> Response:
-        names = request.path_params
+    def one(self, request: Request, letter: Mapping[str, str] | None = None) -> Response:
+        """Serve one check; after the `letter` of a form that is too old, with an error."""
+        names, parameters = request.path_params, request.query_params if letter is None else letter
         wanted = parse_check_filter(parameters)
         self._gate.count(request)
         result, others = self._results.one(names["page_id"], names["level"])
@@ -202,7 +187,7 @@ class QualityPages:
         done = parameters.get("done", "")
         return self._render(
             "quality/one.html",
-            code,
+            200 if letter is None else 403,
             result=result,
             others=others,
             history=[
@@ -223,10 +208,10 @@ class QualityPages:
             down=active_actions(result.row),
             standing=review_status(result.row),
             done=translate(ACTION_MESSAGES[ReviewAction(done)]) if done in set(ReviewAction) else "",
-            error=error,
+            error="" if letter is None else translate(STALE_FORM),
         )
 
-    def _done(self, request: Request, letter: Mapping[str, str]) -> Response:
+    def _done(self, letter: Mapping[str, str], request: Request) -> Response:
         names = request.path_params
         name = self._gate.reviewers.name_of(request)
         if name is None:
@@ -241,7 +226,7 @@ class QualityPages:
         if not self._gate.holds(request, letter.get("token", ""), _purpose(result)):
             if _wants_json(request):
                 return JSONResponse({"error": translate(STALE_FORM)}, 403)
-            return self._one(request, letter, 403, translate(STALE_FORM))
+            return self.one(request, letter)
         by = name or letter.get("by", "").strip()[:_LONGEST_NAME]
         note = letter.get("note", "").strip()[:_LONGEST_NOTE]
         if not self._acts.do(ReviewAction(act), names["page_id"], names["level"], by=by, note=note):
@@ -293,9 +278,9 @@ class QualityPages:
             **{**check_presentation.choices(), **nothing, **values},
         )
 
-    def _answer(self, respond: Callable[[], Response]) -> Response:
+    def _answer(self, respond: _Respond, request: Request) -> Response:
         try:
-            return respond()
+            return respond(request)
         except InputError as error:
             return self._list(None, 400, error=translate(str(error)))
         except BusyError as error:
@@ -329,6 +314,10 @@ class QualityPages:
     def _result_address(self, row: CheckedPage, *values: Mapping[str, str]) -> str:
         path = localized_path(f"{QUALITY_PATH}/{row.check.page_id}/{row.check.level}")
         return path_with_query(path, *values)
+
+
+def _answer_json(respond: _Respond, request: Request) -> Response:
+    return answer_or_problem(partial(respond, request))
 
 
 def review_status(row: CheckedPage) -> str:

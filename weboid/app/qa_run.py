@@ -48,9 +48,9 @@ _NAMES = {verdict: verdict or "unchecked" for verdict in _VERDICTS}
 
 
 class QaProgress:
-    """Progress output of a run over `total` pages at most. A context manager that removes the bar."""
+    """Progress output of a run. A context manager that removes the bar."""
 
-    def __init__(self, *, as_json: bool, total: int) -> None:
+    def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
         self._worst: list[tuple[float, int, PlaybackCheck]] = []
         self._count = 0
@@ -65,7 +65,7 @@ class QaProgress:
             transient=True,
             disable=as_json or not console.is_terminal,
         )
-        self._task = self._progress.add_task("checking", total=total or None, standing="")
+        self._task = self._progress.add_task("checking", total=None, standing="")
 
     def __enter__(self) -> "QaProgress":
         self._progress.start()
@@ -196,14 +196,8 @@ class QaRun:
 
     async def perform(self, *, as_json: bool, on_repair: Callable[[Event], None]) -> QaRunEnd:
         """Check the chosen pages, write records, capture broken pages again, and print the summary."""
-        # An upper bound of pages to check; 0 when it is not known yet.
-        total, wanted = 0, self._options.wanted
-        if not (self._options.urls or self._options.sample or wanted.host or wanted.since):
-            query = f"SELECT count(*) AS many FROM pages WHERE {OFFERED}"  # noqa: S608 constants of ours
-            rows = self._database.rows(query, {})
-            total = int(rows[0]["many"]) * len(self._options.levels) if rows else 0
         with (
-            QaProgress(as_json=as_json, total=total) as show,
+            QaProgress(as_json=as_json) as show,
             StopSignals(lambda: show.notify("Stopping: checks in progress finish.")) as stop,
         ):
             self._unlisted = self._visits_without_manifest()
@@ -318,6 +312,10 @@ class QaRun:
         chosen = {level: self._chosen(level) for level in options.levels}
         if options.urls or options.sample:
             show.expect(sum(len(pages) for pages in chosen.values() if isinstance(pages, list)))
+        elif not (options.wanted.host or options.wanted.since):  # at most all pages
+            query = f"SELECT count(*) AS many FROM pages WHERE {OFFERED}"  # noqa: S608 constants of ours
+            for row in self._database.rows(query, {}):
+                show.expect(int(row["many"]) * len(options.levels))
         how = CheckRunOptions(
             repair.layout, self._database_url, repair.settings.browser, repair.workers, _CLOCK, fonts=options.fonts
         )
