@@ -43,20 +43,11 @@ class DamageRegion:
     empty: float = 0.0  # share of its tiles that are flat and of one colour in the shown picture
 
 
-@dataclass(frozen=True, slots=True)
-class DamageRegions:
-    """The worst `MOST_REGIONS` boxes, the largest region's share of all tiles, mask of covered tiles."""
-
-    boxes: tuple[DamageRegion, ...]
-    largest: float
-    covered: Flags
-
-
-def find_regions(damage: TileDamage, tiles: TileMetrics) -> DamageRegions:
-    """Group damaged tiles into regions; tiles at most one undamaged tile apart belong together."""
+def find_regions(damage: TileDamage, tiles: TileMetrics) -> tuple[tuple[DamageRegion, ...], float, Flags]:
+    """Group damaged tiles, at most one tile apart: the worst `MOST_REGIONS`, the largest's share, the covered tiles."""
     damaged = damage.kinds != FINE
     if not damaged.any():
-        return DamageRegions((), 0.0, damaged)
+        return (), 0.0, damaged
     # The flags and their neighbours, diagonal ones too.
     wide = damaged.copy()
     wide[:, 1:] |= damaged[:, :-1]
@@ -113,7 +104,7 @@ def find_regions(damage: TileDamage, tiles: TileMetrics) -> DamageRegions:
             )
         )
     covered = damaged & np.concatenate(([False], covering))[labels]
-    return DamageRegions(tuple(boxes), float(sizes.max()) / damaged.size, covered)
+    return tuple(boxes), float(sizes.max()) / damaged.size, covered
 
 
 def label_connected(flags: Flags) -> NDArray[np.intp]:

@@ -60,7 +60,7 @@ def compare_pictures(
     damage = tile_damage.classify_tiles(tiles, one, other)
     beside = tile_damage.find_shifted(one.rows.grey, greys, damage)
     damage = tile_damage.classify_tiles(tiles, one, other, beside)
-    regions = find_regions(damage, tiles)
+    regions, largest, covered = find_regions(damage, tiles)
     put_in = tile_damage.added_weight(other, alignment)
     blank, seen_blank = _blanks(tiles, other)
     weight_seen = float(damage.weight_seen.sum())
@@ -76,22 +76,22 @@ def compare_pictures(
         lost=round(damage.share(tile_damage.LOST), 4),
         changed=round(damage.share(tile_damage.CHANGED, tile_damage.DIMMED), 4),
         added=round((float(added.sum()) + put_in) / shown_whole if shown_whole else 0.0, 4),
-        covered=round(float(damage.weight_seen[regions.covered].sum()) / max(weight_seen, 1.0), 4),
+        covered=round(float(damage.weight_seen[covered].sum()) / max(weight_seen, 1.0), 4),
         recoloured=round(damage.within(tile_damage.find_recoloured(tiles, damage)), 4),
         rewritten=round(tile_damage.rewritten_share(one.rows.grey, tiles, damage), 4),
         moved=round(alignment.moved, 4),
-        largest=round(regions.largest, 4),
+        largest=round(largest, 4),
         blank=blank,
         seen_blank=seen_blank,
         size_seen=(pixels[0].shape[1], pixels[0].shape[0]),
         size_shown=(pixels[1].shape[1], pixels[1].shape[0]),
-        regions=regions.boxes,
+        regions=regions,
     )
     judgement = judge_copy(found_so_far)
     comparison = replace(found_so_far, verdict=judgement.verdict, faults=judgement.faults)
     if not (heat(comparison) if callable(heat) else heat):
         return comparison
-    return replace(comparison, heat=draw_heat_map(one, greys, damage, regions.boxes, alignment))
+    return replace(comparison, heat=draw_heat_map(one, greys, damage, regions, alignment))
 
 
 def compare_if_readable(seen: bytes | None, shown: bytes | None, *, heat: bool = False) -> PictureComparison | None:

@@ -40,7 +40,7 @@ from qa.check_store import MOST_COUNTED
 from qa.check_table import CheckedPage, RepairState
 from qa.web import check_presentation, check_query, review
 from qa.web.check_presentation import MEDIA_TYPE, CheckPictureFolder
-from qa.web.check_query import CheckQuery, VisibleCheck, VisibleChecks, filter_values, parse_check_filter, verdict_name
+from qa.web.check_query import VisibleCheck, VisibleChecks, filter_values, parse_check_filter, verdict_name
 from qa.web.review import ACTION_VERDICTS, ReviewAction, ReviewActions, ReviewerRules, ReviewGate, active_actions
 
 QUALITY_PATH = "/quality"
@@ -96,19 +96,17 @@ class QualityPages:
 
     def listed(self, request: Request) -> Response:
         """Serve the list."""
-        query = check_query.parse_check_query(request.query_params)
+        wanted, after, limit = check_query.parse_check_query(request.query_params)
         self._gate.count(request)
-        part = self._results.listed(query)
-        is_reviewer = self._gate.reviewers.name_of(request) is not None
-        totals = self._results.totals(query.wanted, by_reviewer=is_reviewer)
-        further = {"after": str(part.after)} if part.after is not None else {}
+        results, last = self._results.listed(wanted, after, limit)
+        filters, is_reviewer = filter_values(wanted), self._gate.reviewers.name_of(request) is not None
         return self._list(
-            query,
-            results=part.results,
-            totals=totals,
-            most_counted=check_query.MOST_COUNTED_OF_SOME if query.filters else MOST_COUNTED,
-            is_first=query.after is None,
-            more=self._address(query.filters, further) if further else "",
+            filters,
+            results=results,
+            totals=self._results.totals(wanted, by_reviewer=is_reviewer),
+            most_counted=check_query.MOST_COUNTED_OF_SOME if filters else MOST_COUNTED,
+            is_first=after is None,
+            more=self._address(filters, {"after": str(last)}) if last is not None else "",
         )
 
     async def act(self, request: Request) -> Response:
@@ -144,11 +142,9 @@ class QualityPages:
     def results(self, request: Request) -> Response:
         """Serve a part of the list, the worst first; ``next`` is the URL of the following part."""
         self._gate.count(request)
-        query = check_query.parse_check_query(request.query_params)
-        part = self._results.listed(query)
-        further = {"after": str(part.after)} if part.after is not None else {}
-        limit = {"limit": request.query_params.get("limit", "")}
-        following = path_with_query(RESULTS_PATH, query.filters, limit, further)
+        wanted, after, limit = check_query.parse_check_query(request.query_params)
+        results, last = self._results.listed(wanted, after, limit)
+        further = {"limit": request.query_params.get("limit", ""), "after": str(last)}
         answer = {
             "results": [
                 {
@@ -157,10 +153,10 @@ class QualityPages:
                     "result": f"{QUALITY_PATH}/{each.row.check.page_id}/{each.row.check.level}",
                     "copy": page_path(each.page.timestamp, each.page.url),
                 }
-                for each in part.results
+                for each in results
             ],
-            "after": further.get("after"),
-            "next": following if further else None,
+            "after": None if last is None else str(last),
+            "next": None if last is None else path_with_query(RESULTS_PATH, filter_values(wanted), further),
         }
         return JSONResponse(answer, headers=_NO_STORE)
 
@@ -265,14 +261,14 @@ class QualityPages:
             sources["seen"] = self._context.replay_origin + image
         return sources
 
-    def _list(self, query: CheckQuery | None, code: int = 200, **values: Any) -> Response:
+    def _list(self, filters: Mapping[str, str], code: int = 200, **values: Any) -> Response:
         nothing: dict[str, Any] = {
             "results": (), "totals": None, "most_counted": 0, "is_first": True, "more": "", "error": "",
         }  # fmt: skip
         return self._render(
             "quality/list.html",
             code,
-            filters=query.filters if query is not None else {},
+            filters=filters,
             small=partial(self._sources, is_small=True),
             back=self._address({}),
             **{**check_presentation.choices(), **nothing, **values},
@@ -282,7 +278,7 @@ class QualityPages:
         try:
             return respond(request)
         except InputError as error:
-            return self._list(None, 400, error=translate(str(error)))
+            return self._list({}, 400, error=translate(str(error)))
         except BusyError as error:
             return self._refused(429, translate(TOO_OFTEN), {"Retry-After": str(error.seconds)})
         except NoRegistryError:

@@ -35,29 +35,15 @@ _HOST = re.compile(r"[^\s/?#@\\:\x00-\x1f\x7f-\x9f]+|\[[0-9A-Fa-f:.]+\]")
 _SCORE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{0,6})?%?|\.[0-9]{1,6}%?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckQuery:
-    """Query for checks."""
-
-    wanted: CheckFilter
-    after: CheckPosition | None = None  # None: from the beginning
-    limit: int = PAGE_SIZE
-
-    @property
-    def filters(self) -> dict[str, str]:
-        """Return the filter as URL parameters; inverse of `parse_check_filter`."""
-        return filter_values(self.wanted)
-
-
-def parse_check_query(parameters: QueryParams) -> CheckQuery:
-    """Parse the request parameters; InputError has a text for `translate`."""
+def parse_check_query(parameters: QueryParams) -> tuple[CheckFilter, CheckPosition | None, int]:
+    """Parse filter, position (None: the beginning) and limit; InputError has a text for `translate`."""
     wanted, after = parse_check_filter(parameters), parse_start(parameters.get("after", ""))
     limit, text = PAGE_SIZE, parameters.get("limit", "")
     if text:
         limit = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
         if not 1 <= limit <= MOST_RESULTS:
             raise InputError(noop("limit is a number from 1 to 500."))
-    return CheckQuery(wanted, after, limit)
+    return wanted, after, limit
 
 
 def parse_check_filter(parameters: Mapping[str, str]) -> CheckFilter:
@@ -142,14 +128,6 @@ class VisibleCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckListPart:
-    """Part of the list; `after` is the position of the last row read, None at the end."""
-
-    results: tuple[VisibleCheck, ...]
-    after: CheckPosition | None
-
-
-@dataclass(frozen=True, slots=True)
 class VisibleChecks:
     """Reader of the registry and the captures index. Thread-safe; NoRegistryError, TransientError."""
 
@@ -157,21 +135,22 @@ class VisibleChecks:
     _store: PageStore
     _cautions: CopyWarnings
 
-    def listed(self, query: CheckQuery) -> CheckListPart:
-        """Return a part of the list, the worst first."""
+    def listed(
+        self, wanted: CheckFilter, after: CheckPosition | None, limit: int
+    ) -> tuple[list[VisibleCheck], CheckPosition | None]:
+        """Return a part of the list, the worst first, and the position of the last row read; None at the end."""
         results: list[VisibleCheck] = []
-        after = query.after
         with self._source.store().snapshot() as reader:
             for _ in range(_ROUNDS):
-                size = min(max(query.limit - len(results), 1), _AT_ONCE)
-                rows = check_store.list_worst_first(reader, query.wanted, after, size)
+                size = min(max(limit - len(results), 1), _AT_ONCE)
+                rows = check_store.list_worst_first(reader, wanted, after, size)
                 results += self._shown(rows)
                 if len(rows) < size:
-                    return CheckListPart(tuple(results), None)
+                    return results, None
                 after = rows[-1].place
-                if len(results) >= query.limit:
+                if len(results) >= limit:
                     break
-        return CheckListPart(tuple(results), after)
+        return results, after
 
     def every(self, wanted: CheckFilter) -> Iterator[VisibleCheck]:
         """Yield all matching checks, the worst first."""
