@@ -79,7 +79,8 @@ class CheckReportWriter:
             **choices,
         )
         out.write(bytes(page.body).decode())
-        strings, count = _StringPool(), 0
+        strings: dict[str, int] = {}  # that rows share, each stored once, with its place
+        count = 0
         pictured: list[VisibleCheck] = []
         out.write('<script type="application/json" id="rows">[')
         for count, result in enumerate(results, 1):
@@ -95,7 +96,7 @@ class CheckReportWriter:
             row = _row(result.row, strings, place)
             out.write(("," if count > 1 else "") + "\n" + _json(row))
         out.write("]</script>\n")
-        out.write(_data("strings", strings.texts) + _data("words", _words(report)))
+        out.write(_data("strings", list(strings)) + _data("words", _words(report)))
         out.writelines(f"<script>{each}</script>\n" for each in scripts)
         for (place, result), kind in product(enumerate(pictured), PICTURES):
             check = result.row.check
@@ -112,30 +113,19 @@ class CheckReportWriter:
         return count
 
 
-class _StringPool:
-    """Pool of strings that many rows share, each stored once."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self._places: dict[str, int] = {}
-
-    def place(self, text: str) -> int:
-        """Return the index of the string, added if missing."""
-        place = self._places.setdefault(text, len(self.texts))
-        if place == len(self.texts):
-            self.texts.append(text)
-        return place
-
-
-def _row(row: CheckedPage, strings: _StringPool, place: int) -> list[Any]:
+def _row(row: CheckedPage, strings: dict[str, int], place: int) -> list[Any]:
     """Return the row of a check for the script; `file.js` names the columns."""
     check = row.check
+
+    def shared(text: str) -> int:
+        return strings.setdefault(text, len(strings))
+
     most = MOST_LOST if place >= 0 else _FEWER_LOST
     return [
         check.page_id,
-        strings.place(check.level),
+        shared(check.level),
         check.url,
-        strings.place(row.host),
+        shared(row.host),
         _seconds(check.captured_at),
         _seconds(check.checked_at),
         VERDICT_ORDER.index(check.verdict),
@@ -144,13 +134,13 @@ def _row(row: CheckedPage, strings: _StringPool, place: int) -> list[Any]:
             for each in (check.score, check.picture, check.text, check.resources)
         ),
         sum(FAULT_BITS[each] for each in set(check.faults)),
-        strings.place(str(row.page_class)),
+        shared(str(row.page_class)),
         -1 if row.review is QaVerdict.UNCHECKED else VERDICT_ORDER.index(row.review),
         REPAIR_STATES.index(row.repair),
-        strings.place(check.reason),
+        shared(check.reason),
         [[part.url, check_presentation.lost(part)] for part in check.lost[:most]] or 0,
-        strings.place(row.note),
-        strings.place(row.reviewed_by),
+        shared(row.note),
+        shared(row.reviewed_by),
         place,
     ]
 

@@ -1,6 +1,6 @@
 """Plain-text tables and control-character-free text for terminals, where a row fills at most one line."""
 
-import os
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -19,13 +19,7 @@ clean: Final = replace_invisible  # text for a terminal
 
 def width() -> int | None:
     """Return the terminal's columns; None when the output is not a terminal."""
-    if not sys.stdout.isatty():
-        return None
-    try:
-        columns = int(os.environ.get("COLUMNS", "")) or os.get_terminal_size().columns
-    except (ValueError, OSError):
-        columns = 80
-    return max(columns, NARROWEST)
+    return max(shutil.get_terminal_size().columns, NARROWEST) if sys.stdout.isatty() else None
 
 
 def fitted(text: str, columns: int | None) -> str:

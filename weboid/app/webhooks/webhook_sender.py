@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -128,11 +127,8 @@ class WebhookSender:
             self._store.delay(delivery, due, status=status, reason=reason)
 
 
-@dataclass(frozen=True, slots=True)
-class _NewItem:
-    kind: str
-    facts: dict[str, Any]
-    page: PageInfo | None = None  # archived just now; its change is looked up by the thread
+# Kind and facts of an event; a page archived just now, whose change is looked up by the thread.
+_NewItem = tuple[str, dict[str, Any], PageInfo | None]
 
 
 class WebhookEmitter:
@@ -154,7 +150,7 @@ class WebhookEmitter:
         """Queue an event, if a webhook wants it. Thread-safe; never blocks."""
         if kind in self._wanted or (page is not None and "page.changed" in self._wanted):
             try:
-                self._news.put_nowait(_NewItem(kind, facts, page))
+                self._news.put_nowait((kind, facts, page))
             except queue.Full:
                 self._lost += 1
 
@@ -231,7 +227,7 @@ class WebhookEmitter:
                     with suppress(queue.Empty):
                         item = await asyncio.to_thread(self._news.get, True, BATCH_S)  # noqa: FBT003 of queue
                         while is_open := item is not None:
-                            self._collect(item, layout, index)
+                            self._collect(*item, layout, index)
                             if max(map(len, self._batches.values()), default=0) >= BATCH_ITEMS:
                                 break
                             item = self._news.get_nowait()
@@ -250,11 +246,12 @@ class WebhookEmitter:
                         await sending
                         await sender.send_all()
 
-    def _collect(self, item: _NewItem, layout: Layout, index: IndexDatabase) -> None:
-        facts = {key: each[:TEXT_LIMIT] if isinstance(each, str) else each for key, each in item.facts.items()}
-        if item.kind in self._wanted:
-            self._batches.setdefault(item.kind, []).append(facts)
-        page = item.page
+    def _collect(
+        self, kind: str, facts: dict[str, Any], page: PageInfo | None, layout: Layout, index: IndexDatabase
+    ) -> None:
+        facts = {key: each[:TEXT_LIMIT] if isinstance(each, str) else each for key, each in facts.items()}
+        if kind in self._wanted:
+            self._batches.setdefault(kind, []).append(facts)
         if page is None or "page.changed" not in self._wanted:
             return
         if not page.text_digest or page.page_class in NOT_THE_PAGE:
