@@ -236,9 +236,9 @@ async def record_checks(store: RegistryStore, lend: LendProxy, *, bucket: str) -
             mark_recorded(connection, keys)
 
     while rows := await asyncio.to_thread(unrecorded):
+        todo = iter(rows)
         try:
             async with asyncio.TaskGroup() as group:
-                todo = iter(rows)
                 for _ in range(AT_ONCE):
                     group.create_task(write(todo))
         except BaseExceptionGroup as error:

@@ -166,8 +166,10 @@ class HoldingsVerifier:
             payload = b""
             try:
                 with open_record(self.layout.archive, row.filename, row.offset, row.length) as record:
-                    while len(payload) < MOST_READ and (block := next(record.content, b"")):
+                    for block in record.content:
                         payload += block
+                        if len(payload) >= MOST_READ:
+                            break
             except PermanentError:
                 continue  # reported already
             payload = payload[:MOST_READ]
