@@ -74,9 +74,6 @@ def install_browser(report: Report, environ: Mapping[str, str] = os.environ) -> 
     raise BrowserUnavailableError("\n".join(["No browser could be installed.", *advice]))
 
 
-# ------------------------------------------------------------------------------- packages of Debian
-
-
 def _apt_package(*, refresh: bool) -> str | None:
     """Return the apt package that contains a browser; None without apt, or if it is a snap's stub."""
     apt_cache = shutil.which("apt-cache")
@@ -122,9 +119,6 @@ def _install_fonts(report: Report) -> None:
         report(f"apt-get install {' '.join(FONT_PACKAGES)}: {error}")
 
 
-# --------------------------------------------------------------------------------------- Playwright
-
-
 def _install_playwright_build(report: Report, *, is_root: bool, environ: Mapping[str, str]) -> None:
     """Download Playwright's headless Chromium, with an environment of its own for the downloader."""
     variables = {}
@@ -146,9 +140,6 @@ def _install_playwright_build(report: Report, *, is_root: bool, environ: Mapping
         for path in (SHARED_BROWSERS, *SHARED_BROWSERS.rglob("*")):
             if not path.is_symlink():
                 path.chmod(path.stat().st_mode | (0o055 if path.is_dir() else 0o044))
-
-
-# --------------------------------------------------------------------------------------------- pywb
 
 
 def install_pywb(report: Report, environ: Mapping[str, str] = os.environ) -> Path:
@@ -195,9 +186,6 @@ def is_pywb_current() -> bool:
 
 def _lock_digest() -> str:
     return hashlib.sha256(_LOCK.read_bytes()).hexdigest()
-
-
-# ---------------------------------------------------------------------------------------- programs
 
 
 def _pip_of_this_environment() -> list[str]:

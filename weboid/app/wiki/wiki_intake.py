@@ -65,7 +65,7 @@ class FrontierArchive:
         return await asyncio.to_thread(recent)
 
     async def take(self, urls: Sequence[DueLink]) -> None:
-        """Queue the links, just saved ones first, but for those visited lately that did not just come back to life."""
+        """Queue the links, just saved ones first; those visited lately are skipped, unless they came back to life."""
         addresses = {each.wiki.in_levels: each.pages_url for each in urls if each.pages_url}
         await asyncio.to_thread(announce_wikis, self._frontier, addresses)
         ages: dict[int, list[NewItem]] = {}
