@@ -34,6 +34,7 @@ class ReaderQueueStatus:
     layout: Layout
     settings: Settings
     clock: Clock
+    server_time: bool = True  # of a shared frontier
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _frontier: Frontier | None = field(default=None, init=False)
     _entries: PolicyEntries = field(default_factory=PolicyEntries, init=False)
@@ -118,7 +119,9 @@ class ReaderQueueStatus:
         try:
             with self._lock:
                 if self._frontier is None and (make or settings.frontier.url or self.layout.frontier_db.exists()):
-                    self._frontier = open_frontier(self.layout, settings.frontier, settings.politeness)
+                    self._frontier = open_frontier(
+                        self.layout, settings.frontier, settings.politeness, server_time=self.server_time
+                    )
                 yield self._frontier
         except UnavailableError as error:
             raise TransientError(str(error)) from error
