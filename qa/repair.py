@@ -290,8 +290,8 @@ class RepairManager:
         status = old_page.status if old_page is not None else None
         became = await asyncio.to_thread(self.became, row.check.page_id, new_id)
         choice = choose_capture(
-            CaptureSide(_effective_check(row), row.page_class, status),
-            CaptureSide(_effective_check(new), page.page_class, page.status),
+            CaptureSide(row.effective_check, row.page_class, status),
+            CaptureSide(new.effective_check, page.page_class, page.status),
             became,
         )
         if choice.old_stays:
@@ -311,11 +311,6 @@ class RepairManager:
         with suppress(BadUrlError):
             cancel_repair(self.frontier, url)
         self.report(PageRepaired(url, page_id, str(choice.state), choice.reason, row.repair_page_id))
-
-
-def _effective_check(row: CheckedPage) -> PlaybackCheck:
-    judge = VerdictSource.PERSON if row.review else row.check.judge
-    return replace(row.check, verdict=row.verdict, judge=judge)
 
 
 def _id_of(record: ItemRecord | None) -> str:

@@ -204,20 +204,15 @@ def tile_picture(pixels: Pixels, width: int, like: TiledPicture | None = None) -
         larger[:height, own:] = ground
         pixels = larger
     bright = int(np.asarray(Image.new("RGB", (1, 1), ground).convert("L"))[0, 0])
-    return TiledPicture(tile_rows(pixels, like.rows if like else None), height, own, ground, bright)
-
-
-def tile_rows(pixels: Pixels, like: PictureRows | None = None) -> PictureRows:
-    """Convert a picture of whole tiles to rows; parts equal to `like` are shared with it."""
     grey = np.empty(pixels.shape[:2], np.uint8)
     step = CHUNK_TILES * TILE_PX
     for first in range(0, len(pixels), step):
         part = pixels[first : first + step]
-        if like is not None and np.array_equal(part, like.pixels[first : first + step]):
-            grey[first : first + step] = like.grey[first : first + step]
+        if like is not None and np.array_equal(part, like.rows.pixels[first : first + step]):
+            grey[first : first + step] = like.rows.grey[first : first + step]
         else:
             grey[first : first + step] = np.asarray(Image.fromarray(part).convert("L"))
-    return PictureRows(grey, pixels)
+    return TiledPicture(PictureRows(grey, pixels), height, own, ground, bright)
 
 
 def background_of(pixels: Pixels) -> tuple[int, int, int]:

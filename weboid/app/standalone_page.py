@@ -32,6 +32,7 @@ from qa.compare.picture_tiles import encode_image, shrink_picture
 from qa.copy_view import screen_at_capture, view_copy
 from qa.local_replay import ReplayOrigins, open_browsers, open_collection_replay, running_replay
 from qa.page_changes import PlaybackRegression, RegressionKind, compare_playback, count_by_kind
+from qa.web.check_presentation import share
 from warc.artifact_reader import ArtifactReader
 from warc.index.database import open_database
 from weboid.app.text_table import clean
@@ -208,13 +209,7 @@ def _templates() -> jinja2.Environment:
 
 
 def _share(value: float | None) -> str:
-    """Format a share as a percentage.
-
-    >>> _share(0.9987), _share(1.0), _share(None)
-    ('99 %', '100 %', '-')
-    """
-    # Rounded down, so that a difference is never shown as 100 %.
-    return "-" if value is None else f"{int(100 * value + 1e-9)} %"
+    return "-" if value is None else f"{share(value)} %"
 
 
 _MOST_PICTURED = 40  # so the page stays small enough to be opened
