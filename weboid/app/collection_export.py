@@ -184,7 +184,9 @@ class CollectionExport:
     def _write_parts(self, plan: sqlite3.Connection, request: ExportRequest) -> None:
         moment = self._resumed(plan, request) or self._planned_at(plan, request)
         (parts,) = plan.execute("SELECT max(part) FROM warcs").fetchone()
-        targets = {number: _part_path(request.path, number, parts) for number in range(1, parts + 1)}
+        stem, ending = _stem(request.path)
+        names = [request.path.name] if parts == 1 else [f"{stem}-{number:05}{ending}" for number in range(1, parts + 1)]
+        targets = {number: request.path.with_name(name) for number, name in enumerate(names, 1)}
         done = {number for (number,) in plan.execute("SELECT number FROM parts")}
         todo = {number: target for number, target in targets.items() if number not in done}
         for target in todo.values():
@@ -502,12 +504,6 @@ def _stem(path: Path) -> tuple[str, str]:
     """Split a name into stem and ending."""
     ending = ".warc.gz" if path.name.endswith(".warc.gz") else path.suffix
     return path.name.removesuffix(ending), ending
-
-
-def _part_path(path: Path, number: int, parts: int) -> Path:
-    """Return the path of a part: the requested one, or a numbered one where there are several."""
-    stem, ending = _stem(path)
-    return path if parts == 1 else path.with_name(f"{stem}-{number:05}{ending}")
 
 
 def _commit(plan: sqlite3.Connection) -> None:

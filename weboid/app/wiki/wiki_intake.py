@@ -11,7 +11,6 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, TypeVar
 
 from core.clock import Clock
@@ -78,6 +77,7 @@ class FrontierArchive:
             await asyncio.to_thread(self._frontier.add, assigned, now=self._clock.now(), again=timedelta(days=days))
 
 
+_NOTE_FILE = "watch.json"
 LOCAL_SETTINGS = "#LocalSettings.php"  # an actor's name that no user of MediaWiki can have
 _Kind = TypeVar("_Kind", Level, StoredLevel)
 
@@ -172,10 +172,6 @@ class WatchNote:
     # by the wiki that signs with each; "" for the only one
     secret_files: dict[str, str] = field(default_factory=dict)
 
-    def secret_of(self, wiki: str) -> str:
-        """Return the file of the wiki's secret; empty without one."""
-        return self.secret_files.get(wiki) or self.secret_files.get("", "")
-
     def changed(
         self, front: str | None, replay: str | None, webhook: str | None, secret_file: str | None
     ) -> "WatchNote":
@@ -191,16 +187,12 @@ class WatchNote:
 
 def write_note(layout: Layout, note: WatchNote) -> None:
     """Store the note in the collection."""
-    replace_file(_note_path(layout), json.dumps(asdict(note), indent=1) + "\n")
+    replace_file(layout.databases / _NOTE_FILE, json.dumps(asdict(note), indent=1) + "\n")
 
 
 def read_note(layout: Layout) -> WatchNote:
     """Return the collection's note; an empty one when there is no readable one."""
     try:
-        return read_json(WatchNote, json.loads(_note_path(layout).read_text(encoding="utf-8")))
+        return read_json(WatchNote, json.loads((layout.databases / _NOTE_FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError, InputError):
         return WatchNote()
-
-
-def _note_path(layout: Layout) -> Path:
-    return layout.databases / "watch.json"

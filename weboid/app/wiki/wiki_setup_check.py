@@ -33,7 +33,6 @@ _CLOCK = SystemClock()
 _LIMIT_S = 15.0
 _SKEW_WARN_S = 30.0
 _KNOWN_URL = "https://example.com/"  # for archives: kept by every one of them
-_PRINT_OF = b"weboid webhook secret"  # as Settings::secretPrint() of the extension
 
 
 @dataclass
@@ -135,7 +134,8 @@ class WikiSetupCheck:
         if not place:
             remedy = "`weboid wiki watch --webhook HOST:PORT --webhook-secret-file FILE` receives changes at once."
             return [unset("webhook", "changes are found every 10 s", remedy)]
-        file = self.note.secret_of(str(self.wiki.name))
+        files = self.note.secret_files
+        file = files.get(str(self.wiki.name)) or files.get("", "")
         try:
             self._secret = check_secret(read_secret(Path(file))) if file else b""
         except WeboidError as error:
@@ -203,7 +203,8 @@ class WikiSetupCheck:
         else:
             findings.append(good("origins", ", ".join(sorted(known))))
         if self._secret and facts.get("webhook"):
-            expected = secret_print(self._secret)
+            # 32 bits, as Settings::secretPrint() of the extension: both sides compare the secret without disclosing it.
+            expected = hmac.digest(self._secret, b"weboid webhook secret", "sha256").hex()[:8]
             is_same = hmac.compare_digest(expected, text_field(facts, "secret"))
             remedy = "Put the same secret into the file of $wgWeboidSecretFile."
             findings.append(
@@ -262,11 +263,6 @@ class WikiSetupCheck:
         if me.has_messages:
             return warn("bot", f"on, as {me.name}{flag}; it has a new message", "")
         return good("bot", f"on, as {me.name}{flag}")
-
-
-def secret_print(secret: bytes) -> str:
-    """Return a 32-bit fingerprint by which two sides compare a secret without disclosing it."""
-    return hmac.digest(secret, _PRINT_OF, "sha256").hex()[:8]
 
 
 def _tls_remedy(error: httpx.HTTPError) -> str:
