@@ -89,14 +89,11 @@ class CaptureOpinions:
 
     def _visited(self, since: datetime) -> Iterator[CapturedPage]:
         at, last = unix_milliseconds(since), ""
-        while True:
-            rows = self._database.rows(
-                f"SELECT {COLUMNS} FROM pages WHERE captured_ms >= :at"  # noqa: S608 a constant of ours
-                " AND (captured_ms > :at OR page_id > :last) ORDER BY captured_ms, page_id LIMIT :limit",
-                {"at": at, "last": last, "limit": _BATCH},
-            )
-            if not rows:
-                return
+        query = (
+            f"SELECT {COLUMNS} FROM pages WHERE captured_ms >= :at"  # noqa: S608 a constant of ours
+            " AND (captured_ms > :at OR page_id > :last) ORDER BY captured_ms, page_id LIMIT :limit"
+        )
+        while rows := self._database.rows(query, {"at": at, "last": last, "limit": _BATCH}):
             yield from self._store.pages_of(rows)
             at, last = rows[-1]["captured_ms"], rows[-1]["page_id"]
 
