@@ -146,18 +146,10 @@ def merge_chain(chain: tuple[ProfileLayer, ...]) -> dict[str, Any]:
     return {**whole, "sheet": sheets} if sheets else whole
 
 
-def source_of_key(chain: tuple[ProfileLayer, ...], group: str, key: str) -> str:
-    """Return the source of the profile that sets the key; empty when none does."""
-    for layer in chain:
-        table = layer.document.get(group)
-        if isinstance(table, dict) and key in table:
-            return layer.source
-    return ""
-
-
 def profile_sets(name: str, group: str, key: str) -> bool:
     """Return True when the profile, or one that it extends, sets a key; errors as `load_chain`."""
-    return bool(source_of_key(load_chain(name), group, key))
+    tables = (layer.document.get(group) for layer in load_chain(name))
+    return any(isinstance(table, dict) and key in table for table in tables)
 
 
 @cache

@@ -120,10 +120,6 @@ class Browser:
         self.visits = 0  # number of visits so far
         self.pages: dict[str, BrowserPage] = {}  # tabs of the visits under way, by the visited URL
 
-    def __repr__(self) -> str:
-        state = "dead" if self.died.is_set() else self._ill or "well"
-        return f"<Browser {self.version} [{state}, {self.visits} visits, {len(self._contexts)} open]>"
-
     @classmethod
     async def launch(
         cls,

@@ -189,9 +189,6 @@ class BrowserProcess:
         self._pidfd: int | None = os.pidfd_open(self.pid)
         loop.add_reader(self._pidfd, self._ended)
 
-    def __repr__(self) -> str:
-        return f"<BrowserProcess [{self.pid}, {'dead' if self.died.is_set() else 'alive'}]>"
-
     @property
     def errors(self) -> str:
         """Return the end of its standard error output."""
@@ -344,13 +341,9 @@ class BrowserGuardian:
         self.pid = self._popen.pid  # its process id
         # Reason for which it ended the browser, e.g. ``hung``; empty when it did not
         self.ended_for = ""
-        self.ended_pages = 0  # renderer processes that it killed for exceeding the memory limit
         os.set_blocking(self._heartbeat_fd, False)
         os.set_blocking(self._reports_fd, False)
         asyncio.get_running_loop().add_reader(self._reports_fd, self._read_reports)
-
-    def __repr__(self) -> str:
-        return f"<Guardian [{self.pid}] {self.ended_for}>"
 
     def beat(self) -> None:
         """Send a heartbeat: the browser answered."""
@@ -381,7 +374,6 @@ class BrowserGuardian:
         for line in data.decode().splitlines():
             what, _, detail = line.partition(" ")
             if what == "memory":
-                self.ended_pages += 1
                 log.warning("page.ended reason=memory pid=%s", detail)
             else:
                 self.ended_for = what

@@ -95,10 +95,6 @@ class CdpConnection:
         os.set_blocking(write_fd, False)
         self._loop.add_reader(read_fd, self._readable)
 
-    def __repr__(self) -> str:
-        state = "open" if self._open else f"closed: {self._reason}"
-        return f"<CdpConnection [{state}, {len(self._pending)} pending, {len(self._handlers)} heard]>"
-
     async def send(self, method: str, params: Mapping[str, Any] | None = None, session_id: str = "") -> dict[str, Any]:
         """Send a command and return its result.
 

@@ -54,11 +54,6 @@ class BrowserExecutable:
     kind: BrowserKind
     version: str
 
-    @property
-    def major(self) -> str:
-        """Return the major version."""
-        return self.version.split(".", 1)[0]
-
 
 def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecutable:
     """Find the browser that ``$WEBOID_BROWSER`` or else `setting` names, or the first that is installed.
@@ -270,11 +265,6 @@ def command_line(
     return line
 
 
-def user_agent(browser_said: str, wanted: str = "") -> str:
-    """Return the User-Agent to send: `wanted`, else the browser's own without "Headless"."""
-    return wanted or browser_said.replace("HeadlessChrome/", "Chrome/")
-
-
 # The browser's defaults: it is started with LANG=C.UTF-8 and TZ=UTC.
 OWN_LOCALE = "en-US"
 OWN_TIMEZONE = "UTC"
@@ -395,7 +385,7 @@ def visit_user_agent(settings: VisitSettings, *, browser_said: str, version: str
     purpose, and the token matched in robots.txt (RFC 9309, 2.2.1). A phone's follows the reduced
     User-Agent of Chrome on Android: the major version alone, and "K" for every model.
     """
-    own = user_agent(browser_said, settings.user_agent)
+    own = settings.user_agent or browser_said.replace("HeadlessChrome/", "Chrome/")
     if settings.mobile and not settings.user_agent:
         major = version.split(".", 1)[0]
         own = (

@@ -129,9 +129,6 @@ class BrowserPage:
             "ServiceWorker.workerVersionUpdated": lambda params: self._made_workers().versions_updated(params),
         }
 
-    def __repr__(self) -> str:
-        return f"<Page {self.url!r} [{self.gone or 'here'}, {len(self.children)} children]>"
-
     async def send(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> dict[str, Any]:
         """Send a command to the page, or to the frame of `session`; return its result.
 

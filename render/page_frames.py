@@ -40,9 +40,6 @@ class FrameDocument:
         self._stands_open = False
         self.depth = depth
 
-    def __repr__(self) -> str:
-        return f"<Document {self._id} depth {self.depth}>"
-
     async def call(self, name: str, *arguments: object) -> Any:
         """Return the result of the script `name` in this document; as `BrowserPage.call`."""
         if not self._stands_open:

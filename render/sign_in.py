@@ -96,9 +96,6 @@ class SiteLogins:
     def __init__(self, logins: Sequence[Login] = ()) -> None:
         self._logins = tuple(logins)
 
-    def __repr__(self) -> str:
-        return f"<Logins [{', '.join(each.name for each in self._logins)}]>"
-
     def __len__(self) -> int:
         return len(self._logins)
 

@@ -10,7 +10,7 @@ import base64
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,10 +45,7 @@ class LoginKey:
     """Secret that opens a login."""
 
     kind: str  # ``passphrase`` or ``file``
-    secret: bytes
-
-    def __repr__(self) -> str:
-        return f"Key({self.kind!r}, …)"
+    secret: bytes = field(repr=False)
 
     def derived(self, salt: bytes) -> bytes:
         """Return the key for the file with that salt."""
@@ -79,8 +76,8 @@ def read_key_file(path: Path) -> LoginKey:
         secret = bytes.fromhex(text.decode("ascii").strip())
     except OSError as error:
         raise ConfigError(f"The key file {path} cannot be read: {error.strerror}.") from error
-    except ValueError as error:
-        raise ConfigError(f"{path} contains no key of 64 hexadecimal digits.") from error
+    except ValueError:
+        secret = b""
     if len(secret) != KEY_BYTES:
         raise ConfigError(f"{path} contains no key of 64 hexadecimal digits.")
     return LoginKey("file", secret)

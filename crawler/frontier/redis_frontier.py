@@ -7,7 +7,7 @@ lease expires; a repeated call that ends a claim is marked as such, and returns 
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, Unpack
 
@@ -73,13 +73,9 @@ class RedisFrontier(Frontier):
     def close(self) -> None:
         self._store.close()
 
-    def save(self, wait: Callable[[float], object] | None = None) -> str:
+    def save(self) -> str:
         """See `RedisStore.save`."""
-        return self._store.save(wait or threading.Event().wait)
-
-    def check(self) -> list[str]:
-        """Return warnings about server settings that may lose the frontier, as sentences."""
-        return self._store.warnings()
+        return self._store.save(threading.Event().wait)
 
     def add(self, items: Iterable[NewItem], *, now: datetime, again: timedelta | None = None) -> AddResult:
         now_ms = self._ms(now)

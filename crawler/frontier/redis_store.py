@@ -334,10 +334,6 @@ class RedisStore:
                 return f"{folder[0]}/{name[0]}" if folder and name else ""
             wait(_SAVE_POLL_S)
 
-    def warnings(self) -> list[str]:
-        """See `durability_warnings`."""
-        return _warnings(self._server, self._address)
-
     def close(self) -> None:
         """Close the connections."""
         self._server.close()
@@ -360,25 +356,21 @@ def durability_warnings(address: RedisAddress) -> list[str]:
 
     Servers that do not disclose their configuration give none. Errors are those of `RedisStore`.
     """
-    with closing(RedisClient(address, _connection_options(address))) as server:
-        return _warnings(server, address)
-
-
-def _warnings(server: RedisClient, address: RedisAddress) -> list[str]:
     warnings = []
-    reply = server.call("INFO")
-    info = reply if isinstance(reply, dict) else {}
-    if not info.get("aof_enabled"):
-        try:
-            has_snapshots = any(_configured(server, "save"))
-        except UnavailableError:
-            has_snapshots = True
-        warnings.append(
-            f"The Redis at {address} loses its latest writes in a crash: set 'appendonly yes'."
-            if has_snapshots
-            else f"The Redis at {address} stores nothing on disk: set 'appendonly yes', since a restart loses the "
-            "whole frontier."
-        )
+    with closing(RedisClient(address, _connection_options(address))) as server:
+        reply = server.call("INFO")
+        info = reply if isinstance(reply, dict) else {}
+        if not info.get("aof_enabled"):
+            try:
+                has_snapshots = any(_configured(server, "save"))
+            except UnavailableError:
+                has_snapshots = True
+            warnings.append(
+                f"The Redis at {address} loses its latest writes in a crash: set 'appendonly yes'."
+                if has_snapshots
+                else f"The Redis at {address} stores nothing on disk: set 'appendonly yes', since a restart loses the "
+                "whole frontier."
+            )
     policy = str(info.get("maxmemory_policy", ""))
     if policy.startswith("allkeys"):
         warnings.append(

@@ -272,10 +272,6 @@ class BrowserPool:
     _choosing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _ending: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
-    def __repr__(self) -> str:
-        visits = sum(each.visits for each in self._all)
-        return f"<Browsers [{len(self._taking)} of {len(self._all)} take visits, {visits} run]>"
-
     async def start(self) -> None:
         """Start the first browser. Raises BrowserUnavailableError if none starts."""
         async with self._choosing:

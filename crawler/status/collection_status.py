@@ -265,23 +265,8 @@ class CollectionStatus:
         return facts
 
 
-def read_status(
-    layout: Layout | None, frontier: Frontier | None, *, settings: Settings, now: datetime
-) -> CollectionStatus:
-    """Read the status at `now`, of a collection, its own or a shared frontier, or both.
-
-    Raises CollectionVersionError (a store was made by another version), UnavailableError (the frontier does not
-    answer).
-    """
-    return CollectionStatus(
-        at=now,
-        holdings=None if layout is None else read_holdings(layout, settings),
-        frontier=None if frontier is None else read_overview(frontier, now=now),
-    )
-
-
 class StatusReader:
-    """Reader of the status for repeated requests, at a bounded cost. Thread-safe.
+    """Reader of the status, of a collection, its own or a shared frontier, or both, at a bounded cost. Thread-safe.
 
     Index and registry count their rows, so each is read at most a twentieth of the time.
     """
@@ -296,7 +281,7 @@ class StatusReader:
         checks: Callable[[datetime], CopyCheckSummary | None] = lambda _now: None,
         background: bool = False,
     ) -> None:
-        """Store the arguments of `read_status`; `frontier` and `checks` are called each time.
+        """Store what is read; `frontier` and `checks` are called each time.
 
         With `background`, rows are counted by a thread, and `holdings` is None until they have been.
         """
@@ -314,7 +299,7 @@ class StatusReader:
     def status(self, *, is_fresh: bool = False) -> CollectionStatus:
         """Return the status, `CACHED_S` old at most but for the index's counts, with `is_fresh` of this moment.
 
-        Errors as `read_status`.
+        Raises CollectionVersionError (a store was made by another version), UnavailableError (a store does not answer).
         """
         with self._lock:
             began = self._clock.monotonic()
@@ -375,7 +360,7 @@ class ThrottledValue(Generic[_T]):
 
 
 def read_holdings(layout: Layout, settings: Settings) -> CollectionHoldings:
-    """Read the content of the collection; errors as `read_status`."""
+    """Read the content of the collection; errors as `StatusReader.status`."""
     counts: dict[str, int] = {}
     outcomes: dict[str, int] = {}
     classes: dict[str, int] = {}

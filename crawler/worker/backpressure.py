@@ -94,9 +94,6 @@ class MemoryLimit:
     _short_last: float = field(default=0.0, init=False)
     visit_bytes: float = field(default=float(FIRST_VISIT_BYTES), init=False)
 
-    def __repr__(self) -> str:
-        return f"<Room [{len(self._begun)} visits, {self.visit_bytes / 1e6:.0f} MB each]>"
-
     @asynccontextmanager
     async def take(self, stopping: asyncio.Event) -> AsyncIterator[None]:
         """Wait for memory, or until `stopping` is set, and reserve it to the end of the block."""
