@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
-from typing import Protocol, Self, TypedDict, Unpack
+from typing import NamedTuple, Protocol, Self, TypedDict, Unpack
 
 # While more hosts of a lane are ready, those visited last come first, since their browser contexts are kept.
 AFFINITY_HOSTS = 16
@@ -242,6 +242,16 @@ class HostUse(TypedDict, total=False):
     delay: timedelta | None  # from `now` on; None: `politeness.host_delay` of the duration
 
 
+class HostBackOff(NamedTuple):
+    """Failure or refusal of a host as a whole."""
+
+    host: str
+    reason: str
+    at_least: datetime | None = None  # from Retry-After; the block lasts at least until then
+    down: bool = False  # whether it could not be reached at all
+    blocks: bool = True  # False: it is only counted, and blocks the host when that makes it "down"
+
+
 class Frontier(Protocol):
     """Frontier protocol; every implementation passes the same tests.
 
@@ -346,23 +356,11 @@ class Frontier(Protocol):
         "down" and a row of failures. A host without a slot gets one.
         """
 
-    def back_off(
-        self,
-        host: str,
-        reason: str,
-        *,
-        now: datetime,
-        at_least: datetime | None = None,
-        down: bool = False,
-        blocks: bool = True,
-    ) -> datetime:
-        """Block a host that failed or refused us as a whole, twice as long each time in a row.
+    def back_off(self, failure: HostBackOff, *, now: datetime) -> datetime:
+        """Block a host, twice as long each time in a row; return the end of the block or of "down".
 
-        The block lasts until `at_least` (from Retry-After) when that is later. `down`: it could not be
-        reached at all. After `politeness.host_failures` failures in a row, of which this is the last, it
-        is down for `politeness.host_down_s`: the block is lifted, and its items come with `host_down`.
-        Without `blocks` the failure is counted, and blocks the host only when that makes it "down".
-        Returns the end of the block or of "down".
+        After `politeness.host_failures` failures in a row, of which the last was `down`, the host is down for
+        `politeness.host_down_s`: the block is lifted, and its items come with `host_down`.
         """
 
     def pause(self, reason: str) -> None:

@@ -23,6 +23,7 @@ from crawler.frontier.base import (
     Frontier,
     FrontierItem,
     FrontierStats,
+    HostBackOff,
     HostBlock,
     HostOrder,
     HostReport,
@@ -164,16 +165,8 @@ class RedisFrontier(Frontier):
         until_ms = self._up(moment, now) if moment > now else now_ms
         self._store.ask("block", now_ms, host, until_ms, reason)
 
-    def back_off(
-        self,
-        host: str,
-        reason: str,
-        *,
-        now: datetime,
-        at_least: datetime | None = None,
-        down: bool = False,
-        blocks: bool = True,
-    ) -> datetime:
+    def back_off(self, failure: HostBackOff, *, now: datetime) -> datetime:
+        host, reason, at_least, down, blocks = failure
         offset = self._clock.offset(now)
         p = self._politeness
         if at_least is not None:

@@ -5,10 +5,10 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from functools import cached_property, partial
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 from uuid import UUID, uuid4
 
 from core.config.settings import FrontierSettings, PolitenessSettings
@@ -22,11 +22,9 @@ from crawler.frontier.base import (
     Frontier,
     FrontierItem,
     FrontierStats,
+    HostBackOff,
     HostBlock,
-    HostOrder,
-    HostReport,
     HostUse,
-    ItemRecord,
     ItemState,
     JobCounts,
     Lane,
@@ -34,17 +32,15 @@ from crawler.frontier.base import (
     NewItem,
 )
 from crawler.frontier.host_slots import host_retry_at, longest_back_off, retry_at
+from crawler.frontier.item_records import FrontierRecords
 from crawler.frontier.sqlite_database import MINUTE_MS, MINUTES_KEPT, FrontierDatabase, identity_of, last_seq
 from crawler.frontier.transitions import FrontierTransaction, IncomingItem, rest_limit_ms
-
-if TYPE_CHECKING:
-    from crawler.frontier.item_records import FrontierRecords
 
 # Maximum number of expired notes that one write deletes: more than it adds, so that few remain.
 _NOTES_TIDIED = 8
 
 
-class SqliteFrontier(Frontier):
+class SqliteFrontier(FrontierRecords):
     """`Frontier` at `path`, created when it is missing; its folder must exist.
 
     `new_id` makes page identifiers; `rng` draws places for the order "random".
@@ -75,12 +71,6 @@ class SqliteFrontier(Frontier):
 
     def close(self) -> None:
         self._store.close()
-
-    @cached_property
-    def _records(self) -> "FrontierRecords":
-        from crawler.frontier.item_records import FrontierRecords  # for lists and look-ups, not for a run
-
-        return FrontierRecords(self._store)
 
     @contextmanager
     def _moving(self, now: datetime, *, durable: bool = False) -> Iterator[FrontierTransaction]:
@@ -235,16 +225,8 @@ class SqliteFrontier(Frontier):
                 host_slots.save_block(moves.db, blocked, reason)
                 host_slots.save_back_off(moves.db, slot.id, 0)
 
-    def back_off(
-        self,
-        host: str,
-        reason: str,
-        *,
-        now: datetime,
-        at_least: datetime | None = None,
-        down: bool = False,
-        blocks: bool = True,
-    ) -> datetime:
+    def back_off(self, failure: HostBackOff, *, now: datetime) -> datetime:
+        host, reason, at_least, down, blocks = failure
         if at_least is not None:
             at_least = min(at_least, now + longest_back_off(self._politeness))
         with self._moving(now) as moves:
@@ -325,15 +307,6 @@ class SqliteFrontier(Frontier):
             for minute in range(first, last + 1)
         ]
 
-    def ls(self, state: ItemState, *, limit: int = 100, host: str | None = None) -> Sequence[ItemRecord]:
-        return self._records.ls(state, limit, host)
-
-    def scan(self, state: ItemState, *, cursor: str = "", limit: int = 1000) -> tuple[Sequence[ItemRecord], str]:
-        return self._records.scan(state, cursor, limit)
-
-    def find_all(self, urls: Sequence[str]) -> list[ItemRecord | None]:
-        return self._records.find_all(urls)
-
     def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[HostBlock]:
         with self._store.reading() as db:
             rows = db.execute(
@@ -342,13 +315,6 @@ class SqliteFrontier(Frontier):
                 (unix_milliseconds(now), limit),
             )
             return [HostBlock(host, to_moment(until), reason) for host, until, reason in rows]
-
-    def host(self, host: str, *, now: datetime) -> HostReport | None:
-        return self._records.host(host, now)
-
-    def hosts(self, order: HostOrder, *, now: datetime, limit: int = 20) -> Sequence[HostReport]:
-        """See `Frontier.hosts`; among over 1,000 queues of a like length (a factor of two), any."""
-        return self._records.hosts(order, now, limit)
 
     def give_order(self, kind: str, key: str, value: str) -> int:
         with self._store.transaction(durable=True) as db:

@@ -24,12 +24,13 @@ from cachetools import LRUCache
 
 from core.config.settings import PolicySettings
 from core.errors import InputError
+from core.json_values import json_facts
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import warc_date
 from core.urls import authority_of
 from crawler.capture.page_capture import retry_moment
 from crawler.capture.proxy_fetcher import FetchedFile, FileFetcher
-from crawler.frontier.base import Frontier
+from crawler.frontier.base import Frontier, HostBackOff
 from crawler.policy.robots import ROBOTS_LIMIT_BYTES, ROBOTS_PATH, Robots, parse_robots, robots_from_facts
 from net.connect_errors import NO_SUCH_HOST, UNREACHABLE
 
@@ -69,15 +70,8 @@ class RobotsRecord:
 
     def to_note(self) -> str:
         """Encode it as a note's text."""
-        facts = {
-            "version": ROBOTS_NOTE_VERSION,
-            "agent": self.agent,
-            "next_at": self.next_at.isoformat(),
-            "read_at": self.read_at.isoformat() if self.read_at else None,
-            "since": self.since.isoformat() if self.since else None,
-            "why": self.why,
-            "robots": self.robots.to_facts() if self.robots else None,
-        }
+        facts = json_facts(self, "agent next_at read_at since why")
+        facts |= {"version": ROBOTS_NOTE_VERSION, "robots": self.robots.to_facts() if self.robots else None}
         text = json.dumps(facts, separators=(",", ":"))
         if len(text) <= PACKED_CHARS:
             return text
@@ -220,11 +214,8 @@ class OriginRobots:
             if record.holds(now=now) is None:
                 reason = f"{NO_ROBOTS} {answer.why}"[:500]
                 blocks = not answer.why.startswith(NO_SUCH_HOST)
-                blocked_until = await self.ask(
-                    lambda: self.frontier.back_off(
-                        host, reason, now=now, at_least=answer.not_before, down=answer.down, blocks=blocks
-                    )
-                )
+                failure = HostBackOff(host, reason, answer.not_before, answer.down, blocks)
+                blocked_until = await self.ask(lambda: self.frontier.back_off(failure, now=now))
                 record = replace(record, next_at=max(blocked_until, now + SHORTEST_RETRY))
         self._memory[origin] = record
         until = max(record.next_at, now) + RECORD_LIFE

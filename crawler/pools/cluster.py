@@ -28,6 +28,7 @@ from typing import Any, Self
 from core.clock import Clock
 from core.errors import ProxyUnavailableError, WeboidError
 from core.hosts import join_host_port, split_host_port
+from core.json_values import read_json
 from crawler.frontier.base import PROXY_SERVICE, WORKER_SERVICE, Frontier
 from crawler.pools.resource_pool import ProxyAccess
 from net.backoff import WaitEnded, WaitStarted
@@ -72,18 +73,11 @@ class AnnouncedProxy:
             signature = str(content.pop(_SIGNATURE))
             if not secret.has_signed(_message(PROXY_SERVICE, name, content), signature):
                 return None
-            return cls(
-                name=name,
-                control=split_host_port(content["address"]),
-                browsers=split_host_port(content["browsers"]),
-                spki=str(content["spki"]),
-                visits=int(content["visits"]),
-                free_bytes=int(content["free_bytes"]),
-                reserve_bytes=int(content["reserve_bytes"]),
-                authority=str(content["authority"]),
-                beat=int(content["beat"]),
-                started=str(content["started"]),
-            )
+            addresses = {
+                "control": split_host_port(content["address"]),
+                "browsers": split_host_port(content["browsers"]),
+            }
+            return read_json(cls, content | addresses | {"name": name})
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, WeboidError):
             return None
 

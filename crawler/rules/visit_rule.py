@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from core.config.settings import FrontierSettings, RecrawlSettings, Settings
 from core.errors import BadUrlError
@@ -37,7 +37,7 @@ from core.page_classes import GONE_STATUSES, NOT_THE_PAGE, REFUSAL_STATUSES, Pag
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import parse_duration
 from core.urls import host_of
-from crawler.frontier.base import FrontierItem, Lane, NewItem
+from crawler.frontier.base import FrontierItem, HostBackOff, Lane, NewItem
 from crawler.frontier.host_slots import host_delay
 from net.connect_errors import NO_SUCH_HOST, UNREACHABLE
 
@@ -65,16 +65,6 @@ class RuleDecision:
 
 
 ALLOW_VISIT = RuleDecision()
-
-
-class HostBackOff(NamedTuple):
-    """The arguments of `Frontier.back_off`."""
-
-    host: str
-    reason: str
-    at_least: datetime | None = None
-    down: bool = False
-    blocks: bool = True
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from crawler.jobs.crawl_orders import SEEDS_LIMIT, Job, parse_job
 from crawler.jobs.job_settings import JobSettings
 from crawler.rules.scope_rule import BUDGET_REASON, decide_links, seed_target
 from crawler.run.context_builder import make_slot_assigner
-from crawler.run.crawl_run import RunConfig, RunSummary, perform_run
+from crawler.run.crawl_run import RunConfig, RunSummary, add_in_batches, perform_run
 from crawler.worker.crawl_events import Event
 from warc.artifact_reader import read_manifest
 from warc.index.database import IndexDatabase, open_database
@@ -98,10 +98,7 @@ async def redecide_links(
     for records in select_items(frontier, ItemState.DONE, ItemSelection(job=name)):
         items, lacking = await asyncio.to_thread(links_of, records)
         unread += lacking
-        assigned = await turns.assign(items)
-        for start in range(0, len(assigned), AT_ONCE):
-            some = assigned[start : start + AT_ONCE]
-            joined += frontier.add(some, now=clock.now()).added
+        joined += (await add_in_batches(frontier, turns, items, now=clock.now, again=None)).added
     return joined, unread
 
 

@@ -47,20 +47,12 @@ from crawler.capture.page_capture import (
     capture,
     host_refusing_recorder,
 )
-from crawler.frontier.base import AddResult, Frontier, FrontierItem, ItemState, NewItem
+from crawler.frontier.base import AddResult, Frontier, FrontierItem, HostBackOff, ItemState, NewItem
 from crawler.frontier.host_slots import SlotAssigner, retry_at
 from crawler.policy.policy_rule import PolicyRule
 from crawler.pools.resource_pool import ResourcePool
 from crawler.pools.shared_contexts import ContextKey
-from crawler.rules.visit_rule import (
-    FollowUp,
-    HostBackOff,
-    RecrawlRule,
-    RuleAction,
-    RuleDecision,
-    VisitRule,
-    waits_for_host,
-)
+from crawler.rules.visit_rule import FollowUp, RecrawlRule, RuleAction, RuleDecision, VisitRule, waits_for_host
 from crawler.worker.backpressure import DiskLimit, MemoryLimit, NetworkAwayError, NetworkMonitor
 from crawler.worker.crawl_events import Event, LinksAdded, PageDeferred, PageDone, PageRetried, PageSkipped
 from net.backoff import StoreRetry
@@ -350,9 +342,8 @@ class PageTask:
         def add(items: list[NewItem]) -> AddResult:
             return frontier.add(items, now=self._now())
 
-        def back_off(options: HostBackOff) -> None:
-            host, reason, at_least, down, blocks = options
-            frontier.back_off(host, reason, now=self._now(), at_least=at_least, down=down, blocks=blocks)
+        def back_off(failure: HostBackOff) -> datetime:
+            return frontier.back_off(failure, now=self._now())
 
         await context.network.judge(captured.page)
         for rule in context.rules:

@@ -22,7 +22,7 @@ from core.errors import (
     TransientError,
     UnavailableError,
 )
-from crawler.frontier.base import AddResult, HostOrder, ItemState, Lane, NewItem
+from crawler.frontier.base import AddResult, HostBackOff, HostOrder, ItemState, Lane, NewItem
 from crawler.frontier.redis_frontier import RedisFrontier
 from crawler.frontier.redis_store import durability_warnings
 from tests.crawler.frontier.redis_place import redis_address
@@ -465,7 +465,7 @@ def everything(frontier: RedisFrontier, now: datetime) -> None:
     assert frontier.discard([links[8].url], now=now, reason="d") == 1
     frontier.rest({links[7].url[8:-1]: now + MINUTE}, now=now)
     frontier.block_until("blocked.org", now + HOUR, "b", now=now)
-    assert frontier.back_off("slow.org", "o", now=now) > now
+    assert frontier.back_off(HostBackOff("slow.org", "o"), now=now) > now
     frontier.pause("p")
     frontier.resume()
     assert frontier.next_wakeup(now) is not None
