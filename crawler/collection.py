@@ -83,10 +83,7 @@ class Collection:
 
 
 def read_collection(root: Path) -> Layout:
-    """Return the layout of an existing collection, without locking it.
-
-    Raises UnavailableError (there is none at `root`), CollectionVersionError (it was made by another version).
-    """
+    """Return the layout of a collection, not locked; UnavailableError: there is none; CollectionVersionError."""
     layout = Layout(root)
     if not layout.marker.exists():
         raise UnavailableError(
@@ -100,10 +97,8 @@ def read_collection(root: Path) -> Layout:
 async def open_collection(root: Path, *, clock: Clock, shared: bool = False) -> AsyncIterator[Collection]:
     """Lock the collection at `root` until the end of the block; create it when it is missing.
 
-    A cluster's proxies hold a `shared` lock together.
-
-    Raises CollectionInUseError (another process holds it), CollectionVersionError (it was made by another version),
-    UnavailableError (`root` cannot be made, or holds something else).
+    A cluster's proxies hold a `shared` lock together. Raises CollectionInUseError, CollectionVersionError (it was made
+    by another version), UnavailableError (`root` cannot be made, or holds something else).
     """
     layout = Layout(root)
     try:
@@ -148,10 +143,7 @@ def _used_by(lock_fd: int, layout: Layout) -> str:
 
 
 def make_collection(layout: Layout, clock: Clock) -> None:
-    """Create the missing folders and the marker of a collection.
-
-    Raises UnavailableError (the folder holds something else, its path is too long), OSError (it cannot be written).
-    """
+    """Create missing folders and the marker; UnavailableError where something else is, or for a long path; OSError."""
     if not layout.marker.exists():
         length = len(os.fsencode(layout.root.absolute()))
         if length > PATH_LIMIT:

@@ -44,9 +44,7 @@ def builtin_profiles() -> list[str]:
 def load_profile(name: str) -> Settings:
     """Load the settings of a built-in profile, or of a TOML file (a name with a slash or ``.toml``).
 
-    ``FOLDER/weboid.toml@PRESET`` is a collection's configuration over that preset.
-
-    Raises ConfigError if there is none of that name, or it has unknown keys or invalid values.
+    ``FOLDER/weboid.toml@PRESET`` is a collection's configuration over that preset. Raises ConfigError.
     """
     chain = load_chain(name)
     try:
@@ -82,10 +80,7 @@ def check_environment(settings: Settings, source: str) -> None:
 
 
 def load_chain(name: str, first: str = "") -> tuple[ProfileLayer, ...]:
-    """Load the profile, or `first` as its text, and those that it extends, in that order.
-
-    Raises ConfigError if one of them does not exist, is not TOML, or the chain does not end.
-    """
+    """Load the profile, or `first` as its text, and those that it extends; ConfigError if that is not possible."""
     chain: list[ProfileLayer] = []
     file, _, preset = name.rpartition("@")
     name, preset = (file, preset) if file.endswith(CONFIG_FILE) else (name, "")

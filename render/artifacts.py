@@ -167,10 +167,7 @@ class PageArtifact:
 
 @dataclass(slots=True)
 class ArtifactSet:
-    """Artifacts of one page, filled in as they are made: a deadline loses no earlier ones.
-
-    Attributes: see `render.visit.Visit`.
-    """
+    """Artifacts of one page, as in `render.visit.Visit`, filled in as they are made: a deadline loses none."""
 
     title: str = ""
     artifacts: list[PageArtifact] = field(default_factory=list)
@@ -201,10 +198,7 @@ async def make_artifacts(
     steps: VisitSteps,
     result: ArtifactSet,
 ) -> None:
-    """Make the artifacts that the settings request; the failure of one does not affect the others.
-
-    `icons` are icon URLs requested by other visits, and whether they were loaded; the favicon of this page is added.
-    """
+    """Make the artifacts that the settings request, each by itself; `icons` are those that all visits loaded."""
     icon, is_loaded = "", None
     if settings.favicon and source.mime in _MARKUP and (source.status or 200) < 400:
         icon, is_loaded = await _ask_for_icon(page, icons, steps)

@@ -40,10 +40,7 @@ _PLUMBING = 'exec "$@" 3<&0 4>&1 0</dev/null 1>/dev/null'
 
 
 class BrowserHome:
-    """Private folder for one browser, removed by `close`.
-
-    The outer folder belongs to the worker and holds its lock file; the inner one to the browser.
-    """
+    """Private folder for one browser, removed by `close`; the inner folder belongs to the browser's user."""
 
     def __init__(self, *, owner: int | None) -> None:
         self._scratch = contextlib.ExitStack()
@@ -71,12 +68,10 @@ def shared_memory_suffices() -> bool:
 
 
 def privilege_prefix(*, root: bool, executable: Path) -> list[str]:
-    """Return the command prefix that drops privileges before it starts the browser.
+    """Return the command prefix that drops privileges; BrowserUnavailableError: running as root without setpriv.
 
-    ``--no-new-privs`` breaks a set-uid sandbox helper, which some systems need because they forbid
-    unprivileged user namespaces; the switch is left out where such a helper is next to the program.
-
-    Raises BrowserUnavailableError: running as root without setpriv installed.
+    ``--no-new-privs`` breaks a set-uid sandbox helper, which some systems need because they forbid unprivileged user
+    namespaces; the switch is left out where such a helper is next to the program.
     """
     setpriv = shutil.which("setpriv")
     if setpriv is None:
@@ -106,10 +101,7 @@ def _is_setuid(path: Path) -> bool:
 
 
 class KeyLogPipe:
-    """Named pipe for the key log of a browser: secrets of its TLS connections, readable by this process only.
-
-    Lines go to the listeners at once, and are dropped where there is none.
-    """
+    """Named pipe for a browser's key log, the secrets of its TLS connections: lines go to listeners, or are dropped."""
 
     def __init__(self, folder: Path, *, owner: int | None) -> None:
         """Create the pipe in the folder, for a browser that runs as `owner` (None: as this user)."""
@@ -153,10 +145,7 @@ class KeyLogPipe:
 
 
 class BrowserProcess:
-    """Running browser and all its processes; `close` kills and reaps every one of them.
-
-    The user closes `read_fd` (messages from the browser) and `write_fd` (commands to it).
-    """
+    """Running browser and all its processes, ended by `close`; the user closes `read_fd` (from it) and `write_fd`."""
 
     def __init__(self, command: list[str], *, home: Path, more: Mapping[str, str] | None = None) -> None:
         loop = asyncio.get_running_loop()
@@ -314,11 +303,7 @@ class BrowserGuardian:
     """Watchdog process that ends an orphaned or hung browser; see `render.guardian`."""
 
     def __init__(self, session: int, folder: Path, *, silence_limit_s: float, memory_limit_bytes: int) -> None:
-        """Start the guardian of the session's processes; `folder` is removed when this process dies.
-
-        The browser is killed when no heartbeat follows the first for `silence_limit_s`, a renderer when
-        it has more private memory than the limit.
-        """
+        """Start the guardian of the session's processes, by limits of a browser's silence and a renderer's memory."""
         arguments = (session, folder, silence_limit_s, memory_limit_bytes)
         child_stdin, self._heartbeat_fd = os.pipe()
         self._reports_fd, child_stdout = os.pipe()

@@ -58,11 +58,9 @@ class BrowserExecutable:
 def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecutable:
     """Find the browser that ``$WEBOID_BROWSER`` or else `setting` names, or the first that is installed.
 
-    The order is headless shell, Chromium, Chrome, a Playwright download for all users, one below
-    `home` (by default the user's) or ``$PLAYWRIGHT_BROWSERS_PATH``: the headless shell renders two to
-    three times as many pages as the full browser. Ubuntu's stub for a snap is not a browser.
-
-    Raises BrowserUnavailableError: none is installed, or the named one does not run; the text says what to install.
+    The headless shell, which renders two to three times as many pages, then Chromium, Chrome, a Playwright download for
+    all users, and one below `home` or ``$PLAYWRIGHT_BROWSERS_PATH``; no stub for a snap. Raises
+    BrowserUnavailableError.
     """
     if setting := os.environ.get(BROWSER_VARIABLE, "") or setting:
         named = shutil.which(setting)
@@ -86,10 +84,7 @@ def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecu
 
 
 def find_window_browser(*, home: Path | None = None) -> BrowserExecutable:
-    """Find the first installed browser with windows: any but the headless shell.
-
-    Raises BrowserUnavailableError: there is none; the text says what to install.
-    """
+    """Find the first installed browser with windows, not a headless shell; BrowserUnavailableError: there is none."""
     named = shutil.which(os.environ.get(BROWSER_VARIABLE, ""))
     for path in (*([Path(named)] if named else []), *_candidates(home or Path.home())):
         if kind_of(path) is not BrowserKind.HEADLESS_SHELL:
@@ -238,11 +233,7 @@ def command_line(
     shared_memory: bool = True,
     key_log: Path | None = None,
 ) -> list[str]:
-    """Return the program and its switches; arguments as of `Browser.launch`.
-
-    `shared_memory` is False when ``/dev/shm`` is too small, as in a container with defaults;
-    `key_log` is where the secrets of TLS connections are written.
-    """
+    """Return the program and its switches, as of `Browser.launch`; `shared_memory` if ``/dev/shm`` is large enough."""
     # The first matching rule applies.
     known = "".join(f"MAP {host} {address}, " for host, address in (hosts or {}).items())
     line = [
@@ -381,9 +372,8 @@ def page_options(settings: VisitSettings, *, browser_said: str, version: str) ->
 def visit_user_agent(settings: VisitSettings, *, browser_said: str, version: str) -> str:
     """Return the User-Agent of page visits: the profile's or the browser's, with a contact.
 
-    With a purpose page it names the product, too, so that a site can identify the crawler, its
-    purpose, and the token matched in robots.txt (RFC 9309, 2.2.1). A phone's follows the reduced
-    User-Agent of Chrome on Android: the major version alone, and "K" for every model.
+    With a purpose page it names the product, too, which is the token matched in robots.txt (RFC 9309, 2.2.1). A phone's
+    follows Chrome's reduced one on Android: the major version alone, and "K" for every model.
     """
     own = settings.user_agent or browser_said.replace("HeadlessChrome/", "Chrome/")
     if settings.mobile and not settings.user_agent:

@@ -68,10 +68,7 @@ def own_bytes(pid: int) -> int:
 
 
 def is_of_kind(pid: int, kind: str) -> bool:
-    """Return whether the process is one of Chromium's of that kind, such as a renderer.
-
-    Renderers rewrite their arguments, separated by blanks.
-    """
+    """Return whether it is such a process of Chromium's; renderers rewrite their arguments, separated by blanks."""
     return f"--type={kind}".encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 

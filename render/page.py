@@ -132,8 +132,7 @@ class BrowserPage:
     async def send(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> dict[str, Any]:
         """Send a command to the page, or to the frame of `session`; return its result.
 
-        Raises PageClosedError (the page crashed or closed), CommandError (the browser refused the command),
-        BrowserUnavailableError (the browser is gone).
+        Raises PageClosedError (it crashed or closed), CommandError (the command was refused), BrowserUnavailableError.
         """
         if self.gone:
             raise PageClosedError(self.gone)
@@ -149,12 +148,9 @@ class BrowserPage:
         self.connection.post(method, params, self._session)
 
     async def call(self, name: str, *arguments: object) -> Any:
-        """Return the result of the script `name`, run in the isolated world.
+        """Return the result of the script `name` in the isolated world, run again when the page navigates meanwhile.
 
-        It is run again, a few times, when the page navigates meanwhile.
-
-        Raises PageClosedError, BrowserUnavailableError (as `send`), CommandError (the script failed, or the page
-        navigated at every attempt).
+        Raises PageClosedError, BrowserUnavailableError (as `send`), CommandError (it failed, at every attempt).
         """
         return await self.run(name, load_script(name), *arguments)
 
@@ -183,11 +179,7 @@ class BrowserPage:
         by_value: bool = True,
         gesture: bool = False,
     ) -> dict[str, Any]:
-        """Return the `Runtime.RemoteObject` of a function expression's result in an execution context.
-
-        Raises CommandError (the script failed; its method is `name`), PageClosedError, BrowserUnavailableError (as
-        `send`).
-        """
+        """Return the `Runtime.RemoteObject` of a function's result; CommandError of `name` if it fails; or as `send`."""
         answer = await self.send(
             "Runtime.callFunctionOn",
             {
@@ -223,18 +215,12 @@ class BrowserPage:
         return self._clock.monotonic()
 
     def draw_small(self, scale: float) -> None:
-        """Draw a page, unless it is a phone's, at a fraction of its size; scripts and layout do not notice.
-
-        Its pixels are most of the cost of a scroll step, and are not used.
-        """
+        """Draw a page, unless it is a phone's, at a fraction of its size: scroll steps cost less, layout stays."""
         if not self._options.mobile:
             self.post("Emulation.setDeviceMetricsOverride", {**self._options.screen(), "scale": scale})
 
     def hold(self) -> None:
-        """Block navigation until `release`, so that clicks cannot leave the page.
-
-        Requests that a service worker answers cannot be intercepted, so none is asked meanwhile.
-        """
+        """Block navigation until `release`, so that clicks cannot leave the page, and requests to service workers."""
         self.held = True
         self._bypass_workers(bypass=True)
         self.post("Fetch.enable", {"patterns": _DOCUMENTS})
@@ -247,10 +233,7 @@ class BrowserPage:
         self.held = False
 
     async def stay(self) -> None:
-        """Call `hold`, and return when the current or arriving document has been parsed.
-
-        A document that is stopped before its body begins stays empty and is never drawn.
-        """
+        """Call `hold`, and return when the arriving document is parsed: one stopped before its body is never drawn."""
         self.held = True
         self._bypass_workers(bypass=True)
         await self.send("Fetch.enable", {"patterns": _DOCUMENTS})
@@ -262,10 +245,7 @@ class BrowserPage:
                 raise PageClosedError(self.gone)
 
     def take_live_picture(self) -> str:
-        """Return the newest picture of the page, base64 of a small JPEG, once, and request the next; empty without one.
-
-        The browser draws one picture per call, at intervals of `LIVE_PICTURE_S`; a page that ends before has none.
-        """
+        """Return the newest live picture, base64 of a JPEG, once, else ""; request the next after `LIVE_PICTURE_S`."""
         picture, self._live = self._live or "", ""
         if not self._is_drawing and self.now() - self._drawn_at >= LIVE_PICTURE_S:
             self._is_drawing, self._drawn_at = True, self.now()
@@ -285,11 +265,7 @@ class BrowserPage:
             self._live = params["data"]
 
     def halt(self) -> None:
-        """Stop scripts, even one that never ends, and loading; block navigation.
-
-        An aborted navigation leaves the document in place; blocked in any other way, it would be
-        replaced by the browser's error page.
-        """
+        """Stop scripts, even one that never ends, and loading; abort navigation, which leaves the document in place."""
         self._halted = True
         self._bypass_workers(bypass=True)
         self.post("Fetch.enable", {"patterns": _DOCUMENTS})
@@ -384,10 +360,7 @@ class BrowserPage:
         return True
 
     def end(self, reason: str) -> None:
-        """Mark the page as ended and wake everything that waits for it.
-
-        Shared workers end, which may have asked to outlive it (`extendedLifetime`); none begins any more.
-        """
+        """Mark the page as ended, wake all that waits for it, and end its shared workers, which may outlive a page."""
         if not self.gone:
             self.context.on_target = None
             for target in self._shared_workers:
@@ -407,10 +380,7 @@ class BrowserPage:
         return self._world
 
     async def enter(self, selector: str) -> None:
-        """Take the frame of the element that matches for the page: scripts run in its document from now on.
-
-        Raises CommandError: there is no such frame.
-        """
+        """Take the frame of the element that matches for the page: scripts run there; CommandError: no frame."""
         answer = await self.send("DOM.getDocument", {"depth": 0})
         found = await self.send("DOM.querySelector", {"nodeId": answer["root"]["nodeId"], "selector": selector})
         described = await self.send("DOM.describeNode", {"nodeId": found["nodeId"]})
@@ -537,9 +507,7 @@ def load_script(name: str) -> str:
 async def open_page(
     context: BrowserContext, proxy: ProxyEndpoint | None, options: PageOptions, clock: Clock, *, patience_s: float = 2.0
 ) -> BrowserPage:
-    """Return the context's blank tab, or a fresh one, with listeners and restrictions in place.
-
-    Timers of a delay of at most `patience_s` are always waited for.
+    """Return the context's blank tab, or a fresh one, restricted; timers of up to `patience_s` are waited for.
 
     Raises CommandError, BrowserUnavailableError: the browser creates none.
     """

@@ -87,10 +87,9 @@ async def capture_view(page: BrowserPage, settings: VisitSettings) -> bytes:
 
 
 async def capture_full_page(page: BrowserPage, height: int, scale: float, settings: VisitSettings) -> FullPage:
-    """Capture the page from its top, `height` CSS pixels or up to the settings' limit.
+    """Capture the page from its top, `height` CSS pixels or up to the settings' limit, at `scale` pixels for each.
 
-    `scale` is the number of picture pixels per CSS pixel. A page whose height changes meanwhile is
-    captured again, once.
+    A page whose height changes meanwhile is captured again, once.
     """
     full = await _full_page(page, height, scale, settings)
     now = await _height(page)
@@ -211,12 +210,7 @@ _PRINT = {
 
 
 async def print_pdf(page: BrowserPage) -> bytes:
-    """Print the page as PDF with its print styles, on its own page size or the default one.
-
-    Raises:
-        CommandError: it cannot be printed, or is larger than `PDF_LIMIT_BYTES`.
-        PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
-    """
+    """Print the page with its print styles; CommandError: that is not possible, or over `PDF_LIMIT_BYTES`."""
     printed = await page.send("Page.printToPDF", _PRINT)
     handle = printed["stream"]
     parts: list[bytes] = []

@@ -58,10 +58,7 @@ class SiteSession:
 
 
 def check_hosts(hosts: Sequence[str]) -> None:
-    """Validate host patterns; refuse the one that matches all hosts.
-
-    Raises ConfigError: a pattern is invalid; the text names it.
-    """
+    """Validate host patterns; ConfigError names an invalid one, or the one that matches all hosts."""
     if not hosts or "*" in hosts:
         raise ConfigError("A login is for named hosts, not for all: name example.org or *.example.org.")
     HostPatterns(dict.fromkeys(hosts, True))
@@ -121,10 +118,7 @@ def confine_to_hosts(
 
 
 async def restore_session(session: SiteSession, context: BrowserContext, page: BrowserPage) -> None:
-    """Load the session into a page that has not navigated yet.
-
-    Raises CommandError, PageClosedError, BrowserUnavailableError: it could not be loaded.
-    """
+    """Load the session into a page that has not navigated yet; errors as `BrowserPage.send`."""
     cookies = []
     for each in session.cookies:
         cookie, domain = dict(each), each["domain"]
@@ -193,10 +187,7 @@ _SWITCHES = (
 
 
 def display_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables that select the display.
-
-    Raises BrowserUnavailableError: there is no display.
-    """
+    """Return the environment variables that select the display; BrowserUnavailableError: there is none."""
     screen = {name: environment[name] for name in SCREEN_VARIABLES if environment.get(name)}
     if not {"DISPLAY", "WAYLAND_DISPLAY"} & screen.keys():
         raise BrowserUnavailableError(
@@ -319,8 +310,7 @@ class ShownPage:
 class RecordedWindow(SignIn):
     """Open browser of a recorded session, created by `open_recorded_window`.
 
-    Its tabs are in a context of their own, which alone uses the recorder: what the browser itself sends, such as
-    suggestions for what is typed, is refused and reaches no archive.
+    Its tabs' context alone uses the recorder: what the browser itself sends, such as suggestions, reaches no archive.
     """
 
     def __init__(
@@ -456,9 +446,7 @@ async def open_recorded_window(
 async def open_sign_in(
     url: str, executable: BrowserExecutable, *, screen: Mapping[str, str] | None
 ) -> AsyncIterator[SignIn]:
-    """Open a browser at the URL; on exit, end it and remove its files.
-
-    `screen` is the result of `display_variables`; None: without a window, for tests.
+    """Open a browser at the URL, on that screen (None: without a window, for tests); end it after the block.
 
     Raises BrowserUnavailableError: it does not start, or has no window.
     """

@@ -145,10 +145,7 @@ class SharedMedia:
 
 
 class MediaDownloads:
-    """Downloads of a run, by notes in the frontier, which all its processes see.
-
-    Workers that are `endless`, on whatever machine, are one run without a beginning.
-    """
+    """Downloads of a run by notes in the frontier, for all its processes; all `endless` workers are one run."""
 
     def __init__(self, frontier: Frontier, patience: StoreRetry, clock: Clock, *, endless: bool = False) -> None:
         self._frontier, self._patience, self._clock = frontier, patience, clock
@@ -204,10 +201,7 @@ async def download_media(
 async def fetch_media(
     player: MediaPlayer, proxy: ProxyEndpoint, authority: str, media: MediaSettings, *, clock: Clock
 ) -> PlayerMedia:
-    """Download the player's media through the proxy with that root certificate (PEM).
-
-    The result has a reason when there is no media, or not all of it.
-    """
+    """Download the player's media through the proxy with that root certificate (PEM); with a reason if any lacks."""
     if find_spec(MODULE) is None:
         return PlayerMedia(reason="not-installed: pip install 'weboid[media]'")
     began = clock.monotonic()

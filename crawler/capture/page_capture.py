@@ -176,13 +176,12 @@ async def capture(
 ) -> CaptureResult:
     """Visit the URL and store the result.
 
-    `before_manifest` is awaited when all but the manifest is on disk: once the manifest is written the page is not
-    visited again, so the visit's follow-up must be stored by then. `forbids` returns why the page must not be archived,
-    e.g. ``noarchive: …``, or "". With a reason the page is SKIPPED: no artifacts are made, and playback offers none of
-    it; what the proxy has already written stays in the WARC, and the manifest names it.
+    `before_manifest` is awaited when all but the manifest is on disk: then the page is not visited again, so the
+    visit's follow-up must be stored. `forbids` returns why the page must not be archived, e.g. ``noarchive: …``, or "":
+    the page is SKIPPED, without artifacts and playback; what the proxy has already written stays, and the manifest
+    names it.
 
-    Raises BrowserUnavailableError, ProxyUnavailableError (one of them died; try again), DiskFullError (there is no
-    space).
+    Raises BrowserUnavailableError, ProxyUnavailableError (one of them died; try again), DiskFullError.
     """
     async with AsyncExitStack() as stack:
         shared = None
@@ -355,9 +354,8 @@ def retry_decision(
 ) -> tuple[bool, datetime | None]:
     """Return (retryable, not_before) for a visit's result.
 
-    A first attempt that is PARTIAL because the renderer crashed, a connection broke or an image could
-    not be captured is repeated once; the second result is stored as it is. A host that does not exist is visited
-    again only with `waits_for_host`, a page that is `DENIED` only with `tries_browser`.
+    A first attempt that is PARTIAL by chance (`_TRANSIENT_SHORTFALLS`) is repeated once. A host that does not exist is
+    visited again only with `waits_for_host`, a page that is `DENIED` only with `tries_browser`.
     """
     # A check for robots may let the next visitor pass, or the same one later.
     is_challenge = seen.classification.kind is PageClass.CHALLENGE
@@ -376,11 +374,7 @@ def _is_denied(page: Visit | PageInfo) -> bool:
 
 
 def host_refusing_recorder(page: PageInfo, *, counts_denial: bool = True) -> str:
-    """Return the https host whose answer may be due to the kind of connection; empty for none.
-
-    A challenge or a firewall's refusal, a failed TLS handshake, an answer that is not HTTP/1.1, or none in time; with
-    `counts_denial` a 403, too.
-    """
+    """Return the https host that may refuse the kind of connection, by a 403 only with `counts_denial`; empty: none."""
     reasons = (*REFUSED_CONNECTIONS, *_REFUSED_BROWSERS, *SILENCES)
     failed = page.outcome is VisitOutcome.FAILED and page.reason.startswith(reasons)
     failed = failed and not _UNVERIFIED.match(page.reason)

@@ -84,10 +84,8 @@ class ProxyFetcher:
     async def get(self, url: str, *, limit_bytes: int, timeout_s: float) -> FetchedFile:
         """Fetch an http(s) fetch key with GET and follow its redirects, to other hosts too.
 
-        `limit_bytes` holds for the body, encoded and decoded; `timeout_s` for the whole fetch.
-
-        Raises ProxyUnavailableError (the proxy cannot be reached), DiskFullError, LimitReachedError (the proxy may
-        write or receive no more).
+        `limit_bytes` holds for the body, encoded and decoded; `timeout_s` for the whole fetch. Raises
+        ProxyUnavailableError, DiskFullError, LimitReachedError (the proxy may write or receive no more).
         """
         async with self.visits(str(uuid.uuid4())) as recording:
             fetched = await self.within(recording, url, limit_bytes=limit_bytes, timeout_s=timeout_s)

@@ -100,10 +100,7 @@ class CompletenessResult:
 async def check_completeness(
     recording: ProxyVisit, seen: Visit, settings: Settings, cached: Mapping[str, Sequence[CachedRecord]]
 ) -> CompletenessResult:
-    """Compare the visit with the ledger, wait for requests in flight, and fetch gaps again.
-
-    `cached` are the records of earlier visits in the same browser context. May raise ProxyUnavailableError.
-    """
+    """Compare the visit with the ledger, wait for requests in flight, fetch gaps again; or ProxyUnavailableError."""
     limits, grace_s = settings.visit, settings.proxy.seal_grace_s
     if not limits.refetch_requests:
         return CompletenessResult(grace_s=grace_s)
@@ -155,8 +152,7 @@ def find_gaps(
 ) -> list[MissingResource]:
     """Return the resources that the page requested and the archive lacks but could have.
 
-    Without `requests` all entries of the proxy's ledger are resources; `spared` URLs are never gaps,
-    nor are `cached` ones, which an earlier visit recorded.
+    Without `requests` all entries of the proxy's ledger are resources; `spared` and `cached` URLs are never gaps.
     """
     requested: dict[str, list[RequestLog]] = {}
     for request in requests:
@@ -255,11 +251,10 @@ def build_page_info(  # noqa: PLR0913 parts of one capture
     gaps: Sequence[MissingResource] = (),
     cached: Mapping[str, Sequence[CachedRecord]] = MappingProxyType({}),
 ) -> PageInfo:
-    """Build the manifest of a visit.
+    """Build the manifest of a visit, from its `ledger` after the seal, the `gaps` before it, and earlier records.
 
-    `cached` are the records of earlier visits in the same browser context; `gaps` are the resources missing before the
-    seal; `ledger` has the results of fetching them again. A finished visit is PARTIAL when the page's own document is
-    truncated, a resource that the browser loaded is not in the archive, or a configured limit has truncated something.
+    A finished visit is PARTIAL when the page's own document is truncated, a resource that the browser loaded is not in
+    the archive, or a configured limit has truncated something.
     """
     made = {}
     if visit.synthesised:
@@ -370,10 +365,9 @@ def match_requests(
 ) -> list[PageResource]:
     """Return every request of the page with its record; then those that only the proxy saw.
 
-    `synthesised` has the digests of archived responses that service workers made, by URL.
-
-    Requests for one URL are matched in their order. Responses from the browser's cache were recorded
-    when first loaded, by this visit or by an earlier one in the same context (`cached`).
+    `synthesised` has the digests of responses that service workers made, by URL. Requests for one URL are matched in
+    their order; what the browser's cache answered was recorded by this visit or by an earlier one in the same context
+    (`cached`).
     """
     second = {entry.url: entry for entry in ledger if entry.again}
     open_entries: dict[tuple[str, str], deque[RequestLogEntry]] = defaultdict(deque)

@@ -64,10 +64,7 @@ def passphrase_key(text: str) -> LoginKey:
 
 
 def read_key_file(path: Path) -> LoginKey:
-    """Read a key from a file that only its owner can read: 32 bytes in hexadecimal.
-
-    Raises ConfigError if there is none, others can read it, or it holds no key.
-    """
+    """Read a key, 32 bytes in hexadecimal; ConfigError if there is none, or others than the owner can read the file."""
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
@@ -232,13 +229,10 @@ def _decode_base64(text: str) -> bytes:
 def open_logins(
     folder: Path, settings: LoginSettings, *, now: datetime, ask: Callable[[], LoginKey], warn: Callable[[str], None]
 ) -> SiteLogins:
-    """Open the logins that the settings name, without expired cookies.
+    """Open the logins that the settings name, without expired cookies, for which `warn` gets a sentence.
 
-    `ask` returns the passphrase, called at most once, and only when a login needs it; `warn` is called
-    with a sentence for each login with expired cookies.
-
-    Raises InputError (one of them is not there, or does not open), ConfigError (there is no key file, or others can
-    read it).
+    `ask` returns the passphrase, called at most once, and only when a login needs it. Raises InputError (a login is not
+    there, or does not open), ConfigError (there is no key file, or others can read it).
     """
     keys: dict[str, LoginKey] = {}
     opened = []

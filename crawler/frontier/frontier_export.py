@@ -50,11 +50,7 @@ def select_items(
     *,
     scanned: Callable[[int], object] = lambda _count: None,
 ) -> Iterator[list[ItemRecord]]:
-    """Yield the selected items in that state in batches, each at least once.
-
-    Items that change their state meanwhile may be missed, as by `Frontier.scan`. `scanned` is called
-    with the number of items each batch was chosen from.
-    """
+    """Yield selected items in that state in batches, as by `Frontier.scan`; `scanned` gets the numbers looked at."""
     if selection.host is not None:
         listed = frontier.ls(state, limit=_HOST_ITEMS_LIMIT + 1, host=selection.host)
         if len(listed) <= _HOST_ITEMS_LIMIT:
@@ -154,10 +150,9 @@ def import_items(
     now: Callable[[], datetime],
     progress: Callable[[int], object] = lambda _count: None,
 ) -> FrontierImport:
-    """Add the items of an export's lines that were in one of the states.
+    """Add the items of an export's lines that were in one of the states; known URLs are left unchanged.
 
-    Known URLs are left unchanged, so an import may be repeated. An invalid line is reported and the rest
-    continues. Items that had ended are queued when their state is selected: history is not imported.
+    An invalid line is reported and the rest continues. Items that had ended are queued: history is not imported.
     """
     taken = FrontierImport(AddResult(), 0, [], 0)
     batch: list[NewItem] = []

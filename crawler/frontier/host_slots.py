@@ -25,10 +25,7 @@ _DOUBLINGS = 40
 
 
 def host_delay(duration: timedelta, settings: PolitenessSettings) -> timedelta:
-    """Return the host's delay after a visit: a multiple of its duration between two limits, as in Heritrix.
-
-    Where the settings contradict each other the longer delay applies.
-    """
+    """Return the host's delay after a visit: a multiple of its duration between two limits, the lower one stronger."""
     wanted = max(duration.total_seconds(), 0.0) * settings.delay_factor
     return timedelta(seconds=max(min(wanted, settings.max_delay_s), settings.min_delay_s))
 
@@ -176,10 +173,7 @@ class HostSlot(NamedTuple):
         return self._replace(next_ms=max(self.next_ms, next_ms))
 
     def blocked(self, until_ms: int, now_ms: int) -> "HostSlot":
-        """Return the slot blocked until then; an earlier moment does not shorten a block.
-
-        A moment that is not after `now_ms` lifts it, and ends "down" and a row of refusals.
-        """
+        """Return the slot blocked until then, or longer; a moment not after `now_ms` lifts the block and "down"."""
         if until_ms <= now_ms:
             return self._replace(blocked_ms=0, down_ms=0, refusals=0)
         return self._replace(blocked_ms=until_ms) if until_ms > self.blocked_ms else self
@@ -254,10 +248,9 @@ _FIRST_READY = f"SELECT host, {SLOT_COLUMNS} FROM hosts WHERE id = coalesce({_CH
 
 
 def extend_lane(db: sqlite3.Connection, host: str, lane: Lane, count: int) -> int | None:
-    """Add `count` new items to the end of a lane that is not empty; return the host's number.
+    """Add new items to the end of a lane that is not empty, and return the host's number; None: more would change.
 
-    None, and nothing changed, when more than the lane's count would change: a fast path of
-    `HostSlot.pushed` for the most common change.
+    A fast path of `HostSlot.pushed` for the most common change.
     """
     row = db.execute(_GROW[lane], {"host": host, "count": count}).fetchone()
     return None if row is None else int(row[0])
@@ -326,10 +319,9 @@ def count_visit(db: sqlite3.Connection, host_id: int, duration: timedelta, *, do
 
 
 def first_ready(db: sqlite3.Connection, order: Sequence[Lane], now_ms: int, token: int) -> tuple[str, HostSlot] | None:
-    """Return name and slot of the host that the claim with that token takes from, in the order of all lanes.
+    """Return name and slot of the host that the claim takes from: in the order of lanes, the one ready longest.
 
-    It is the one that has been ready longest; while more than `AFFINITY_HOSTS` are, the one visited last
-    that is ready again, except in the turns of `is_longest_turn`.
+    While more than `AFFINITY_HOSTS` are, the one visited last, except in the turns of `is_longest_turn`.
     """
     first, second, third = map(int, order)
     visited = 0 if is_longest_turn(token) else now_ms

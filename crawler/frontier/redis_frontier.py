@@ -48,13 +48,10 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class RedisFrontier(Frontier):
-    """`Frontier` in the Redis at `address`, created when there is none.
+    """`Frontier` in the Redis at `address`, created when there is none; errors as `RedisStore`.
 
     Adding more than a thousand URLs takes several transactions; bad URLs are refused before the first.
     With `server_time` machines whose clocks differ agree.
-
-    Raises CollectionVersionError (the data is another program's or another version's), TransientError (the server
-    does not answer), UnavailableError (it cannot be used).
     """
 
     def __init__(

@@ -189,10 +189,7 @@ def unpack_report(row: list[Any], now: datetime, offset: timedelta) -> HostRepor
 
 
 def pack_offers(items: Iterable[NewItem], size: int) -> Iterator[tuple[int, tuple[object, ...]]]:
-    """Yield (number of items, last arguments of ``add.lua``) for batches of `size`.
-
-    The first of equal items counts. Raises BadUrlError for no web URL.
-    """
+    """Yield (number of items, last arguments of ``add.lua``) for batches of `size`; BadUrlError for no web URL."""
     first: dict[bytes, tuple[str, NewItem]] = {}
     offered = 0
     for item in items:
@@ -224,10 +221,7 @@ _SAMPLES = 3
 
 @dataclass(eq=False, repr=False)
 class ServerClock:
-    """Offset of the server's clock, never older than a minute, nor from before our clock was set.
-
-    Without `server_now` our own time counts.
-    """
+    """Offset of the server's clock, at most a minute old, not from before ours was set; zero without `server_now`."""
 
     server_now: Callable[[], datetime] | None
     monotonic: Callable[[], float]
@@ -278,8 +272,7 @@ class RedisStore:
 
     Every script is atomic: Redis runs one at a time, and keeps or loses its writes as a whole.
 
-    Raises CollectionVersionError (the data is another program's or another version's), TransientError (the server
-    does not answer), UnavailableError (it cannot be used).
+    Raises CollectionVersionError (another program's or version's data), TransientError (no answer), UnavailableError.
     """
 
     def __init__(
@@ -313,10 +306,7 @@ class RedisStore:
         return _EPOCH + timedelta(seconds=int(seconds), microseconds=int(us))
 
     def save(self, wait: Callable[[float], object]) -> str:
-        """Save Redis's dump file; return its path, empty when Redis does not report it.
-
-        Raises UnavailableError if the user may not, or Redis could not write it.
-        """
+        """Save Redis's dump file; return its path, empty when it is not reported; UnavailableError if it fails."""
         began, _ = self._server.call("TIME")
         self._server.call("BGSAVE", "SCHEDULE")
         while True:
@@ -352,10 +342,7 @@ class RedisStore:
 
 
 def durability_warnings(address: RedisAddress) -> list[str]:
-    """Return warnings about server settings that may lose a frontier, as sentences; writes nothing.
-
-    Servers that do not disclose their configuration give none. Errors are those of `RedisStore`.
-    """
+    """Return warnings about settings of the server that may lose a frontier, as sentences; errors as `RedisStore`."""
     warnings = []
     with closing(RedisClient(address, _connection_options(address))) as server:
         reply = server.call("INFO")

@@ -41,12 +41,9 @@ _NOTES_TIDIED = 8
 
 
 class SqliteFrontier(FrontierRecords):
-    """`Frontier` at `path`, created when it is missing; its folder must exist.
+    """`Frontier` at `path`, created when it is missing, in a folder that exists; errors as `FrontierDatabase`.
 
     `new_id` makes page identifiers; `rng` draws places for the order "random".
-
-    Raises CollectionVersionError (the file is another program's or another version's), UnavailableError (it cannot be
-    opened or read).
     """
 
     def __init__(
@@ -382,8 +379,7 @@ def open_frontier(
 ) -> Frontier:
     """Open the frontier that `settings.url` names; without one the collection's own.
 
-    Raises CollectionVersionError (it was made by another version), ConfigError (`url` is not valid), TransientError
-    (it does not answer), UnavailableError (it cannot be opened).
+    Raises CollectionVersionError, ConfigError (`url` is not valid), TransientError (no answer), UnavailableError.
     """
     if not settings.url:
         return SqliteFrontier(layout.frontier_db, politeness=politeness, settings=settings)

@@ -81,10 +81,7 @@ def rest_limit_ms(politeness: PolitenessSettings) -> int:
 
 
 class FrontierTransaction:
-    """Transitions within one transaction; `changes` counts them.
-
-    Each keeps the slots consistent with the queues. Randomness comes from `new_id` and `rng`.
-    """
+    """Transitions within one transaction, which keep slots consistent with queues; `changes` counts them."""
 
     def __init__(
         self,
@@ -290,10 +287,7 @@ class FrontierTransaction:
         self._count_attempt(held.seq)
 
     def free(self, held: ClaimRow, use: HostUse, finished: datetime, *, answered: bool = False) -> timedelta | None:
-        """End a claim: void its token, delay its host.
-
-        Returns how long the host was kept busy; None when it received no request.
-        """
+        """End a claim: void its token, delay its host; return how long that was busy, None without a request."""
         slot = host_slots.slot_by_id(self.db, held.host_id)
         freed = slot.freed()
         took = None

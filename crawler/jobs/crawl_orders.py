@@ -63,10 +63,7 @@ class Job:
 
 
 def parse_job(name: str, text: str) -> Job:
-    """Parse a job from `Job.to_json`.
-
-    Raises ConfigError, with the job and the reason, for another version or unusable settings.
-    """
+    """Parse a job from `Job.to_json`; ConfigError, with the reason, for another version or unusable settings."""
     where = f"job {name!r}"
     try:
         document: dict[str, Any] = json.loads(text)
@@ -159,10 +156,7 @@ def toml_value(value: object) -> str:
 def change_sheet(
     frontier: Frontier, prefix: str, changes: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Add changes to the sheet of a SURT prefix, which workers follow within a second; return all its changes.
-
-    Raises ConfigError for unknown or unsuitable settings, or a stored sheet that cannot be read.
-    """
+    """Add changes to the sheet of a SURT prefix, and return all of its changes; ConfigError for unsuitable settings."""
     text = frontier.orders(SHEET_ORDER).get(prefix)
     before = parse_live_sheet(prefix, text).changes() if text else {}
     groups = {*before, *changes}

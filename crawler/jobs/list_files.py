@@ -59,12 +59,10 @@ def unique_urls(parsed: Iterable[str | ListLineProblem]) -> tuple[tuple[str, ...
 
 
 class ListFile:
-    """URL list in a file, or on standard input for the name ``-``; may be iterated repeatedly.
+    """URL list in a file, or on standard input (``-``): fetch keys and problems in its order; iterated repeatedly.
 
-    Yields fetch keys and problems in the list's order, duplicates included. Needs memory for one line;
-    standard input is copied to a temporary file first. A context manager.
-
-    Raises InputError if the file cannot be read.
+    Needs memory for one line; standard input is copied to a temporary file first. Raises InputError if it cannot be
+    read.
     """
 
     def __init__(self, name: str) -> None:
@@ -126,12 +124,10 @@ def _decoded(line: bytes) -> str:
 
 
 class GivenUrls:
-    """URLs of a command line and of a list file, as a stream that may be read several times.
+    """URLs of a command line and of a list file, as a stream that may be read several times, duplicates included.
 
-    A context manager. Duplicates are left to the frontier. `report` is called with a sentence for each line that is
-    not a URL, at the first reading; `good` and `bad` count URLs and such lines of the latest one.
-
-    Raises InputError if the list cannot be read, or, when `needed`, there are neither URLs nor a list.
+    `report` gets a sentence for each line that is not a URL, at the first reading; `good` and `bad` count those of the
+    latest one. Raises InputError if the list cannot be read, or, when `needed`, there are neither URLs nor a list.
     """
 
     def __init__(

@@ -127,10 +127,7 @@ class Scope:
         return self._exclude.first_in(url)
 
     def decide(self, url: str, *, hops: int, hops_off: int) -> LinkDecision:
-        """Decide whether to follow a link.
-
-        `hops` includes this one; `hops_off` counts links since the scope was left on the page that has it.
-        """
+        """Decide on a link; `hops` includes it, `hops_off` are the links since the scope was left, up to its page."""
         excluded, extra = self.excluded(url), self._settings.extra_hops
         refused = ""
         if excluded is not None:
@@ -155,10 +152,7 @@ class Scope:
 
 
 def link_key(text: str) -> str:
-    """Return the fetch key of a link from the browser; single-label hosts are allowed.
-
-    Raises BadUrlError if it is no URL to fetch, or longer than `URL_LIMIT_CHARS`.
-    """
+    """Return the fetch key of a link from the browser; BadUrlError if it is none, or longer than `URL_LIMIT_CHARS`."""
     if len(text) > URL_LIMIT_CHARS:
         raise BadUrlError(f"A link of {len(text)} characters.", reason="too-long")
     return fetch_key(text, allow_single_label=True)

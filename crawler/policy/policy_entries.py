@@ -146,10 +146,7 @@ class PolicyEntries:
     _tables: dict[PolicyKind, PatternTable[PolicyEntry]] = field(default_factory=dict)
 
     def of(self, target: PatternTarget, kinds: tuple[PolicyKind, ...], *, now: datetime) -> list[PolicyEntry]:
-        """Return unexpired entries of these kinds that match the URL, the most specific first.
-
-        Among equally specific ones the order of `kinds` decides.
-        """
+        """Return unexpired entries of these kinds that match the URL, the most specific first, then as in `kinds`."""
         ranked: list[tuple[PatternRank, int, PolicyEntry]] = []
         for place, kind in enumerate(kinds):
             table = self._tables.get(kind)

@@ -184,10 +184,7 @@ class PolicyEvaluator:
         return self.make_robots()
 
     async def opinions(self, item: FrontierItem, settings: Settings, *, now: datetime) -> AsyncIterator[PolicyOpinion]:
-        """Yield each rule's opinion, in their order; stop iterating when enough is known.
-
-        Entries and lists are used as they are: refresh them first.
-        """
+        """Yield each rule's opinion, in their order; entries and lists are used as they are: refresh them first."""
         allowing, opinion = self._entries(item.url, now=now)
         yield opinion
         policy = self.policy_for(item.url, settings.policy, now=now)

@@ -65,8 +65,7 @@ class PolicyRule(VisitRule):
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
         """Return the first objection of a policy rule.
 
-        Raises ConfigError (a list cannot be read for the first time), ProxyUnavailableError, DiskFullError,
-        LimitReachedError (a robots.txt cannot be fetched).
+        Raises ConfigError (a list cannot be read at first), ProxyUnavailableError, DiskFullError, LimitReachedError.
         """
         await self.refresh()
         was_asked = False
@@ -219,11 +218,7 @@ def make_policy(  # noqa: PLR0913 dependencies
     ask: Ask,
     judge_network: Callable[[PageInfo], Awaitable[None]] | None = None,
 ) -> PolicyRule:
-    """Build the policy rule.
-
-    Without a fetcher only cached robots.txt files are used, for `explain` alone. `judge_network` receives
-    fetches of hosts that cannot be reached (`crawler.worker.backpressure.NetworkMonitor.judge`).
-    """
+    """Build the policy rule; without a fetcher only cached robots.txt files are used, for `explain` alone."""
     book = PolicyEntryCache(frontier, clock=clock, ask=ask)
 
     def make_robots() -> OriginRobots:

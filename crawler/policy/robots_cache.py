@@ -139,10 +139,10 @@ def _weight(known: RobotsRecord) -> int:
 
 @dataclass(eq=False, repr=False)
 class OriginRobots:
-    """Lookup of every origin's robots.txt. Used from one event loop.
+    """Lookup of every origin's robots.txt, from one event loop; without a fetcher in the cache alone.
 
-    Without a fetcher nothing is fetched. `judge` receives a fetch whose host could not be reached
-    (`crawler.worker.backpressure.NetworkMonitor.judge`); its errors propagate.
+    `judge` receives a fetch whose host could not be reached (`backpressure.NetworkMonitor.judge`); its errors
+    propagate.
     """
 
     frontier: Frontier
@@ -168,13 +168,11 @@ class OriginRobots:
         return record if record is not None and record.agent == policy.robots_agent else None
 
     async def of(self, url: str, policy: PolicySettings, *, host: str, now: datetime) -> RobotsRecord | None:
-        """Return the record of the URL's origin; fetch the file when it is missing or expired.
+        """Return the record of the URL's origin, fetched when it is missing or expired; None: no fetcher and no record.
 
-        Concurrent calls for one origin share one fetch. `host` is the slot key that is blocked when it fails.
-        None only when there is no fetcher and nothing is cached.
-
-        Raises ProxyUnavailableError, DiskFullError, LimitReachedError (as `FileFetcher.get`), NetworkAwayError (no
-        host can be reached, so the network is down and not this host).
+        Concurrent calls share one fetch. `host` is the slot key that is blocked when it fails. Raises
+        ProxyUnavailableError, DiskFullError, LimitReachedError (as `FileFetcher.get`), NetworkAwayError (no host can be
+        reached).
         """
         async with self._locks.setdefault(origin_of(url), asyncio.Lock()):
             record = await self.known(url, policy, now=now)

@@ -85,10 +85,7 @@ class AnnouncedProxy:
 def living_proxies(
     frontier: Frontier, clock: Clock, secret: ClusterSecret, ignored: set[str] | None = None
 ) -> list[AnnouncedProxy]:
-    """List the announced proxies, sorted by name; a new name in `ignored` is logged once.
-
-    Raises TransientError if the store does not answer.
-    """
+    """List the announced proxies by name; a new name in `ignored` is logged once. May raise TransientError."""
     ignored = set() if ignored is None else ignored
     proxies = []
     for name, text in sorted(frontier.notes(PROXY_SERVICE, now=clock.now()).items()):
@@ -129,10 +126,7 @@ class ServiceAnnouncer:
         clock: Clock,
         secret: ClusterSecret | None = None,
     ) -> None:
-        """Announce the process, and start the thread that renews the note.
-
-        `describe` returns the note's content, called from any thread; without `secret` it is unsigned.
-        """
+        """Announce the process, signed with the `secret`; a thread renews the note with what `describe` returns."""
         self._secret = secret
         self._frontier = frontier
         self._kind = kind

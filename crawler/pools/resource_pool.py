@@ -68,10 +68,7 @@ class ProxyPool(Protocol):
         """Stop the pool's processes after all their writes."""
 
     def lend(self, prefer: str = "") -> AbstractAsyncContextManager[ProxyClient]:
-        """Lend the proxy with the server address `prefer` if it can be, else the least loaded.
-
-        ProxyUnavailableError when there is none, or it is lost.
-        """
+        """Lend the proxy at `prefer`, else the least loaded; ProxyUnavailableError: there is none, or it is lost."""
 
     @property
     def needs(self) -> ProxyAccess:
@@ -104,10 +101,7 @@ class ProxyProcess:
         self.replaced = asyncio.Event()
 
     async def start(self) -> None:
-        """Start the process; return when it serves.
-
-        Raises ProxyUnavailableError if it does not start.
-        """
+        """Start the process; return when it serves; ProxyUnavailableError if it does not start."""
         self._control.unlink(missing_ok=True)
         passed_on = ("PATH", "LANG", "TZ", "TMPDIR")
         environment = {name: os.environ[name] for name in passed_on if name in os.environ}
@@ -308,10 +302,7 @@ class BrowserPool:
         )
 
     def _choose(self, prefer: Browser | None) -> _PooledBrowser | None:
-        """Choose `prefer`, else the browser with the fewest visits; None if all are full.
-
-        Start draining those that are due.
-        """
+        """Choose `prefer`, else the browser with the fewest visits; None if all are full. Drain those that are due."""
         for member in list(self._taking):
             due = member.browser.recycle_due()
             if not due and not self.needs().are_met_by(member.known):
@@ -378,11 +369,7 @@ class ResourcePool:
 
 @asynccontextmanager
 async def open_resource_pool(proxies: ProxyPool, settings: Settings, *, clock: Clock) -> AsyncIterator[ResourcePool]:
-    """Start these proxies and a browser; yield a pool of them until the end of the block.
-
-    Raises BrowserUnavailableError (no browser is found, or it does not start), ProxyUnavailableError (a proxy does
-    not start).
-    """
+    """Start the proxies and a browser; yield their pool; BrowserUnavailableError, ProxyUnavailableError: none."""
     executable = find_browser(settings.browser.executable)
     browsers = BrowserPool(settings.browser, executable, clock, needs=lambda: proxies.needs)
     try:
@@ -406,10 +393,7 @@ async def open_local_pool(
     clock: Clock,
     report: Callable[[FileRecovered], None] = lambda _event: None,
 ) -> AsyncIterator[ResourcePool]:
-    """Start local proxies and a browser; yield a pool of them until the end of the block.
-
-    `report` is called for every interrupted WARC that a proxy recovered; errors as `open_resource_pool`.
-    """
+    """Start local proxies and a browser; yield a pool of them; errors as `open_resource_pool`."""
     # A unix socket's path is at most 107 bytes, so it is not in the collection.
     with scratch_folder(ScratchKind.RUN) as folder:
         proxies = LocalProxyPool(collection, settings, folder, report)

@@ -68,10 +68,7 @@ class SharedContext:
     recorded: dict[str, list[CachedRecord]] = field(default_factory=dict)  # by URL, in order; no payload twice in a row
 
     async def in_browser(self, browser: Browser, endpoint: ProxyEndpoint) -> BrowserContext:
-        """Return the context if it is one of this browser and proxy, else a fresh one.
-
-        Errors as `Browser.open_context`.
-        """
+        """Return the context if it is of this browser and proxy, else a fresh one; errors as `Browser.open_context`."""
         is_usable = self.context is not None and self.context.reusable
         if not is_usable or self.browser is not browser or self.proxy != endpoint.server:
             await self.close()
@@ -114,10 +111,7 @@ class SharedContextPool:
 
     @asynccontextmanager
     async def lend(self, key: ContextKey, *, visits: int, age_s: float) -> AsyncIterator[SharedContext]:
-        """Lend an idle context of the key, or one to be opened.
-
-        It is disposed of after `visits` visits, at the age `age_s` in seconds, or when its last visit did not end well.
-        """
+        """Lend a context of the key; it ends after `visits` visits, at the age `age_s`, or after one that failed."""
         shared = self._take(key) or SharedContext(self._clock.monotonic())
         if self._clock.monotonic() - shared.opened >= age_s:
             await shared.close()

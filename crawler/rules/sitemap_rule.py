@@ -270,10 +270,7 @@ class SitemapWalk:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def run(self, site: str, take: Callable[[str, Sequence[str]], Awaitable[int]]) -> SitemapWalkResult:
-        """Read the sitemaps of a site, of which `site` is any URL; errors are the fetcher's.
-
-        `take` gets a file and at most `WALK_BATCH` of its pages, and returns how many were new.
-        """
+        """Read a site's sitemaps; `take` gets a file and pages of it, and returns how many were new."""
         walked, ends = SitemapWalkResult(), self.monotonic() + TIME_LIMIT_S
         origin = f"{site.partition('://')[0]}://{authority_of(site)}"
         robots = await self.fetch.get(

@@ -123,8 +123,8 @@ async def perform_run(
     `stopping` when the first signal asked to stop.
 
     Raises CollectionInUseError, CollectionVersionError, UnavailableError (the collection), BrowserUnavailableError,
-    ProxyUnavailableError (they do not start), DiskFullError (there was no space for as long as the settings allow, or
-    there is none at all; the next run continues), LimitReachedError (the run has received all that it may).
+    ProxyUnavailableError (they do not start), DiskFullError (no space within the settings' patience; the next run
+    continues), LimitReachedError (the run has received all that it may).
     """
     begun, account, settings = clock.monotonic(), RunSummary(), run.settings
 
@@ -325,10 +325,7 @@ async def archive_urls(  # noqa: PLR0913 dependencies
     report: Callable[[crawl_events.Event], None],
     stopping: Callable[[], None] = lambda: None,
 ) -> RunSummary:
-    """Archive the URLs (fetch keys); other arguments and errors are those of `perform_run`.
-
-    `again`: also those that ended at least this long ago (zero: all; A02).
-    """
+    """Archive the URLs (fetch keys), with `again` those that ended so long ago, too (zero: all; A02)."""
 
     async def prepare(frontier: Frontier) -> AddResult:
         turns = make_slot_assigner(run.settings)

@@ -76,10 +76,7 @@ def _exclusion_reason(jobs: JobSettings, item: FrontierItem) -> str:
 async def redecide_links(
     jobs: JobSettings, frontier: Frontier, name: str, *, manifest_of: ManifestOf, turns: SlotAssigner, clock: Clock
 ) -> tuple[int, int]:
-    """Decide on the links in the manifests of archived pages again; no page is visited.
-
-    Returns (URLs that joined, pages whose manifest could not be read).
-    """
+    """Decide on the links of archived pages again; return (URLs that joined, pages whose manifest is not here)."""
     joined = unread = 0
 
     def links_of(records: list[ItemRecord]) -> tuple[list[NewItem], int]:
@@ -149,9 +146,7 @@ async def run_crawl_jobs(
 async def submit_job(
     job: Job, frontier: Frontier, *, local: Settings, clock: Clock, manifest_of: ManifestOf | None = None
 ) -> JobSubmission:
-    """Store the job, queue its seeds, and apply its settings to its known items.
-
-    Without `manifest_of` the links of archived pages are not decided on again.
+    """Store the job, queue its seeds, and apply its settings to its items, with `manifest_of` to pages' links, too.
 
     Raises ConfigError if a job of that name cannot be read, or there are more than `SEEDS_LIMIT` seeds.
     """

@@ -62,11 +62,10 @@ class WorkerOptions:
 async def run_worker(
     options: WorkerOptions, *, clock: Clock, report: Callable[[Event], None], stopping: Callable[[], None], rng: Random
 ) -> int:
-    """Run a worker process until stopped: gently at the first signal, at once at the second.
+    """Run a worker process until stopped, gently at the first signal, at once at the second; return ended pages.
 
-    `stopping` is called at the first signal. Returns the number of pages that ended.
-
-    Raises InputError (the settings cannot be used), CollectionVersionError (a store was made by another version).
+    `stopping` is called at the first signal. Raises InputError (unusable settings), CollectionVersionError (of a
+    store).
     """
     ended = 0
 

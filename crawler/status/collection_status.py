@@ -146,10 +146,9 @@ def read_overview(frontier: Frontier, *, now: datetime) -> FrontierOverview:
 def estimate_remaining(
     stats: FrontierStats, minutes: Sequence[MinuteCounts], longest: Sequence[HostReport], *, now: datetime
 ) -> timedelta | None:
-    """Estimate a lower bound of the remaining time, by the rate of the last ten minutes.
+    """Estimate a lower bound of the remaining time, by the rate of the last ten minutes and the longest queue.
 
-    The longest queue is a second bound: its host's visits take their time, however fast other hosts
-    are. None while paused, when nothing is left, and when there is too little data.
+    None while paused, when nothing is left, and when there is too little data.
     """
     left = stats.queued + stats.claimed
     recent = sum(map(ended_in, minutes[-11:]))
@@ -281,10 +280,7 @@ class StatusReader:
         checks: Callable[[datetime], CopyCheckSummary | None] = lambda _now: None,
         background: bool = False,
     ) -> None:
-        """Store what is read; `frontier` and `checks` are called each time.
-
-        With `background`, rows are counted by a thread, and `holdings` is None until they have been.
-        """
+        """Store what is read each time; with `background` a thread counts rows, and `holdings` is None until it has."""
         self._layout = layout
         self._frontier = frontier
         self._clock = clock
@@ -297,10 +293,7 @@ class StatusReader:
         self._checks = ThrottledValue(clock, lambda: checks(clock.now()), background=background)
 
     def status(self, *, is_fresh: bool = False) -> CollectionStatus:
-        """Return the status, `CACHED_S` old at most but for the index's counts, with `is_fresh` of this moment.
-
-        Raises CollectionVersionError (a store was made by another version), UnavailableError (a store does not answer).
-        """
+        """Return the status, `CACHED_S` old at most but for counts, or of this moment; UnavailableError."""
         with self._lock:
             began = self._clock.monotonic()
             if not is_fresh and self._status is not None and began - self._read_at < CACHED_S:
@@ -321,10 +314,7 @@ class StatusReader:
 
 
 class ThrottledValue(Generic[_T]):
-    """Expensive value, read only for a limited share of the time and cached in between.
-
-    With `background`, a thread reads it: the last value is returned at once, None before the first.
-    """
+    """Expensive value, read only for a limited share of the time, with `background` in a thread (None before)."""
 
     def __init__(self, clock: Clock, read: Callable[[], _T], *, background: bool = False) -> None:
         self._clock = clock
@@ -402,7 +392,7 @@ def _size(path: Path) -> int:
 
 
 def is_worked_on(layout: Layout | None, frontier: Frontier, *, now: datetime) -> bool:
-    """Return True if a process works on the frontier, which is shared without a layout, as far as is visible from here."""
+    """Return True if a process works on the frontier, a shared one without a layout, as far as is visible from here."""
     if layout is not None and is_in_use(layout):
         return True
     return bool(frontier.notes(WORKER_SERVICE, now=now)) or bool(frontier.stats(now).claimed)

@@ -203,10 +203,7 @@ class NetworkMonitor:
     _there: bool = field(default=True, init=False)
 
     async def judge(self, page: PageInfo) -> None:
-        """Record a visit's result.
-
-        Raises NetworkAwayError if no host can be reached: the result does not count for the page.
-        """
+        """Record a visit's result; NetworkAwayError if no host can be reached: it does not count for the page."""
         if not (page.outcome is VisitOutcome.FAILED and page.reason.startswith(UNREACHABLE)):
             if page.status is not None:
                 self._remember(page.final_url)

@@ -178,10 +178,7 @@ RETRY = "retry"  # in addition to the outcomes: the visit failed and will be tri
 
 @dataclass(eq=False, repr=False)
 class CrawlLog:
-    """Append-only log at `path`, created when it is missing; its folder must exist.
-
-    Not thread-safe: one writer per process.
-    """
+    """Append-only log at `path`, created when it is missing, in a folder that exists; one writer per process."""
 
     path: Path
     _: KW_ONLY
@@ -196,10 +193,7 @@ class CrawlLog:
             self._file = None
 
     def note(self, event: Event) -> None:
-        """Write the line of an event that ended an attempt; other events are ignored.
-
-        Raises DiskFullError, UnavailableError if it cannot be written.
-        """
+        """Write the line of an event that ended an attempt; DiskFullError, UnavailableError if it cannot be written."""
         if isinstance(event, SnapshotMade):
             rotate_crawl_log(self.path, now=event.at, older=True)
             return
@@ -229,13 +223,10 @@ class CrawlLog:
 
 
 def rotate_crawl_log(path: Path, *, now: datetime, only: int | None = None, older: bool = False) -> Path | None:
-    """Rename the log to include the moment; return the new path, None when there is no log.
+    """Rename the log to include the moment, under a lock; return the new path, None when there is nothing to rename.
 
-    Rotations are locked against each other, so no name is used twice and no new log is renamed. Nothing
-    is done when another file than the descriptor `only` is at the path by now; with `older` (all workers
-    that share a folder get a snapshot's event), unless the log was begun before the moment.
-
-    Raises UnavailableError if it cannot be read or renamed.
+    Nothing is done when another file than the descriptor `only` is at the path by now; with `older` (all workers that
+    share a folder get a snapshot's event), unless the log was begun before the moment. Raises UnavailableError.
     """
     try:
         with locked_folder(path.parent):

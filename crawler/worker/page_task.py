@@ -183,11 +183,7 @@ class PageTask:
             await self._retry(str(error))
 
     async def _leave_to_its_host(self) -> None:
-        """End or defer an unvisited item whose host is known to be down.
-
-        Deferred items are tried again when the ban ends, and not before their own moment, so that an outage
-        of any length costs one attempt.
-        """
+        """End an unvisited item whose host is down, or defer it, at the cost of one attempt, to the end of that."""
         item, frontier = self._item, self._context.frontier
         reason = f"{HOST_DOWN} {item.host_down}"
         settings = self._context.settings_for(self._item).frontier
@@ -422,10 +418,7 @@ class PageTask:
             self._context.report(PageRetried(item.url, reason, item.attempts))
 
     async def _note_internal_error(self, error: BaseException) -> None:
-        """Count an attempt of the page; end the run when consecutive pages fail so.
-
-        When even that cannot be stored the claim's lease runs out, which counts, too.
-        """
+        """Count an attempt of the page (if only by its lease's end); end the run when consecutive pages fail so."""
         item, broken = self._item, self._context.broken
         text = " ".join(f"{type(error).__name__}: {error}".split())[:_REASON_CHARS]
         log.error("visit.internal_error url=%s error=%s", item.url, text, exc_info=error)

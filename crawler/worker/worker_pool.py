@@ -183,10 +183,7 @@ class WorkerPool:
         self._changed = asyncio.Event()
 
     async def _handle(self, item: FrontierItem) -> None:
-        """Run the page task while the claim is held and no stop at once is ordered.
-
-        An endless pool waits until pages can be stored again.
-        """
+        """Run the page task while the claim is held and no stop at once is ordered; pause if no page can be stored."""
         task = asyncio.create_task(page_task.PageTask(item, self.context).run())
         renewing = asyncio.create_task(self._keep_lease(item))
         dropping = asyncio.create_task(self.at_once.wait())

@@ -93,10 +93,7 @@ NAMES = tuple(_KNOWN)
 
 @lru_cache(maxsize=16)
 def load_behaviours(settings: BehaviourSettings) -> BehaviourSet:
-    """Return the behaviours that the settings name, then the user's own; files are read once.
-
-    Raises ConfigError: no such behaviour or file; the text names it.
-    """
+    """Return the behaviours that the settings name, then the user's own; ConfigError names a missing one."""
     chosen = [_own(name) for name in settings.run]
     chosen += [_users(Path(path)) for path in settings.scripts]
     flows: tuple[PageFlow, ...] = ()
@@ -166,7 +163,7 @@ def _wrapped(function: str, name: str) -> str:
 
 @cache
 def load_table(name: str) -> dict[str, Any]:
-    """Return ``NAME.toml``: ``words`` on buttons by purpose, the ``rule`` of each of the platforms in ``consent`` and ``sites``."""
+    """Return ``NAME.toml``: ``words`` on buttons by purpose, or the ``rule`` list of ``consent`` or ``sites``."""
     return tomllib.loads(_text(f"{name}.toml"))
 
 
@@ -185,10 +182,9 @@ def _banner_names() -> str:
 
 
 def survey_script() -> str:
-    """Return a function that reports which of several (selectors, pattern) match nothing in a page.
+    """Return a function that reports which of several (selectors, pattern) match nothing in a page, and its frames.
 
-    It reports the page's frames, too. Ids and classes are read once for all patterns: a list of a
-    hundred selectors would be tried on every element.
+    Ids and classes are read once for all patterns: a list of a hundred selectors would be tried on every element.
     """
     return f"""(needs) => {{
 const tools = ({_text("common.js")})({{ limitMs: 1000 }});

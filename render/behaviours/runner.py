@@ -51,8 +51,7 @@ async def run_behaviours(
 ) -> tuple[tuple[PageBehaviour, ...], bool]:
     """Run the behaviours; return their results, and whether the page may load something because of them.
 
-    Sets `BrowserPage.picture_css` to rules that hide elements in pictures. `icons` are those that other
-    visits loaded (`Browser.icons`), which are not loaded again; the page's are added.
+    Sets `BrowserPage.picture_css`. `icons` that other visits loaded are not loaded again; the page's are added.
     """
     icons = {} if icons is None else icons
     done: list[PageBehaviour] = []
@@ -205,10 +204,7 @@ ICONS_KNOWN = 10_000
 async def load_candidates(
     page: BrowserPage, frame: PageFrame, source: str, options: dict[str, Any], known: dict[str, asyncio.Future[bool]]
 ) -> BehaviourAnswer:
-    """Load all candidates of images, those of unreadable style sheets and of the web app manifest too.
-
-    Icons that are `known`, from other visits, are not loaded again; those of this page are added.
-    """
+    """Load all candidates of images, also of unreadable style sheets and the manifest, and icons not `known`."""
     answer = await run_script(page, frame, source, options)
     more = answer.more or {}
     sheets: list[list[str]] = []
@@ -314,10 +310,9 @@ GONE_S = 0.6
 
 
 async def refuse_consent(page: BrowserPage, source: str, options: dict[str, Any]) -> BehaviourAnswer:
-    """Refuse consent banners; selectors of remaining ones go into `css`, which hides them.
+    """Refuse consent banners; `css` hides those that stay, in pictures only.
 
-    `css` applies to pictures only. Navigation is blocked while a banner is handled, because some
-    reload the page when answered.
+    Navigation is blocked while a banner is handled, because some reload the page when answered.
     """
     main = main_frame(page)
     look, click = {**options, "click": False}, {**options, "click": True}
