@@ -1,7 +1,6 @@
 """Collection folder: creation, version check, lock, and the mark of trial copies.
 
-Every process that writes to the collection inherits the lock, so it is free again only when the last of them has
-finished. The proxies of a cluster share it; opening the collection exclusively is refused while one of them runs.
+Every process that writes to the collection inherits the lock, so it is free when the last of them has finished.
 """
 
 import asyncio

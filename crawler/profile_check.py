@@ -1,8 +1,4 @@
-"""Check of profiles for their authors: errors with their lines, warnings about unusual values, sources of settings.
-
-Each key is checked alone, so that one fault does not hide the next; combinations of keys are checked
-when each of them is valid.
-"""
+"""Check of profiles for their authors: errors of each key, with lines, warnings about values, sources of settings."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace

@@ -1,8 +1,4 @@
-"""Crawl profiles: lookup by name or path, and inheritance.
-
-A profile may extend another (``extends = "default"``): its values override that one's, key by key; its
-sheets follow that one's. A chain has a limited length, and ends at the defaults.
-"""
+"""Crawl profiles: lookup by name or path, and inheritance (``extends = "default"``) of values, by key, and sheets."""
 
 import tomllib
 import zoneinfo

@@ -1,7 +1,7 @@
 """Artifacts of a page at rest: screenshots, final DOM, text, links, facts, favicon.
 
-Each script returns what its own isolated world can read and marks where embedded documents belong. This module queries
-the embedded documents and inserts their results. A document that does not answer leaves its place empty.
+Each script returns what its own isolated world can read and marks where embedded documents belong, whose results are
+inserted here; a document that does not answer leaves its place empty.
 """
 
 import asyncio

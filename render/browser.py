@@ -192,7 +192,7 @@ class Browser:
             await self.close_context(context)
 
     async def open_context(self, proxy: ProxyEndpoint | None = None) -> BrowserContext:
-        """Open a fresh context through `proxy`; the caller closes it. May raise BrowserUnavailableError, CommandError."""
+        """Open a fresh context through `proxy`, for the caller to close; BrowserUnavailableError, CommandError."""
         params: dict[str, Any] = {"disposeOnDetach": True, "proxyServer": "direct://"}
         if proxy is not None:
             # Chromium would ask loopback addresses directly; "<-loopback>" takes that back (C-04).

@@ -1,11 +1,10 @@
 """Child targets of a tab (cross-site frames, workers) and the page's pending timers.
 
-``scripts/timers.js`` runs in each document before its first script. Through a binding it reports in
-how many milliseconds the last short timer fires and, with a leading plus, the last timer of up to
-`longest_timer_s`. A page could call the binding, too, but could only prolong the wait a little.
+``scripts/timers.js`` reports through a binding in how many milliseconds the last short timer fires and, with a leading
+plus, the last timer of up to `longest_timer_s`. A page could call it, too, but only prolong the wait a little.
 
-Each child target starts paused, so it makes no request before its events are listened to. Targets
-beyond the limits stay paused, or run without a listener through the same proxy.
+Each child target starts paused, so it makes no request before its events are listened to. Targets beyond the limits
+stay paused, or run without a listener through the same proxy.
 """
 
 from collections import Counter

@@ -1,10 +1,7 @@
 """Installed Chromium browsers, the command line they are started with, and the identity that a page presents to sites.
 
-Never used: ``--no-sandbox``, ``--disable-web-security``, ``--remote-debugging-port``.
-
-One `PageOptions` (user agent, locale, screen, client hints) configures the tab and everything that it spawns:
-cross-site frames run in their own processes and workers in their own sessions. Each gets the same values, or a site
-would see two different visitors.
+Never used: ``--no-sandbox``, ``--disable-web-security``, ``--remote-debugging-port``. One `PageOptions` configures the
+tab and all that it spawns, such as frames and workers, or a site would see two different visitors.
 """
 
 import os

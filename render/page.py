@@ -1,10 +1,9 @@
 """Browser tab: commands, scripts in the isolated world, dialogs, child targets.
 
-A page is hostile. It may close itself, crash, navigate endlessly, or open any number of windows and
-dialogs. Each of these is recorded as state that the visit reads.
+A page is hostile. It may close itself, crash, navigate endlessly, or open any number of windows and dialogs.
 
-Whatever takes a page, in this module and in those above it, raises PageClosedError, CommandError
-and BrowserUnavailableError as `BrowserPage.send` does, unless it says otherwise.
+Whatever takes a page, in this module and in those above it, raises PageClosedError, CommandError and
+BrowserUnavailableError as `BrowserPage.send` does, unless it says otherwise.
 """
 
 from __future__ import annotations
@@ -179,7 +178,7 @@ class BrowserPage:
         by_value: bool = True,
         gesture: bool = False,
     ) -> dict[str, Any]:
-        """Return the `Runtime.RemoteObject` of a function's result; CommandError of `name` if it fails; or as `send`."""
+        """Return the `Runtime.RemoteObject` of a function's result; CommandError of `name` if it fails; as `send`."""
         answer = await self.send(
             "Runtime.callFunctionOn",
             {

@@ -1,7 +1,7 @@
-"""Scripts run in all frames of a page, cross-origin frames included.
+"""Scripts run in all frames of a page, cross-origin frames included, which are documents in other processes.
 
-A frame of another origin is a separate document, most often in another process. A script that meets one numbers its
-element in its own isolated world and continues; `FrameDocument.inner` finds the frame of a number.
+A script that meets one numbers its element in its own isolated world; `FrameDocument.inner` finds the frame of a
+number.
 """
 
 import asyncio

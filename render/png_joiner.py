@@ -1,8 +1,7 @@
-"""Joiner of PNG parts of a high page into one picture.
+"""Joiner of PNG parts of a high page into one picture, with one part at a time in memory.
 
-A PNG is one zlib stream of rows, each filtered by the rows above it in its own picture. In a joined
-picture only the first row of a part has another row above it than before: that row is written
-unfiltered, and all others as they are. Memory holds one part at a time, and the result.
+A PNG is one zlib stream of rows, each filtered by the rows above it. Only the first row of a part has another row above
+it than before: that row is written unfiltered, and all others as they are.
 """
 
 import struct

@@ -1,11 +1,9 @@
 """Screenshots of the viewport and the full page, thumbnails, and the PDF of a page.
 
-A banner that could not be dismissed would cover the picture, so it is hidden there, but it belongs
-to the page: the copy of the DOM keeps it.
+A banner that could not be dismissed is hidden in pictures, but it belongs to the page: the copy of the DOM keeps it.
 
-The browser can draw the page beyond its viewport, but only as much at once as fits a texture or its
-memory: a higher page is drawn in tiles, which are joined. The page is not scrolled meanwhile, so
-elements fixed to the window are in the first tile alone, and tiles meet exactly.
+The browser can draw only as much at once as fits a texture or its memory: a higher page is drawn in tiles, which are
+joined. It is not scrolled meanwhile, so that elements fixed to the window are in the first tile alone.
 """
 
 from __future__ import annotations

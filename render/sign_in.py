@@ -3,12 +3,9 @@
 A cookie for a whole domain is narrowed to the named hosts when it is recorded, so that no other host of that domain
 is ever sent it. Local storage is accessed for a page's own origin only.
 
-The browser of a login has a fresh folder, runs without a proxy, and is queried for nothing but cookies and the local
-storage of the tabs' origins: it is the person's own session, and nothing of it is archived. It is polled once a
-second, so that closing the last window, which ends a browser, loses nothing.
-
-That of a recorded session reaches the web by the recorder only. Each page that a tab shows is noted, with its text and
-a picture as it was last seen.
+The browser of a login runs without a proxy, and is queried for nothing but cookies and the local storage of the tabs'
+origins: it is the person's own session, and nothing of it is archived. It is polled once a second, so that closing the
+last window, which ends a browser, loses nothing. That of a recorded session reaches the web by the recorder only.
 """
 
 import asyncio

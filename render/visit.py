@@ -1,7 +1,4 @@
-"""Visit of one URL: navigation, behaviours, artifacts, classification, request log.
-
-One deadline limits every step. Artifacts made before it are kept, and the outcome is then PARTIAL.
-"""
+"""Visit of one URL: navigation, behaviours, artifacts, classification, request log, up to one deadline for all."""
 
 from __future__ import annotations
 

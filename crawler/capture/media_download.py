@@ -1,12 +1,8 @@
-"""Download of video and audio behind players, with yt-dlp in a confined process.
+"""Download of video and audio behind players, with yt-dlp in a confined process, within the page's visit at the proxy.
 
-Requests are recorded within the page's visit at the proxy. yt-dlp is an optional extra
-(``pip install weboid[media]``), run as a separate process and never imported here: it gets a
-temporary folder, no configuration, cookies, plug-ins or helper programs, the proxy as its only route,
-and kernel-enforced limits. It cannot make a page fail; the manifest has the result (`PlayerMedia`).
-
-Pages of a job that show the same media share its download (`MediaDownloads`): the first makes it, the manifests
-of the others name its records.
+yt-dlp is an optional extra (``pip install weboid[media]``), run as a separate process and never imported here: it gets
+a temporary folder, no configuration, cookies, plug-ins or helper programs, the proxy as its only route, and
+kernel-enforced limits. It cannot make a page fail; the manifest has the result (`PlayerMedia`).
 """
 
 import asyncio

@@ -1,12 +1,9 @@
 """Capture of one page, from claim to manifest, at the stored level in force.
 
-The wiki whose rules apply is the one whose page cites the link: the item's `via` is that page's
-address, and frontier orders hold each wiki's address format, so that every worker has it.
-
     open at the proxy ─> render through it ─> fetch player media ─> fetch gaps again
     ─> write artifacts ─> seal ─> write the manifest
 
-`capture` returns when everything it reports is on disk and in the index.
+The wiki whose rules apply is the one whose page cites the link: the item's `via` is that page's address.
 """
 
 from __future__ import annotations

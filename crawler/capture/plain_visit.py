@@ -1,9 +1,7 @@
 """Page visits without a browser: the document, its embedded resources, and its links.
 
-Rendering takes a second or more of CPU time. In a very large crawl only a share of the pages may be
-rendered (`visit.rendered_share`); for the others the document and the images, styles and scripts that
-it names are fetched within one visit at the proxy. What scripts would have loaded is missing and there
-is no screenshot; limits, ledger, manifest and dedup are as for any visit. Seeds are always rendered.
+Rendering takes a second or more of CPU time, so a very large crawl may render only a share of its pages
+(`visit.rendered_share`). What scripts would have loaded is missing then, and there is no screenshot.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """Fetcher of small files (robots.txt, sitemaps) through the recording proxy.
 
-These files steer a crawl, so they are archived too: each fetch is a visit of its own at the proxy,
-without a browser. The proxy checks the address that it connects to. Responses are untrusted: bytes,
-redirects and time are limited, before and after decoding.
+These files steer a crawl, so they are archived too: each fetch is a visit of its own at the proxy, without a browser.
+Responses are untrusted: bytes, redirects and time are limited, before and after decoding.
 """
 
 import asyncio

@@ -1,9 +1,8 @@
 """Reconciliation of browser and proxy after a visit: gaps, refetching, page manifest.
 
-Resources that were cut off or never requested from the proxy are fetched again within the same visit,
-once each, as GET, within the profile's `refetch_…` limits. Requests in flight are waited for instead.
-An origin's response counts, whatever its status; a resource that the browser refuses to load, or whose
-host cannot be resolved or reached, is not a gap. A complete page costs one request to the proxy.
+Resources that were cut off or never requested from the proxy are fetched again within the same visit, once each, as
+GET, within the profile's `refetch_…` limits. An origin's response counts, whatever its status; a resource that the
+browser refuses to load, or whose host cannot be resolved or reached, is not a gap.
 """
 
 import re

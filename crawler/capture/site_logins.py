@@ -1,9 +1,7 @@
-"""Encrypted login files.
+"""Encrypted login files: a JSON object, whose ``sealed`` is the session, AES-256-GCM, with the rest as associated data.
 
-A JSON object. Its head has name, hosts and dates; ``sealed`` is the session, AES-256-GCM, with the
-head as associated data, so that a changed head, such as an added host, makes decryption fail. The key
-is derived from a passphrase (scrypt, RFC 7914, at 32 MiB) or a key file (HKDF, RFC 5869), with a salt
-per file, so that one key never seals two sessions.
+The key is derived from a passphrase (scrypt, RFC 7914, at 32 MiB) or a key file (HKDF, RFC 5869), with a salt per file,
+so that one key never seals two sessions.
 """
 
 import base64

@@ -1,8 +1,5 @@
 """Frontier protocol and its values: items, claims, leases, host slots, statistics.
 
-Each host has one slot, which holds the moment of its next visit. An item waits in a lane of its
-host's queue, is claimed under a lease, and ends done, skipped or dead; its record stays.
-
     queued ──claim──> claimed ──complete──> done ────add(again), due──> queued
       ^  │               │ ├─────skip─────> skipped ─add(again)───────> queued
       │  ╰──discard──────┼─┼──────────────> skipped
@@ -13,13 +10,11 @@ Lanes, order, delays, blocks and clocks that are put back: docs/explanation/fron
 item: `core.urls.host_of` its URL, or `NewItem.host`, such as an address that several hosts share. The items of one that
 is *down* are handed out without delay, with the reason in `host_down`, for the worker to end them unvisited (W46).
 
-**Orders and notes** are stored in the frontier too, so that they reach every worker on every machine:
-an order (a job, a policy entry, a sheet, "stop") raises `FrontierStats.version`, which workers poll; a
-note (a host's robots.txt, a heartbeat) does not, and may expire.
+Orders (a job, a policy entry, a sheet, "stop") and notes (a host's robots.txt, a heartbeat) reach every worker on every
+machine: an order raises `FrontierStats.version`, which workers poll; a note does not, and may expire.
 
-Methods are synchronous and atomic: each is one transaction of a millisecond or less (a batch takes
-longer in proportion), so a worker may call them directly. They may be called from any thread.
-`now` is an argument; moments are aware datetimes.
+Methods are synchronous and atomic, for any thread: each is one transaction of a millisecond or less (a batch takes
+longer in proportion), so a worker may call them directly. Moments are aware datetimes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,8 +1,7 @@
 """Politeness arithmetic (host delays, retry back-off), and host slots: assignment, state transitions, rows in SQLite.
 
-Thousands of host names may share one server (heritrix3#754). With `politeness.per_address` a URL uses
-the slot of its host's address; a host without one, because it does not resolve or only a remote proxy
-resolves it, keeps its own. The address is looked up when the URL is added.
+Thousands of host names may share one server (heritrix3#754): with `politeness.per_address` a URL uses the slot of its
+host's address, unless the host does not resolve, or only by a remote proxy.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Frontier shared by several machines: Redis, one Lua script per method.
 
-A call whose answer was lost is repeated. Adding, blocking or storing an order twice changes nothing; a lost claim's
-lease expires; a repeated call that ends a claim is marked as such, and returns success when the first had taken effect.
+A call whose answer was lost is repeated: twice it changes nothing, a lost claim's lease expires, and a repeated end of
+a claim is marked as such.
 """
 
 import secrets

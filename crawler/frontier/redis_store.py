@@ -1,7 +1,6 @@
 """Redis store of the frontier: connection, key space, Lua scripts, coding, server clock, errors.
 
-Items and records are MessagePack for the scripts. Texts are UTF-8 in which lone surrogates keep their
-code points, so that every `str` comes back.
+Items and records are MessagePack; texts are UTF-8 in which lone surrogates keep their code points.
 """
 
 import re

@@ -1,10 +1,8 @@
 """Orders of a crawl, which reach every worker through the frontier: jobs, sheets of sites, and repairs of captures.
 
 Machine settings (proxy, egress, browser, frontier) are the worker's own; crawl settings (`JOB_GROUPS` and the sheets)
-are the job's. A repair, a URL's next visit that makes an earlier capture good, keeps the item's job, host slot and
-place. Its profile's visit settings override the item's own, and payloads use a dedup bucket of the repair: with the
-usual one a revisit record would refer to the very payload that is damaged. Politeness, robots and scope apply as for
-any visit.
+are the job's. A repair, a URL's next visit that makes an earlier capture good, uses its profile's visit settings and a
+dedup bucket of its own: with the usual one a revisit record would refer to the very payload that is damaged.
 """
 
 import json

@@ -1,7 +1,6 @@
 """Scope of a crawl: decision on each link, with its reason.
 
-Kinds relative to a seed, as browsertrix's scope types. http and https are equal, and so are the
-scheme's default port and no port.
+Kinds relative to a seed, as browsertrix's scope types; http and https are equal, and so is a default port:
 
     page      the seed itself
     prefix    its folder: all whose path begins with the seed's, up to the last slash
@@ -9,9 +8,8 @@ scheme's default port and no port.
     domain    its host without www. and all hosts below it
     any       everything
 
-A link is in scope when it is in the scope of any of the crawl's seeds, or an include pattern is found
-in it. An exclude pattern that is found takes precedence over both. Links outside the scope may still
-be followed for `extra_hops` links in a row; a link back into the scope resets the count.
+A link is in scope when it is in the scope of any seed, or an include pattern is found in it, and no exclude pattern is.
+Links outside the scope may still be followed for `extra_hops` links in a row.
 """
 
 from collections.abc import Iterable

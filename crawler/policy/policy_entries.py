@@ -1,14 +1,13 @@
 """Policy entries, decisions on URLs by operators or by the crawl in the frontier, and blocklists, files of URL patterns.
 
-They are orders of the frontier (kind `crawler.frontier.base.POLICY_ORDER`), so that they reach every worker within seconds. An
-entry is one JSON object under its id; one that this version cannot read is kept and ignored, as workers
-of another version may understand it.
+An entry is an order (kind `crawler.frontier.base.POLICY_ORDER`), a JSON object under its id; one that this version
+cannot read is kept and ignored, as workers of another version may understand it.
 
-A blocklist in plain format has one pattern per line (`core.url_patterns`); a ``#`` at the line's beginning or
-after white space starts a comment. A list whose name ends in ``.spamlist``, or whose first line is
-``# format: mediawiki``, is read as MediaWiki's Spam blacklist: each line is a regular expression for the
-host and what follows, ``#`` starts a comment anywhere, and letter case does not count. Changed lists are
-read again within `LISTS_POLL_S`; an unreadable one keeps its last content. Invalid lines are reported by number.
+A blocklist has one pattern per line (`core.url_patterns`); a ``#`` at the line's beginning or after white space starts
+a comment. A list whose name ends in ``.spamlist``, or whose first line is ``# format: mediawiki``, is read as
+MediaWiki's Spam blacklist: each line is a regular expression for the host and what follows, ``#`` starts a comment
+anywhere, and letter case does not count. An unreadable list keeps its last content; invalid lines are reported by
+number.
 """
 
 import asyncio

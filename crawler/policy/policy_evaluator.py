@@ -1,12 +1,7 @@
 """Policy evaluation of a URL before its visit: entries, lists, failed links, address, robots.
 
-It only saves visits; the proxy enforces which addresses may be connected to (`net.egress`). Reasons
-begin with the same constants as the proxy's.
-
-    entries ─> lists ─> failed links ─> address ─> robots.txt
-
-A whitelist entry overrides the crawl's own entries, the site's directives, and the lists: everything
-but more specific blacklist entries, and addresses outside the public web.
+It only saves visits; the proxy enforces which addresses may be connected to (`net.egress`). A whitelist entry overrides
+all but more specific blacklist entries, and addresses outside the public web.
 """
 
 from __future__ import annotations

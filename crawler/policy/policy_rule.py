@@ -5,8 +5,7 @@
     `ban_failures` URLs in a row   ─> the site is blocked for `ban_failures_s`, and its queued items
                                       are deferred until then (A07)
 
-Redirects do not count as failures for A06: most are moves from http to https, and the page exists.
-A redirect to a URL that an entry or a list refuses is handled as a visit of that URL.
+Redirects are no failures for A06: most are moves to https. A redirect to a refused URL is handled as a visit of it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Parsers of robots.txt (RFC 9309) and of noarchive directives in headers and pages.
 
-The parser is our own: protego matches product tokens by their beginnings and reads ``$`` inside a
-rule twice (docs/decisions/013-robots.md). Where the standard leaves something open it does what most
-site operators mean: lines that end in CR, a space instead of the colon, common misspellings of
-``Disallow``, and ``Crawl-delay``, which the standard does not know.
+The parser is our own: protego matches product tokens by their beginnings and reads ``$`` inside a rule twice
+(docs/decisions/013-robots.md). Where the standard leaves something open it does what most site operators mean: lines
+that end in CR, a space instead of the colon, common misspellings of ``Disallow``, and ``Crawl-delay``.
 
 A directive counts when it addresses all robots or our product token. It may stand
 
@@ -12,8 +11,8 @@ A directive counts when it addresses all robots or our product token. It may sta
     in the page        <meta name="robots" content="noarchive">, <meta name="weboid" …>
                        <meta http-equiv="X-Robots-Tag" content="noarchive">
 
-``noarchive`` and ``nocache`` forbid archiving, and so does ``unavailable_after`` once its moment is
-over. ``noindex``, ``nofollow`` and ``none``, which is both of them, concern searching, and do not.
+``noarchive`` and ``nocache`` forbid archiving, and so does ``unavailable_after`` once its moment is over; ``noindex``,
+``nofollow`` and ``none`` concern searching, and do not.
 """
 
 import codecs

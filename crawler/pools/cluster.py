@@ -1,14 +1,10 @@
 """Cluster membership: service announcements in the frontier, and the pool of remote proxies.
 
-A note is a JSON object under the process's name, renewed every `ANNOUNCEMENT_INTERVAL_S`; it expires
-`ANNOUNCEMENT_LIFE` after the last renewal. During an outage of the store existing connections continue.
+A proxy's note names the authority that browsers are to trust, so it is signed with the cluster's secret: write access
+to the store alone redirects no browser. A replayed old note names a former proxy, which must still authenticate before
+each visit (`proxy.control.frames`).
 
-A proxy's note names the authority that browsers are to trust, so it is signed with the cluster's secret:
-write access to the store alone redirects no browser. A replayed old note names a former proxy, which
-must still authenticate before each visit (`proxy.control.frames`).
-
-A visit uses the least loaded announced proxy with disk space; one that could not be reached is avoided
-for a while. Without a proxy, visits wait, and their claims are kept.
+A visit uses the least loaded announced proxy with disk space; one that could not be reached is avoided for a while.
 """
 
 import asyncio

@@ -1,11 +1,10 @@
 """Pools of a run's proxies and browsers, and the resource pool that lends them to visits.
 
-`LocalProxyPool` starts its own processes; `crawler.pools.cluster.RemoteProxyPool` uses announced ones.
-A proxy is lent for one visit. When it dies its visits fail and are tried again; other proxies are not
-affected. A restarted proxy first recovers its predecessor's WARCs, so that finished pages are known.
+When a proxy dies its visits fail and are tried again. A restarted one first recovers its predecessor's WARCs, so that
+finished pages are known.
 
-A browser is lent for one visit. A browser due for replacement takes no more visits; it is closed after
-its last one, or after a time limit. So no more browsers run than visits need, plus those that drain.
+A browser due for replacement takes no more visits; it is closed after its last one, or after a time limit: no more
+browsers run than visits need, plus those that drain.
 """
 
 import asyncio

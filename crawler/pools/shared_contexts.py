@@ -1,12 +1,8 @@
 """Browser contexts that visits of one site share: HTTP cache, cookies, consent, storage.
 
-A context is lent to one visit at a time. It serves visits of one site, one job and the same settings
-only, through one proxy, for a limited number of visits and minutes; a visit that did not end well ends
-it. The proxy identifies it by credentials that all its visits have (`proxy.visit_registry`), so it is
-lent until the visit has ended at the proxy, too.
-
-What a page takes from the context's cache was recorded by an earlier visit: `SharedContext.recorded`
-says where, for the page's manifest.
+A context is lent to one visit at a time, through one proxy, which identifies it by credentials that all its visits have
+(`proxy.visit_registry`): it is lent until the visit has ended at the proxy, too. What a page takes from the context's
+cache was recorded by an earlier visit: `SharedContext.recorded` says where, for the page's manifest.
 """
 
 from collections import OrderedDict

@@ -1,19 +1,17 @@
 """Scope rule and budget rule: the links of a page that join the crawl, the log of these decisions, limits of a job.
 
-After a visit the links of the page are decided on, each with a reason. Links of a redirected page count as those of the target: a
-page in scope that redirects out of it is kept, and its links outside count as one hop further off. The
-target of a seed's redirect counts as a seed, as in browsertrix. Links of a parked domain or a bot
-challenge are ignored, and a wall is no target of a seed. ``rel=nofollow`` is ignored.
+Links of a redirected page count as those of the target: a page in scope that redirects out of it is kept, and its links
+outside count as one hop further off. The target of a seed's redirect counts as a seed, as in browsertrix, unless it is
+a wall. ``rel=nofollow`` is ignored.
 
 Decisions are counted by reason, for the job in the frontier's notes (kind "links") and for each page in
 ``reports/links-JOB.jsonl``; with ``[scope] link_decisions`` each link is also logged in
-``reports/decisions-JOB.jsonl``. A file that has reached its limit is renamed to ``….1.jsonl``, older ones
-move up, and the oldest is deleted. Several processes may write the same file.
+``reports/decisions-JOB.jsonl``. A full file is renamed to ``….1.jsonl``, and the oldest is deleted. Several processes
+may write the same file.
 
-Budgets limit pages, bytes and seconds of a crawl and of each host. Page limits are exact with any number of
-workers and machines: of the current claims the oldest ones go first, and one that may be too many waits for
-them. Bytes and seconds are checked before a visit, so visits in progress may exceed them slightly. Items beyond a
-job's budget are SKIPPED with the reason; a larger budget for the same job queues them again.
+Page budgets are exact with any number of workers and machines: of the current claims the oldest ones go first, and one
+that may be too many waits for them. Visits in progress may exceed bytes and seconds slightly. A larger budget for the
+same job queues the skipped items again.
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@ The protocol (sitemaps.org) defines XML files of URLs, XML indexes of such files
 Atom feeds, each gzipped or not, of at most 50 MB and 50,000 URLs. XML is parsed as a stream, without declared or
 external entities; everything before a fault is used.
 
-Files are fetched one after the other, each once, with the host's delay between them, and limited in number, index
-depth, pages and time. An index names files of its own host; a robots.txt may name those of another (sitemaps.org,
-"Sitemaps & Cross Submits"). One worker does this once a day for each host of a job; the result is a note of the
-frontier (kind "sitemap"). A page in a sitemap counts as one link away from the seed, and is decided on like any link.
+An index names files of its own host; a robots.txt may name those of another (sitemaps.org, "Sitemaps & Cross Submits").
+One worker does this once a day for each host of a job; the result is a note of the frontier (kind "sitemap"). A page in
+a sitemap counts as one link away from the seed, and is decided on like any link.
 """
 
 import asyncio

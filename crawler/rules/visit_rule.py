@@ -2,21 +2,16 @@
 
     claim ─> before: visit │ skip │ fail │ later    visit ─> after: links, due, delays, … ─> complete
 
-The first rule that objects in `before` decides, and its reason is recorded. `after` adds to one
-`FollowUp`, which the worker applies: first what must be durable (links, delays), then the item's end.
-A worker that crashes in between does all of it again, so every effect must be idempotent.
+The first rule that objects in `before` decides. `after` adds to one `FollowUp`, which the worker applies: first what
+must be durable (links, delays), then the item's end. A worker that crashes in between does all of it again, so every
+effect must be idempotent. Apart from caches rules hold no state that other machines do not see.
 
-Rules are called concurrently by several workers of one process, from one event loop. Apart from
-caches they hold no state that other machines do not see.
-
-Hosts of images, scripts and frames are delayed too, so that their pages are not visited at once. A host
-that answers 429 or 503, to a page or to a resource, or with a bot challenge, is blocked for its
-Retry-After, and twice as long each time in a row. A host that cannot be reached is retried in the same
-manner and given up after a few times (W46): its other URLs would get the same result.
+Hosts of images, scripts and frames are delayed too. A host that answers 429 or 503, to a page or to a resource, or with
+a bot challenge, is blocked for its Retry-After, and twice as long each time in a row; one that cannot be reached is
+given up after a few times (W46): its other URLs would get the same result.
 
 Changes are detected by the page's visible text (`core.page_manifest.PageInfo.text_digest`), as the source of most pages
-differs at each visit. A wall, a parked domain or a soft 404 counts as neither changed nor unchanged; a page that
-answers 404 or 410 is not due again. Interval and digest are the URL's memo in the frontier.
+differs at each visit. A page that answers 404 or 410 is not due again.
 """
 
 from __future__ import annotations

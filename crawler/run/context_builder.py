@@ -1,9 +1,7 @@
 """Context of a run for its extension, and construction of the workers' context: rules, limits, fetcher.
 
-    workers run ──────────> nothing left ─> extension: settle ─> new items? ─> workers run again
-    extension: note, note, …                                 ╰─> none ───────> the run's end
-
-An extension uses the run's resources without delaying the workers, and raises no errors.
+workers run ──────────> nothing left ─> extension: settle ─> new items? ─> workers run again
+extension: note, note, …                                 ╰─> none ───────> the run's end
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Run from start to summary: collection, frontier, pools, workers; archiving of a URL list.
 
-The caller passes a function that prepares the open frontier: a list adds its URLs, a crawl its job.
-With a shared frontier (`frontier.url`) the run ends there, and workers on any machine do the rest.
+With a shared frontier (`frontier.url`) a run ends when that is prepared, and workers on any machine do the rest.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Run of a crawl job: storing it, queueing its seeds, applying changed settings.
-
-Submitting the same crawl again continues it. With other settings it is changed: queued items that no
-longer belong to it are skipped, and items skipped by a budget or an exclude pattern are queued again.
-"""
+"""Run of a crawl job: storing it, queueing its seeds, applying changed settings to the items of earlier runs."""
 
 import asyncio
 import logging

@@ -1,8 +1,4 @@
-"""Long-running worker process for a cluster: local browsers, remote proxies, shared frontier.
-
-Claims items until it is stopped. When Redis, PostgreSQL or all proxies are unreachable it retries with
-back-off and reports the outage once.
-"""
+"""Long-running worker process for a cluster: local browsers, remote proxies, shared frontier; it waits for them."""
 
 import asyncio
 import logging

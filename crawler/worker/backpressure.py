@@ -1,12 +1,10 @@
 """Back-pressure on visits: limits of memory and disk space, and detection of network outages.
 
-The memory of a visit is a slowly decaying maximum, so that one heavy page counts for a while. When memory
-is short fewer visits run concurrently; none is refused.
+The memory of a visit is a slowly decaying maximum, so that one heavy page counts for a while.
 
 When the machine loses its network every host is unreachable, and a crawl that counted this as failures would soon mark
-its items dead. So when a host cannot be reached, the proxy opens connections (without requests) to hosts
-that answered recently. If none of them can be reached either, no failure is counted: items are released, and work waits
-until one can be reached. Before any host has answered failures count.
+its items dead. So when a host cannot be reached, the proxy opens connections (without requests) to hosts that answered
+recently. If none of them can be reached either, items are released, and work waits.
 """
 
 import asyncio

@@ -1,9 +1,7 @@
 """Crawl events and the crawl log.
 
-`reports/crawl.jsonl` is append-only and never read by a crawl. It is rotated when it reaches
-`CRAWL_LOG_LIMIT_BYTES` and by `weboid queue snapshot` (U20): it is renamed to include the moment, and
-writers notice that and start a new one. A line is written with one call to a file opened for appending,
-so several processes may share a log on one machine, and no rotation splits or loses a line.
+The log is rotated at `CRAWL_LOG_LIMIT_BYTES` and by `weboid queue snapshot` (U20). A line is written with one call to a
+file opened for appending, so several processes may share a log on one machine, and no rotation splits or loses a line.
 """
 
 from __future__ import annotations

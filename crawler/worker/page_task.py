@@ -4,10 +4,9 @@
                                                                                      │
                                                     end of the claim <─ manifest <───╯
 
-Nothing that follows from a visit may be lost: links join the frontier before the page's manifest is
-written, and the item ends after. A crash in between leaves an item that is claimed again and either
-visited again, which adds no link twice, or found finished by its manifest. The manifest is written only
-while the claim is held, so that a page is captured once.
+Nothing that follows from a visit may be lost: after a crash in between the item is claimed again and either visited
+again, which adds no link twice, or found finished by its manifest. The manifest is written only while the claim is
+held, so that a page is captured once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Catalogue of behaviours: their scripts, button words, and rules for consent banners and platforms.
 
-Each behaviour is a file ``NAME.js`` of this folder: a function expression called with `(options, tools)` in an isolated
-world. It works for at most ``options.limitMs`` milliseconds and returns ``{found, done, again}``: the number of
-elements found, the number acted on, and whether the page may load something now. `tools` are the functions of
-``common.js``. A user's own file is called in the same way.
+Each behaviour is a file ``NAME.js`` of this folder, or the user's own: a function expression called with `(options,
+tools)` in an isolated world. It works for at most ``options.limitMs`` milliseconds and returns ``{found, done,
+again}``: the number of elements found, the number acted on, and whether the page may load something now. `tools` are
+the functions of ``common.js``.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 A file has ``async def flow(page)`` and names the pages that it is for: ``match = "https://shop.example/*"``, one
 pattern or a list (`core.url_patterns`). It runs once the page has settled, before the behaviours, in a process of its
-own (``python -m render.behaviours.flows``): whatever it does, it ends in time. Only files that `[behaviours] flows` names
-are read.
+own (``python -m render.behaviours.flows``): whatever it does, it ends in time.
 """
 
 import asyncio

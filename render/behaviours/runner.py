@@ -1,8 +1,6 @@
-"""Runner of behaviours: survey of the page, then each in turn within one time limit.
+"""Runner of behaviours: survey of the page, then each in turn within one time limit, even on a page that hangs.
 
-No behaviour delays the visit beyond that limit, even on a page that hangs. A failure is recorded in
-`PageBehaviour.error` and does not affect the others. Scrolling, pointer moves and the answers to
-consent banners are driven from here; all others are scripts alone.
+A failure is recorded in `PageBehaviour.error` and does not affect the others.
 """
 
 import asyncio

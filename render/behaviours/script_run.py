@@ -1,8 +1,6 @@
 """Runs of a behaviour's script in a page: its answer, its steps, and the page's reaction to them; scrolling.
 
-A page is scrolled to its end, further while it grows, within its boxes, and back to the top. One that cannot
-react to it is not scrolled: no script listens to scrolling or observes what comes into sight, no timer runs,
-and no image, frame or style waits for it. Elsewhere that takes a fifth of a visit.
+A page that cannot react to scrolling is not scrolled, which takes a fifth of a visit elsewhere.
 """
 
 import asyncio
