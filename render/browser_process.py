@@ -10,7 +10,6 @@ import fcntl
 import logging
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +18,7 @@ from pathlib import Path
 import psutil
 
 from core.errors import BrowserUnavailableError
-from render.guardian import is_of_kind, own_bytes, session_processes
+from render.guardian import is_of_kind, kill_session, own_bytes, session_processes
 from warc.local_storage import ScratchKind, scratch_folder
 
 # Debian's and every other Linux's "nobody": owns nothing, may log in nowhere.
@@ -27,7 +26,6 @@ NOBODY = 65534
 STDERR_KEPT_BYTES = 8 * 1024
 PIPE_BYTES = 1 << 20
 KILL_ROUNDS = 20
-KILL_WAIT_S = 5.0
 SHARED_MEMORY_NEEDED_BYTES = 512 * 1024 * 1024
 # Labels of a key log's secrets that decode a connection (RFC 9850, 2).
 _SECRETS = frozenset(
@@ -202,29 +200,21 @@ class BrowserProcess:
 
     async def close(self) -> None:
         """Kill every process of the browser and wait until each has ended."""
-        loop = asyncio.get_running_loop()
         for _ in range(KILL_ROUNDS):
-            members = [*session_processes(self.pid)]
-            if self._popen.returncode is None and self.pid not in members:
-                members.append(self.pid)
-            if not members:
+            if await asyncio.to_thread(kill_session, self.pid):
                 break
-            await asyncio.gather(*(_kill_and_wait(pid) for pid in members))
-        self._reap()
-        self._ended()
-        if self._errors_fd is not None:
-            self._read_errors()
-            loop.remove_reader(self._errors_fd)
-            os.close(self._errors_fd)
-            self._errors_fd = None
-
-    def _reap(self) -> None:
         self._popen.poll()
         # Orphans are re-parented to this process when it is a container's first process, or a subreaper.
         for pid in session_processes(self.pid, zombies=True):
             if pid != self.pid:
                 with contextlib.suppress(ChildProcessError):
-                    os.waitpid(pid, os.WNOHANG)
+                    os.waitpid(pid, os.WNOHANG)  # noqa: ASYNC222 it does not block
+        self._ended()
+        if self._errors_fd is not None:
+            self._read_errors()
+            asyncio.get_running_loop().remove_reader(self._errors_fd)
+            os.close(self._errors_fd)
+            self._errors_fd = None
 
     def _ended(self) -> None:
         if self._pidfd is not None:
@@ -270,28 +260,6 @@ def _pipe() -> tuple[int, int]:
     with contextlib.suppress(OSError):
         fcntl.fcntl(read_fd, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     return read_fd, write_fd
-
-
-async def _kill_and_wait(pid: int) -> None:
-    """Kill one process and wait until it has ended; a missing process is not an error."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-    loop.add_reader(pidfd, ended.set)
-    try:
-        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-        # A process in uninterruptible sleep may need a moment; the next round asks again.
-        with contextlib.suppress(TimeoutError, ProcessLookupError):
-            async with asyncio.timeout(KILL_WAIT_S):
-                await ended.wait()
-    except ProcessLookupError:
-        pass
-    finally:
-        loop.remove_reader(pidfd)
-        os.close(pidfd)
 
 
 log = logging.getLogger(__name__)

@@ -55,7 +55,6 @@ class PlainVisits:
             recording, url, limit_bytes=DOCUMENT_LIMIT_BYTES, timeout_s=settings.timeout_s
         )
         took = self.clock.monotonic() - began
-        # The bare media type and the charset.
         content_type = document.headers.get("content-type", "")
         message = Message()
         message["content-type"] = content_type.partition("\n")[0]

@@ -78,7 +78,6 @@ _BROKEN = frozenset(
 )
 _GIVEN_UP = {"net::ERR_ABORTED": "cancelled", "detached": "cancelled", "": "unasked"}
 UNFINISHED = "unfinished"
-# Chromium's error texts.
 _ACCEPT = {
     "Document": "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,"
     "image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7",

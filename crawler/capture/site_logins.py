@@ -244,7 +244,6 @@ def open_logins(
         login = unseal_login(data, keys[kind])
         if login.name != name:
             raise InputError(f"The file of the login {name} contains the login {login.name}: rename it.")
-        # Remove expired cookies from the login.
         session = login.session.alive(now.timestamp())
         gone, left = len(login.session.cookies) - len(session.cookies), len(session.cookies)
         if gone:

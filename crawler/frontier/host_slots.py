@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from core.config.settings import FrontierSettings, PolitenessSettings
+from core.config.settings import PolitenessSettings
 from core.errors import InvariantError, WeboidError
 from core.urls import host_of
 from crawler.frontier.base import AFFINITY_HOSTS, Lane, NewItem
@@ -45,18 +45,10 @@ def longest_wait(settings: PolitenessSettings) -> timedelta:
     return max(LONGEST_RETRY, longest_back_off(settings))
 
 
-def retry_at(now: datetime, failures: int, settings: FrontierSettings) -> datetime:
-    """Return when a URL is tried again after `failures` (1 or more): doubling (A04), up to a week."""
+def retry_at(now: datetime, failures: int, first_s: float, limit_s: float = LONGEST_RETRY.total_seconds()) -> datetime:
+    """Return when a URL or host is tried again after `failures` (1 or more) in a row: doubling (A04), up to the limit."""
     doublings = min(max(failures - 1, 0), _DOUBLINGS)
-    seconds = settings.retry_delay_s * 2.0**doublings
-    return now + timedelta(seconds=min(seconds, LONGEST_RETRY.total_seconds()))
-
-
-def host_retry_at(now: datetime, failures: int, settings: PolitenessSettings) -> datetime:
-    """Return when a host is visited again after `failures` (1 or more) in a row: doubling, up to a limit."""
-    doublings = min(max(failures - 1, 0), _DOUBLINGS)
-    seconds = settings.host_retry_s * 2.0**doublings
-    return now + timedelta(seconds=min(seconds, settings.host_retry_limit_s))
+    return now + timedelta(seconds=min(first_s * 2.0**doublings, limit_s))
 
 
 PARALLEL_LOOKUPS = 32

@@ -31,7 +31,7 @@ from crawler.frontier.base import (
     MinuteCounts,
     NewItem,
 )
-from crawler.frontier.host_slots import host_retry_at, longest_back_off, retry_at
+from crawler.frontier.host_slots import longest_back_off, retry_at
 from crawler.frontier.item_records import FrontierRecords
 from crawler.frontier.sqlite_database import MINUTE_MS, MINUTES_KEPT, FrontierDatabase, identity_of, last_seq
 from crawler.frontier.transitions import FrontierTransaction, IncomingItem, rest_limit_ms
@@ -174,7 +174,7 @@ class SqliteFrontier(FrontierRecords):
             if failures >= self._settings.attempts:
                 moves.end(held, ItemState.DEAD, reason)
                 return ItemState.DEAD
-            moves.requeue(held, not_before or retry_at(now, failures, self._settings))
+            moves.requeue(held, not_before or retry_at(now, failures, self._settings.retry_delay_s))
         return ItemState.QUEUED
 
     def _bury(self, item: FrontierItem, state: ItemState, now: datetime, reason: str, use: HostUse) -> bool:
@@ -224,15 +224,16 @@ class SqliteFrontier(FrontierRecords):
 
     def back_off(self, failure: HostBackOff, *, now: datetime) -> datetime:
         host, reason, at_least, down, blocks = failure
+        p = self._politeness
         if at_least is not None:
-            at_least = min(at_least, now + longest_back_off(self._politeness))
+            at_least = min(at_least, now + longest_back_off(p))
         with self._moving(now) as moves:
             slot = moves.slot_of(host)
-            if down and slot.refusals + 1 >= self._politeness.host_failures:
-                until = now + timedelta(seconds=self._politeness.host_down_s)
+            if down and slot.refusals + 1 >= p.host_failures:
+                until = now + timedelta(seconds=p.host_down_s)
                 after = slot.downed(unix_milliseconds_ceil(max(until, at_least or until)))
             else:
-                until = host_retry_at(now, slot.refusals + 1, self._politeness) if blocks else now
+                until = retry_at(now, slot.refusals + 1, p.host_retry_s, p.host_retry_limit_s) if blocks else now
                 after = slot.refused(unix_milliseconds_ceil(max(until, at_least or until)))
             moves.save(after, slot)
             host_slots.save_block(moves.db, after, reason)

@@ -114,11 +114,6 @@ def jobs_of_groups(
     ]
 
 
-def overlay_job(local: Settings, job: Settings) -> Settings:
-    """Return the settings for a job's pages on this machine."""
-    return replace(local, **{name: getattr(job, name) for name in (*JOB_GROUPS, "sheets")})
-
-
 def settings_text(settings: Settings) -> str:
     """Format a job's settings as TOML; `core.config.settings.parse_settings` reads it."""
     default, lines = Settings(), []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -182,9 +182,9 @@ class JobSettings:
         if settled is None:
             base, territory, owner = self.local, None, known.jobs.get(name)
             if owner is not None:
-                from crawler.jobs.crawl_orders import overlay_job
+                from crawler.jobs.crawl_orders import JOB_GROUPS
 
-                base = overlay_job(self.local, owner.settings)
+                base = replace(base, **{group: getattr(owner.settings, group) for group in (*JOB_GROUPS, "sheets")})
                 territory = self._territory(owner, known.moved.get(name, {}))
             sheets = None
             if listed := (*base.sheets, *known.live):

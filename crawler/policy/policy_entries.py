@@ -301,7 +301,6 @@ class BlocklistCache:
             if self._looked_at is None:
                 self.lists = await asyncio.to_thread(read_lists, self._paths)
                 self._signature_read = seen
-                # Name the first lines that cannot be used.
                 for problem in self.lists.problems[:PROBLEMS_LOGGED]:
                     log.warning("list.line %s", problem)
                 if self.lists.bad > PROBLEMS_LOGGED:

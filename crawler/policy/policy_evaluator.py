@@ -98,7 +98,6 @@ class PolicyEntryCache:
                     else:
                         self.entries = read_entries(orders, known=self.entries)
                     self._orders = orders
-                    # Delete entries that expired long ago.
                     over = [
                         key
                         for key, entry in self.entries.by_id.items()
@@ -133,13 +132,6 @@ class PolicyEntryCache:
         self._next_read_at = float("-inf")
 
 
-_SETTING_TYPES: dict[str, Callable[[str], Any]] = {
-    "robots": str,
-    "noarchive": str,
-    "ban_s": float,
-    "ban_failures": lambda text: int(float(text)),
-    "ban_failures_s": float,
-}
 MANY_RULES = 300
 NOT_KNOWN = "not known yet; it is fetched before a visit"
 ROBOTS_UNAVAILABLE = "robots: robots.txt cannot be fetched ("  # how the reason begins; why not, and ")", follow
@@ -208,7 +200,9 @@ class PolicyEvaluator:
 
         for key, entry in self.book.entries.settings(pattern_target(url), now=now).items():
             if key != "archive":  # fetched before
-                policy = replace(policy, **{key: _SETTING_TYPES[key](entry.value)})
+                kind = type(getattr(policy, key))
+                value: Any = entry.value if kind is str else kind(float(entry.value))
+                policy = replace(policy, **{key: value})
         return policy
 
     def allowing(self, url: str, *, now: datetime) -> PolicyEntry | None:
@@ -290,11 +284,6 @@ class PolicyEvaluator:
         verdict = RuleDecision(RuleAction.SKIP, reason, asked=known.asked)
         closes_site = robots.forbids_all and known.asked
         return PolicyOpinion("robots.txt", verdict, _with_read_date(known, reason), closes_site)
-
-
-def failed_link_note(status: int, *, now: datetime, until: datetime) -> str:
-    """Return the note's text for a failed link."""
-    return f"status {status} on {now:%Y-%m-%d}; not asked for again before {until:%Y-%m-%d}"
 
 
 def _with_read_date(known: RobotsRecord, text: str) -> str:

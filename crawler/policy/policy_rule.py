@@ -32,7 +32,6 @@ from crawler.policy.policy_evaluator import (
     PolicyEntryCache,
     PolicyEvaluator,
     PolicyOpinion,
-    failed_link_note,
 )
 from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
 from render.visit import Visit
@@ -112,7 +111,6 @@ class PolicyRule(VisitRule):
                     refused = self.judge.refusing(seen.final_url, now=now)
                     if refused:
                         return f"redirect: {seen.final_url[:200]} ({refused})"
-            # The archiving directive of the page or its headers.
             policy = self._policy(item, now=now)
             is_allowed = self.judge.allowing(item.url, now=now) is not None
             if policy.noarchive != "obey" or is_allowed:
@@ -138,12 +136,11 @@ class PolicyRule(VisitRule):
             return
         if page.outcome is VisitOutcome.SKIPPED and page.reason.startswith(NOARCHIVE):
             await self._ban(page.final_url, item, page.reason, now=now)
-        # Note a link that failed; forget it when it works again.
         key = identity_key(item.url)
         if page.status in GONE_STATUSES and page.outcome is not VisitOutcome.FAILED:
             if policy.ban_s > 0:
                 until = now + timedelta(seconds=min(policy.ban_s, 1e9))
-                note = failed_link_note(page.status, now=now, until=until)
+                note = f"status {page.status} on {now:%Y-%m-%d}; not asked for again before {until:%Y-%m-%d}"
                 await self._put(FAILED_LINK_NOTE, key, note, now=now, until=until)
         elif page.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
             await self._forget(FAILED_LINK_NOTE, key, now=now)

@@ -255,7 +255,6 @@ class RemoteProxyPool:
                 return self.rng.choice([each for each in able if self._load(each) == least])
             if self.stopping.is_set():
                 raise ProxyUnavailableError("No proxy is available, and the worker is stopping.")
-            # Return when something may have changed.
             await wait_for_any(self._changed, self.stopping, timeout_s=PROXIES_POLL_S)
 
     def _load(self, proxy: AnnouncedProxy) -> int:

@@ -21,34 +21,28 @@ import json
 import logging
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from core.config.settings import ScopeSettings
 from core.errors import BadUrlError
+from core.json_values import json_facts
 from core.page_classes import WALLS, WITHOUT_OWN_LINKS
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import warc_date
 from core.urls import identity_key
-from crawler.frontier.base import Frontier, FrontierItem, NewItem
+from crawler.frontier.base import Frontier, FrontierItem, ItemRecord, ItemState, JobCounts, NewItem
+from crawler.frontier.frontier_export import ItemSelection, select_items
 from crawler.jobs.job_settings import JobSettings
 from crawler.jobs.scope import LinkDecision, link_key
-from crawler.rules.visit_rule import FollowUp, VisitRule
+from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
 from net.backoff import StoreRetry
 
 if TYPE_CHECKING:
     from crawler.capture.page_capture import CaptureResult
-
-from collections.abc import Awaitable, Callable
-from datetime import timedelta
-
-from core.config.settings import ScopeSettings
-from core.json_values import json_facts
-from crawler.frontier.base import ItemRecord, ItemState, JobCounts
-from crawler.frontier.frontier_export import ItemSelection, select_items
-from crawler.rules.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
 
 log = logging.getLogger(__name__)
 
@@ -310,11 +304,8 @@ class BudgetRule(VisitRule):
     def _word_of_job(self, item: FrontierItem, scope: ScopeSettings, now: datetime) -> _BudgetAnswer:
         if not (scope.pages or scope.bytes or scope.seconds):
             return _WITHIN_BUDGET
-        if not scope.pages:
-            counts = self.frontier.job_counts(item.job)
-            return _BudgetAnswer(_exhausted_budget(scope, counts, now))
         counts = self.frontier.job_counts(item.job)
-        if counts.done + counts.claimed <= scope.pages:
+        if not scope.pages or counts.done + counts.claimed <= scope.pages:
             return _BudgetAnswer(_exhausted_budget(scope, counts, now))
         # The claims first: one that is completed in between counts twice, never not at all.
         ahead = self._ahead_of(item, of_host=False)

@@ -77,10 +77,6 @@ class FollowUp:
         """Set the host's delay to at least this."""
         self.delay = delay if self.delay is None else max(self.delay, delay)
 
-    def wish_rest(self, host: str, until: datetime) -> None:
-        """Delay visits of another host at least until then."""
-        self.rests[host] = max(self.rests.get(host, until), until)
-
 
 class VisitRule:
     """Base of visit rules; see the module. By default it allows every visit and adds nothing."""
@@ -112,7 +108,7 @@ class PolitenessRule(VisitRule):
         rest = now + timedelta(seconds=politeness.min_delay_s)
         own = {item.host, _host(page.url)}
         for host, refused in islice(_hosts(page, without=own), HOSTS_LIMIT):
-            follow_up.wish_rest(host, rest)
+            follow_up.rests[host] = max(follow_up.rests.get(host, rest), rest)
             if refused:
                 follow_up.back_offs.append(HostBackOff(host, f"status {refused} for a resource of a page"))
 

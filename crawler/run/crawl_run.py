@@ -142,7 +142,6 @@ async def perform_run(
             run.companion.note(event)
 
     if settings.frontier.url:
-        # Add to a frontier that others work on.
         account.handed_over = True
         with open_frontier(Layout(run.root), settings.frontier, settings.politeness) as frontier:
             await begin(frontier)

@@ -192,7 +192,7 @@ class PageTask:
         now = self._now()
         host = await self._retrying(lambda: frontier.host(item.host, now=now))
         over = host.down_until if host is not None else None
-        own_turn = retry_at(now, item.attempts, settings)
+        own_turn = retry_at(now, item.attempts, settings.retry_delay_s)
         await self._retry(reason, not_before=max(over or own_turn, own_turn), delay=NO_REST)
 
     async def _take_only_attempt(self) -> bool:
