@@ -14,42 +14,24 @@ from uuid import UUID
 
 import msgpack
 
+from core import errors
 from core.config.database_urls import RedisAddress
 from core.config.settings import FrontierSettings, PolitenessSettings
-from core.errors import (
-    CollectionVersionError,
-    DiskFullError,
-    InputError,
-    InvariantError,
-    TransientError,
-    UnavailableError,
-    WeboidError,
-)
 from core.timestamps import from_unix_milliseconds as to_moment
 from core.urls import identity_and_host, identity_key
-from crawler.frontier.base import (
-    CLOCK_MARGIN,
-    CLOCK_SLACK,
-    ClaimAttempt,
-    FrontierItem,
-    HostReport,
-    ItemRecord,
-    ItemState,
-    Lane,
-    NewItem,
-)
+from crawler.frontier import base
 from crawler.frontier.host_slots import longest_back_off, longest_rest, longest_wait
 from net.redis_client import RedisClient, RedisClientOptions, RedisFault
 
 # The numbers that common.lua gives the states; LATER is a queued item that waits for its moment.
 QUEUED, LATER, CLAIMED, DONE, SKIPPED, DEAD = range(6)
 STATES = {
-    QUEUED: ItemState.QUEUED,
-    LATER: ItemState.QUEUED,
-    CLAIMED: ItemState.CLAIMED,
-    DONE: ItemState.DONE,
-    SKIPPED: ItemState.SKIPPED,
-    DEAD: ItemState.DEAD,
+    QUEUED: base.ItemState.QUEUED,
+    LATER: base.ItemState.QUEUED,
+    CLAIMED: base.ItemState.CLAIMED,
+    DONE: base.ItemState.DONE,
+    SKIPPED: base.ItemState.SKIPPED,
+    DEAD: base.ItemState.DEAD,
 }
 CODES = {state: code for code, state in STATES.items() if code != LATER}
 
@@ -107,19 +89,21 @@ def parse_cursor(cursor: str) -> tuple[int, str]:
     """Parse a cursor, or raise InputError, into the shard where a scan continues, and the place within."""
     match = _CURSOR.fullmatch(cursor or "0:0")
     if match is None or int(match[1]) > LAST_SHARD or int(match[2]) >= 1 << 64:
-        raise InputError(f"{cursor[:100]!r} is not a cursor of a scan. Pass the cursor that the last call returned.")
+        raise errors.InputError(
+            f"{cursor[:100]!r} is not a cursor of a scan. Pass the cursor that the last call returned."
+        )
     return int(match[1]), match[2]
 
 
-def unpack_item(row: list[Any], salt: bytes) -> FrontierItem:
+def unpack_item(row: list[Any], salt: bytes) -> base.FrontierItem:
     """Decode the item in the first ten fields of a script's row."""
     identity, number, lane, attempts, token, host, job, memo, down, body = row[:10]
     url, via, hops, hops_off = unpack(body)
-    return FrontierItem(
+    return base.FrontierItem(
         id=page_id(salt, identity, number),
         url=to_text(url),
         host=to_text(host),
-        lane=Lane(lane),
+        lane=base.Lane(lane),
         hops=hops,
         via=to_text(via),
         attempts=attempts,
@@ -131,14 +115,14 @@ def unpack_item(row: list[Any], salt: bytes) -> FrontierItem:
     )
 
 
-def unpack_record(row: list[Any], salt: bytes, offset: timedelta) -> ItemRecord:
+def unpack_record(row: list[Any], salt: bytes, offset: timedelta) -> base.ItemRecord:
     """Decode the record of a script's row; `offset` is how far its clock is ahead of ours."""
     state, added, ended, outcome, due, worker, claimed, lease, attempts = row[10:]
 
     def moment(count: int) -> datetime | None:
         return to_moment(count) - offset if count else None
 
-    return ItemRecord(
+    return base.ItemRecord(
         item=unpack_item(row, salt),
         state=STATES[state],
         added_at=to_moment(added) - offset,
@@ -146,7 +130,7 @@ def unpack_record(row: list[Any], salt: bytes, offset: timedelta) -> ItemRecord:
         outcome=to_text(outcome),
         due_at=moment(due),
         attempts=tuple(
-            ClaimAttempt(
+            base.ClaimAttempt(
                 to_text(ending),
                 to_text(reason),
                 to_text(holder),
@@ -161,7 +145,7 @@ def unpack_record(row: list[Any], salt: bytes, offset: timedelta) -> ItemRecord:
     )
 
 
-def unpack_report(row: list[Any], now: datetime, offset: timedelta) -> HostReport:
+def unpack_report(row: list[Any], now: datetime, offset: timedelta) -> base.HostReport:
     """Decode the report of a host at a moment."""
     name, waiting, active, next_ms, blocked, down, reason, done, stored, busy, mean, failures = row
 
@@ -171,7 +155,7 @@ def unpack_report(row: list[Any], now: datetime, offset: timedelta) -> HostRepor
 
     blocked_until, down_until = future(blocked), future(down)
     ready = blocked_until if down_until else max(blocked_until or now, future(next_ms) or now)
-    return HostReport(
+    return base.HostReport(
         host=to_text(name),
         waiting=waiting,
         active=active,
@@ -187,9 +171,9 @@ def unpack_report(row: list[Any], now: datetime, offset: timedelta) -> HostRepor
     )
 
 
-def pack_offers(items: Iterable[NewItem], size: int) -> Iterator[tuple[int, tuple[object, ...]]]:
+def pack_offers(items: Iterable[base.NewItem], size: int) -> Iterator[tuple[int, tuple[object, ...]]]:
     """Yield (number of items, last arguments of ``add.lua``) for batches of `size`; BadUrlError for no web URL."""
-    first: dict[bytes, tuple[str, NewItem]] = {}
+    first: dict[bytes, tuple[str, base.NewItem]] = {}
     offered = 0
     for item in items:
         offered += 1
@@ -312,13 +296,13 @@ class RedisStore:
             info = self._server.call("INFO", "persistence")
             is_over = not int(info["rdb_bgsave_in_progress"])
             if is_over and info["rdb_last_bgsave_status"] != "ok":
-                raise UnavailableError(
+                raise errors.UnavailableError(
                     f"The Redis at {self._address} could not write its dump file: its own log says why."
                 )
             if is_over and int(info["rdb_last_save_time"]) >= int(began):
                 try:
                     folder, name = (_configured(self._server, key) for key in ("dir", "dbfilename"))
-                except UnavailableError:
+                except errors.UnavailableError:
                     return ""
                 return f"{folder[0]}/{name[0]}" if folder and name else ""
             wait(_SAVE_POLL_S)
@@ -332,7 +316,7 @@ class RedisStore:
         made: bytes = self._server.script("open", self._keys, [b"", self._settings, pack(wish)])
         if not made.startswith(_MADE.encode()):
             content = made.decode("utf-8", "replace")[:100] or "something else"
-            raise CollectionVersionError(
+            raise errors.CollectionVersionError(
                 f"The frontier {self._address.name} at {self._address} is no frontier of version "
                 f"{SCHEMA_VERSION} (it says {content!r}): use the release that made it, or another name"
                 " with ?frontier=NAME in [frontier] url."
@@ -349,7 +333,7 @@ def durability_warnings(address: RedisAddress) -> list[str]:
         if not info.get("aof_enabled"):
             try:
                 has_snapshots = any(_configured(server, "save"))
-            except UnavailableError:
+            except errors.UnavailableError:
                 has_snapshots = True
             warnings.append(
                 f"The Redis at {address} loses its latest writes in a crash: set 'appendonly yes'."
@@ -380,28 +364,36 @@ def _connection_options(address: RedisAddress) -> RedisClientOptions:
     )
 
 
-def _map_fault(place: str, fault: RedisFault, words: str) -> WeboidError:
+def _map_fault(place: str, fault: RedisFault, words: str) -> errors.WeboidError:
     match fault:
         case RedisFault.MISSING:
-            return UnavailableError(f"[frontier] url needs the Redis client: {words}.")
+            return errors.UnavailableError(f"[frontier] url needs the Redis client: {words}.")
         case RedisFault.REFUSED:
-            return UnavailableError(f"{place} refuses the login: {words}. Correct user and password in [frontier] url.")
+            return errors.UnavailableError(
+                f"{place} refuses the login: {words}. Correct user and password in [frontier] url."
+            )
         case RedisFault.SILENT | RedisFault.SOON:
-            return TransientError(f"{place} does not answer: {words}. Start Redis there, or correct [frontier] url.")
+            return errors.TransientError(
+                f"{place} does not answer: {words}. Start Redis there, or correct [frontier] url."
+            )
         case RedisFault.FULL:
-            return DiskFullError(f"{place} has no space left: {words}. Give Redis more memory or disk, then resume.")
+            return errors.DiskFullError(
+                f"{place} has no space left: {words}. Give Redis more memory or disk, then resume."
+            )
         case RedisFault.OTHER:
             pass  # its words say more
     if "WEBOID-BROKEN" in words:
-        return InvariantError(f"{place}: its records contradict each other: {words}. Were keys evicted or deleted?")
+        return errors.InvariantError(
+            f"{place}: its records contradict each other: {words}. Were keys evicted or deleted?"
+        )
     if "WEBOID-OTHER false" in words:
-        return UnavailableError(
+        return errors.UnavailableError(
             f"{place} no longer exists: Redis has lost it, or it was deleted. Set"
             " 'appendonly yes' in Redis, and start again."
         )
     if "WEBOID-OTHER" in words:
-        return CollectionVersionError(f"{place} was replaced by another since it was opened: start again.")
-    return UnavailableError(f"{place} cannot be used: {words}. Redis's own log says more.")
+        return errors.CollectionVersionError(f"{place} was replaced by another since it was opened: start again.")
+    return errors.UnavailableError(f"{place} cannot be used: {words}. Redis's own log says more.")
 
 
 def _settings(politeness: PolitenessSettings, settings: FrontierSettings) -> list[object]:
@@ -413,10 +405,10 @@ def _settings(politeness: PolitenessSettings, settings: FrontierSettings) -> lis
         round(politeness.min_delay_s * 1e6),
         round(politeness.max_delay_s * 1e6),
         longest_rest(politeness) // millisecond,
-        CLOCK_SLACK // millisecond,
+        base.CLOCK_SLACK // millisecond,
         round(settings.lease_s * 1000),
         1 if settings.order == "random" else 0,
-        CLOCK_MARGIN // millisecond,
+        base.CLOCK_MARGIN // millisecond,
         longest_back_off(politeness) // millisecond,
         longest_wait(politeness) // millisecond,
     ]

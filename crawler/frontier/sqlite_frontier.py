@@ -16,22 +16,7 @@ from core.layout import Layout
 from core.timestamps import from_unix_milliseconds as to_moment
 from core.timestamps import unix_milliseconds, unix_milliseconds_ceil
 from core.urls import host_of
-from crawler.frontier import host_slots
-from crawler.frontier.base import (
-    AddResult,
-    Frontier,
-    FrontierItem,
-    FrontierStats,
-    HostBackOff,
-    HostBlock,
-    HostUse,
-    ItemState,
-    JobCounts,
-    Lane,
-    MinuteCounts,
-    NewItem,
-)
-from crawler.frontier.host_slots import longest_back_off, retry_at
+from crawler.frontier import base, host_slots
 from crawler.frontier.item_records import FrontierRecords
 from crawler.frontier.sqlite_database import MINUTE_MS, MINUTES_KEPT, FrontierDatabase, identity_of, last_seq
 from crawler.frontier.transitions import FrontierTransaction, IncomingItem, rest_limit_ms
@@ -77,7 +62,7 @@ class SqliteFrontier(FrontierRecords):
             yield moves
             moves.changes.write(db, moves.now_ms)
 
-    def add(self, items: Iterable[NewItem], *, now: datetime, again: timedelta | None = None) -> AddResult:
+    def add(self, items: Iterable[base.NewItem], *, now: datetime, again: timedelta | None = None) -> base.AddResult:
         """See `Frontier.add`. One commit, on disk before it returns."""
         offered = 0
         wanted: dict[bytes, IncomingItem] = {}
@@ -87,7 +72,7 @@ class SqliteFrontier(FrontierRecords):
             offer = IncomingItem(offered, identity, item, item.host or host_of(item.url))
             wanted.setdefault(identity, offer)
         if not offered:
-            return AddResult()
+            return base.AddResult()
         fresh: list[IncomingItem] = []
         known: list[IncomingItem] = []
         with self._moving(now, durable=True) as moves:
@@ -101,10 +86,10 @@ class SqliteFrontier(FrontierRecords):
             moves.enqueue(sorted(fresh + requeued, key=itemgetter(0)))
             duplicates = offered - len(fresh) - len(requeued)
             moves.changes.count("duplicates", duplicates)
-        return AddResult(added=len(fresh), duplicates=duplicates, requeued=len(requeued))
+        return base.AddResult(added=len(fresh), duplicates=duplicates, requeued=len(requeued))
 
-    def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[FrontierItem]:
-        claimed: list[FrontierItem] = []
+    def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[base.FrontierItem]:
+        claimed: list[base.FrontierItem] = []
         with self._moving(now) as moves:
             paused, token = moves.db.execute("SELECT paused, token FROM totals").fetchone()
             if paused is not None:
@@ -119,7 +104,7 @@ class SqliteFrontier(FrontierRecords):
             moves.changes.count("token", len(claimed))
         return claimed
 
-    def renew(self, item: FrontierItem, *, now: datetime) -> bool:
+    def renew(self, item: base.FrontierItem, *, now: datetime) -> bool:
         with self._moving(now) as moves:
             if moves.held(item) is None:
                 return False
@@ -131,21 +116,21 @@ class SqliteFrontier(FrontierRecords):
 
     def complete(
         self,
-        item: FrontierItem,
+        item: base.FrontierItem,
         *,
         now: datetime,
         outcome: str,
         stored_bytes: int = 0,
         due: datetime | None = None,
         memo: str = "",
-        **use: Unpack[HostUse],
+        **use: Unpack[base.HostUse],
     ) -> bool:
         with self._moving(now) as moves:
             held = moves.held(item)
             if held is None:
                 return False
             moves.finish(held, use, completed=True, stored_bytes=stored_bytes)
-            moves.end(held, ItemState.DONE, outcome)
+            moves.end(held, base.ItemState.DONE, outcome)
             moves.changes.stored(held.job_id, stored_bytes)
             if memo != item.memo:
                 moves.db.execute("UPDATE items SET memo = ? WHERE seq = ?", (memo, held.seq))
@@ -156,13 +141,13 @@ class SqliteFrontier(FrontierRecords):
 
     def retry(
         self,
-        item: FrontierItem,
+        item: base.FrontierItem,
         *,
         now: datetime,
         reason: str,
         not_before: datetime | None = None,
-        **use: Unpack[HostUse],
-    ) -> ItemState | None:
+        **use: Unpack[base.HostUse],
+    ) -> base.ItemState | None:
         with self._moving(now) as moves:
             held = moves.held(item)
             if held is None:
@@ -172,24 +157,26 @@ class SqliteFrontier(FrontierRecords):
             moves.log_attempt(held, "retry", reason)
             moves.db.execute("UPDATE items SET failures = ? WHERE seq = ?", (failures, held.seq))
             if failures >= self._settings.attempts:
-                moves.end(held, ItemState.DEAD, reason)
-                return ItemState.DEAD
-            moves.requeue(held, not_before or retry_at(now, failures, self._settings.retry_delay_s))
-        return ItemState.QUEUED
+                moves.end(held, base.ItemState.DEAD, reason)
+                return base.ItemState.DEAD
+            moves.requeue(held, not_before or host_slots.retry_at(now, failures, self._settings.retry_delay_s))
+        return base.ItemState.QUEUED
 
-    def _bury(self, item: FrontierItem, state: ItemState, now: datetime, reason: str, use: HostUse) -> bool:
+    def _bury(
+        self, item: base.FrontierItem, state: base.ItemState, now: datetime, reason: str, use: base.HostUse
+    ) -> bool:
         with self._moving(now) as moves:
             held = moves.held(item)
             if held is None:
                 return False
             moves.finish(held, use)
-            if state is ItemState.DEAD:
+            if state is base.ItemState.DEAD:
                 moves.log_attempt(held, "fail", reason)
             moves.end(held, state, reason)
         return True
 
     def release(
-        self, item: FrontierItem, *, now: datetime, reason: str = "", not_before: datetime | None = None
+        self, item: base.FrontierItem, *, now: datetime, reason: str = "", not_before: datetime | None = None
     ) -> bool:
         with self._moving(now) as moves:
             held = moves.held(item)
@@ -222,18 +209,20 @@ class SqliteFrontier(FrontierRecords):
                 host_slots.save_block(moves.db, blocked, reason)
                 host_slots.save_back_off(moves.db, slot.id, 0)
 
-    def back_off(self, failure: HostBackOff, *, now: datetime) -> datetime:
+    def back_off(self, failure: base.HostBackOff, *, now: datetime) -> datetime:
         host, reason, at_least, down, blocks = failure
         p = self._politeness
         if at_least is not None:
-            at_least = min(at_least, now + longest_back_off(p))
+            at_least = min(at_least, now + host_slots.longest_back_off(p))
         with self._moving(now) as moves:
             slot = moves.slot_of(host)
             if down and slot.refusals + 1 >= p.host_failures:
                 until = now + timedelta(seconds=p.host_down_s)
                 after = slot.downed(unix_milliseconds_ceil(max(until, at_least or until)))
             else:
-                until = retry_at(now, slot.refusals + 1, p.host_retry_s, p.host_retry_limit_s) if blocks else now
+                until = (
+                    host_slots.retry_at(now, slot.refusals + 1, p.host_retry_s, p.host_retry_limit_s) if blocks else now
+                )
                 after = slot.refused(unix_milliseconds_ceil(max(until, at_least or until)))
             moves.save(after, slot)
             host_slots.save_block(moves.db, after, reason)
@@ -255,7 +244,7 @@ class SqliteFrontier(FrontierRecords):
             moments = [
                 db.execute(f"SELECT min({moment}) FROM {source}").fetchone()[0]  # noqa: S608 constants
                 for moment, source in (
-                    *(("ready_ms", f"hosts WHERE lane = {lane.value}") for lane in Lane),
+                    *(("ready_ms", f"hosts WHERE lane = {lane.value}") for lane in base.Lane),
                     *(("due_ms", "later"), ("due_ms", "due"), ("lease_ms", "claims")),
                 )
             ]
@@ -266,7 +255,7 @@ class SqliteFrontier(FrontierRecords):
             return now  # the clock was put back: a claim will cut the rests
         return max(now, to_moment(earliest))
 
-    def stats(self, now: datetime) -> FrontierStats:
+    def stats(self, now: datetime) -> base.FrontierStats:
         with self._store.reading() as db:
             (expired,) = db.execute(
                 "SELECT count(*) FROM claims WHERE lease_ms <= ?", (unix_milliseconds(now),)
@@ -275,24 +264,24 @@ class SqliteFrontier(FrontierRecords):
                 "SELECT queued, claimed, done, skipped, dead, later, due, duplicates, hosts, "
                 "bytes, version, paused FROM totals"
             ).fetchone()
-        return FrontierStats(queued + expired, claimed - expired, *rest)
+        return base.FrontierStats(queued + expired, claimed - expired, *rest)
 
-    def counts(self) -> dict[ItemState, int]:
+    def counts(self) -> dict[base.ItemState, int]:
         with self._store.reading() as db:
             numbers = db.execute("SELECT queued, claimed, done, skipped, dead FROM totals")
-            return dict(zip(ItemState, numbers.fetchone(), strict=True))
+            return dict(zip(base.ItemState, numbers.fetchone(), strict=True))
 
-    def job_counts(self, job: str) -> JobCounts:
+    def job_counts(self, job: str) -> base.JobCounts:
         with self._store.reading() as db:
             row = db.execute(
                 "SELECT queued, claimed, done, skipped, dead, bytes, began_ms FROM jobs WHERE job = ?", (job,)
             ).fetchone()
         if row is None:
-            return JobCounts(0, 0, 0, 0, 0, 0, None)
+            return base.JobCounts(0, 0, 0, 0, 0, 0, None)
         queued, claimed, done, skipped, dead, stored, began_ms = row
-        return JobCounts(queued, claimed, done, skipped, dead, stored, to_moment(began_ms))
+        return base.JobCounts(queued, claimed, done, skipped, dead, stored, to_moment(began_ms))
 
-    def minutes(self, now: datetime, *, count: int = 60) -> Sequence[MinuteCounts]:
+    def minutes(self, now: datetime, *, count: int = 60) -> Sequence[base.MinuteCounts]:
         last = unix_milliseconds(now) // MINUTE_MS
         first = last + 1 - max(min(count, MINUTES_KEPT), 0)
         with self._store.reading() as db:
@@ -301,18 +290,18 @@ class SqliteFrontier(FrontierRecords):
             )
             counts = {row[0]: row[1:] for row in rows}
         return [
-            MinuteCounts(to_moment(minute * MINUTE_MS), *counts.get(minute, (0, 0, 0, 0)))
+            base.MinuteCounts(to_moment(minute * MINUTE_MS), *counts.get(minute, (0, 0, 0, 0)))
             for minute in range(first, last + 1)
         ]
 
-    def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[HostBlock]:
+    def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[base.HostBlock]:
         with self._store.reading() as db:
             rows = db.execute(
                 "SELECT host, blocked_ms, blocked_reason FROM hosts "
                 "WHERE blocked_ms > 0 AND blocked_ms > ? ORDER BY blocked_ms DESC LIMIT ?",
                 (unix_milliseconds(now), limit),
             )
-            return [HostBlock(host, to_moment(until), reason) for host, until, reason in rows]
+            return [base.HostBlock(host, to_moment(until), reason) for host, until, reason in rows]
 
     def give_order(self, kind: str, key: str, value: str) -> int:
         with self._store.transaction(durable=True) as db:
@@ -377,7 +366,7 @@ def _raise_version(db: sqlite3.Connection) -> int:
 
 def open_frontier(
     layout: Layout, settings: FrontierSettings, politeness: PolitenessSettings, *, server_time: bool = True
-) -> Frontier:
+) -> base.Frontier:
     """Open the frontier that `settings.url` names; without one the collection's own.
 
     Raises CollectionVersionError, ConfigError (`url` is not valid), TransientError (no answer), UnavailableError.

@@ -20,23 +20,7 @@ from core.errors import UnavailableError, WeboidError
 from core.json_values import json_value
 from core.layout import OPEN_SUFFIX, Layout
 from core.page_manifest import VisitOutcome
-from crawler.frontier.base import (
-    JOB_ORDER,
-    PROXY_SERVICE,
-    STOP_ORDER,
-    WORKER_SERVICE,
-    Frontier,
-    FrontierStats,
-    HostBlock,
-    HostOrder,
-    HostReport,
-    ItemRecord,
-    ItemState,
-    JobCounts,
-    MinuteCounts,
-    ended_in,
-    pages_per_minute,
-)
+from crawler.frontier import base as frontier_base
 from crawler.rules.scope_rule import link_counts
 from warc.index.database import unindexed_warcs
 from warc.index.sqlite import open_index
@@ -84,16 +68,16 @@ class FrontierOverview:
     """Frontier at a moment."""
 
     at: datetime
-    stats: FrontierStats  # its counts
-    minutes: tuple[MinuteCounts, ...]  # items ended in the last sixty minutes, oldest first
+    stats: frontier_base.FrontierStats  # its counts
+    minutes: tuple[frontier_base.MinuteCounts, ...]  # items ended in the last sixty minutes, oldest first
     per_minute: dict[int, float]  # ended pages per minute, by window in minutes
     eta: timedelta | None  # lower bound of the remaining time; None when unknown
     stopping: str | None  # the order to stop, ``gently`` or ``now``; None when there is none
-    jobs: dict[str, JobCounts]  # the counts of each job
+    jobs: dict[str, frontier_base.JobCounts]  # the counts of each job
     links: dict[str, dict[str, int]]  # decisions on links so far, by job and reason
-    slowest: tuple[HostReport, ...]  # the hosts whose visits take longest
-    longest: tuple[HostReport, ...]  # the hosts with the longest queues
-    blocked: tuple[HostBlock, ...]  # the longest block first; `BLOCKS_COUNTED` at most
+    slowest: tuple[frontier_base.HostReport, ...]  # the hosts whose visits take longest
+    longest: tuple[frontier_base.HostReport, ...]  # the hosts with the longest queues
+    blocked: tuple[frontier_base.HostBlock, ...]  # the longest block first; `BLOCKS_COUNTED` at most
     leases: tuple[LeaseReport, ...]  # current claims, `LEASES_SHOWN` at most
     dead: tuple[ReasonGroup, ...]  # the latest dead letters by reason
     dead_letters: tuple[tuple[str, str], ...]  # the very latest of them, (URL, reason)
@@ -106,56 +90,60 @@ class FrontierOverview:
         return {key: json_value(value) for key, value in asdict(self).items()}
 
 
-def read_overview(frontier: Frontier, *, now: datetime) -> FrontierOverview:
+def read_overview(frontier: frontier_base.Frontier, *, now: datetime) -> FrontierOverview:
     """Read the frontier's overview at `now`. Raises UnavailableError if it does not answer."""
     stats = frontier.stats(now)
     minutes = tuple(frontier.minutes(now))
     # Plain lists, when there are any, have the empty name.
-    names = ["", *list(frontier.orders(JOB_ORDER))[:JOBS_SHOWN]]
+    names = ["", *list(frontier.orders(frontier_base.JOB_ORDER))[:JOBS_SHOWN]]
     jobs = {name: frontier.job_counts(name) for name in names}
-    longest = tuple(frontier.hosts(HostOrder.LONGEST, now=now, limit=HOSTS_SHOWN))
-    stop = frontier.orders(STOP_ORDER).get("")
-    dead = frontier.ls(ItemState.DEAD, limit=ENDED_SAMPLED)
+    longest = tuple(frontier.hosts(frontier_base.HostOrder.LONGEST, now=now, limit=HOSTS_SHOWN))
+    stop = frontier.orders(frontier_base.STOP_ORDER).get("")
+    dead = frontier.ls(frontier_base.ItemState.DEAD, limit=ENDED_SAMPLED)
     return FrontierOverview(
         at=now,
         stats=stats,
         minutes=minutes,
-        per_minute={window: pages_per_minute(minutes, window, now=now) for window in WINDOWS_MIN},
+        per_minute={window: frontier_base.pages_per_minute(minutes, window, now=now) for window in WINDOWS_MIN},
         eta=estimate_remaining(stats, minutes, longest, now=now),
         stopping=None if stop is None else stop or "gently",
         jobs={name: each for name, each in jobs.items() if name or each.began_at is not None},
         links=link_counts(frontier, now=now),
-        slowest=tuple(frontier.hosts(HostOrder.SLOWEST, now=now, limit=HOSTS_SHOWN)),
+        slowest=tuple(frontier.hosts(frontier_base.HostOrder.SLOWEST, now=now, limit=HOSTS_SHOWN)),
         longest=longest,
         blocked=tuple(frontier.blocks(now=now, limit=BLOCKS_COUNTED)),
         leases=tuple(
             LeaseReport(each.worker, each.item.url, each.item.host, each.claimed_at, each.lease_until)
-            for each in frontier.ls(ItemState.CLAIMED, limit=LEASES_SHOWN)
+            for each in frontier.ls(frontier_base.ItemState.CLAIMED, limit=LEASES_SHOWN)
         ),
         dead=group_by_reason(dead),
         dead_letters=tuple((each.item.url, each.outcome) for each in dead[:DEAD_LETTERS_SHOWN]),
-        skipped=group_by_reason(frontier.ls(ItemState.SKIPPED, limit=ENDED_SAMPLED)),
-        proxies=parse_members(frontier.notes(PROXY_SERVICE, now=now)),
-        workers=parse_members(frontier.notes(WORKER_SERVICE, now=now)),
+        skipped=group_by_reason(frontier.ls(frontier_base.ItemState.SKIPPED, limit=ENDED_SAMPLED)),
+        proxies=parse_members(frontier.notes(frontier_base.PROXY_SERVICE, now=now)),
+        workers=parse_members(frontier.notes(frontier_base.WORKER_SERVICE, now=now)),
     )
 
 
 def estimate_remaining(
-    stats: FrontierStats, minutes: Sequence[MinuteCounts], longest: Sequence[HostReport], *, now: datetime
+    stats: frontier_base.FrontierStats,
+    minutes: Sequence[frontier_base.MinuteCounts],
+    longest: Sequence[frontier_base.HostReport],
+    *,
+    now: datetime,
 ) -> timedelta | None:
     """Estimate a lower bound of the remaining time, by the rate of the last ten minutes and the longest queue.
 
     None while paused, when nothing is left, and when there is too little data.
     """
     left = stats.queued + stats.claimed
-    recent = sum(map(ended_in, minutes[-11:]))
+    recent = sum(map(frontier_base.ended_in, minutes[-11:]))
     if stats.paused is not None or not left or recent < ENOUGH_FOR_ETA:
         return None
-    whole = timedelta(minutes=left / pages_per_minute(minutes, 10, now=now))
+    whole = timedelta(minutes=left / frontier_base.pages_per_minute(minutes, 10, now=now))
     return max([whole, *(host.mean * host.waiting for host in longest[:1])])
 
 
-def group_by_reason(records: Iterable[ItemRecord]) -> tuple[ReasonGroup, ...]:
+def group_by_reason(records: Iterable[frontier_base.ItemRecord]) -> tuple[ReasonGroup, ...]:
     """Group the records by their reasons' common words, the largest group first."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for record in records:
@@ -270,7 +258,7 @@ class StatusReader:
     def __init__(
         self,
         layout: Layout | None,
-        frontier: Callable[[], Frontier | None],
+        frontier: Callable[[], frontier_base.Frontier | None],
         *,
         settings: Settings,
         clock: Clock,
@@ -388,11 +376,11 @@ def _size(path: Path) -> int:
     return 0
 
 
-def is_worked_on(layout: Layout | None, frontier: Frontier, *, now: datetime) -> bool:
+def is_worked_on(layout: Layout | None, frontier: frontier_base.Frontier, *, now: datetime) -> bool:
     """Return True if a process works on the frontier, a shared one without a layout, as far as is visible from here."""
     if layout is not None and is_in_use(layout):
         return True
-    return bool(frontier.notes(WORKER_SERVICE, now=now)) or bool(frontier.stats(now).claimed)
+    return bool(frontier.notes(frontier_base.WORKER_SERVICE, now=now)) or bool(frontier.stats(now).claimed)
 
 
 def is_in_use(layout: Layout) -> bool:

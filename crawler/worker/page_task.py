@@ -21,19 +21,9 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeVar
 
+from core import errors
 from core.clock import Clock
 from core.config.settings import Settings
-from core.errors import (
-    BrowserUnavailableError,
-    DedupUnavailableError,
-    DiskFullError,
-    IndexUnavailableError,
-    InvariantError,
-    LimitReachedError,
-    ProxyUnavailableError,
-    UnavailableError,
-    WeboidError,
-)
 from core.hosts import registrable
 from core.page_classes import WITHHELD
 from core.page_manifest import PageInfo, VisitOutcome
@@ -69,7 +59,7 @@ MAX_CRASHES = 5  # browsers or proxies that a page may see die before it counts 
 REPORTED_WAIT = timedelta(seconds=10)  # shorter waits are not reported
 _REASON_CHARS = 300  # of a recorded error
 NO_REST = timedelta(0)  # the host was not asked
-RUN_ERRORS = (DiskFullError, LimitReachedError, DedupUnavailableError)
+RUN_ERRORS = (errors.DiskFullError, errors.LimitReachedError, errors.DedupUnavailableError)
 HOST_DOWN = "host down:"  # how the reason of an item begins that ended unvisited
 ONE_ATTEMPT = "one-attempt"  # the kind of the notes on URLs, by identity key, that are visited once
 # The kind of the notes on hosts, "browser" or "recorder": whose connections reach them.
@@ -83,7 +73,7 @@ LINKS_AT_ONCE = 1_000  # a store is not kept from others for longer
 _T = TypeVar("_T")
 
 
-class ClaimLostError(WeboidError):
+class ClaimLostError(errors.WeboidError):
     """Lost claim: the lease ran out and another worker has the item."""
 
 
@@ -162,9 +152,9 @@ class PageTask:
         except RUN_ERRORS as error:
             await self._release(str(error))
             low = context.space is None or context.space.is_low()
-            if not (isinstance(error, DiskFullError) and low):
+            if not (isinstance(error, errors.DiskFullError) and low):
                 raise  # waiting for space would not help
-        except (BrowserUnavailableError, ProxyUnavailableError) as error:
+        except (errors.BrowserUnavailableError, errors.ProxyUnavailableError) as error:
             # Fail a page that repeatedly kills them after all.
             context.deaths[item.url] += 1
             if context.deaths[item.url] >= MAX_CRASHES:
@@ -173,11 +163,11 @@ class PageTask:
             else:
                 log.warning("visit.interrupted url=%s reason=%s", item.url, error)
                 await self._release(str(error))
-        except (ClaimLostError, InvariantError):
+        except (ClaimLostError, errors.InvariantError):
             raise
-        except (NetworkAwayError, IndexUnavailableError) as error:
+        except (NetworkAwayError, errors.IndexUnavailableError) as error:
             await self._release(str(error))
-        except WeboidError as error:
+        except errors.WeboidError as error:
             log.warning("visit.failed url=%s error=%s", item.url, error)
             await self._retry(str(error))
 
@@ -424,12 +414,12 @@ class PageTask:
         broken.add(item.url)
         try:
             await self._retry(f"internal error: {text}")
-        except UnavailableError:
+        except errors.UnavailableError:
             raise  # without a frontier no work is possible
         except Exception:
             log.exception("visit.not_recorded url=%s", item.url)
         if len(broken) >= MAX_INTERNAL_ERRORS:
-            raise InvariantError(
+            raise errors.InvariantError(
                 f"{len(broken)} pages in a row ended with an internal error of Weboid, the last "
                 f"with {text}. The log has each with its traceback: please report it. Nothing that "
                 "was archived is lost, and the same command continues with the rest."
