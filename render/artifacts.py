@@ -32,16 +32,11 @@ _LINK_FIELDS = {f.name for f in fields(PageLink)}
 
 @dataclass(slots=True)
 class FinalDom:
-    """Final DOM as HTML.
-
-    Attributes:
-        truncated: a limit has cut it.
-        undrawn: scenes for which the browser gave no WebGL or WebGPU.
-    """
+    """Final DOM as HTML."""
 
     html: str
-    truncated: bool
-    undrawn: int = 0
+    truncated: bool  # whether a limit has cut it
+    undrawn: int = 0  # scenes for which the browser gave no WebGL or WebGPU
 
 
 async def read_dom(page: BrowserPage, documents: PageDocuments) -> FinalDom:

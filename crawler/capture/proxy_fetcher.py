@@ -48,7 +48,7 @@ _REFUSED_STATUSES = (*CONNECTION_STATUSES, DENIED, 503)
 Visits = Callable[[str], AbstractAsyncContextManager[ProxyVisit]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FetchedFile:
     """Result of a fetch."""
 
@@ -94,7 +94,7 @@ class ProxyFetcher:
     async def within(self, recording: ProxyVisit, url: str, *, limit_bytes: int, timeout_s: float) -> FetchedFile:
         """Fetch as `get` does, within an open visit that the caller seals."""
         agent = self.agent if isinstance(self.agent, str) else await self.agent()
-        run = _FetchAttempt(url, limit_bytes, agent)
+        run = _FetchAttempt(FetchedFile(0, final_url=url), limit_bytes, agent)
         if self._context is None:  # trust the proxy's authority alone
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             # The proxy answers for the host that CONNECT named: that it is our proxy is what counts.
@@ -115,21 +115,17 @@ class ProxyFetcher:
             run.broke_off("timeout")
         except _BROKEN as error:
             run.broke_off(f"malformed: {type(error).__name__}: {error}"[:300])
-        return run.result()
+        return replace(run.file, body=bytes(run.body))
 
 
 @dataclass(eq=False, repr=False)
 class _FetchAttempt:
     """State of one fetch."""
 
-    url: str
+    file: FetchedFile  # what is known of it, without its body
     limit_bytes: int
     agent: str
-    _status: int = field(default=0, init=False)
-    _headers: dict[str, str] = field(default_factory=dict, init=False)
-    _body: bytearray = field(default_factory=bytearray, init=False)
-    _truncated: bool = field(default=False, init=False)
-    _error: str = field(default="", init=False)
+    body: bytearray = field(default_factory=bytearray, init=False)
 
     async def follow(self, proxy: httpcore.AsyncConnectionPool) -> None:
         """Send the request and follow redirects."""
@@ -138,32 +134,32 @@ class _FetchAttempt:
             if location is None:
                 return
             try:
-                target = urljoin(self.url, location)
+                target = urljoin(self.file.final_url, location)
                 is_web = target.lower().startswith(("http://", "https://"))
                 key = fetch_key(target, allow_single_label=True) if is_web else ""
             except (BadUrlError, ValueError):
                 key = ""
             if not key:
-                self._error = f"redirects: to {location[:200]!r}, which is no URL"
+                self.file.error = f"redirects: to {location[:200]!r}, which is no URL"
                 return
-            self.url = key
+            self.file.final_url = key
             if left == 0:
-                self._error = f"redirects: more than {REDIRECTS}"
+                self.file.error = f"redirects: more than {REDIRECTS}"
 
     async def _send(self, proxy: httpcore.AsyncConnectionPool) -> str | None:
         """Send one request; return the redirect's target, None without a redirect."""
-        self._status, self._headers = 0, {}
-        self._body.clear()
-        response = await proxy.handle_async_request(_request(self.url, self.agent))
+        self.file.status, self.file.headers = 0, {}
+        self.body.clear()
+        response = await proxy.handle_async_request(_request(self.file.final_url, self.agent))
         try:
             headers: dict[str, str] = {}
             for raw_name, raw_value in response.headers:
                 name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
                 headers[name] = f"{headers[name]}\n{value}" if name in headers else value
             if ERROR_HEADER in headers:
-                self._error = headers[ERROR_HEADER]
+                self.file.error = headers[ERROR_HEADER]
                 return None
-            self._status, self._headers = response.status, headers
+            self.file.status, self.file.headers = response.status, headers
             if response.status in _REDIRECTING and headers.get("location"):
                 return headers["location"].partition("\n")[0]
             await self._read(response, headers.get("content-encoding", "").strip().lower())
@@ -174,7 +170,7 @@ class _FetchAttempt:
     async def _read(self, response: httpcore.Response, encoding: str) -> None:
         """Read the body up to the limit."""
         if encoding not in _PLAIN | _GZIP:
-            self._error = f"encoding: {encoding[:100]}"
+            self.file.error = f"encoding: {encoding[:100]}"
             return
         inflate = zlib.decompressobj(_WINDOW_GZIP) if encoding in _GZIP else None
         raw = 0
@@ -183,18 +179,18 @@ class _FetchAttempt:
             try:
                 whole = self._take(piece) if inflate is None else self._inflate(inflate, piece)
             except zlib.error as error:
-                self._error, self._truncated = f"encoding: {error}", True
+                self.file.error, self.file.truncated = f"encoding: {error}", True
                 return
             if not whole or raw > self.limit_bytes:
-                self._truncated = True
+                self.file.truncated = True
                 return
         if inflate is not None and raw and not inflate.eof:
-            self._truncated = True
+            self.file.truncated = True
 
     def _take(self, piece: bytes) -> bool:
         """Append a piece of the body; return False when the limit cut it."""
-        room = self.limit_bytes - len(self._body)
-        self._body += piece[:room]
+        room = self.limit_bytes - len(self.body)
+        self.body += piece[:room]
         return len(piece) <= room
 
     def _inflate(self, inflate: "zlib._Decompress", piece: bytes) -> bool:
@@ -207,20 +203,9 @@ class _FetchAttempt:
 
     def broke_off(self, why: str) -> None:
         """Record that the response was truncated; the received part of a body is used."""
-        if self._status and self._status not in _REDIRECTING:
-            self._truncated = True
-        self._error = self._error or why
-
-    def result(self) -> FetchedFile:
-        """Return the result of the fetch."""
-        return FetchedFile(
-            status=self._status,
-            headers=self._headers,
-            body=bytes(self._body),
-            final_url=self.url,
-            truncated=self._truncated,
-            error=self._error,
-        )
+        if self.file.status and self.file.status not in _REDIRECTING:
+            self.file.truncated = True
+        self.file.error = self.file.error or why
 
 
 @dataclass(eq=False, repr=False)

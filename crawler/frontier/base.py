@@ -234,6 +234,20 @@ class HostUse(TypedDict, total=False):
     delay: timedelta | None  # from `now` on; None: `politeness.host_delay` of the duration
 
 
+class CompletedVisit(HostUse, total=False):
+    """Use of the host by a visit, and what is kept of it."""
+
+    stored_bytes: int
+    due: datetime | None  # when the item is queued again by itself; None: never
+    memo: str  # for the URL's next claim
+
+
+class FailedVisit(HostUse, total=False):
+    """Use of the host by a visit that is tried again."""
+
+    not_before: datetime | None  # None: the delay doubles with each failure
+
+
 class HostBackOff(NamedTuple):
     """Failure or refusal of a host as a whole."""
 
@@ -271,32 +285,13 @@ class Frontier(Protocol):
     def renew(self, item: FrontierItem, *, now: datetime) -> bool:
         """Renew the claim's lease from `now`; False when the claim is lost: stop work."""
 
-    def complete(
-        self,
-        item: FrontierItem,
-        *,
-        now: datetime,
-        outcome: str,
-        stored_bytes: int = 0,
-        due: datetime | None = None,
-        memo: str = "",
-        **use: Unpack[HostUse],
-    ) -> bool:
-        """Mark the item done, to be queued again at `due`, with `memo` for its next claim; False: the claim is lost."""
+    def complete(self, item: FrontierItem, *, now: datetime, outcome: str, **visit: Unpack[CompletedVisit]) -> bool:
+        """Mark the item done; False: the claim is lost."""
 
     def retry(
-        self,
-        item: FrontierItem,
-        *,
-        now: datetime,
-        reason: str,
-        not_before: datetime | None = None,
-        **use: Unpack[HostUse],
+        self, item: FrontierItem, *, now: datetime, reason: str, **visit: Unpack[FailedVisit]
     ) -> ItemState | None:
-        """Queue the item for a later attempt; it is DEAD when none is left. Return its state; None: the claim is lost.
-
-        Without `not_before` the delay doubles with each failure.
-        """
+        """Queue the item for a later attempt; it is DEAD when none is left. Return its state; None: the claim is lost."""
 
     def fail(self, item: FrontierItem, *, now: datetime, reason: str, **use: Unpack[HostUse]) -> bool:
         """Mark the item dead at once; False when the claim is lost."""

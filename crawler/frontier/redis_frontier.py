@@ -85,31 +85,17 @@ class RedisFrontier(base.Frontier):
         return bool(self._store.ask("renew", item.token, identity, self._ms(now)))
 
     def complete(
-        self,
-        item: base.FrontierItem,
-        *,
-        now: datetime,
-        outcome: str,
-        stored_bytes: int = 0,
-        due: datetime | None = None,
-        memo: str = "",
-        **use: Unpack[base.HostUse],
+        self, item: base.FrontierItem, *, now: datetime, outcome: str, **visit: Unpack[base.CompletedVisit]
     ) -> bool:
-        how = outcome, stored_bytes, self._up(due, now), memo
-        return bool(self._end("complete", item, now, use, *how))
+        how = outcome, visit.get("stored_bytes", 0), self._up(visit.get("due"), now), visit.get("memo", "")
+        return bool(self._end("complete", item, now, visit, *how))
 
     def retry(
-        self,
-        item: base.FrontierItem,
-        *,
-        now: datetime,
-        reason: str,
-        not_before: datetime | None = None,
-        **use: Unpack[base.HostUse],
+        self, item: base.FrontierItem, *, now: datetime, reason: str, **visit: Unpack[base.FailedVisit]
     ) -> base.ItemState | None:
         waits = round(self._settings.retry_delay_s * 1e6), LONGEST_RETRY // _MICROSECOND
-        how = reason, self._not_before(not_before, now), *waits, self._settings.attempts
-        return redis_store.STATES.get(self._end("retry", item, now, use, *how))
+        how = reason, self._not_before(visit.get("not_before"), now), *waits, self._settings.attempts
+        return redis_store.STATES.get(self._end("retry", item, now, visit, *how))
 
     def _bury(
         self, item: base.FrontierItem, state: base.ItemState, now: datetime, reason: str, use: base.HostUse

@@ -115,21 +115,14 @@ class SqliteFrontier(FrontierRecords):
         return True
 
     def complete(
-        self,
-        item: base.FrontierItem,
-        *,
-        now: datetime,
-        outcome: str,
-        stored_bytes: int = 0,
-        due: datetime | None = None,
-        memo: str = "",
-        **use: Unpack[base.HostUse],
+        self, item: base.FrontierItem, *, now: datetime, outcome: str, **visit: Unpack[base.CompletedVisit]
     ) -> bool:
+        stored_bytes, due, memo = visit.get("stored_bytes", 0), visit.get("due"), visit.get("memo", "")
         with self._moving(now) as moves:
             held = moves.held(item)
             if held is None:
                 return False
-            moves.finish(held, use, completed=True, stored_bytes=stored_bytes)
+            moves.finish(held, visit, completed=True, stored_bytes=stored_bytes)
             moves.end(held, base.ItemState.DONE, outcome)
             moves.changes.stored(held.job_id, stored_bytes)
             if memo != item.memo:
@@ -140,26 +133,21 @@ class SqliteFrontier(FrontierRecords):
         return True
 
     def retry(
-        self,
-        item: base.FrontierItem,
-        *,
-        now: datetime,
-        reason: str,
-        not_before: datetime | None = None,
-        **use: Unpack[base.HostUse],
+        self, item: base.FrontierItem, *, now: datetime, reason: str, **visit: Unpack[base.FailedVisit]
     ) -> base.ItemState | None:
         with self._moving(now) as moves:
             held = moves.held(item)
             if held is None:
                 return None
             failures = held.failures + 1
-            moves.finish(held, use)
+            moves.finish(held, visit)
             moves.log_attempt(held, "retry", reason)
             moves.db.execute("UPDATE items SET failures = ? WHERE seq = ?", (failures, held.seq))
             if failures >= self._settings.attempts:
                 moves.end(held, base.ItemState.DEAD, reason)
                 return base.ItemState.DEAD
-            moves.requeue(held, not_before or host_slots.retry_at(now, failures, self._settings.retry_delay_s))
+            doubled = host_slots.retry_at(now, failures, self._settings.retry_delay_s)
+            moves.requeue(held, visit.get("not_before") or doubled)
         return base.ItemState.QUEUED
 
     def _bury(
