@@ -8,7 +8,7 @@ import asyncio
 import ssl
 import uuid
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
@@ -19,7 +19,7 @@ import httpcore
 
 from core.captures import ArtifactKind
 from core.clock import Clock
-from core.config.settings import Settings, VisitSettings
+from core.config.settings import Settings
 from core.errors import BadUrlError
 from core.page_manifest import VisitOutcome
 from core.urls import authority_of, fetch_key
@@ -44,8 +44,6 @@ _BROKEN = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError, h
 
 # Answers that may be due to the recorder's connection (`page_capture.host_refusing_recorder`).
 _REFUSED_STATUSES = (*CONNECTION_STATUSES, DENIED, 503)
-
-Visits = Callable[[str], AbstractAsyncContextManager[ProxyVisit]]
 
 
 @dataclass(slots=True)
@@ -74,10 +72,10 @@ class FileFetcher(Protocol):
 class ProxyFetcher:
     """Fetcher of small files, one per run; fetches may run concurrently."""
 
-    visits: Visits  # of `proxy_visits`
+    visits: Callable[[str], AbstractAsyncContextManager[ProxyVisit]]  # open one for a page id
     _: KW_ONLY
     ca: Path  # PEM of the proxy's authority, which the proxy makes
-    agent: Callable[[], Awaitable[str]] | str
+    agent: Callable[[], Awaitable[str]]
     _context: ssl.SSLContext | None = field(default=None, init=False)
 
     async def get(self, url: str, *, limit_bytes: int, timeout_s: float) -> FetchedFile:
@@ -93,8 +91,7 @@ class ProxyFetcher:
 
     async def within(self, recording: ProxyVisit, url: str, *, limit_bytes: int, timeout_s: float) -> FetchedFile:
         """Fetch as `get` does, within an open visit that the caller seals."""
-        agent = self.agent if isinstance(self.agent, str) else await self.agent()
-        run = _FetchAttempt(FetchedFile(0, final_url=url), limit_bytes, agent)
+        run = _FetchAttempt(FetchedFile(0, final_url=url), limit_bytes, await self.agent())
         if self._context is None:  # trust the proxy's authority alone
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             # The proxy answers for the host that CONNECT named: that it is our proxy is what counts.
@@ -260,27 +257,25 @@ class BrowserFetcher:
         return FetchedFile(seen.status, seen.headers, text[:limit_bytes], seen.final_url, truncated=is_cut)
 
 
-def proxy_visits(lender: ResourcePool, *, bucket: str, headers: Mapping[str, str] | None = None) -> Visits:
-    """Return a function that opens visits at lent proxies; `headers` are added to each request."""
+def pool_fetcher(lender: ResourcePool, settings: Settings, *, ca: Path) -> ProxyFetcher:
+    """Return a fetcher by visits at lent proxies, with the User-Agent and the added headers of page visits."""
+    bucket, own = settings.proxy.dedup_bucket, settings.visit
 
     @asynccontextmanager
     async def opened(page_id: str) -> AsyncIterator[ProxyVisit]:
-        async with lender.proxies.lend() as proxy, proxy.visit(page_id, bucket=bucket, headers=headers) as recording:
+        async with (
+            lender.proxies.lend() as proxy,
+            proxy.visit(page_id, bucket=bucket, headers=own.headers) as recording,
+        ):
             yield recording
 
-    return opened
-
-
-def user_agent_lookup(lender: ResourcePool, settings: VisitSettings) -> Callable[[], Awaitable[str]]:
-    """Return a function that finds the User-Agent of the browser's pages."""
-
-    async def lookup() -> str:
-        if settings.user_agent:
-            return visit_user_agent(settings, browser_said="", version="")
+    async def agent() -> str:
+        if own.user_agent:
+            return visit_user_agent(own, browser_said="", version="")
         async with lender.browsers.lend() as browser:
-            return visit_user_agent(settings, browser_said=browser.user_agent, version=browser.version)
+            return visit_user_agent(own, browser_said=browser.user_agent, version=browser.version)
 
-    return lookup
+    return ProxyFetcher(opened, ca=ca, agent=agent)
 
 
 def _request(url: str, agent: str) -> httpcore.Request:

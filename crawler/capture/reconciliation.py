@@ -236,6 +236,11 @@ def referer(page: str, target: str) -> str:
 MISSING = "missing"
 SYNTHESISED = "synthesised"  # a service worker made it; a `resource` record has it
 CACHED = "cached"  # by the browser, from an earlier visit
+# Values of a visit that its manifest has, too.
+_SAME_IN_MANIFEST = (
+    *("url", "final_url", "mime", "outlinks", "redirects", "console", "restless", "behaviours", "facts", "links"),
+    *("pictures", "favicon", "notes", "tried", "screen"),
+)
 HOPS_LIMIT = 20  # redirects that browsers follow (Fetch, 4.4)
 
 
@@ -279,33 +284,21 @@ def build_page_info(  # noqa: PLR0913 parts of one capture
     if words := next(filter(None, texts), None):
         text_digest = f"text:{sha256(b' '.join(words)).hexdigest()}"
     return PageInfo(
+        **{same: getattr(visit, same) for same in _SAME_IN_MANIFEST},
         page_id=page_id,
-        url=visit.url,
-        final_url=visit.final_url,
         captured_at=warc_date(visit.started_at),
         outcome=outcome,
         reason=reason,
         status=visit.status if main is None else main.status,
-        mime=visit.mime,
         records=len(written) + len(artifacts),
         stored_bytes=sum(each.length for each in written) + sum(each.length for each in artifacts),
         seconds=round(visit.seconds, 3),
         resources=tuple(resources),
         artifacts=tuple(str(artifact.kind) for artifact in visit.artifacts),
-        outlinks=visit.outlinks,
         timings={step: round(seconds, 3) for step, seconds in visit.timings.items()},
         settled={name: round(seconds, 3) for name, seconds in visit.settled.items()},
-        restless=visit.restless,
-        console=visit.console,
-        redirects=visit.redirects,
         tls_verified=not main.tls_error if main and main.url.startswith("https:") else None,
         text_digest=text_digest,
-        behaviours=visit.behaviours,
-        facts=visit.facts,
-        links=visit.links,
-        pictures=visit.pictures,
-        favicon=visit.favicon,
-        notes=visit.notes,
         page_class=visit.classification.kind,
         class_score=visit.classification.score,
         class_evidence=visit.classification.evidence,
@@ -316,8 +309,6 @@ def build_page_info(  # noqa: PLR0913 parts of one capture
         size=main.payload_bytes if main is not None else 0,
         filename=name,
         title=visit.title or ("" if visit.artifacts else name),  # a file has no other
-        tried=visit.tried,
-        screen=visit.screen,
         left_out=sum(entry.kept is RequestOutcome.LEFT_OUT for entry in ledger),
     )
 

@@ -4,6 +4,7 @@ import random
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
@@ -61,32 +62,26 @@ def rest_limit_ms(politeness: PolitenessSettings) -> int:
     return (host_slots.longest_rest(politeness) + base.CLOCK_SLACK) // _MILLISECOND
 
 
+@dataclass(eq=False, repr=False)
 class FrontierTransaction:
     """Transitions within one transaction, which keep slots consistent with queues; `changes` counts them."""
 
-    def __init__(
-        self,
-        db: sqlite3.Connection,
-        now: datetime,
-        *,
-        politeness: PolitenessSettings,
-        settings: FrontierSettings,
-        new_id: Callable[[], UUID],
-        rng: random.Random,
-    ) -> None:
-        self.db = db
-        self.now = now
-        self.now_ms = unix_milliseconds(now)
-        self.changes = sqlite_database.CountChanges()
-        self._politeness = politeness
-        self._settings = settings
-        self._new_id = new_id
-        self._rng = rng
-        self._random = settings.order == "random"
+    db: sqlite3.Connection
+    now: datetime
+    _: KW_ONLY
+    politeness: PolitenessSettings
+    settings: FrontierSettings
+    new_id: Callable[[], UUID]
+    rng: random.Random
+    changes: sqlite_database.CountChanges = field(default_factory=sqlite_database.CountChanges, init=False)
+
+    def __post_init__(self) -> None:
+        self.now_ms = unix_milliseconds(self.now)
+        self._random = self.settings.order == "random"
 
     def save(self, slot: host_slots.HostSlot, old: host_slots.HostSlot) -> None:
         """Settle a slot and write its changes."""
-        host_slots.save_slot(self.db, slot.settled(self._politeness.visits_per_host), old)
+        host_slots.save_slot(self.db, slot.settled(self.politeness.visits_per_host), old)
 
     def slot_of(self, host: str) -> host_slots.HostSlot:
         """Return the host's slot, created if need be."""
@@ -98,7 +93,7 @@ class FrontierTransaction:
 
     def _place(self) -> int:
         """Return the place of a new item or host: random in random order, else 0."""
-        return self._rng.getrandbits(_PLACE_BITS) + 1 if self._random else 0
+        return self.rng.getrandbits(_PLACE_BITS) + 1 if self._random else 0
 
     # Adding
 
@@ -163,7 +158,7 @@ class FrontierTransaction:
         for seq, _, item, host, memo in offers:
             place, host_id, lane = self._place(), hosts[host], item.lane
             queue.append((lane, host_slots.epoch_of(seq, place), host_id, place, seq))
-            what = seq, self._new_id().bytes, item.url, host_id, jobs[item.job], lane, place
+            what = seq, self.new_id().bytes, item.url, host_id, jobs[item.job], lane, place
             items.append((*what, item.hops, item.hops_off, item.via, memo, self.now_ms))
         self.db.executemany(
             "INSERT INTO items (seq, id, url, host_id, job_id, lane, place, hops, hops_off, via, "
@@ -210,7 +205,7 @@ class FrontierTransaction:
     def first_ready(self, token: int) -> tuple[str, host_slots.HostSlot, base.Lane] | None:
         """Return host, slot and lane that the claim with that token takes from."""
         order = host_slots.lane_order(
-            token, high_every=self._settings.high_every, standard_every=self._settings.standard_every
+            token, high_every=self.settings.high_every, standard_every=self.settings.standard_every
         )
         while (ready := host_slots.first_ready(self.db, order, self.now_ms, token)) is not None:
             host, slot = ready
@@ -252,7 +247,7 @@ class FrontierTransaction:
     @property
     def lease_end_ms(self) -> int:
         """Return when a lease that begins now runs out."""
-        return self.now_ms + round(self._settings.lease_s * 1000)
+        return self.now_ms + round(self.settings.lease_s * 1000)
 
     def held(self, item: base.FrontierItem) -> ClaimRow | None:
         """Return the claim of the item's token; None when it is void."""
@@ -282,8 +277,8 @@ class FrontierTransaction:
             if took is None:
                 took = finished - to_moment(held.claimed_ms)
             if delay is None:
-                delay = host_slots.host_delay(took, self._politeness)
-            freed = self._rested(freed, finished + min(delay, host_slots.longest_rest(self._politeness)))
+                delay = host_slots.host_delay(took, self.politeness)
+            freed = self._rested(freed, finished + min(delay, host_slots.longest_rest(self.politeness)))
             if answered and (freed.refusals or freed.down_ms):
                 freed = freed.answered()
                 host_slots.save_refusals(self.db, freed)
@@ -295,7 +290,7 @@ class FrontierTransaction:
         """Delay a host that has a slot until its moment."""
         slot = host_slots.slot_by_name(self.db, host)
         if slot is not None:
-            latest = self.now + host_slots.longest_rest(self._politeness)
+            latest = self.now + host_slots.longest_rest(self.politeness)
             self.save(self._rested(slot, min(moment, latest)), slot)
 
     def _rested(self, slot: host_slots.HostSlot, until: datetime) -> host_slots.HostSlot:
@@ -308,7 +303,7 @@ class FrontierTransaction:
         if not_before is None:
             self.push(held.seq, held.host_id, base.Lane(held.lane), held.place)
         else:
-            latest = self.now + host_slots.longest_wait(self._politeness)
+            latest = self.now + host_slots.longest_wait(self.politeness)
             due_ms = unix_milliseconds_ceil(min(not_before, latest))
             self.db.execute("INSERT INTO later VALUES (?, ?, ?)", (due_ms, held.seq, held.host_id))
             self.changes.count("later")
@@ -339,9 +334,9 @@ class FrontierTransaction:
     def tidy(self) -> None:
         """Queue items whose moment has come; cut waits that are too long since the clock was put back."""
         # Limit the wait to its maximum: the clock may have been set back since it began.
-        limit_ms = self.now_ms + rest_limit_ms(self._politeness)
+        limit_ms = self.now_ms + rest_limit_ms(self.politeness)
         if self.db.execute("SELECT rest_ms FROM totals").fetchone()[0] > limit_ms:
-            longest_ms = host_slots.longest_rest(self._politeness) // _MILLISECOND
+            longest_ms = host_slots.longest_rest(self.politeness) // _MILLISECOND
             self.db.execute(
                 "UPDATE hosts SET next_ms = :cut, "
                 "ready_ms = CASE WHEN down_ms > 0 THEN blocked_ms ELSE max(:cut, blocked_ms) END "
@@ -361,7 +356,7 @@ class FrontierTransaction:
             self.db.execute("UPDATE hosts SET blocked_ms = ? WHERE id = ?", (until_ms, slot.id))
             host_slots.save_back_off(self.db, slot.id, until_ms)
             self.save(slot._replace(blocked_ms=until_ms), slot)
-        latest_ms = self.now_ms + host_slots.longest_wait(self._politeness) // _MILLISECOND
+        latest_ms = self.now_ms + host_slots.longest_wait(self.politeness) // _MILLISECOND
         self.db.execute(
             "UPDATE later SET due_ms = :latest WHERE seq IN "
             "(SELECT seq FROM later WHERE due_ms > :limit ORDER BY due_ms LIMIT :most)",
@@ -381,7 +376,7 @@ class FrontierTransaction:
 
     @property
     def _longest_back_off_ms(self) -> int:
-        return host_slots.longest_back_off(self._politeness) // _MILLISECOND
+        return host_slots.longest_back_off(self.politeness) // _MILLISECOND
 
     def _expire_leases(self) -> None:
         """Requeue items whose leases expired; end those whose leases expired repeatedly."""
@@ -393,7 +388,7 @@ class FrontierTransaction:
             self.free(held, {}, to_moment(min(held.renewed_ms, self.now_ms)))
             self._count_attempt(held.seq)
             self.log_attempt(held, "expired", "the worker's lease expired")
-            if held.attempts + 1 >= base.CLAIMS_PER_ATTEMPT * max(self._settings.attempts, 1):
+            if held.attempts + 1 >= base.CLAIMS_PER_ATTEMPT * max(self.settings.attempts, 1):
                 self.end(held, base.ItemState.DEAD, "its leases expired repeatedly")
             else:
                 self.requeue(held, None)

@@ -110,28 +110,21 @@ def is_announced_on(frontier: Frontier, kind: str, host: str, clock: Clock) -> b
     return False
 
 
+@dataclass(eq=False, repr=False)
 class ServiceAnnouncer:
     """Periodic announcement of this process; `close` withdraws it."""
 
-    def __init__(
-        self,
-        frontier: Frontier,
-        kind: str,
-        name: str,
-        describe: Callable[[], dict[str, Any]],
-        clock: Clock,
-        secret: ClusterSecret | None = None,
-    ) -> None:
-        """Announce the process, signed with the `secret`; a thread renews the note with what `describe` returns."""
-        self._secret = secret
-        self._frontier = frontier
-        self._kind = kind
-        self._name = name
-        self._describe = describe
-        self._clock = clock
-        self._beats = 0
-        self._silent = False
-        self._over = threading.Event()
+    frontier: Frontier
+    kind: str
+    name: str
+    describe: Callable[[], dict[str, Any]]  # returns the note's content, called from any thread
+    clock: Clock
+    secret: ClusterSecret | None = None  # None: unsigned
+    _beats: int = field(default=0, init=False)
+    _silent: bool = field(default=False, init=False)
+    _over: threading.Event = field(default_factory=threading.Event, init=False)
+
+    def __post_init__(self) -> None:
         self._announce()
         self._thread = threading.Thread(target=self._run, name="announcer", daemon=True)
         self._thread.start()
@@ -143,9 +136,9 @@ class ServiceAnnouncer:
         self._over.set()
         self._thread.join()
         try:
-            self._frontier.erase_note(self._kind, self._name)
+            self.frontier.erase_note(self.kind, self.name)
         except WeboidError as error:
-            log.info("registry.left kind=%s name=%s error=%s", self._kind, self._name, error)
+            log.info("registry.left kind=%s name=%s error=%s", self.kind, self.name, error)
 
     def _run(self) -> None:
         while not self._over.wait(ANNOUNCEMENT_INTERVAL_S):
@@ -153,13 +146,13 @@ class ServiceAnnouncer:
 
     def _announce(self) -> None:
         self._beats += 1
-        content = {**self._describe(), "beat": self._beats}
-        if self._secret is not None:
-            message = _message(self._kind, self._name, content)
-            content[_SIGNATURE] = self._secret.signature(message)
-        now = self._clock.now()
+        content = {**self.describe(), "beat": self._beats}
+        if self.secret is not None:
+            message = _message(self.kind, self.name, content)
+            content[_SIGNATURE] = self.secret.signature(message)
+        now = self.clock.now()
         try:
-            self._frontier.put_note(self._kind, self._name, json.dumps(content), now=now, until=now + ANNOUNCEMENT_LIFE)
+            self.frontier.put_note(self.kind, self.name, json.dumps(content), now=now, until=now + ANNOUNCEMENT_LIFE)
             self._silent = False
         except WeboidError as error:
             if not self._silent:  # once per outage

@@ -74,30 +74,25 @@ class ProxyPool(Protocol):
         """Return the parameters that a browser needs to reach each of them."""
 
 
+@dataclass(eq=False, repr=False)
 class ProxyProcess:
     """Proxy process; `start` may be called again after it died."""
 
-    def __init__(
-        self,
-        slot: int,
-        collection: Collection,
-        settings: Settings,
-        folder: Path,
-        report: Callable[[FileRecovered], None],
-    ) -> None:
-        self._slot = slot
-        self._report = report
-        self._collection = collection
-        self._settings = settings
-        self._control = folder / f"proxy{slot}.sock"
-        self._tally = folder / BYTE_COUNTER_FILE
-        self._process: asyncio.subprocess.Process | None = None
-        self.client = ProxyClient(self._control)  # its client
-        self.spki = ""  # its key, which browsers are started with
-        self.server = ""  # its address in browsers
-        self.visits = 0  # open ones
-        # Set when the current process has been replaced or given up
-        self.replaced = asyncio.Event()
+    slot: int
+    collection: Collection
+    settings: Settings
+    folder: Path
+    report: Callable[[FileRecovered], None]
+    spki: str = field(default="", init=False)  # its key, which browsers are started with
+    server: str = field(default="", init=False)  # its address in browsers
+    visits: int = field(default=0, init=False)  # open ones
+    # Set when the current process has been replaced or given up
+    replaced: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _process: asyncio.subprocess.Process | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._control = self.folder / f"proxy{self.slot}.sock"
+        self.client = ProxyClient(self._control)
 
     async def start(self) -> None:
         """Start the process; return when it serves; ProxyUnavailableError if it does not start."""
@@ -106,15 +101,16 @@ class ProxyProcess:
         environment = {name: os.environ[name] for name in passed_on if name in os.environ}
         environment["PYTHONPATH"] = _PACKAGES
         environment["HOME"] = os.environ.get("HOME", "/")
-        places = ("--collection", self._collection.layout.root, "--control", self._control, "--tally", self._tally)
+        tally = self.folder / BYTE_COUNTER_FILE
+        places = ("--collection", self.collection.layout.root, "--control", self._control, "--tally", tally)
         # It inherits that these are blocked: a terminal's Ctrl-C is for us, also while it starts.
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
         try:
             self._process = process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "proxy", *map(str, places), "--slot", str(self._slot)),
+                *(sys.executable, "-m", "proxy", *map(str, places), "--slot", str(self.slot)),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                pass_fds=(self._collection.lock_fd,),
+                pass_fds=(self.collection.lock_fd,),
                 limit=LIMIT_BYTES,
                 env=environment,
             )
@@ -123,7 +119,7 @@ class ProxyProcess:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(json.dumps(asdict(self._settings)).encode() + b"\n")
+            process.stdin.write(json.dumps(asdict(self.settings)).encode() + b"\n")
             await process.stdin.drain()
             line = await asyncio.wait_for(process.stdout.readline(), PROXY_START_S)
             ready = json.loads(line)
@@ -132,7 +128,7 @@ class ProxyProcess:
             raise ProxyUnavailableError("The proxy did not start; see its message above.") from error
         self.spki, self.server = ready["spki"], f"http://127.0.0.1:{ready['port']}"
         for each in ready["recovered"]:
-            self._report(FileRecovered.of(each))
+            self.report(FileRecovered.of(each))
 
     async def died(self) -> int:
         """Wait for the process to end; return its exit status."""

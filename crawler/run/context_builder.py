@@ -89,12 +89,10 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
 
     @cache
     def fetcher() -> ProxyFetcher:
-        from crawler.capture.proxy_fetcher import ProxyFetcher, proxy_visits, user_agent_lookup
+        from crawler.capture.proxy_fetcher import pool_fetcher
 
         assert run.ca is not None
-        bucket, visit = settings.proxy.dedup_bucket, settings.visit
-        visits = proxy_visits(run.supervisor, bucket=bucket, headers=visit.headers)
-        return ProxyFetcher(visits, ca=run.ca, agent=user_agent_lookup(run.supervisor, visit))
+        return pool_fetcher(run.supervisor, settings, ca=run.ca)
 
     def file_fetcher() -> FileFetcher:
         from crawler.capture.proxy_fetcher import BrowserFetcher

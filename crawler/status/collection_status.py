@@ -9,7 +9,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -298,21 +298,22 @@ class StatusReader:
             return self._status
 
 
+@dataclass(eq=False, repr=False)
 class ThrottledValue(Generic[_T]):
     """Expensive value, read only for a limited share of the time, with `background` in a thread (None before)."""
 
-    def __init__(self, clock: Clock, read: Callable[[], _T], *, background: bool = False) -> None:
-        self._clock = clock
-        self._read = read
-        self._background = background
-        self._value: _T | None = None
-        self._is_reading = threading.Lock()
-        self._until = float("-inf")
+    clock: Clock
+    read_now: Callable[[], _T]
+    _: KW_ONLY
+    background: bool = False
+    _value: _T | None = field(default=None, init=False)
+    _is_reading: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _until: float = field(default=float("-inf"), init=False)
 
     def read(self) -> _T | None:
         """Return the cached value, read again when it is time; errors are raised, in a thread logged."""
-        if self._clock.monotonic() >= self._until and self._is_reading.acquire(blocking=not self._background):
-            if self._background:
+        if self.clock.monotonic() >= self._until and self._is_reading.acquire(blocking=not self.background):
+            if self.background:
                 threading.Thread(target=self._read_logged, daemon=True).start()
             else:
                 self._read_now()
@@ -325,11 +326,11 @@ class ThrottledValue(Generic[_T]):
             _LOG.warning("status.count_failed error=%s", error)
 
     def _read_now(self) -> None:
-        began = self._clock.monotonic()
+        began = self.clock.monotonic()
         try:
-            self._value = self._read()
+            self._value = self.read_now()
         finally:
-            ended = self._clock.monotonic()
+            ended = self.clock.monotonic()
             self._until = ended + COUNTING_SHARE * (ended - began)
             self._is_reading.release()
 

@@ -13,7 +13,7 @@ from core.errors import InputError
 from core.layout import CA_FILE
 from core.url_patterns import pattern_target
 from core.urls import fetch_key, host_of
-from crawler.capture.proxy_fetcher import ProxyFetcher, proxy_visits, user_agent_lookup
+from crawler.capture.proxy_fetcher import ProxyFetcher, pool_fetcher
 from crawler.collection import open_collection
 from crawler.frontier.base import POLICY_ORDER, Frontier, FrontierItem, ItemRecord, Lane
 from crawler.jobs.job_settings import JobSettings
@@ -121,11 +121,7 @@ async def _open_fetcher(where: CommandTarget) -> AsyncIterator[ProxyFetcher]:
         open_collection(where.layout.root, clock=_CLOCK) as collection,
         open_local_pool(collection, settings, clock=_CLOCK) as supervisor,
     ):
-        yield ProxyFetcher(
-            proxy_visits(supervisor, bucket=settings.proxy.dedup_bucket, headers=settings.visit.headers),
-            ca=collection.layout.ca / CA_FILE,
-            agent=user_agent_lookup(supervisor, settings.visit),
-        )
+        yield pool_fetcher(supervisor, settings, ca=collection.layout.ca / CA_FILE)
 
 
 _KINDS = click.Choice([str(kind) for kind in PolicyKind])
