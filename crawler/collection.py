@@ -15,7 +15,14 @@ from pathlib import Path
 
 from core.clock import Clock
 from core.config.settings import Settings
-from core.errors import CollectionInUseError, CollectionVersionError, ConfigError, DiskFullError, UnavailableError
+from core.errors import (
+    CollectionInUseError,
+    CollectionVersionError,
+    ConfigError,
+    DiskFullError,
+    UnavailableError,
+    is_disk_full,
+)
 from core.layout import COLLECTION_VERSION, CONFIG_FILE, Layout, read_only_uri
 from core.timestamps import warc_date
 from warc.local_storage import replacing_file
@@ -104,7 +111,7 @@ async def open_collection(root: Path, *, clock: Clock, shared: bool = False) -> 
         make_collection(layout, clock)
         lock_fd = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        if error.errno == 28:  # ENOSPC
+        if is_disk_full(error):
             raise DiskFullError(f"The disk that holds {root} is full: free some space.") from error
         raise UnavailableError(
             f"{root} cannot be written: {error.strerror or error}. Give --collection a writable folder."

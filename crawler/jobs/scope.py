@@ -42,11 +42,6 @@ class LinkDecision:
     hops_off: int = 0  # links followed since leaving the scope; 0 within the scope
     url: str = ""  # its fetch key; empty when it has none
 
-    @property
-    def constant(self) -> str:
-        """Return the reason's constant, to count by."""
-        return self.reason.partition(":")[0]
-
 
 class SeedTerritory:
     """URLs spanned by seeds of one kind; a lookup costs the same for one seed and thousands."""

@@ -24,7 +24,7 @@ from cachetools import LRUCache
 
 from core.config.settings import PolicySettings
 from core.errors import InputError
-from core.json_values import json_facts
+from core.json_values import json_facts, read_json
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import warc_date
 from core.urls import authority_of
@@ -88,14 +88,8 @@ def parse_robots_record(note: str) -> RobotsRecord | None:
         facts: dict[str, Any] = json.loads(note)
         if facts["version"] != ROBOTS_NOTE_VERSION:
             return None
-        return RobotsRecord(
-            robots=robots_from_facts(facts["robots"]) if facts["robots"] else None,
-            agent=str(facts["agent"]),
-            next_at=datetime.fromisoformat(facts["next_at"]),
-            read_at=_moment(facts["read_at"]),
-            since=_moment(facts["since"]),
-            why=str(facts["why"]),
-        )
+        record = read_json(RobotsRecord, facts | {"robots": None})
+        return replace(record, robots=robots_from_facts(facts["robots"])) if facts["robots"] else record
     except (ValueError, KeyError, TypeError, InputError, zlib.error, binascii.Error):
         return None
 
@@ -230,7 +224,3 @@ def origin_of(url: str) -> str:
     """
     scheme = "https" if url[:6].lower() == "https:" else "http"
     return f"{scheme}://{authority_of(url)}"
-
-
-def _moment(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)

@@ -157,7 +157,7 @@ class ScopeRule(VisitRule):
             return
         # Count the decisions, and log them by page.
         counts = self._counts.setdefault(item.job, Counter())
-        counts.update(decision.constant for _, decision in selection.decisions)
+        counts.update(decision.reason.partition(":")[0] for _, decision in selection.decisions)
         key, value = f"{item.job} {self.name}", json.dumps(counts, sort_keys=True)
         await self.patience.ask(lambda: self.frontier.put_note(LINK_COUNTS_NOTE, key, value, now=now))
         if self.record is not None:

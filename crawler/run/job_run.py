@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Unpack
 
 from core.clock import Clock
 from core.config.settings import ScopeSettings, Settings
@@ -21,8 +22,7 @@ from crawler.jobs.crawl_orders import SEEDS_LIMIT, Job, parse_job
 from crawler.jobs.job_settings import JobSettings
 from crawler.rules.scope_rule import BUDGET_REASON, decide_links, seed_target
 from crawler.run.context_builder import make_slot_assigner
-from crawler.run.crawl_run import RunConfig, RunSummary, add_in_batches, perform_run
-from crawler.worker.crawl_events import Event
+from crawler.run.crawl_run import RunConfig, RunHooks, RunSummary, add_in_batches, perform_run
 from warc.artifact_reader import read_manifest
 from warc.index.database import IndexDatabase, open_database
 
@@ -114,29 +114,23 @@ class JobSubmission:
     unread: int = 0  # archived pages whose links could not be read again
 
 
-async def run_crawl_jobs(
-    jobs: Sequence[Job],
-    run: RunConfig,
-    *,
-    clock: Clock,
-    started: Callable[[AddResult, int], None],
-    report: Callable[[Event], None],
-    stopping: Callable[[], None] = lambda: None,
-) -> RunSummary:
-    """Run crawls at the same time; further arguments and errors as of `crawl_run.perform_run`."""
+async def run_crawl_jobs(jobs: Sequence[Job], run: RunConfig, **hooks: Unpack[RunHooks]) -> RunSummary:
+    """Run crawls at the same time; errors as `crawl_run.perform_run`."""
 
     async def prepare(frontier: Frontier) -> AddResult:
         total = AddResult()
         with closing(ManifestReader(Layout(run.root), run.settings)) as manifests:
             for job in jobs:
-                done = await submit_job(job, frontier, local=run.settings, clock=clock, manifest_of=manifests.of)
+                done = await submit_job(
+                    job, frontier, local=run.settings, clock=hooks["clock"], manifest_of=manifests.of
+                )
                 if done.unread:
                     log.warning("crawl.links_unread pages=%d: their WARCs are not here", done.unread)
                 total += done.added
                 total += AddResult(added=done.joined, requeued=done.revived)
         return total
 
-    return await perform_run(run, prepare, clock=clock, started=started, report=report, stopping=stopping)
+    return await perform_run(run, prepare, **hooks)
 
 
 async def submit_job(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from core.clock import Clock
-from core.errors import DiskFullError, UnavailableError
+from core.errors import DiskFullError, UnavailableError, is_disk_full
 from core.json_values import json_facts
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import timestamp14, warc_date
@@ -206,7 +206,7 @@ class CrawlLog:
                 rotate_crawl_log(self.path, now=self.clock.now(), only=file)
             os.write(self._current(), data)
         except OSError as error:
-            if error.errno == 28:  # ENOSPC
+            if is_disk_full(error):
                 raise DiskFullError(f"The disk that holds {self.path} is full: free some space.") from error
             raise UnavailableError(f"{self.path} cannot be written: {error.strerror or error}.") from error
 

@@ -35,10 +35,6 @@ class BehaviourSurvey(NamedTuple):
     # The page's frames, each with its own idle names; frames that did not answer are left out
     frames: Sequence[tuple[PageFrame, frozenset[str]]] = ()
 
-    def is_idle(self, name: str) -> bool:
-        """Return whether the behaviour has no target in the page or any frame."""
-        return name in self.idle and not self.frames_for(name)
-
     def frames_for(self, name: str) -> tuple[PageFrame, ...]:
         """Return the frames that have, or may have, a target of the behaviour."""
         return tuple(frame for frame, idle in self.frames if name not in idle)
@@ -66,7 +62,7 @@ async def run_behaviours(
         if behaviour.needs and view is None:
             with steps.step("survey"):
                 view = await survey_page(page, behaviours.chosen, min(left_s, stretched(SURVEY_S)))
-        if view is not None and view.is_idle(behaviour.name):
+        if view is not None and behaviour.name in view.idle and not view.frames_for(behaviour.name):
             done.append(PageBehaviour(behaviour.name))
             continue
         result, again = await _perform(page, behaviour, behaviours, view, left_s=left_s, steps=steps, icons=icons)
