@@ -166,8 +166,22 @@ DISABLED_FEATURES = (
     "WebRtcHideLocalIpsWithMdns",
     "WebTransport",
 )
-_FIXED = (
+# Of every browser that we start, also of visible ones; most prevent requests to the browser's vendor (C-18).
+COMMON_SWITCHES = (
     "--remote-debugging-pipe",
+    "--disable-background-networking",
+    "--disable-breakpad",
+    "--disable-component-update",
+    "--disable-crash-reporter",
+    "--disable-extensions",
+    "--disable-sync",
+    "--no-default-browser-check",
+    "--no-first-run",
+    "--password-store=basic",
+    "--use-mock-keychain",
+)
+_FIXED = (
+    *COMMON_SWITCHES,
     # Containment (C-04, C-05, C-06): the proxy resolves names, and nothing bypasses it.
     "--site-per-process",
     "--disable-quic",
@@ -175,29 +189,19 @@ _FIXED = (
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--dns-prefetch-disable",
     "--block-new-web-contents",
-    "--disable-extensions",
     "--disable-plugins-discovery",
     "--disable-speech-api",
     "--disable-notifications",
     # No requests to the browser's vendor (C-18).
-    "--disable-background-networking",
-    "--disable-breakpad",
     "--disable-client-side-phishing-detection",
     "--disable-component-extensions-with-background-pages",
-    "--disable-component-update",
-    "--disable-crash-reporter",
     "--disable-default-apps",
     "--disable-domain-reliability",
     "--disable-field-trial-config",
     "--disable-search-engine-choice-screen",
-    "--disable-sync",
     "--metrics-recording-only",
-    "--no-default-browser-check",
-    "--no-first-run",
     "--no-pings",
     "--no-service-autorun",
-    "--password-store=basic",
-    "--use-mock-keychain",
     # Pictures that are the same on every machine, and pages that are never asleep.
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",

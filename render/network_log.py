@@ -16,7 +16,7 @@ UNREAD_S = 1.5
 POLL_TIMES = 5
 POLL_HELD_TIMES = 40
 POLL_PATIENCE_S = 0.5
-ERROR_HEADER = "weboid-proxy-error"
+ERROR_HEADER = "weboid-proxy-error"  # marks responses made by the proxy itself
 HEADERS_KEPT = 100
 
 DOWNLOAD = "Download"  # not a CDP type: a download, which has an event of its own

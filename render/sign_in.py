@@ -28,7 +28,7 @@ from render.artifacts import TEXT_LIMIT_CHARS
 from render.browser import BrowserContext
 from render.browser_process import NOBODY, BrowserHome, BrowserProcess, privilege_prefix, shared_memory_suffices
 from render.cdp import CdpConnection, CommandError
-from render.chromium import BrowserExecutable, BrowserKind
+from render.chromium import COMMON_SWITCHES, BrowserExecutable, BrowserKind
 from render.page import WORLD, BrowserPage, load_script
 
 COOKIES_LIMIT = 3_000
@@ -167,20 +167,7 @@ ORIGINS_LIMIT = 50
 # Display variables; no other environment variable reaches the browser.
 SCREEN_VARIABLES = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR")
 _NO_PROXY = "http://127.0.0.1:9"  # the port "discard", on which nothing listens
-_SWITCHES = (
-    "--remote-debugging-pipe",
-    "--no-first-run",
-    "--no-default-browser-check",
-    "--disable-sync",
-    "--disable-extensions",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-breakpad",
-    "--disable-crash-reporter",
-    "--password-store=basic",
-    "--use-mock-keychain",
-    "--disable-features=AutofillServerCommunication,MediaRouter,OptimizationHints,Translate",
-)
+_FEATURES = "--disable-features=AutofillServerCommunication,MediaRouter,OptimizationHints,Translate"
 
 
 def display_variables(environment: Mapping[str, str]) -> dict[str, str]:
@@ -476,7 +463,7 @@ async def _open_browser(
     prefix = privilege_prefix(root=root, executable=executable.path)
     home = BrowserHome(owner=NOBODY if root else None)
     try:
-        line = [str(executable.path), f"--user-data-dir={home.profile}", *_SWITCHES, *switches]
+        line = [str(executable.path), f"--user-data-dir={home.profile}", *COMMON_SWITCHES, _FEATURES, *switches]
         if screen is None and executable.kind is not BrowserKind.HEADLESS_SHELL:
             line.append("--headless=new")
         if not shared_memory_suffices():

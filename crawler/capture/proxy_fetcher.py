@@ -28,9 +28,9 @@ from crawler.pools.resource_pool import ResourcePool
 from proxy.control.client import ProxyVisit
 from render.behaviours.catalog import NO_BEHAVIOURS
 from render.chromium import visit_user_agent
+from render.network_log import ERROR_HEADER
 from render.visit import VisitRequest, visit
 
-ERROR_HEADER = "weboid-proxy-error"  # marks responses made by the proxy itself
 SEAL_GRACE_S = 0.0  # what we did not want to read to its end is cut, and marked as cut
 REDIRECTS = 5  # RFC 9309, 2.3.1.2: at least five
 _REDIRECTING = frozenset((301, 302, 303, 307, 308))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
 
 from core.errors import BadUrlError, InputError
 from core.urls import fetch_key, identity_key
@@ -29,6 +29,15 @@ class ListLineProblem:
 
     def __str__(self) -> str:
         return f"{self.source}, line {self.line}: {self.reason}"
+
+
+def bounded_lines(file: BinaryIO, limit_bytes: int) -> Iterator[bytes]:
+    """Yield the file's lines; a longer one is cut to that length, and so has no line end."""
+    while line := file.readline(limit_bytes):
+        rest = line
+        while rest and not rest.endswith(b"\n"):
+            rest = file.readline(limit_bytes)
+        yield line
 
 
 def parse_lines(lines: Iterable[str], *, source: str) -> Iterator[str | ListLineProblem]:

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from core.errors import ConfigError, InputError
 from core.json_values import json_facts, read_json
 from core.url_patterns import PatternForm, PatternRank, PatternTable, PatternTarget, UrlPattern, parse_pattern
-from crawler.jobs.list_files import TEXT_SHOWN_CHARS, ListLineProblem
+from crawler.jobs.list_files import TEXT_SHOWN_CHARS, ListLineProblem, bounded_lines
 
 ENTRY_VERSION = 1
 REASON_LIMIT_CHARS = 1_000
@@ -357,19 +357,14 @@ def _lines(path: str) -> Iterator[tuple[int, str | None]]:
     """Yield the lines by number; None for one that is too long."""
     try:
         with Path(path).open("rb") as file:
-            number, read, too_long = 0, 0, False
-            while line := file.readline(LINE_LIMIT_BYTES):
-                read += len(line)
-                if read > LIST_LIMIT_BYTES:
+            for number, line in enumerate(bounded_lines(file, LINE_LIMIT_BYTES), start=1):
+                if file.tell() > LIST_LIMIT_BYTES:
                     raise ConfigError(f"{path} has more than {LIST_LIMIT_BYTES:,} bytes.")
-                number += not too_long
-                goes_on = not line.endswith(b"\n") and len(line) == LINE_LIMIT_BYTES
-                if goes_on and not too_long:
+                if len(line) == LINE_LIMIT_BYTES and not line.endswith(b"\n"):
                     yield number, None
-                elif not goes_on and not too_long:
-                    line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-                    yield number, line.decode("utf-8", "replace").strip()
-                too_long = goes_on
+                else:
+                    text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+                    yield number, text.decode("utf-8", "replace").strip()
     except OSError as error:
         raise _unreadable(path, error) from error
 

@@ -15,6 +15,7 @@ from core.errors import BadUrlError
 from core.hosts import canonical_host
 from core.json_values import json_facts
 from core.page_manifest import PageBehaviour
+from render.artifacts import ICONS_KNOWN
 from render.behaviours.catalog import BehaviourScript, BehaviourSet, survey_script
 from render.behaviours.script_run import BehaviourAnswer, run_script, scroll, step_through, wait_reaction
 from render.cdp import CommandError, stretched
@@ -192,7 +193,6 @@ async def _run(
 
 SHEET_LIMIT_CHARS = 2_000_000
 MANIFEST_ICONS = 50
-ICONS_KNOWN = 10_000
 
 
 async def load_candidates(
