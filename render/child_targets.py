@@ -16,6 +16,7 @@ from core.clock import Clock
 from render.cdp import CdpConnection, EventHandler
 from render.chromium import PageOptions
 from render.network_log import NetworkLog
+from render.service_workers import BODY_LIMITS
 
 TIMER_BINDING = "weboidTimer"
 TIMER_LIMIT = 500  # documents, each with short and late timers, that are tracked
@@ -109,8 +110,10 @@ class ChildTargets:
                 # It is paused until resumed, so it takes no CPU time from other pages.
                 self.tried["worker"] += 1
                 return
-        if kind == "service_worker":
-            self._keep_bodies()
+        if kind == "service_worker" and self._limits is not BODY_LIMITS:
+            self._limits = BODY_LIMITS
+            for other in self:
+                post("Network.enable", BODY_LIMITS, other)
         if len(self) < CHILD_LIMIT:
             self._kinds[session] = kind
             self.connection.listen(session, self._listener(session))
@@ -129,15 +132,6 @@ class ChildTargets:
                 post("Runtime.addBinding", {"name": TIMER_BINDING}, session)
                 post("Page.addScriptToEvaluateOnNewDocument", {"source": self.guard}, session)
         post("Runtime.runIfWaitingForDebugger", {}, session)
-
-    def _keep_bodies(self) -> None:
-        """Make the browser keep bodies of responses from now on, for those that a service worker makes."""
-        from render.service_workers import BODY_LIMITS
-
-        if self._limits is not BODY_LIMITS:
-            self._limits = BODY_LIMITS
-            for session in self:
-                self.connection.post("Network.enable", BODY_LIMITS, session)
 
     def gone(self, session: str) -> None:
         """Handle a detached target."""

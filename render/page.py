@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.clock import Clock
 from core.errors import TransientError
@@ -24,9 +24,7 @@ from render.cdp import CommandError
 from render.child_targets import AUTO_ATTACH, NETWORK_LIMITS, TIMER_BINDING, ChildTargets, PageTimers, longest_timer_s
 from render.chromium import PageOptions
 from render.network_log import NetworkLog
-
-if TYPE_CHECKING:
-    from render.service_workers import ServiceWorkers
+from render.service_workers import BODY_LIMITS, ServiceWorkers
 
 WORLD = "weboid"
 COMMIT_LIMIT = 20
@@ -300,8 +298,6 @@ class BrowserPage:
             return  # a session of a relay (`render.behaviours.flows`)
         if info["type"] in ("shared_worker", "service_worker"):
             if info["type"] == "service_worker":
-                from render.service_workers import BODY_LIMITS
-
                 self._made_workers().started(session_id, info["targetId"])
                 self.post("Network.enable", BODY_LIMITS)
                 self.post("ServiceWorker.enable")
@@ -466,8 +462,6 @@ class BrowserPage:
     def _made_workers(self) -> ServiceWorkers:
         """Return the service workers, made with the first."""
         if self.workers is None:
-            from render.service_workers import ServiceWorkers
-
             self.workers = ServiceWorkers(self.connection, self.changed.set, self._clock)
         return self.workers
 

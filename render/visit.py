@@ -27,10 +27,10 @@ from render.cdp import CommandError, stretched
 from render.chromium import page_options
 from render.network_log import DocumentResponse, RequestLog, origin_of
 from render.page import COMMIT_LIMIT, BrowserPage, PageClosedError, open_page
+from render.service_workers import SynthesisedResponse
 from render.settle import ABORTED, NavigationResult, SettleLimits, SettleResult, VisitSteps, navigate, settle
 
 if TYPE_CHECKING:
-    from render.service_workers import SynthesisedResponse
     from render.sign_in import SiteSession
 
 _LIMIT_S = 3.0
