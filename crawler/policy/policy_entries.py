@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from core.errors import ConfigError, InputError
 from core.json_values import json_facts, read_json
-from core.url_patterns import PatternForm, PatternRank, PatternTable, PatternTarget, UrlPattern, parse_pattern
+from core.url_patterns import PatternForm, PatternRank, PatternTable, UrlPattern, parse_pattern, pattern_target
 from crawler.jobs.list_files import TEXT_SHOWN_CHARS, ListLineProblem, bounded_lines
 
 ENTRY_VERSION = 1
@@ -144,8 +144,9 @@ class PolicyEntries:
     patterns: Mapping[str, UrlPattern] = field(default_factory=dict)  # the entries' patterns, by id
     _tables: dict[PolicyKind, PatternTable[PolicyEntry]] = field(default_factory=dict)
 
-    def of(self, target: PatternTarget, kinds: tuple[PolicyKind, ...], *, now: datetime) -> list[PolicyEntry]:
+    def of(self, url: str, kinds: tuple[PolicyKind, ...], *, now: datetime) -> list[PolicyEntry]:
         """Return unexpired entries of these kinds that match the URL, the most specific first, then as in `kinds`."""
+        target = pattern_target(url)
         ranked: list[tuple[PatternRank, int, PolicyEntry]] = []
         for place, kind in enumerate(kinds):
             table = self._tables.get(kind)
@@ -155,19 +156,19 @@ class PolicyEntries:
         ranked.sort(key=lambda each: each[:2], reverse=True)
         return [entry for _, _, entry in ranked]
 
-    def deciding(self, target: PatternTarget, *, now: datetime) -> PolicyEntry | None:
+    def deciding(self, url: str, *, now: datetime) -> PolicyEntry | None:
         """Return the entry that decides whether the URL is archived; None when none does."""
         kinds = (PolicyKind.WHITELIST, PolicyKind.BLACKLIST, PolicyKind.SETTING)
-        for entry in self.of(target, kinds, now=now):
+        for entry in self.of(url, kinds, now=now):
             if entry.kind is not PolicyKind.SETTING or entry.key == "archive":
                 return entry
-        made = self.of(target, (PolicyKind.AUTOBLACKLIST,), now=now)
+        made = self.of(url, (PolicyKind.AUTOBLACKLIST,), now=now)
         return min(made, key=lambda entry: entry.defers, default=None)
 
-    def settings(self, target: PatternTarget, *, now: datetime) -> dict[str, PolicyEntry]:
+    def settings(self, url: str, *, now: datetime) -> dict[str, PolicyEntry]:
         """Return the most specific setting entry of each key that matches the URL."""
         entries: dict[str, PolicyEntry] = {}
-        for entry in self.of(target, (PolicyKind.SETTING,), now=now):
+        for entry in self.of(url, (PolicyKind.SETTING,), now=now):
             entries.setdefault(entry.key, entry)
         return entries
 
@@ -247,9 +248,9 @@ class UrlBlocklists:
     # A number represents source and line: a million objects of two fields would be 100 MB.
     _table: PatternTable[int] = field(default_factory=PatternTable)
 
-    def refusing(self, target: PatternTarget) -> BlocklistLine | None:
+    def refusing(self, url: str) -> BlocklistLine | None:
         """Return the most specific line that matches the URL; None when none does."""
-        match = self._table.find(target)
+        match = self._table.find(pattern_target(url))
         if not match:
             return None
         line, source = divmod(match[0].value, len(self.sources))

@@ -196,9 +196,7 @@ class PolicyEvaluator:
         """Return the settings with the URL's setting entries applied."""
         if self.book.entries is None:
             return policy
-        from core.url_patterns import pattern_target
-
-        for key, entry in self.book.entries.settings(pattern_target(url), now=now).items():
+        for key, entry in self.book.entries.settings(url, now=now).items():
             if key != "archive":  # fetched before
                 kind = type(getattr(policy, key))
                 value: Any = entry.value if kind is str else kind(float(entry.value))
@@ -218,11 +216,7 @@ class PolicyEvaluator:
 
     def _entries(self, url: str, *, now: datetime) -> tuple[PolicyEntry | None, PolicyOpinion]:
         """Return (whitelist entry that overrides other rules, opinion of the entries)."""
-        entry = None
-        if self.book.entries is not None:
-            from core.url_patterns import pattern_target
-
-            entry = self.book.entries.deciding(pattern_target(url), now=now)
+        entry = None if self.book.entries is None else self.book.entries.deciding(url, now=now)
         if entry is None:
             return None, _neutral_opinion("entries", "no entry matches")
         if entry.allows:
@@ -235,9 +229,7 @@ class PolicyEvaluator:
     def _lists(self, url: str) -> PolicyOpinion:
         if self.lists is None:
             return _neutral_opinion("lists", "there are none")
-        from core.url_patterns import pattern_target
-
-        line = self.lists.lists.refusing(pattern_target(url))
+        line = self.lists.lists.refusing(url)
         if line is not None:
             return _opinion_against("lists", f"list: {line}")
         names = ", ".join(self.lists.lists.sources)

@@ -9,7 +9,6 @@ from core.clock import Clock
 from core.config.settings import Settings
 from core.errors import BadUrlError, TransientError, UnavailableError
 from core.layout import Layout
-from core.url_patterns import pattern_target
 from core.urls import fetch_key, has_one_spelling, host_of
 from crawler.frontier.base import POLICY_ORDER, Frontier, ItemRecord, ItemState, Lane, NewItem
 from crawler.frontier.sqlite_frontier import open_frontier
@@ -67,7 +66,7 @@ class ReaderQueueStatus:
                 entries = self._entries
             statuses = {}
             for (url, key), record in zip(keys.items(), records, strict=True):
-                entry = entries.deciding(pattern_target(key), now=now) if entries.by_id else None
+                entry = entries.deciding(key, now=now) if entries.by_id else None
                 if entry is not None and entry.allows:
                     entry = None
                 block: tuple[datetime | None, str] = (None, "")

@@ -11,7 +11,6 @@ import click
 from core.clock import SystemClock
 from core.errors import InputError
 from core.layout import CA_FILE
-from core.url_patterns import pattern_target
 from core.urls import fetch_key, host_of
 from crawler.capture.proxy_fetcher import ProxyFetcher, pool_fetcher
 from crawler.collection import open_collection
@@ -166,8 +165,8 @@ def list_command(
     now = _CLOCK.now()
     shown = dict(entries.by_id)
     if url is not None:
-        target = pattern_target(fetch_key(url, allow_single_label=True))
-        matching = entries.of(target, tuple(PolicyKind), now=datetime.min.replace(tzinfo=now.tzinfo))
+        key = fetch_key(url, allow_single_label=True)
+        matching = entries.of(key, tuple(PolicyKind), now=datetime.min.replace(tzinfo=now.tzinfo))
         shown = {entry.id: entry for entry in matching}
     shown = {
         key: entry
