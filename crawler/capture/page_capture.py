@@ -50,19 +50,12 @@ def store_everything(_url: str, _wiki: str) -> StoredLevel:
     return DEFAULT_STORED_LEVEL
 
 
-@dataclass(eq=False, repr=False)
-class StoredLevelLookup:
-    """Lookup of the stored level of an item's visit. Thread-safe."""
-
-    frontier: Frontier
-    level_of: StoredLevelOf
-
-    def of(self, item: FrontierItem, settings: Settings) -> StoredLevel:
-        """Return the level from the settings, else the one decided for the link; may raise TransientError."""
-        if settings.visit.store:
-            return StoredLevel(settings.visit.store)
-        wiki = wiki_of(item.via, self.frontier.orders(WIKI_ORDER)) if item.via else ""
-        return self.level_of(item.url, wiki)
+def stored_level(item: FrontierItem, settings: Settings, frontier: Frontier, level_of: StoredLevelOf) -> StoredLevel:
+    """Return the level from the settings, else the one decided for the link; may raise TransientError."""
+    if settings.visit.store:
+        return StoredLevel(settings.visit.store)
+    wiki = wiki_of(item.via, frontier.orders(WIKI_ORDER)) if item.via else ""
+    return level_of(item.url, wiki)
 
 
 def wiki_of(page: str, wikis: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from core.clock import Clock
 from core.config.settings import Settings
 from core.layout import Layout
-from crawler.capture.page_capture import StoredLevelLookup, StoredLevelOf, store_everything
+from crawler.capture.page_capture import StoredLevelOf, store_everything
 from crawler.frontier.base import JOB_ORDER, Frontier, FrontierItem
 from crawler.frontier.host_slots import SlotAssigner
 from crawler.jobs.job_settings import ExclusionRule, JobSettings, RepairRule
@@ -165,7 +165,7 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
         patience=patience,
         clock=clock,
         report=report,
-        stored_levels=StoredLevelLookup(frontier, run.stored_level_of),
+        stored_level_of=run.stored_level_of,
         logins=run.logins,
         downloads=downloads,
     )

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Unpack
 
 from core.clock import Clock
@@ -118,12 +119,21 @@ async def run_crawl_jobs(jobs: Sequence[Job], run: RunConfig, **hooks: Unpack[Ru
     """Run crawls at the same time; errors as `crawl_run.perform_run`."""
 
     async def prepare(frontier: Frontier) -> AddResult:
-        total = AddResult()
-        with closing(ManifestReader(Layout(run.root), run.settings)) as manifests:
+        total, layout, settings = AddResult(), Layout(run.root), run.settings
+        with ExitStack() as stack:
+
+            @cache
+            def opened_index() -> IndexDatabase | None:
+                if settings.index.url or layout.captures_db.exists():
+                    return stack.enter_context(closing(open_database(layout, settings.index.url)))
+                return None
+
+            def manifest_of(item: FrontierItem) -> PageInfo | None:
+                index = opened_index()
+                return None if index is None else read_manifest(layout, index, item.id)
+
             for job in jobs:
-                done = await submit_job(
-                    job, frontier, local=run.settings, clock=hooks["clock"], manifest_of=manifests.of
-                )
+                done = await submit_job(job, frontier, local=settings, clock=hooks["clock"], manifest_of=manifest_of)
                 if done.unread:
                     log.warning("crawl.links_unread pages=%d: their WARCs are not here", done.unread)
                 total += done.added
@@ -178,28 +188,6 @@ def _may_hold_more(before: Job, after: Job) -> bool:
     kept = {name: getattr(old.scope, name) for name in budgets}
     is_same = old.scope == replace(new.scope, **kept) and old.sheets == new.sheets
     return not is_same or before.seeds != after.seeds
-
-
-class ManifestReader:
-    """Reader of a collection's manifests; the index is opened on first use."""
-
-    def __init__(self, layout: Layout, settings: Settings) -> None:
-        self._layout = layout
-        self._settings = settings
-        self._index: IndexDatabase | None = None
-
-    def of(self, item: FrontierItem) -> PageInfo | None:
-        """Return the manifest of the item's page; None when it cannot be read here."""
-        if self._index is None:
-            if not (self._settings.index.url or self._layout.captures_db.exists()):
-                return None
-            self._index = open_database(self._layout, self._settings.index.url)
-        return read_manifest(self._layout, self._index, item.id)
-
-    def close(self) -> None:
-        """Close the index."""
-        if self._index is not None:
-            self._index.close()
 
 
 async def _add_seeds(job: Job, followed: Job | None, frontier: Frontier, local: Settings, clock: Clock) -> AddResult:

@@ -32,9 +32,10 @@ from crawler.capture.page_capture import (
     SILENCES,
     CaptureRequest,
     CaptureResult,
-    StoredLevelLookup,
+    StoredLevelOf,
     capture,
     host_refusing_recorder,
+    stored_level,
 )
 from crawler.frontier.base import AddResult, Frontier, FrontierItem, HostBackOff, ItemState, NewItem
 from crawler.frontier.host_slots import SlotAssigner, retry_at
@@ -96,7 +97,7 @@ class CrawlContext:
     plain: Callable[[], PlainVisits] | None  # fetches pages that are not rendered; None: all are
     clock: Clock
     report: Callable[[Event], None]  # called with each event
-    stored_levels: StoredLevelLookup  # looks up the stored level of a page
+    stored_level_of: StoredLevelOf  # looks up decisions on stored levels
     logins: SiteLogins | None = None  # None: there are none
     downloads: Callable[[], MediaDownloads] | None = None  # of players' media; None: each page has its own
     ways: dict[str, str] = field(default_factory=dict)  # notes on connections, by host
@@ -238,7 +239,7 @@ class PageTask:
         settings = context.settings_for(item)
         only_attempt = await self._take_only_attempt()
         last_attempt = only_attempt or item.attempts >= settings.frontier.attempts
-        stored = await self._retrying(lambda: context.stored_levels.of(item, settings))
+        stored = await self._retrying(lambda: stored_level(item, settings, context.frontier, context.stored_level_of))
         plain = None
         if context.plain is not None and item.hops and settings.visit.rendered_share < 1:
             from crawler.capture.plain_visit import is_rendered
