@@ -271,7 +271,7 @@ class BrowserGuardian:
     """Watchdog process that ends an orphaned or hung browser; see `render.guardian`."""
 
     def __init__(self, session: int, folder: Path, *, silence_limit_s: float, memory_limit_bytes: int) -> None:
-        """Start the guardian of the session's processes, by limits of a browser's silence and a renderer's memory."""
+        """Start the guardian of the session, which also removes `folder` when this process dies."""
         arguments = (session, folder, silence_limit_s, memory_limit_bytes)
         child_stdin, self._heartbeat_fd = os.pipe()
         self._reports_fd, child_stdout = os.pipe()

@@ -217,7 +217,7 @@ class BrowserPage:
             self.post("Emulation.setDeviceMetricsOverride", {**self._options.screen(), "scale": scale})
 
     def hold(self) -> None:
-        """Block navigation until `release`, so that clicks cannot leave the page, and requests to service workers."""
+        """Block navigation until `release`, so that clicks cannot leave the page; service workers are bypassed."""
         self.held = True
         self._bypass_workers(bypass=True)
         self.post("Fetch.enable", {"patterns": _DOCUMENTS})

@@ -197,7 +197,7 @@ async def download_media(
 async def fetch_media(
     player: MediaPlayer, proxy: ProxyEndpoint, authority: str, media: MediaSettings, *, clock: Clock
 ) -> PlayerMedia:
-    """Download the player's media through the proxy with that root certificate (PEM); with a reason if any lacks."""
+    """Download the player's media through the proxy (`authority`: its certificate, PEM); the reason says what lacks."""
     if find_spec(MODULE) is None:
         return PlayerMedia(reason="not-installed: pip install 'weboid[media]'")
     began = clock.monotonic()

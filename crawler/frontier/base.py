@@ -212,7 +212,7 @@ def ended_in(minute: MinuteCounts) -> int:
 
 
 def pages_per_minute(minutes: Sequence[MinuteCounts], window: int, *, now: datetime) -> float:
-    """Return ended pages per minute over the last `window` minutes and the current one, of a first minute the half."""
+    """Return ended pages per minute over the last `window` minutes and the current one; half a crawl's first."""
     recent = list(minutes[-(window + 1) :])
     began_before = bool(recent and ended_in(recent[0]))
     while recent and not ended_in(recent[0]):
@@ -307,7 +307,7 @@ class Frontier(Protocol):
     def release(
         self, item: FrontierItem, *, now: datetime, reason: str = "", not_before: datetime | None = None
     ) -> bool:
-        """Release an unvisited item, which keeps its place and attempts, or until then; False: the claim is lost."""
+        """Release an unvisited item; it keeps its place, or waits for `not_before`. False: the claim is lost."""
 
     def discard(self, urls: Iterable[str], *, now: datetime, reason: str) -> int:
         """Mark queued items, delayed ones included, as SKIPPED; return their number.

@@ -24,7 +24,7 @@ _DOUBLINGS = 40
 
 
 def host_delay(duration: timedelta, settings: PolitenessSettings) -> timedelta:
-    """Return the host's delay after a visit: a multiple of its duration between two limits, the lower one stronger."""
+    """Return the host's delay after a visit, as in Heritrix: a multiple of its duration, cut to the limits."""
     wanted = max(duration.total_seconds(), 0.0) * settings.delay_factor
     return timedelta(seconds=max(min(wanted, settings.max_delay_s), settings.min_delay_s))
 
@@ -239,7 +239,7 @@ _FIRST_READY = f"SELECT host, {SLOT_COLUMNS} FROM hosts WHERE id = coalesce({_CH
 
 
 def extend_lane(db: sqlite3.Connection, host: str, lane: Lane, count: int) -> int | None:
-    """Add new items to the end of a lane that is not empty, and return the host's number; None: more would change.
+    """Add new items to the end of a lane that is not empty; return the host's number, None if more would change.
 
     A fast path of `HostSlot.pushed` for the most common change.
     """

@@ -278,7 +278,7 @@ class StatusReader:
         self._checks = ThrottledValue(clock, lambda: checks(clock.now()), background=background)
 
     def status(self, *, is_fresh: bool = False) -> CollectionStatus:
-        """Return the status, `CACHED_S` old at most but for counts, or of this moment; UnavailableError."""
+        """Return the status, `CACHED_S` old but for counts, or fresh; CollectionVersionError, UnavailableError."""
         with self._lock:
             began = self._clock.monotonic()
             if not is_fresh and self._status is not None and began - self._read_at < CACHED_S:

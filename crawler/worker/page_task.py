@@ -4,9 +4,9 @@
                                                                                      │
                                                     end of the claim <─ manifest <───╯
 
-Nothing that follows from a visit may be lost: after a crash in between the item is claimed again and either visited
-again, which adds no link twice, or found finished by its manifest. The manifest is written only while the claim is
-held, so that a page is captured once.
+Links join the frontier before the page's manifest is written, and the item ends after: after a crash in between it is
+claimed again and either visited again, which adds no link twice, or found finished by its manifest. The manifest is
+written only while the claim is held, so that a page is captured once.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class PageTask:
             await self._retry(str(error))
 
     async def _leave_to_its_host(self) -> None:
-        """End an unvisited item whose host is down, or defer it, at the cost of one attempt, to the end of that."""
+        """End an unvisited item whose host is down, or defer it until that ends, at the cost of one attempt."""
         item, frontier = self._item, self._context.frontier
         reason = f"{HOST_DOWN} {item.host_down}"
         settings = self._context.settings_for(self._item).frontier
