@@ -291,7 +291,7 @@ class Frontier(Protocol):
     def retry(
         self, item: FrontierItem, *, now: datetime, reason: str, **visit: Unpack[FailedVisit]
     ) -> ItemState | None:
-        """Queue the item for a later attempt; it is DEAD when none is left. Return its state; None: the claim is lost."""
+        """Queue the item for a later attempt; or end it DEAD. Return its state; None: the claim is lost."""
 
     def fail(self, item: FrontierItem, *, now: datetime, reason: str, **use: Unpack[HostUse]) -> bool:
         """Mark the item dead at once; False when the claim is lost."""

@@ -46,7 +46,7 @@ def longest_wait(settings: PolitenessSettings) -> timedelta:
 
 
 def retry_at(now: datetime, failures: int, first_s: float, limit_s: float = LONGEST_RETRY.total_seconds()) -> datetime:
-    """Return when a URL or host is tried again after `failures` (1 or more) in a row: doubling (A04), up to the limit."""
+    """Return when a URL or host is tried again after `failures` (1 or more): doubling (A04), up to the limit."""
     doublings = min(max(failures - 1, 0), _DOUBLINGS)
     return now + timedelta(seconds=min(first_s * 2.0**doublings, limit_s))
 
