@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -132,11 +132,13 @@ class Browser:
         others (C-04).
         """
         root = os.geteuid() == 0
+        owner = browser_process.NOBODY if root else None
         prefix = browser_process.privilege_prefix(root=root, executable=executable.path)
-        home = browser_process.BrowserHome(owner=browser_process.NOBODY if root else None)
-        key_log = None
-        try:
-            key_log = browser_process.KeyLogPipe(home.inside, owner=browser_process.NOBODY if root else None)
+        async with AsyncExitStack() as undoing:
+            home = browser_process.BrowserHome(owner=owner)
+            undoing.callback(home.close)
+            key_log = browser_process.KeyLogPipe(home.inside, owner=owner)
+            undoing.callback(key_log.close)
             line = command_line(
                 executable,
                 profile=home.profile,
@@ -146,28 +148,19 @@ class Browser:
                 key_log=key_log.path,
             )
             process = browser_process.BrowserProcess([*prefix, *line], home=home.inside)
-            try:
-                guardian = browser_process.BrowserGuardian(
-                    process.pid,
-                    home.root,
-                    silence_limit_s=settings.hang_limit_s,
-                    memory_limit_bytes=settings.page_memory_mb * 1_000_000,
-                )
-            except BaseException:
-                await process.close()
-                raise
-        except BaseException:
-            if key_log is not None:
-                key_log.close()
-            home.close()
-            raise
-        browser = cls(settings, process, home, guardian, key_log, clock)
-        try:
+            undoing.push_async_callback(process.close)
+            guardian = browser_process.BrowserGuardian(
+                process.pid,
+                home.root,
+                silence_limit_s=settings.hang_limit_s,
+                memory_limit_bytes=settings.page_memory_mb * 1_000_000,
+            )
+            browser = cls(settings, process, home, guardian, key_log, clock)
+            undoing.pop_all()  # from here on they are the browser's to close
+            undoing.push_async_callback(browser.close)
             await browser._greet()
             browser._watching = asyncio.create_task(browser._watch())
-        except BaseException:
-            await browser.close()
-            raise
+            undoing.pop_all()
         return browser
 
     async def __aenter__(self) -> "Browser":
