@@ -24,6 +24,7 @@ from urllib.parse import urldefrag, urlsplit
 from core.clock import Clock
 from core.errors import BadUrlError, BrowserUnavailableError, ConfigError
 from core.hosts import HostPatterns, ProxyEndpoint, canonical_host
+from net.stop_signals import wait_for_any
 from render.artifacts import TEXT_LIMIT_CHARS
 from render.browser import BrowserContext
 from render.browser_process import NOBODY, BrowserHome, BrowserProcess, privilege_prefix, shared_memory_suffices
@@ -217,10 +218,7 @@ class SignIn:
         """Poll the browser until the login is over."""
         while not self.over.is_set():
             await self.look()
-            waiting = [asyncio.ensure_future(each.wait()) for each in (self.over, self._connection.closed)]
-            await asyncio.wait(waiting, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
-            for each in waiting:
-                each.cancel()
+            await wait_for_any(self.over, self._connection.closed, timeout_s=LOOK_S)
             if self._connection.closed.is_set():
                 self.over.set()
         await self.look()
