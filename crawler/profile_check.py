@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -178,11 +179,8 @@ def list_presets() -> list[tuple[str, str]]:
     """Return name and purpose of the profiles that come with the program."""
     rows = []
     for name in profiles.builtin_profiles():
-        comment = []
-        for line in profiles.load_chain(name)[0].text.splitlines():
-            if not line.startswith("#"):
-                break
-            comment.append(line.lstrip("# ").strip())
+        lines = profiles.load_chain(name)[0].text.splitlines()
+        comment = (line.lstrip("# ").strip() for line in takewhile(lambda line: line.startswith("#"), lines))
         profiles.load_profile(name)  # an invalid one is an error here
         rows.append((name, " ".join(comment).partition(". ")[0].rstrip(".")))
     return rows
