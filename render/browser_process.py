@@ -292,8 +292,6 @@ class BrowserGuardian:
             os.close(child_stdin)
             os.close(child_stdout)
         self.pid = self._popen.pid  # its process id
-        # Reason for which it ended the browser, e.g. ``hung``; empty when it did not
-        self.ended_for = ""
         os.set_blocking(self._heartbeat_fd, False)
         os.set_blocking(self._reports_fd, False)
         asyncio.get_running_loop().add_reader(self._reports_fd, self._read_reports)
@@ -329,5 +327,4 @@ class BrowserGuardian:
             if what == "memory":
                 log.warning("page.ended reason=memory pid=%s", detail)
             else:
-                self.ended_for = what
                 log.warning("browser.ended reason=%s seconds=%s", what, detail)
