@@ -34,9 +34,8 @@ _GIVEN_UP = (BUDGET_REASON, "scope: ", "robots: ")
 ManifestOf = Callable[[FrontierItem], PageInfo | None]
 
 
-def skip_excluded(jobs: JobSettings, frontier: Frontier, name: str, now: datetime) -> int:
+def skip_excluded(jobs: JobSettings, frontier: Frontier, name: str, now: datetime) -> None:
     """Skip queued items that no longer belong to the crawl."""
-    dropped = 0
     for records in select_items(frontier, ItemState.QUEUED, ItemSelection(job=name)):
         by_reason: dict[str, list[str]] = {}
         for record in records:
@@ -44,8 +43,7 @@ def skip_excluded(jobs: JobSettings, frontier: Frontier, name: str, now: datetim
             if reason:
                 by_reason.setdefault(reason, []).append(record.item.url)
         for reason, urls in by_reason.items():
-            dropped += frontier.discard(urls, now=now, reason=reason)
-    return dropped
+            frontier.discard(urls, now=now, reason=reason)
 
 
 def requeue_given_up(jobs: JobSettings, frontier: Frontier, name: str, now: datetime) -> int:
@@ -105,11 +103,7 @@ APPLIED_JOB_NOTE = "job"  # the kind of the note with the job as its items follo
 class JobSubmission:
     """Result of submitting a job."""
 
-    job: Job  # the stored job, earlier seeds included
-    is_new: bool  # whether the frontier did not know it
-    changed: bool  # whether it was known and its settings have changed
     added: AddResult  # result of adding its seeds
-    dropped: int = 0  # queued pages that no longer belong to it
     revived: int = 0  # skipped pages that are queued again
     joined: int = 0  # links of archived pages that were not followed and belong to the crawl now
     unread: int = 0  # archived pages whose links could not be read again
@@ -163,14 +157,13 @@ async def submit_job(
     # What its items follow; the order is ahead of it when a run was killed in between.
     note = frontier.note(APPLIED_JOB_NOTE, whole.name, now=clock.now())
     followed = None if note is None else parse_job(job.name, note)
-    added = await _add_seeds(whole, followed, frontier, local, clock)
-    submission = JobSubmission(whole, known is None, known is not None and whole.to_json() != text, added)
+    submission = JobSubmission(await _add_seeds(whole, followed, frontier, local, clock))
     if known is not None and note != whole.to_json():
         # Apply the settings to its known items.
         jobs, name = JobSettings(frontier, local, clock=clock), whole.name
-        dropped = await asyncio.to_thread(skip_excluded, jobs, frontier, name, clock.now())
+        await asyncio.to_thread(skip_excluded, jobs, frontier, name, clock.now())
         revived = await asyncio.to_thread(requeue_given_up, jobs, frontier, name, clock.now())
-        submission = replace(submission, dropped=dropped, revived=revived)
+        submission = replace(submission, revived=revived)
         if manifest_of is not None and (followed is None or _may_hold_more(followed, whole)):
             turns = make_slot_assigner(local)
             joined, unread = await redecide_links(
