@@ -323,10 +323,7 @@ def _copy(
     reserve: DiskReserve | None = None,
     limit: float = math.inf,
 ) -> tuple[str, int]:
-    """Copy the stream, or only hash it; return its SHA-256 and CRC-32.
-
-    Raises DiskFullError before the disk is full, InputError for more than `limit` bytes.
-    """
+    """Copy the stream, or only hash it; return SHA-256 and CRC-32. DiskFullError; InputError: more than `limit`."""
     digest, crc = hashlib.sha256(), 0
     while data := source.read(_READ_BYTES):
         digest.update(data)
@@ -394,10 +391,7 @@ class ImportStorage:
             raise PermanentError(f"{file.source} cannot be read: {str(error).rstrip('.')}.") from error
 
     def add(self, file: ForeignFile, key: str, on_bytes: Callable[[int], None]) -> StoredFile:
-        """Store the file durably under a name of its own, unless it is there; nothing is overwritten.
-
-        Raises PermanentError for a file that cannot be imported, OSError or DiskFullError.
-        """
+        """Store the file durably, overwriting nothing; PermanentError: it is unfit; OSError, DiskFullError."""
         part = self._archive / f"{PART_PREFIX}{os.getpid()}.part"
         stem = _SUFFIX.sub("", file.source.rpartition("/")[2].rpartition("!")[2])
         stem = _UNSAFE.sub("_", stem).strip("._")[-100:] or "file"

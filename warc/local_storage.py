@@ -169,10 +169,7 @@ def replace_file(path: Path, data: str | bytes, *, mode: int = 0o666) -> None:
 
 @contextmanager
 def replacing_file(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
-    """Yield an empty file in the same folder that takes the place of `path` at the end of the block.
-
-    Readers see the old or the new content; after an error the old one stays. For any number of writers.
-    """
+    """Yield an empty file that replaces `path` at the block's end, unless it fails. For any number of writers."""
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
     os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, mode))
     try:

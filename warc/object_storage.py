@@ -320,10 +320,7 @@ def storage_file(root: Path) -> Path:
 
 
 def check_bucket(root: Path) -> None:
-    """Ask the server for the bucket where the collection has WARCs there alone.
-
-    Raises TransientError or UnavailableError: they cannot be read now, but are not damaged.
-    """
+    """Ask for the bucket if WARCs are there alone; TransientError, UnavailableError: they cannot be read now."""
     if any(
         not each.with_name(each.name.removesuffix(OBJECT_SUFFIX)).exists()
         for each in Layout(root).archive.glob(f"*{OBJECT_SUFFIX}")

@@ -166,10 +166,7 @@ class WaczWriter(ExportFile):
         self._add_lines("pages/pages.jsonl", rows)
 
     def finish(self, facts: Mapping[str, Any], sign: Callable[[str], Mapping[str, str]] | None = None) -> None:
-        """Write the data package with the facts, such as ``title``; close the file and give it its name.
-
-        `sign` returns the ``signedData`` of the package's digest (`warc.wacz_signature`).
-        """
+        """Write the data package with facts such as ``title``; `sign` returns ``signedData`` of its digest."""
         package = {
             "profile": "data-package", "wacz_version": VERSION, "created": warc_date(self._moment), **facts,
             "resources": list(self._resources),

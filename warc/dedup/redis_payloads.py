@@ -241,10 +241,7 @@ class RedisPayloadIndex(PayloadIndex):
                 self._pending[key] = operation
 
     def _run_pending(self) -> None:
-        """Run the queued operations, with the lock held.
-
-        After a stall one of these records may be a second `response`; no record refers to it, so it stays.
-        """
+        """Run the queued operations, with the lock held; after a stall this may keep a second `response`."""
         if not self._pending:
             return
         self.add({key: original for key, original in self._pending.items() if original is not None})

@@ -110,10 +110,7 @@ class BestPageQuery:
 
 
 def best_pages(ask: Ask, has_key: str, key: Mapping[str, str], columns: str, wanted: BestPageQuery) -> Iterator[Any]:
-    """Yield rows of pages with that key (values in `key`): the exact capture first, then best first.
-
-    `columns` must include ``captured_ms``, ``device`` and ``page_id``.
-    """
+    """Yield the key's pages, the exact capture first, then best; `columns` has captured_ms, device, page_id."""
     values = wanted.values(key)
     probe = f"SELECT count(*) AS n FROM (SELECT 1 FROM pages WHERE {has_key} LIMIT :few) AS few"  # noqa: S608 constants
     counted = ask(probe, {**key, "few": FEW})
@@ -237,10 +234,7 @@ class TimeRange:
 
 
 def matching_keys(url: str, match: str) -> KeyRange | None:
-    """Return the keys of a URL (`exact`), of all that begin with it (`prefix`), or of its `host` or `domain`.
-
-    None: the URL names no page, or there is no such match. Raises BadUrlError.
-    """
+    """Return the keys of an `exact` URL, a `prefix`, `host` or `domain`; None: no page. Raises BadUrlError."""
     key = replay_key(url)
     if match == "exact" and key != "-":
         return KeyRange.of_key(key)
@@ -389,11 +383,7 @@ _PAGE_COLUMNS = "page_id, urlkey, url, captured_ms, timestamp, outcome, status, 
 def page_chunks(
     database: IndexDatabase, condition: str, *, columns: str, keys: KeyRange = ALL_KEYS, size: int
 ) -> Iterator[list[Any]]:
-    """Yield all pages that match the condition, in chunks, perhaps with those written meanwhile.
-
-    `condition` is trusted SQL; `columns` must include ``urlkey``, ``captured_ms`` and ``page_id``. Raises
-    TransientError.
-    """
+    """Yield pages matching trusted SQL, in chunks; `columns` has urlkey, captured_ms, page_id. TransientError."""
     terms = (*database.by_key, "captured_ms", "page_id")
     marks = (*(f":after_{number}" for number in range(len(database.by_key))), ":ms", ":id")
     beyond, after = "", dict[str, Any]()

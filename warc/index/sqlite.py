@@ -224,10 +224,7 @@ def check_shared(address: "RedisAddress") -> None:
 
 
 def open_payloads(layout: Layout, settings: ProxySettings, index: CaptureIndex) -> PayloadIndex:
-    """Open the dedup index at `dedup_url`; without one the collection's own. Raises as `open_shared`.
-
-    A shared `index` needs a shared dedup index, as its transactions do not exclude each other.
-    """
+    """Open the dedup index at `dedup_url`, else the collection's own, unfit for a shared `index`; as `open_shared`."""
     shared = open_shared(layout, settings)
     if shared is not None:
         return shared

@@ -238,10 +238,7 @@ def rebuild_texts(
 
 
 def erase_texts(layout: Layout, url: str, page_ids: Collection[str], html_text: HtmlText) -> None:
-    """Remove the pages of erased records from the full-text index, if there is one; add the remaining ones again.
-
-    Raises sqlite3.Error or IndexUnavailableError.
-    """
+    """Remove pages of erased records from the full-text index, if any; sqlite3.Error or IndexUnavailableError."""
     if url or layout.texts_db.exists():
         with open_texts(layout, url, html_text) as (reader, writer):
             writer.remove(page_ids)

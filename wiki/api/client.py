@@ -209,10 +209,7 @@ class WikiApi:
         raise AssertionError("unreachable")
 
     async def query(self, parts_most: int = PARTS_LIMIT, /, **params: ParamValue) -> AsyncIterator[ApiAnswer]:
-        """Yield the answers to ``action=query`` until continuation ends; they are not merged.
-
-        Raises as `get`; WikiRefusedError ``endless`` after `parts_most` answers or on a repeated one.
-        """
+        """Yield unmerged answers to ``action=query``; as `get`, or WikiRefusedError ``endless``."""
         params = {"action": "query", **params}
         further: dict[str, str] = {}
         for _ in range(parts_most):

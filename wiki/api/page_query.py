@@ -94,10 +94,7 @@ async def read_pages(  # noqa: PLR0913 what is read of them
     with_templates: bool = False,
     with_item: bool = False,
 ) -> list[WikiPage]:
-    """Return the current state of pages, by id or title, in that order; a deleted one as missing, with its id.
-
-    Raises the errors of `WikiApi.get`; BodyTooLargeError: one page exceeds the answer's size limit.
-    """
+    """Return pages by id or title in that order, deleted ones as missing; BodyTooLargeError, else as `WikiApi.get`."""
     assert not (page_ids and titles), "either numbers or titles"
     props = ["info", "revisions", "extlinks", "iwlinks"]
     params: dict[str, ParamValue] = {

@@ -318,10 +318,7 @@ async def listen_to_stream(
     last_id: str = "",
     timing: ApiTiming | None = None,
 ) -> AsyncGenerator[StreamNotice, None]:
-    """Yield the stream's events of watched wikis (databases) from `last_id` on; reconnect after disconnections.
-
-    Raises WikiRefusedError; after too many failed attempts WikiAwayError: poll the wiki's API meanwhile.
-    """
+    """Yield events of watched wikis from `last_id` on, reconnecting; WikiRefusedError, in the end WikiAwayError."""
     timing = timing or ApiTiming()
     failures = 0
     marked = timing.clock.monotonic()

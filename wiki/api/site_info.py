@@ -85,10 +85,7 @@ def version_of(generator: str) -> tuple[int, ...]:
 
 
 async def find_api(url: str, open_api: OpenApi) -> str:
-    """Find the API address of the wiki that a URL belongs to.
-
-    Raises InputError with the addresses tried, WikiAwayError, or LoggedOutError: siteinfo requires an account.
-    """
+    """Find the API of a URL's wiki; InputError: none at the addresses tried; WikiAwayError, LoggedOutError."""
     url = url.strip()
     starts = [url] if "://" in url else [f"https://{url}", f"http://{url}"]
     try:

@@ -266,10 +266,7 @@ class EditWatch:
 async def check_edits(
     watching: EditWatch, *, is_eager: bool = False, on_undone: Callable[[BotEdit], None] = lambda _edit: None
 ) -> list[BotEdit]:
-    """Check the edits that are due; return those whose state changed. Raises WikiAwayError.
-
-    `is_eager`: check all edits of the month, even recently checked ones.
-    """
+    """Check edits that are due, `is_eager`: all of the month; return those that changed. Raises WikiAwayError."""
     before = watching.moment + 1 if is_eager else watching.moment - RECHECK_S
     since = watching.moment - WATCHED_DAYS * _DAY_S
     changed: list[BotEdit] = []
@@ -341,10 +338,7 @@ async def check_edit(watching: EditWatch, edit: BotEdit, head: WikiPage | None) 
 def _record_undone(
     watching: EditWatch, edit: BotEdit, judged: EditJudgement, known: frozenset[int] = frozenset()
 ) -> BotEdit:
-    """Record that an edit was undone; further changes than the `known` ones need another review.
-
-    Changes of a declined revert may be repeated and are ignored here.
-    """
+    """Record that an edit was undone; changes besides the `known` need a review, but not those of a declined revert."""
     if judged.state is EditState.MADE:
         return _mark_checked(watching, edit)
     is_first, by = edit.state in STANDING, judged.by

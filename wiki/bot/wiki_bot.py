@@ -47,10 +47,7 @@ _LEFT: Final = (bot_edits.EditState.MADE, bot_edits.EditState.INTENDED, bot_edit
 
 
 async def post_message(bench: EditContext, task: EditTask, outcome: PageEditResult, *, is_done: bool) -> bool:
-    """Post a message about the edit or proposal on the talk page; return True if posted.
-
-    Raises EditingStoppedError, or WikiAwayError: the message may have been posted.
-    """
+    """Post a message on the talk page; return True if posted. EditingStoppedError; WikiAwayError: it may be there."""
     if outcome.repaired is None:
         return False
     changes = draft_changes(task, outcome.repaired)

@@ -87,10 +87,7 @@ class PageAdapter:
 
 
 async def prepare_adapter(api: WikiApi, templates: Mapping[str, Any] | None = None) -> PageAdapter:
-    """Create the adapter of a wiki, without settings.
-
-    Raises ConfigError: the map has unknown keys, or values of the wrong type; WikiAwayError: the wiki does not answer.
-    """
+    """Create a wiki's adapter, without settings. ConfigError: an invalid template map; WikiAwayError: no answer."""
     facts = await read_site_facts(api)
     rules = rules_for(facts.language, templates)
     namespace = facts.namespaces.get(_TEMPLATES)

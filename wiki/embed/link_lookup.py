@@ -328,10 +328,7 @@ class HttpLinkLookup:
         timeout_s: float = TIMEOUT_S,
         manner: LookupOptions | None = None,
     ) -> None:
-        """Store the front's address, which may have a path, and options; ConfigError: an address is invalid.
-
-        `origins`: allowed for copies, in addition to the front's own origin.
-        """
+        """Store the front's address; `origins`: further ones that copies may have. ConfigError: an invalid address."""
         self._address = front.rstrip("/") + LOOKUP_PATH
         self._origins = all_origins((front, *origins))
         self._clock = clock

@@ -295,10 +295,7 @@ def _link_attributes(answer: LinkAnswer, *, with_class: bool) -> bytes:
 
 
 def _class_insertions(raw: bytes, place: HtmlAttribute, group: str) -> list[tuple[int, bytes]]:
-    """Return insertions of classes into an existing attribute.
-
-    An unquoted value gets quotes. The order of the two classes records that for `remove_marks`.
-    """
+    """Return insertions of classes; their order tells `remove_marks` that the value was unquoted."""
     own = b"weboid-" + group.encode("ascii")
     if place.quote is None:
         return [(place.name_end, b'="weboid-link %s"' % own)]

@@ -105,10 +105,7 @@ def request_head(head: HeaderList, caller: ProxyCaller, *, upstream: bytes, keep
 
 
 def may_be_page(method: str, head: HeaderList) -> bool:
-    """Return True if Sec-Fetch-Dest, or the accepted types, allow a page shown to a reader.
-
-    Requests of scripts are none: an editor would save the marks.
-    """
+    """Return True if the request may be for a page to show, not of a script: an editor would save the marks."""
     if method not in ("GET", "HEAD"):
         return False
     purpose = header_value(head, b"sec-fetch-dest").lower()

@@ -100,10 +100,7 @@ class HandOver:
     async def hand_on(
         self, rows: Sequence[BacklogRow], *, now: datetime, days: int, own: Collection[str] = ()
     ) -> HandOverResult:
-        """Hand over due links after their second check; one with an internal error is postponed.
-
-        Raises TransientError: the registry does not answer; the links are returned again later.
-        """
+        """Hand over due links after their second check; postpone one with an internal error. TransientError."""
         try:
             return await self._hand_on(rows, now, days, own)
         except WeboidError:

@@ -228,11 +228,7 @@ class FeedContext:
         priority: ArchivePriority = ArchivePriority.SAVED,
         is_first: bool = False,
     ) -> ImportResult:
-        """Write pages and feed cursors in one transaction.
-
-        A page that fails with an internal error is skipped until the next sweep. Raises FeedHeldError: another
-        process has taken over the wiki; TransientError: the registry does not answer.
-        """
+        """Write pages and cursors in one transaction, leaving out a page that fails internally. Raises FeedHeldError."""
         order = ImportOptions(
             self.criteria(),
             self.facts.interwikis,

@@ -111,10 +111,7 @@ class PageImporter:
     def write(
         self, read: PageBatch, order: ImportOptions, *, now: datetime, cursors: Mapping[str, str]
     ) -> ImportResult:
-        """Write a batch of pages and the feed cursors in one transaction.
-
-        Raises FeedHeldError: another process has taken over the wiki; TransientError: the database does not answer.
-        """
+        """Write pages and cursors in one transaction. FeedHeldError: another process has taken over; TransientError."""
         day = day_of(now)
         with self.store.writing() as connection:
             hold_feed_lease(connection, self.wiki_id, self.holder)
@@ -199,10 +196,7 @@ class PageImporter:
         put_citations(connection, numbers, [row for row in rows if row.link in has], day=day)
 
     def _release(self, connection: Connection, released: Sequence[WikiPage], now: datetime) -> None:
-        """Release pages that no longer meet the criteria; their rows are kept for months (W37).
-
-        Their links stay watched, so that a short absence costs nothing; pending archive requests are suspended.
-        """
+        """Release pages that left the criteria: rows stay for months (W37), links are watched, not archived."""
         known = find_pages(connection, self.wiki_id, [page.page_id for page in released])
         if not known:
             return
@@ -280,10 +274,7 @@ def no_citations(_text: str) -> Sequence[Citation]:
 async def read_page_batch(
     source: WikiSource, cite: Cite, criteria: PageCriteria, *, ids: Collection[int] = (), titles: Collection[str] = ()
 ) -> PageBatch:
-    """Read at most `PAGES_AT_ONCE` pages, with what the criteria need of them; raises WeboidError.
-
-    An oversized batch is read page by page; an oversized page is skipped until the next sweep.
-    """
+    """Read at most `PAGES_AT_ONCE` pages; one that is oversized is skipped until the next sweep. Raises WeboidError."""
     try:
         pages = await source.pages(ids, titles, is_classed=criteria.is_classed, items_at=criteria.items_at)
     except BodyTooLargeError:
@@ -323,10 +314,7 @@ def _cite_pages(pages: Sequence[WikiPage], cite: Cite) -> dict[int, Sequence[Cit
 
 
 async def find_cited_day(api: WikiApi, store: RegistryStore, link: LinkRef, page_id: int) -> int | None:
-    """Return the day on which the link was cited; None when the page never had it. Raises WeboidError.
-
-    That is its access date, the day of the revision that added it, or the day on which it was first seen.
-    """
+    """Return the day of access, of the adding revision, or first seen; None: never. Raises WeboidError."""
 
     def registered() -> tuple[int | None, CitationRow | None, UrlRow | None]:
         with store.reading() as reader:

@@ -44,10 +44,7 @@ class WikiRegistration:
 
 
 def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> Wiki:
-    """Add the wiki, with a new farm if needed, or update it.
-
-    Raises InputError: another wiki has its name, or it has another name; ConfigError: a setting is invalid.
-    """
+    """Add or update a wiki, and its farm. InputError: its name or address is another's; ConfigError: a bad setting."""
     host = host_of(wanted.facts.server)
     known = find_registered(all_wikis(connection), wanted)
     if known is not None:

@@ -271,10 +271,7 @@ class WikiFeed:
         return self.desk.wiki
 
     async def round(self, *, is_notified: bool = False, hinted: Collection[int] = (), sweeps: bool = True) -> FeedRound:
-        """Do a bounded amount of work; raises as `FeedContext.refresh`, then unwritten work is repeated.
-
-        `is_notified`: poll even if the last poll was recent; `hinted`: pages named by notifications.
-        """
+        """Do a bounded amount of work; notified or with `hinted` pages poll now. Raises as `FeedContext.refresh`."""
         await self.desk.refresh()
         await refresh_spam_lists(self.desk)
         followed = await self._follow(hinted, is_notified=is_notified)

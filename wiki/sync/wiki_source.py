@@ -71,10 +71,7 @@ class WikiSource:
         is_classed: bool = False,
         items_at: str | None = None,
     ) -> Sequence[models.WikiPage]:
-        """Return current pages with links and text, by id or by title; missing ones are marked as missing.
-
-        `items_at`: with the statements of their Wikidata items from this api.php (empty: the wiki's); None: without.
-        """
+        """Return pages with links and text; `items_at`: with statements from that api.php (empty: the wiki's own)."""
         pages = await read_pages(
             self._api,
             page_ids=sorted(ids),

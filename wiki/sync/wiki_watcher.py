@@ -147,10 +147,7 @@ class WikiWatcher:
         return frozenset(wiki.name.dbname for wiki in self._wikis.values())
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Watch until `stop` is set; interrupted work is repeated by the next run.
-
-        Raises InputError: a named wiki is not registered; TransientError: no registry at the start.
-        """
+        """Watch until `stop` is set. InputError: a named wiki is unknown; TransientError: no registry at the start."""
         tasks: dict[int, asyncio.Task[None]] = {}
         stopping = asyncio.create_task(stop.wait())
         try:

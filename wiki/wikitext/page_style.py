@@ -121,10 +121,7 @@ class TemplateLayout:
         return None
 
     def behind(self, each: TemplateField, lead: str) -> int:
-        """Return the offset for inserting a parameter with leading white space `lead` after this one.
-
-        Trailing blanks of a line are skipped, so that the line stays unchanged.
-        """
+        """Return where a parameter with white space `lead` follows this one: behind trailing blanks of the line."""
         end = each.inner.end
         blanks = _TRAILING.match(self.text, end, each.end) if "\n" in lead else None
         return blanks.end() if blanks is not None else end

@@ -209,10 +209,7 @@ def usual_dates(rules: TemplateRules) -> DateStyle:
 
 
 def limit_rules(rules: TemplateRules, has: Callable[[str], bool]) -> TemplateRules:
-    """Return the rules without written templates that the wiki does not have (`has` takes folded names).
-
-    A copy is then written as a plain link, and links are not tagged or converted.
-    """
+    """Return rules that write no template that the wiki lacks (`has`: folded names); copies are plain links then."""
     writing = rules.writing
 
     def allowed(form: str, name: str) -> str:
@@ -244,10 +241,7 @@ def status_meaning(rules: TemplateRules, parameter: str, value: str) -> str:
 
 
 def dead_tag(page: PageRepairContext, url: str, *, is_sought: bool = True) -> str:
-    """Format the wiki's dead-link tag, empty when it has none; CannotRepairError: the URL does not fit in.
-
-    `is_sought`: copies were searched for: only then the tag states that a repair was attempted.
-    """
+    """Format the dead-link tag, empty: none; with the attempt if copies were sought. Raises CannotRepairError."""
     form = page.rules.writing.dead_tag
     if "{url}" in form and not is_url_safe(escape_url(url)):
         raise CannotRepairError(NoRepairReason.UNSAFE)
@@ -258,10 +252,7 @@ def dead_tag(page: PageRepairContext, url: str, *, is_sought: bool = True) -> st
 
 
 def archive_tag(page: PageRepairContext, url: str, copy: ArchivedCopy, title: str = "") -> str:
-    """Format the wiki's archive template for a copy, empty when it has none for it; raises CannotRepairError.
-
-    `title`: label where the template is the link itself; escaped.
-    """
+    """Format the archive template of a copy, empty: none; `title`: its label, escaped. Raises CannotRepairError."""
     day = day_of_stamp(copy.timestamp)
     original = escape_url(url)
     if day is None or not is_url_safe(original) or not is_url_safe(copy.address):
