@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 import shutil
+import sqlite3
 import tempfile
 import time
 import zlib
@@ -138,6 +139,19 @@ def remove_database(path: Path) -> None:
     """Remove a SQLite file and what belongs to it."""
     for suffix in ("", "-wal", "-shm"):
         Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
+@contextmanager
+def write_transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """Lock a SQLite database for writing; commit at the end of the block, or roll back on any error."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:  # most errors of a commit have ended it
+            database.execute("ROLLBACK")
+        raise
 
 
 @contextmanager

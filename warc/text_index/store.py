@@ -20,6 +20,7 @@ from core.errors import BadUrlError
 from core.layout import Layout
 from core.timestamps import from_unix_milliseconds
 from core.urls import host_of
+from warc.local_storage import write_transaction
 from warc.text_index.analysis import TEXT_LIMIT_CHARS, UNSTEMMED, tokens
 
 TEXT_VERSION = 2  # of schema and analysis: a file of another is written again
@@ -254,17 +255,9 @@ class SqliteTextWriter(TextIndexWriter):
         """Close the database."""
         self._db.close()
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """Lock the index for writing."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
+        return write_transaction(self._db)
 
     def purge(self) -> None:
         """Merge all segments and write the file again."""
