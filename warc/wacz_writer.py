@@ -17,7 +17,6 @@ from datetime import datetime
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from core.timestamps import warc_date
@@ -48,9 +47,7 @@ class ExportFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(OSError):  # of a full disk, which is reported already
             self._file.close()
         if not self.entries:
@@ -98,12 +95,10 @@ class WaczWriter(ExportFile):
             self._zip.NameToInfo[info.filename] = info
             self._add_resource(each["name"], each["sha256"], each["bytes"])
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(OSError, ValueError):
             self._zip.close()
-        super().__exit__(kind, error, trace)
+        super().__exit__()
 
     def _info(self, name: str) -> zipfile.ZipInfo:
         info = zipfile.ZipInfo(name, self._moment.timetuple()[:6])
