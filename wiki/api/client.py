@@ -193,8 +193,7 @@ class WikiApi:
             await self._ensure_login()
             seen = self._logins
             try:
-                results = {**params, "token": await self.token()}
-                return await self._request(encode_params(results), writes=True)
+                return await self._request(encode_params({**params, "token": await self.token()}), writes=True)
             except LoggedOutError:
                 if is_last or not self.account.password:
                     raise
@@ -226,8 +225,7 @@ class WikiApi:
     async def token(self, kind: str = "csrf") -> str:
         """Return a token of this kind, cached until the wiki rejects it."""
         if kind not in self._tokens:
-            answer = await self.get(action="query", meta="tokens", type=kind)
-            self._tokens[kind] = token_field(answer, kind)
+            self._tokens[kind] = token_field(await self.get(action="query", meta="tokens", type=kind), kind)
         return self._tokens[kind]
 
     async def rights(self) -> frozenset[str]:

@@ -4,7 +4,7 @@ A history of a hundred thousand revisions is never read completely (`first_revis
 """
 
 import html
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -63,12 +63,11 @@ class _PageBuilder:
         row = self.facts
         newest = next(iter(json_rows(row, "revisions")), {})
         made = newest.get("timestamp")
-        is_missing = any(bool_field(row, name) for name in ("missing", "invalid", "special"))
         return WikiPage(
             page_id=count_field(row, "pageid"),
             title=text_field(row, "title"),
             namespace=count_field(row, "ns"),
-            is_missing=is_missing,
+            is_missing=any(bool_field(row, name) for name in ("missing", "invalid", "special")),
             is_redirect=bool_field(row, "redirect"),
             rev_id=count_field(newest, "revid") or count_field(row, "lastrevid"),
             touched=parse_moment(made) if made is not None else None,
@@ -97,23 +96,18 @@ async def read_pages(  # noqa: PLR0913 what is read of them
     """Return pages by id or title in that order, deleted ones as missing; BodyTooLargeError, else as `WikiApi.get`."""
     assert not (page_ids and titles), "either numbers or titles"
     props = ["info", "revisions", "extlinks", "iwlinks"]
+    wanted = {"categories": with_categories, "templates": with_templates, "pageprops": with_item}
+    props += [name for name, is_wanted in wanted.items() if is_wanted]
     params: dict[str, ParamValue] = {
         "action": "query",
-        "ellimit": "max",
-        "iwlimit": "max",
+        "prop": props,
+        **dict.fromkeys(("ellimit", "iwlimit"), "max"),
+        "cllimit": "max" if with_categories else None,
+        "tllimit": "max" if with_templates else None,
+        "ppprop": "wikibase_item" if with_item else None,
         "rvprop": "ids|timestamp|user|content" if with_text else "ids|timestamp|user",
         "rvslots": "main" if with_text else None,
     }
-    if with_categories:
-        props.append("categories")
-        params["cllimit"] = "max"
-    if with_templates:
-        props.append("templates")
-        params["tllimit"] = "max"
-    if with_item:
-        props.append("pageprops")
-        params["ppprop"] = "wikibase_item"
-    params["prop"] = props
     by = "pageids" if page_ids else "titles"
     results: list[str] = [str(each) for each in page_ids or titles]
     is_high = not with_text and api.account.is_anybody and await api.has_right("apihighlimits")
@@ -127,16 +121,23 @@ async def read_pages(  # noqa: PLR0913 what is read of them
 
 async def missing_titles(api: WikiApi, titles: Sequence[str]) -> frozenset[str]:
     """Return titles that have no page, as given; files of a shared repository and interwikis have one."""
+    return await _titles_where(api, titles, lambda row: bool_field(row, "missing") and not bool_field(row, "known"))
+
+
+async def existing_titles(api: WikiApi, titles: Iterable[str]) -> frozenset[str]:
+    """Return those of the titles, as given, that have a page, if only a redirect."""
+    return await _titles_where(api, titles, lambda row: count_field(row, "pageid") > 0)
+
+
+async def _titles_where(
+    api: WikiApi, titles: Iterable[str], has: Callable[[Mapping[str, Any]], bool]
+) -> frozenset[str]:
     results: set[str] = set()
     for some in split_batches(dict.fromkeys(titles)):
         query = query_result(await api.get(action="query", titles=some))
         names = normalized_titles(query)
-        missing = {
-            text_field(row, "title")
-            for row in json_rows(query, "pages")
-            if bool_field(row, "missing") and not bool_field(row, "known")
-        }
-        results.update(each for each in some if names.get(each, each) in missing)
+        chosen = {text_field(row, "title") for row in json_rows(query, "pages") if has(row)}
+        results.update(each for each in some if names.get(each, each) in chosen)
     return frozenset(results)
 
 
@@ -252,18 +253,6 @@ async def read_text(api: WikiApi, title: str) -> str | None:
     return revision_content(next(iter(json_rows(page, "revisions")), {}))
 
 
-async def existing_titles(api: WikiApi, titles: Iterable[str]) -> frozenset[str]:
-    """Return those of the titles, as given, that have a page, if only a redirect."""
-    existing: set[str] = set()
-    for batch in split_batches(dict.fromkeys(titles)):
-        query = query_result(await api.get(action="query", titles=batch, prop="info"))
-        names = normalized_titles(query)
-        pages = json_rows(query, "pages")
-        there = {text_field(page, "title") for page in pages if count_field(page, "pageid")}
-        existing.update(title for title in batch if names.get(title, title) in there)
-    return frozenset(existing)
-
-
 async def read_heads(api: WikiApi, page_ids: Iterable[int]) -> dict[int, WikiPage]:
     """Return title and newest revision of each page; the revision of a missing page is 0."""
     heads: dict[int, WikiPage] = {}
@@ -310,7 +299,6 @@ async def read_revision_text(api: WikiApi, rev_id: int) -> str | None:
 
 
 async def _one_page(api: WikiApi, **params: ParamValue) -> tuple[ApiAnswer, Mapping[str, Any]]:
-    """Return the answer about one page, and the page's object."""
     answer = await api.get(action="query", **params)
     return answer, next(iter(json_rows(query_result(answer), "pages")), {})
 

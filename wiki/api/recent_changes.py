@@ -104,13 +104,10 @@ async def changes_since(api: WikiApi, cursor: str = "", *, most: int = CHANGES_L
     changes, end, now, is_end = await _read(api, at, most)
     is_gap = False
     if not at.go_on:
-        if now >= at.moment - OVERLAP / 2:
-            turned = at
-        else:
-            turned = replace(at, moment=now, floor_id=max(at.floor_id, at.last_id))
-        if turned is not at:
-            changes, end, now, is_end = await _read(api, turned, most)
-        is_gap = await _has_gap(api, turned, now)
+        if now < at.moment - OVERLAP / 2:  # the wiki's clock was set back
+            at = replace(at, moment=now, floor_id=max(at.floor_id, at.last_id))
+            changes, end, now, is_end = await _read(api, at, most)
+        is_gap = await _has_gap(api, at, now)
     changes = await _resolved(api, changes)
     return ChangeBatch(tuple(changes), end.text(), is_gap, is_end, now)
 
@@ -133,13 +130,12 @@ async def _read(api: WikiApi, at: ChangesCursor, most: int) -> tuple[list[PageCh
     seen = dict.fromkeys(at.seen)
     last_id, go_on, newest = at.last_id, at.go_on, at.moment
     while True:
-        start = at.moment - OVERLAP
         further = {"rccontinue": go_on, "continue": "-||"} if go_on else {}
         params = {
             "action": "query",
             "list": "recentchanges",
             "rcdir": "newer",
-            "rcstart": _format_moment(start),
+            "rcstart": _format_moment(at.moment - OVERLAP),
             "rcprop": _PROPS,
             "rctype": _TYPES,
             "rclimit": "max",
@@ -166,12 +162,10 @@ async def _read(api: WikiApi, at: ChangesCursor, most: int) -> tuple[list[PageCh
             seen_recently = _trim_seen(seen, newest)
             return (changes, replace(at, seen=seen_recently, last_id=last_id, go_on=go_on), now, False)
     # Never before the stored position, even if the wiki's servers disagree about the time.
-    end = ChangesCursor(now, _trim_seen(seen, now), last_id, at.floor_id)
-    return changes, end, now, True
+    return changes, ChangesCursor(now, _trim_seen(seen, now), last_id, at.floor_id), now, True
 
 
 def _trim_seen(seen: Iterable[tuple[int, int]], end: datetime) -> frozenset[tuple[int, int]]:
-    """Return the seen entries that may occur again."""
     start = int((end - 2 * OVERLAP).timestamp())
     near = sorted(mark for mark in seen if mark[1] >= start)
     return frozenset(near[-SEEN_LIMIT:])
@@ -350,8 +344,7 @@ async def listen_to_stream(
 
 def reconnect_delay(failures: int, chance: float) -> float:
     """Return the pause in seconds after this many failures in a row: exponential with jitter."""
-    most = min(_PAUSE_S * math.exp2(min(failures, 30) - 1), _PAUSE_MOST_S)
-    return most * (0.5 + chance / 2)
+    return min(_PAUSE_S * math.exp2(min(failures, 30) - 1), _PAUSE_MOST_S) * (0.5 + chance / 2)
 
 
 def parse_event(event: StreamEvent, wikis: Collection[str]) -> StreamNotice | None:
@@ -367,5 +360,4 @@ def parse_event(event: StreamEvent, wikis: Collection[str]) -> StreamNotice | No
         return None
     if "added_links" in document or "removed_links" in document:
         return StreamNotice(event.last_id, wiki, count_field(document, "page_id"))
-    is_change = text_field(document, "type") in _PROMISED
-    return StreamNotice(event.last_id, wiki) if is_change else None
+    return StreamNotice(event.last_id, wiki) if text_field(document, "type") in _PROMISED else None

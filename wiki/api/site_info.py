@@ -44,8 +44,7 @@ async def read_site_facts(api: WikiApi) -> SiteFacts:
     query = query_result(answer)
     general = _general(query, api.host)
     server = _absolute(text_field(general, "server") or api.address, api.address)
-    path = text_field(general, "articlepath") or "/index.php?title=$1"
-    pages_url = _absolute(path, server)
+    pages_url = _absolute(text_field(general, "articlepath") or "/index.php?title=$1", server)
     namespaces = (
         WikiNamespace(count_field(row, "id"), text_field(row, "name", "*"), text_field(row, "canonical", "name", "*"))
         for row in json_rows(query, "namespaces")
@@ -196,14 +195,11 @@ def declared_api(url: str, text: str) -> str:
 
 
 class _LinkCollector(HTMLParser):
-    """Collector of relation and target of link elements."""
-
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.links: list[tuple[str, str]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Record one link element."""
         if tag == "link" and len(self.links) < 200:
             results = dict(attrs)
             self.links.append(((results.get("rel") or "").strip().lower(), results.get("href") or ""))

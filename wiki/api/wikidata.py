@@ -52,10 +52,7 @@ async def repository_address(api: WikiApi) -> str:
 
 
 async def read_statements(repository: WikiApi, items: Sequence[str]) -> dict[str, Statements | None]:
-    """Return the statements of items by requested id, in the form of `wiki.settings.parse_statement`.
-
-    Empty for a missing item; None for one that the repository leaves out even when requested alone.
-    """
+    """Return items' statements as `parse_statement` has them, by requested id; None: left out even when alone."""
     results: dict[str, Statements | None] = {}
     for some in split_batches(dict.fromkeys(items)):
         results.update(await _read_some(repository, some))
@@ -63,10 +60,7 @@ async def read_statements(repository: WikiApi, items: Sequence[str]) -> dict[str
 
 
 async def unknown_entities(repository: WikiApi, entries: Sequence[str]) -> list[str]:
-    """Return properties and items in entries that the repository does not have: likely misspelt.
-
-    Raises the errors of `WikiApi.get`; ``no-such-entity`` for a number beyond the valid range.
-    """
+    """Return properties and items in entries that the repository does not have: likely misspelt; as `WikiApi.get`."""
     parts = (part.strip() for each in entries for part in each.split("=", 1))
     named = dict.fromkeys(part for part in parts if ENTITY.fullmatch(part))
     unknown: list[str] = []
@@ -81,8 +75,7 @@ async def _read_some(repository: WikiApi, ids: list[str]) -> dict[str, Statement
     """Read statements; request items that the answer leaves out again in smaller batches."""
     results: dict[str, Statements | None] = {}
     try:
-        answer = await repository.get(action="wbgetentities", ids=ids, props="claims")
-        results = dict(_statements(answer, ids))
+        results = dict(_statements(await repository.get(action="wbgetentities", ids=ids, props="claims"), ids))
     except BodyTooLargeError:
         pass
     except WikiRefusedError as error:
@@ -162,7 +155,7 @@ class WikibaseRepository:
 
     def __init__(self, api: WikiApi, open_api: OpenApi) -> None:
         self._api = api
-        self._open = open_api
+        self.open_api = open_api  # opens another wiki's API, without credentials; the caller closes it
         self._items_at = ""
         self._repository: WikiApi | None = None
 
@@ -178,17 +171,12 @@ class WikibaseRepository:
         if opened is not None and opened is not self._api:
             await opened.aclose()
 
-    def opened(self, address: str) -> WikiApi:
-        """Return another wiki's API, without credentials; the caller closes it."""
-        return self._open(address)
+    async def statements(self, items: Sequence[str], items_at: str) -> Mapping[str, Statements | None]:
+        """Return statements as `read_statements`, from the api.php at `items_at`; empty: the one that the wiki names.
 
-    async def statements(self, items: Sequence[str], error: str) -> Mapping[str, Statements | None]:
-        """Return the statements of items, as `wiki.api.wikidata.read_statements`.
-
-        `items_at`: address of the repository's api.php; empty: the one that the wiki names.
         Raises ConfigError: there is no repository; WikiAwayError, LoggedOutError: it is unavailable.
         """
-        repository = await self._at(error)
+        repository = await self._at(items_at)
         with _repository_errors(repository):
             return await read_statements(repository, items)
 
@@ -205,7 +193,7 @@ class WikibaseRepository:
         address = items_at or await repository_address(self._api)
         found = self._api  # a wiki may keep its items itself
         if address != found.address:
-            found = self._open(address)
+            found = self.open_api(address)
             is_elsewhere = not items_at and host_of(address) != self._api.host
             try:
                 if is_elsewhere and self._api.is_public is not False:

@@ -102,7 +102,7 @@ class WikiSource:
         if not address or address == self._api.address:
             yield self._api
         else:
-            async with self._items.opened(address) as other:
+            async with self._items.open_api(address) as other:
                 yield other
 
     async def size(self, namespaces: Collection[int]) -> int:
@@ -195,7 +195,6 @@ async def missing_targets(
 
 
 def _address(url: str) -> str:
-    """Return a URL's identity without its scheme; empty for an invalid one."""
     try:
         return identity_key(fetch_key(url, allow_single_label=True)).partition("://")[2]
     except BadUrlError:
