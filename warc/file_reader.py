@@ -343,8 +343,6 @@ def _parse_digest(text: str) -> tuple[str, str] | None:
 
 
 class _BlockCheck:
-    """Check of a block's length and digests."""
-
     def __init__(self, member: WarcMember, reading: Reading) -> None:
         self._member = member
         headers = member.headers
@@ -399,7 +397,6 @@ class _BlockCheck:
             self._feed_payload(piece)
 
     def _note_head(self, head: bytes) -> None:
-        """Read status and coding from the HTTP head."""
         if self._member.kind not in ("response", "revisit"):
             return
         words = head.split(None, 2)

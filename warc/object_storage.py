@@ -82,7 +82,6 @@ class ObjectStorage:
 
     @contextmanager
     def _errors(self, name: str) -> Iterator[None]:
-        """Map the library's errors during the block."""
         from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError, SSLError
         from botocore.exceptions import ConnectionError as BotoConnectionError
 
@@ -246,7 +245,6 @@ class ObjectStorage:
         return f'"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(parts)}"'
 
     def _checksums(self, data: bytes) -> dict[str, str]:
-        """Return the checksums by which the server checks a transfer."""
         md5 = base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
         if not self._has_sha256:
             return {"ContentMD5": md5}

@@ -173,7 +173,6 @@ class WarcFile:
         return self.f
 
     def _begin(self) -> None:
-        """Append the `warcinfo` record that every file begins with."""
         date = warc_date(self._now())
         name, facts = str(self.finalname), self._facts()
         info = warcinfo_member(name, date=date, software=SOFTWARE, facts=facts)
@@ -181,7 +180,6 @@ class WarcFile:
         self._end = self._waiting = len(info)
 
     def _write_out(self) -> None:
-        """Write all collected data to the operating system."""
         assert self.f is not None
         descriptor = self.f.fileno()
         pieces = iter(self._gathered)

@@ -202,8 +202,7 @@ def _group(kind: type[_Group], values: Any, name: str) -> _Group:
             continue
         if not isinstance(value, list | tuple) or len(value) > TEXTS_LIMIT:
             raise ConfigError(f"{where} must be a list of at most {TEXTS_LIMIT:,} entries.")
-        of = get_args(hints[key])[0]
-        fields[key] = tuple(_single(of, each, where, key) for each in value)
+        fields[key] = tuple(_single(get_args(hints[key])[0], each, where, key) for each in value)
     return kind(**fields)
 
 

@@ -120,8 +120,6 @@ def indexed_page_id(member: WarcMember, filename: str) -> str | None:
 
 
 class _RowBatch:
-    """Rows of one file that are added together."""
-
     def __init__(
         self,
         filename: str,

@@ -250,10 +250,8 @@ class CaptureIndex(ABC):
         """
         row = page_row(page)
         if page.outcome is VisitOutcome.SKIPPED:
-            query = f"DELETE FROM captures WHERE page_id = ? AND NOT {_IS_MANIFEST}"
-            self._run(query, (row.page_id,))
-        values = (row.page_id, row.captured_ms)
-        self._run("DELETE FROM captures WHERE page_id = ? AND captured_ms < ?", values)
+            self._run(f"DELETE FROM captures WHERE page_id = ? AND NOT {_IS_MANIFEST}", (row.page_id,))
+        self._run("DELETE FROM captures WHERE page_id = ? AND captured_ms < ?", (row.page_id, row.captured_ms))
         self._run(_ADD_PAGE, row)
         if row.login:
             mark = "UPDATE captures SET login = ? WHERE page_id = ? AND login IS NULL"
@@ -332,8 +330,7 @@ class CaptureIndex(ABC):
         with self.transaction():
             for statement in _FORGET:
                 self._run(statement, lost, patient=True)
-            query = f"DELETE FROM captures WHERE {_SPAN}"
-            count = int(self._run(query, lost, patient=True).rowcount)
+            count = int(self._run(f"DELETE FROM captures WHERE {_SPAN}", lost, patient=True).rowcount)
             if start == 0 and end == _END:
                 self._run("DELETE FROM files WHERE filename = ?", (filename,))
         return count

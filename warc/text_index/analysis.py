@@ -50,7 +50,6 @@ _UNSAFE = re.compile(r"[^\w" + _MARKS + "]|_")
 
 @lru_cache(maxsize=1)
 def _languages() -> tuple[dict[str, str], dict[str, frozenset[str]]]:
-    """Return Snowball's names and the function words, by language."""
     tables = tomllib.loads(Path(__file__).with_name("languages.toml").read_text("utf-8"))
     return tables["stemmers"], {name: frozenset(words.split()) for name, words in tables["words"].items()}
 
@@ -102,7 +101,6 @@ def _folded(word: str) -> str:
 
 
 def _analyse(words: Iterable[str], language: str) -> dict[str, tuple[str, ...]]:
-    """Return the tokens of each different word."""
     analysed: dict[str, tuple[str, ...]] = {}
     stemmer = _stemmer(language)
     for word in words:

@@ -303,7 +303,6 @@ def _draft_edit(
 def _left_alone(
     citations: Sequence[Citation], task: EditTask, wanted: Mapping[str, LinkRemedy]
 ) -> list[UnrepairedCitation]:
-    """Return the citations of lost links that have no remedy for now (`remedies`), with the reason."""
     results = []
     for each in citations:
         known = task.known.get(url_key_or_empty(each.url))
@@ -340,7 +339,6 @@ async def _save(bench: EditContext, task: EditTask, drafted: EditDraft, looks: P
 
 
 async def _send(bench: EditContext, drafted: EditDraft, number: int) -> SavedEdit | PageEditResult:
-    """Send the edit; return the wiki's result, or the page's outcome if it failed."""
     saving = SaveOptions(bench.craft.summary(drafted.repaired, bench.job), is_marked=bench.settings.mark)
     try:
         return await save_edit(bench.api, drafted.now, drafted.repaired.text, saving)

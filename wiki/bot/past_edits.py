@@ -61,8 +61,7 @@ async def recover_edits(
     for edit in there:
         made = None
         if edit.kind is EditKind.PAGE:
-            history = await history_after(api, edit.page_id, edit.base_rev)
-            made = find_our_revision(edit, history, me=me)
+            made = find_our_revision(edit, await history_after(api, edit.page_id, edit.base_rev), me=me)
         if made is None and edit.kind is EditKind.PAGE and now - edit.moment < SETTLED_S:
             waiting.add(edit.page_id)
             continue
@@ -384,7 +383,6 @@ async def _judge_undone(watching: EditWatch, edit: BotEdit, undone: frozenset[in
 async def _first_without(
     watching: EditWatch, edit: BotEdit, undone: frozenset[int], after: Sequence[Revision]
 ) -> Revision | None:
-    """Find the first revision without one of the changes, by binary search of the history."""
     later = [each for each in after if each.rev_id > (edit.rev or 0)]
     low, high = 0, len(later)
     while low < high:

@@ -130,8 +130,7 @@ def choose_copy(
     known: KnownLink, accessed: datetime | None, choosing: CopyPreferences, unshown: Collection[str] = ()
 ) -> ArchiveMemento | None:
     """Choose the copy for a lost link, by the end of its access date; None without one."""
-    added = _end_of(known.first_day)
-    at = citation_day(accessed, added, choosing.now)
+    at = citation_day(accessed, _end_of(known.first_day), choosing.now)
     # The latest time at which a copy can show the cited page.
     last = None if known.died_day is None else _end_of(known.died_day)
     if known.condition is LinkCondition.USURPED and at is not None:

@@ -191,16 +191,14 @@ class WikiBot:
         """Check the outcome of earlier edits only; raises as `run`."""
         settings = self._settings()
         with self._turn():
-            me = BotAccount(account_name(settings.account))
-            await self._look_back(settings, me, is_eager=True)
+            await self._look_back(settings, BotAccount(account_name(settings.account)), is_eager=True)
         return self.tally
 
     async def _look_back(self, settings: BotSettings, me: BotAccount, *, is_eager: bool = False) -> frozenset[int]:
         now = self.timing.clock.now()
         settled, waiting = await recover_edits(self.store, self.api, self.wiki.id, me=me.name, now=int(now.timestamp()))
         self.tally.settled = len(settled)
-        watch = self._watch(settings, me.name)
-        undone = await check_edits(watch, is_eager=is_eager, on_undone=self.on_result)
+        undone = await check_edits(self._watch(settings, me.name), is_eager=is_eager, on_undone=self.on_result)
         self.tally.undone = sum(each.state in _UNDONE for each in undone)
         self.tally.to_review = sum(each.state is bot_edits.EditState.REVERTED for each in undone)
         return waiting
@@ -292,8 +290,7 @@ class WikiBot:
             if not is_made or edit.rev in (None, head.rev_id):
                 continue
             if links & {change.url_id for change in edit.changes if not change.is_undone}:
-                watching = self._watch(bench.settings, bench.guard.me.name)
-                outcome = await check_edit(watching, edit, head)
+                outcome = await check_edit(self._watch(bench.settings, bench.guard.me.name), edit, head)
                 is_undone = outcome.state in _UNDONE and outcome.changes != edit.changes
                 undone += is_undone
                 self.tally.to_review += is_undone and outcome.state is bot_edits.EditState.REVERTED

@@ -79,8 +79,7 @@ class PageAdapter:
 
     def message(self, repaired: RepairedText, job: str, *, is_done: bool) -> TalkMessage:
         """Return the talk page message."""
-        language = self.rules.language
-        return talk_message(repaired.changes, language, self._sender(job), is_done=is_done)
+        return talk_message(repaired.changes, self.rules.language, self._sender(job), is_done=is_done)
 
     def _sender(self, job: str) -> MessageSender:
         return MessageSender(job, self.run_page, self.hold)

@@ -97,7 +97,6 @@ class PageLocation:
         return cited if cited is not None and not self.hosts.of(cited.host) else None
 
     def _absolute(self, text: str, base: str) -> str:
-        """Resolve a relative address; empty when unknown or not http(s)."""
         if _SCHEME.match(text):
             return ""
         is_of_host = text.replace("\\", "/", 2).startswith("//")

@@ -149,8 +149,6 @@ def read_page(data: bytes, around: PageLocation, *, rules: MarkRules | None = No
 
 
 class _LinkReader:
-    """Reader of one page."""
-
     def __init__(self, data: bytes, around: PageLocation, rules: MarkRules, codec: str) -> None:
         self._data = data
         self._around = around
@@ -196,8 +194,7 @@ class _LinkReader:
                 for each in tag_attributes(self._data, tag):
                     if each.name == b"href" and not self._has_base:
                         self._has_base = True
-                        value = self._data[each.start : each.end]
-                        self._base = attribute_text(value, self._codec).strip()
+                        self._base = attribute_text(self._data[each.start : each.end], self._codec).strip()
                         self._cited.clear()  # relative links after it mean something else
                         self._want()
         has_copy = _beside_copies(results)
@@ -212,8 +209,7 @@ class _LinkReader:
         self._watch.only_citing = False  # until the next link shows that none is open
 
     def _link(self, tag: HtmlTag) -> MarkableLink | None:
-        raw = self._data[tag.start : tag.end]
-        parsed = _parse_link(raw, self._codec)
+        parsed = _parse_link(self._data[tag.start : tag.end], self._codec)
         if parsed is None:
             return None
         href, classes = parsed
@@ -265,11 +261,9 @@ def insert_marks(
         answer = answers.get(link.url)
         if answer is not None and (answer.answer != "none" or answer.group != "unknown"):
             classes = link.classes
-            attributes = _link_attributes(answer, with_class=classes is None)
-            insertions.append((link.start + _NAME_END, attributes))
+            insertions.append((link.start + _NAME_END, _link_attributes(answer, with_class=classes is None)))
             if classes is not None:
-                raw = page.data[link.start : link.start + classes.end]
-                own = _class_insertions(raw, classes, answer.group)
+                own = _class_insertions(page.data[link.start : link.start + classes.end], classes, answer.group)
                 insertions += ((link.start + to, text) for to, text in own)
             is_shown = show is CopyDisplay.ALWAYS or (show is CopyDisplay.DEAD and answer.is_dead)
             if is_shown and answer.href and link.end >= 0:

@@ -149,13 +149,12 @@ def unmarked_reason(request: HeaderList, status: int, answer: HeaderList, privat
     """Return the reason for passing an answer on unchanged; empty for a page to be marked."""
     caching = _words(header_value(answer, b"cache-control"))
     is_private = header_values(request, b"authorization") or header_values(answer, b"set-cookie")
-    disposition = header_value(answer, b"content-disposition").lower()
     reasons = (
         (not is_html(answer), "no-html"),
         (status < 200 or status in (204, 205, 206, 304), "no-page"),
         (header_value(answer, b"content-encoding").lower() not in CODINGS, "coding"),
         (b"no-transform" in caching, "no-transform"),  # RFC 9111, 5.2.2.6
-        (disposition.startswith(b"attachment"), "download"),
+        (header_value(answer, b"content-disposition").lower().startswith(b"attachment"), "download"),
         (private is PrivatePages.SKIP and bool(is_private), "private"),
     )
     return next((reason for holds, reason in reasons if holds), "")

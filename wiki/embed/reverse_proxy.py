@@ -56,9 +56,8 @@ class EmbedExchange:
         self._path: bytes = scope.get("raw_path") or scope["path"].encode()
         self._target = self._path + (b"?" + query if query else b"")
         address = (scope.get("client") or ("",))[0]
-        behind = proxy.settings.behind
         self._caller = proxy_message.ProxyCaller(
-            address, scope["scheme"], proxy_message.is_in_networks(address, behind)
+            address, scope["scheme"], proxy_message.is_in_networks(address, proxy.settings.behind)
         )
         self._is_started = False
         self._body_read = asyncio.Event()
@@ -147,8 +146,7 @@ class EmbedExchange:
         if not is_page:
             await self._stream(answer.status, head, _parts(answer))
             return
-        private = self._proxy.settings.private
-        why = proxy_message.unmarked_reason(self._head, answer.status, head, private)
+        why = proxy_message.unmarked_reason(self._head, answer.status, head, self._proxy.settings.private)
         if not why:
             await self._page(answer, head)
             return
@@ -181,8 +179,7 @@ class EmbedExchange:
                 why = b"too-large" if held.pending is None else b"too-slow"
                 if held.is_whole or held.is_crowded:
                     why = b"damaged" if held.is_whole else b"crowded"
-                marker = (_PSEUDONYM, b"passed; why=" + why)
-                await self._stream(answer.status, [*head, marker], held.rest(body))
+                await self._stream(answer.status, [*head, (_PSEUDONYM, b"passed; why=" + why)], held.rest(body))
                 return
             around = self._proxy.around(self._origin() + self._target.decode("latin-1"))
             try:
@@ -327,8 +324,7 @@ class EmbeddingProxy:
             page = self._marking.read(data, around, charset)
         urls = page.urls(URLS_AT_ONCE)
         answers = await self._lookup.ask(self._marking.wiki, urls) if urls else {}
-        text = f"marked; links={len(page.links)}; answers={len(answers)}"
-        return self._marking.insert(page, answers), text
+        return self._marking.insert(page, answers), f"marked; links={len(page.links)}; answers={len(answers)}"
 
     def around(self, url: str) -> PageLocation:
         """Return the location of a requested page; an empty one for an invalid Host."""

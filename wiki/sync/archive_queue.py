@@ -129,8 +129,7 @@ class HandOver:
             await asyncio.to_thread(self._put_off, there, gone, now)
             return HandOverResult(gone=len(gone), put_off=len(there))
         await asyncio.to_thread(self._forget, rows)
-        copies = len(there) - len(wanted)
-        return HandOverResult(len(results), len(wanted) - len(results), len(gone), copies)
+        return HandOverResult(len(results), len(wanted) - len(results), len(gone), len(there) - len(wanted))
 
     async def offer_again(self, page_ids: Sequence[int], now: datetime, own: Collection[str]) -> int:
         """Queue living links of swept pages without a good copy again; return their number. Raises WeboidError."""
@@ -164,7 +163,6 @@ class HandOver:
         return {link: url for link, url in results.items() if url}
 
     async def _fresh(self, wanted: Sequence[tuple[BacklogRow, DueLink]], since: datetime) -> set[str]:
-        """Return the URLs archived recently, or at any time where only that was requested."""
         results: set[str] = set()
         for is_lacking, moment in ((False, since), (True, _EARLIEST)):
             urls = dict.fromkeys(

@@ -268,8 +268,7 @@ class FeedContext:
             )
             self.wiki = wiki_of(connection, self.wiki.id)
             self._farm = [each for each in all_wikis(connection) if each.farm_id == self.wiki.farm_id]
-            feeds = feeds_of(connection, self.wiki.id)
-            self._cursors = {kind: feed.cursor for kind, feed in feeds.items()}
+            self._cursors = {kind: feed.cursor for kind, feed in feeds_of(connection, self.wiki.id).items()}
             lists = read_lists(self._cursors.get(ORDERED_LISTS, ""))
             if lists:
                 tasks = page_criteria.add_tasks(self.tasks(), lists, now=now)
@@ -294,8 +293,7 @@ class FeedContext:
         new = [] if before is None else sorted(trees.inside - before)
         lists = [("category", category_title(name, self.facts)) for name in new]
         tasks = page_criteria.add_tasks(self.tasks(), lists, now=now)
-        text = json.dumps(sorted(trees.inside))
-        await self.note({TREE: text, SPREAD_TASKS: page_criteria.tasks_text(tasks)})
+        await self.note({TREE: json.dumps(sorted(trees.inside)), SPREAD_TASKS: page_criteria.tasks_text(tasks)})
 
 
 def order_lists(store: RegistryStore, wiki_id: int, lists: Sequence[tuple[str, str]], *, now: datetime) -> None:

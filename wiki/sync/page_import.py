@@ -140,8 +140,7 @@ class PageImporter:
                 want_links(connection, links, priority=order.priority, now=now, grace=order.grace)
             self._cite(connection, observed, read, written, rules, day)
             self._release(connection, released, now)
-            put_ids = {page.page_id for page in observed}
-            clear_stale(connection, self.wiki_id, read.requested - put_ids)
+            clear_stale(connection, self.wiki_id, read.requested - {page.page_id for page in observed})
             for kind, cursor in cursors.items():
                 put_cursor(connection, self.wiki_id, kind, cursor, now=now)
         return ImportResult(
@@ -202,8 +201,7 @@ class PageImporter:
             return
         for page in released:
             if page.page_id in known and plain_title(page.title):
-                name = PageName(page.page_id, page.title, page.namespace)
-                move_page(connection, self.wiki_id, name)
+                move_page(connection, self.wiki_id, PageName(page.page_id, page.title, page.namespace))
         clear_stale(connection, self.wiki_id, known)
         hold_back_pages(connection, [row.id for row in known.values()], now=now)
 
@@ -296,8 +294,7 @@ async def read_page_batch(
         )
     there = tuple(page for page in pages if not page.is_missing and page.page_id)
     gone = frozenset(page.page_id for page in pages if page.is_missing and page.page_id)
-    citations = await asyncio.to_thread(_cite_pages, there, cite)
-    return PageBatch(there, gone, citations, frozenset(ids))
+    return PageBatch(there, gone, await asyncio.to_thread(_cite_pages, there, cite), frozenset(ids))
 
 
 def _cite_pages(pages: Sequence[WikiPage], cite: Cite) -> dict[int, Sequence[Citation]]:

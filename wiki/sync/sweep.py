@@ -227,8 +227,7 @@ class PageSweeper:
                     log.exception("%s: the links of pages %s cannot be queued", self._desk.wiki.name, ids)
         self._gone_through = self._gone_through.plus(outcome)
         if not self._waiting:
-            after = after_part(self._counted(sweep), at, self._resume, lists)
-            await desk.note({SWEEP: after.text()})
+            await desk.note({SWEEP: after_part(self._counted(sweep), at, self._resume, lists).text()})
             self._at, self._gone_through = None, ImportResult()
         return outcome
 

@@ -106,8 +106,7 @@ def check_secret(text: str) -> bytes:
 
 def sign_request(secret: bytes, body: bytes, *, at: int, nonce: str, path: str) -> str:
     """Return the signature header of a POST at that time (seconds since 1970)."""
-    digest = hashlib.sha256(body).hexdigest()
-    return f"t={at},n={nonce},v2={_mac(secret, digest, at, nonce, path)}"
+    return f"t={at},n={nonce},v2={_mac(secret, hashlib.sha256(body).hexdigest(), at, nonce, path)}"
 
 
 def find_signer(secrets: Mapping[str, bytes], header: str, body: bytes, *, now: float, path: str) -> str | None:
@@ -195,13 +194,10 @@ def create_app(options: WebhookOptions) -> Starlette:
 
 
 class _WebhookRoutes:
-    """Handlers of signed requests."""
-
     def __init__(self, options: WebhookOptions) -> None:
         self._options = options
 
     async def changes(self, request: Request) -> Response:
-        """Notify the feed of changed pages."""
         owner, document = await self._signed(request)
         wiki, ids = parse_changes(document)
         self._check_signer(owner, wiki)
@@ -237,7 +233,6 @@ class _WebhookRoutes:
         return Response(status_code=204, headers=_CLOSE)
 
     async def _signed(self, request: Request) -> tuple[str, Any]:
-        """Return the owner of the signing secret, and the request's document."""
         body = await _body(request)
         header = request.headers.get("x-weboid-signature", "")
         now = self._options.clock.now().timestamp()

@@ -194,8 +194,7 @@ async def _take(desk: FeedContext, batch: ChangeBatch, hinted: Collection[int], 
     cursors = {CHANGES: batch.cursor}
     if looks.templates:
         lists = [("template", title) for title in looks.templates]
-        tasks = page_criteria.add_tasks(desk.tasks(), lists, now=now)
-        cursors[SPREAD_TASKS] = page_criteria.tasks_text(tasks)
+        cursors[SPREAD_TASKS] = page_criteria.tasks_text(page_criteria.add_tasks(desk.tasks(), lists, now=now))
     if has_gap:
         # The wiki has forgotten changes: all of its pages must be read.
         name, last = desk.wiki.name, SweepCursor.parse(desk.cursor(SWEEP))
@@ -236,8 +235,7 @@ def _finish_requested(desk: FeedContext, rows: Sequence[RequestedPage], pages: S
             if page is not None and page.page_id not in observed:
                 links = sorted_links(page_urls(page, desk.facts.interwikis), rules)
                 keys[row] = [key_of(link.identity) for link in links if link.is_watched]
-        day = day_of(desk.now())
-        finish_page_requests(connection, desk.wiki.id, rows, day=day, keys=keys)
+        finish_page_requests(connection, desk.wiki.id, rows, day=day_of(desk.now()), keys=keys)
 
 
 SECOND_READS = 200  # pages in one round
@@ -300,8 +298,7 @@ class WikiFeed:
             moments.append(now + timedelta(seconds=max(first, 0.0)))
         if self.desk.feed.archive and (due := await self.desk.query(next_due)) is not None:
             moments.append(due)
-        longest = min(poll, LEASE_LENGTH / 2)
-        return max(min(min(moments) - now, longest).total_seconds(), 0.0)
+        return max(min(min(moments) - now, poll, LEASE_LENGTH / 2).total_seconds(), 0.0)
 
     async def _follow(self, hinted: Collection[int], *, is_notified: bool) -> FollowResult:
         now = self.desk.now()

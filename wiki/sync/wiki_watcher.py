@@ -219,8 +219,7 @@ class WikiWatcher:
         signal, opened = self._signals[feed.wiki.id], None
         signal.event.set()  # at first the wiki is queried at once
         while not stop.is_set():
-            is_notified = signal.event.is_set()
-            done = await feed.round(is_notified=is_notified, hinted=signal.answer())
+            done = await feed.round(is_notified=signal.event.is_set(), hinted=signal.answer())
             self._on_report(WatcherReport(feed.wiki.name, done))
             yield done
             if opened is not None and opened != _opening_settings(feed):
@@ -271,7 +270,6 @@ async def _open_feed(wiki: Wiki, opener: Opener, shared: SyncServices) -> AsyncI
 
 
 async def _all_rounds(feed: WikiFeed, *, sweeps: bool = True) -> AsyncIterator[FeedRound]:
-    """Yield rounds until there is nothing more to do at once."""
     done = await feed.round(is_notified=True, sweeps=sweeps)
     yield done
     while done.is_busy:
@@ -310,8 +308,7 @@ def order_sweep(store: RegistryStore, wiki: Wiki, *, now: datetime) -> bool:
         last = SweepCursor.parse(feed.cursor) if feed else None
         if last is not None and not last.is_done:
             return False
-        begun_now = begin_sweep(last, now=now, day=day_of(now))
-        put_cursor(connection, wiki.id, SWEEP, begun_now.text(), now=now)
+        put_cursor(connection, wiki.id, SWEEP, begin_sweep(last, now=now, day=day_of(now)).text(), now=now)
     return True
 
 

@@ -37,7 +37,6 @@ def month_numbers() -> Mapping[str, int]:
 
 @cache
 def _forms() -> tuple[re.Pattern[str], ...]:
-    """Return the forms of dates, in the order in which they are tried."""
     month = rf"(?P<month>{'|'.join(sorted(month_numbers(), key=len, reverse=True))})\.?"
     forms = (
         r"(?<!\d)(?P<year>\d{4})[-\u2010\u2011\u2012\u2013](?P<number>\d{1,2})[-\u2010\u2011\u2012\u2013](?P<day>\d{1,2})(?!\d)",
@@ -274,7 +273,6 @@ def may_be_archive(address: str) -> bool:
 
 @cache
 def _ends_of_hosts() -> frozenset[str]:
-    """Return the last two labels of all archive hosts."""
     hosts: Iterable[str] = (
         host
         for service in SERVICES.values()

@@ -148,7 +148,6 @@ class _MarkJoiner:
         return self.text[start : start + 1] in ("*", "#", ":", ";", "|")
 
     def _own(self, stretch: TextStretch, item: AdjacentItem, tag: CitationTag, place: TemplateParameter) -> None:
-        """Add a citation for a tag that replaces its link."""
         is_archive = item.copy is not None
         is_address = is_archive and not item.is_original
         role = ParameterRole.ARCHIVE_URL if is_address else ParameterRole.URL
@@ -229,8 +228,6 @@ def read_citations(text: str, rules: TemplateRules, *, today: date, own: Sequenc
 
 @dataclass(slots=True)
 class _PageWalk:
-    """Traversal of a page, stretch by stretch."""
-
     text: str
     reader: CitationBuilder
     drafts: list[CitationDraft] = field(default_factory=list)

@@ -77,7 +77,6 @@ def _within(wanted: Sequence[int], start: int, end: int) -> Sequence[int]:
 
 
 def _pieces(text: str, node: WikitextNode, references: frozenset[str], *, is_text: bool) -> Iterator[_Piece]:
-    """Yield the pieces of a node that contain wikitext."""
     if node.kind is NodeKind.CONTENT:
         is_inner = node.name == "ref" or (is_text and node.name in _TEXT_TAGS)
         yield (*node.inner, node.children, is_inner)
@@ -133,13 +132,11 @@ def repair_page(
         if link_repair.copy_follows(page, citation, following.get(id(citation))):
             continue
         try:
-            remedy = remedies[citation.url]
-            drafts.append((citation, _draft(page, citation, remedy, lambda at: at in places())))
+            drafts.append((citation, _draft(page, citation, remedies[citation.url], lambda at: at in places())))
         except CannotRepairError as error:
             refused.append(UnrepairedCitation(citation, error.reason))
     _remove_tags(page, citations, drafts)
-    chosen = _without_overlaps(drafts, refused)
-    new, changes = _apply_drafts(text, chosen)
+    new, changes = _apply_drafts(text, _without_overlaps(drafts, refused))
     refused.sort(key=lambda each: each.citation.span.start)
     return RepairedText(new, changes, tuple(refused))
 

@@ -145,8 +145,7 @@ def template_layout(text: str, span: TextSpan) -> TemplateLayout | None:
     if nodes[0].start or any(each.kind is not NodeKind.COMMENT for each in name.children):
         return None
     fields = tuple(_field(text, span.start, part) for part in parts)
-    written = piece[name.start : name.end].strip()
-    return TemplateLayout(text, span, written, span.start + name.end, fields)
+    return TemplateLayout(text, span, piece[name.start : name.end].strip(), span.start + name.end, fields)
 
 
 def _field(text: str, base: int, part: TemplatePart) -> TemplateField:

@@ -92,8 +92,6 @@ def parse(text: str) -> WikitextNode:
 
 
 class _ParserPass:
-    """Single pass over one piece of text."""
-
     def __init__(self, text: str, start: int, end: int) -> None:
         self.children: list[WikitextNode] = []
         self._text = text
@@ -135,8 +133,7 @@ class _ParserPass:
                 self._close_braces(at, match.end() - at)
             elif sign == "{":
                 part = TemplatePart(match.end())
-                opened = _OpenNode("{", at, match.end() - at, [part], part.children)
-                self._stack.append(opened)
+                self._stack.append(_OpenNode("{", at, match.end() - at, [part], part.children))
                 self._pattern = _IN_NAME
                 self._at = match.end()
             elif sign == "[":
@@ -200,7 +197,6 @@ class _ParserPass:
         return self._stack[-1].children if self._stack else self.children
 
     def _choose(self) -> None:
-        """Select the search pattern for the currently open element."""
         if not self._stack:
             self._pattern = _TOP
             return

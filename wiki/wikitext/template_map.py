@@ -319,8 +319,7 @@ def _compile_rules(document: Mapping[str, Any]) -> TemplateRules:
 def _by_name(entries: Mapping[str, Any], key: str, without: frozenset[str], made: Any) -> Any:
     known: dict[str, Any] = {}
     for entry in entries.get(key, ()):
-        each = made(entry)
-        known.update(dict.fromkeys(map(fold_name, entry["names"]), each))
+        known.update(dict.fromkeys(map(fold_name, entry["names"]), made(entry)))
     return MappingProxyType({k: v for k, v in known.items() if k not in without})
 
 

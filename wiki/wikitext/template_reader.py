@@ -66,8 +66,7 @@ def parameters_of(text: str, node: WikitextNode) -> list[GivenParameter]:
         else:
             unnamed += 1
             name = str(unnamed)
-        raw = text[start : part.end]
-        left = raw.lstrip()
+        left = text[start : part.end].lstrip()
         inner = part.end - len(left)
         value = left.rstrip()
         end = inner + len(value)
@@ -134,7 +133,6 @@ class TemplateReader:
         parameters: list[GivenParameter],
         draft: CitationDraft | None,
     ) -> None:
-        """Schedule the values of a known template's other parameters for reading."""
         owner = TextSpan(node.start, node.end)
         for each in parameters:
             if self.has_slashes(each.start, each.part.end) or (draft and each.part.children):
@@ -179,8 +177,7 @@ class TemplateReader:
                 inner = stretch.inner(end, place.part.end, children)
                 inner.within, inner.cited, inner.is_value = draft.template, draft, True
                 self.surely(inner)
-        left = [each for each in parameters if each not in results]
-        self._values(stretch, node, written, left, draft)
+        self._values(stretch, node, written, [each for each in parameters if each not in results], draft)
 
     def _cited(self, node: WikitextNode, place: GivenParameter, template: CitationTemplate) -> CitationDraft | None:
         """Return the link of a citation template; None when its parameter holds wikitext, where allowed."""

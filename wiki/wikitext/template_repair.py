@@ -45,8 +45,6 @@ _NO_DIGITS: Final = re.compile(r"[.:T-]")  # within a timestamp, in the address 
 
 @dataclass
 class _TemplateWriter:
-    """Collector of the edits of one template."""
-
     page: PageRepairContext
     template: TemplateLayout
     known: CitationTemplate
@@ -100,8 +98,7 @@ class _TemplateWriter:
         if there is None:
             return
         start = there.start - len(self.template.lead_of(self.template.fields.index(there)))
-        end = there.inner.end if there.value else there.value_start
-        self.edits.append(SpanEdit(start, end, ""))
+        self.edits.append(SpanEdit(start, there.inner.end if there.value else there.value_start, ""))
 
     def anchor(self) -> TemplateField:
         """Return the parameter after which new ones are inserted: link or access date, the later one."""
@@ -131,8 +128,7 @@ class _TemplateWriter:
             return SpanEdit(there.inner.start, there.inner.end, value + behind)
         style = TemplateStyle.of(self.template, there)
         usual = style.after_equals.strip("\n")
-        blank = self.template.text[there.value_start : there.end]
-        inline, newline, _ = blank.partition("\n")
+        inline, newline, _ = self.template.text[there.value_start : there.end].partition("\n")
         if newline:
             new = (inline or usual) + value + behind
             return SpanEdit(there.value_start, there.value_start + len(inline), new)
