@@ -422,11 +422,8 @@ class ImportStorage:
                         if _copy(source, target, lambda _count: None, self._reserve)[0] != sha256:
                             raise PermanentError(f"{file.source} was changed while it was being read; import it again.")
                 whole = part
-            descriptor = os.open(whole, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            with whole.open("rb") as stored:
+                os.fsync(stored.fileno())
             whole.rename(self._archive / name)  # which is new: it has the digest of another file
             sync_folder(self._archive)
             self._by_sum[sha256] = name

@@ -43,14 +43,10 @@ class IndexedFile(NamedTuple):
 
 def index_uri(path: Path, *, live: bool) -> str:
     """Return the SQLite URI that opens the index without changing its folder."""
-    uri = f"{path.absolute().as_uri()}?mode=ro"
-    if live:
-        return uri
     wal = Path(f"{path}-wal")
-    with suppress(FileNotFoundError):
-        if wal.stat().st_size:
-            return uri
-    return f"{uri}&immutable=1"  # at rest: not even the files that readers share are made
+    is_at_rest = not (live or (wal.exists() and wal.stat().st_size))
+    # At rest not even the files that readers share are made.
+    return f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_at_rest else ''}"
 
 
 def index_problem(path: Path, *, quick: bool, live: bool) -> str:

@@ -308,8 +308,7 @@ class CaptureQueries:
                 f" AND (urlkey {less} :after_key OR captured_ms {less} :after_ms"
                 f" OR (captured_ms = :after_ms AND id {less} :after_id))"
             )
-            values["after_key"] = after.urlkey
-            values |= {"after_ms": after.captured_ms, "after_id": after.number}
+            values |= {"after_key": after.urlkey, "after_ms": after.captured_ms, "after_id": after.number}
             end = after.urlkey + _NEXT
             keys = KeyRange(keys.low, end) if descending else KeyRange(after.urlkey, keys.high)
         condition, of_keys = self._where(keys, between)
@@ -325,8 +324,7 @@ class CaptureQueries:
         if not keys.is_one:
             return self._index.in_range, range_values(keys)
         condition = f"{self._index.has_key} AND captured_ms BETWEEN :first AND :last"
-        moments = {"first": between.first_ms, "last": between.last_ms}
-        return condition, {**key_values(keys.low), **moments}
+        return condition, {**key_values(keys.low), "first": between.first_ms, "last": between.last_ms}
 
     def _of_key(
         self, key: str, between: TimeRange, after: IndexPosition | None, *, descending: bool, limit: int

@@ -9,8 +9,9 @@ import json
 import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from core.clock import Clock, SystemClock
 from core.errors import BadUrlError, ConfigError
@@ -99,7 +100,7 @@ _TOKEN_CODES: Final = frozenset(("badtoken", "notoken"))
 log = logging.getLogger(__name__)
 
 
-class WikiApi:
+class WikiApi(AbstractAsyncContextManager["WikiApi"]):
     """Client of one wiki's API; owns its connections and belongs to one event loop."""
 
     def __init__(
@@ -142,9 +143,6 @@ class WikiApi:
         self._tokens: dict[str, str] = {}
         self._rights: frozenset[str] | None = None
         self._warned: set[str] = set()
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()

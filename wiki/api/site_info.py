@@ -104,20 +104,16 @@ async def find_api(url: str, open_api: OpenApi) -> str:
 
 async def _find_from(url: str, open_api: OpenApi) -> str:
     tried: dict[str, str] = {}
-    if urlsplit(url).path.endswith("api.php"):
-        site = await _try(url.partition("?")[0], open_api, tried)
-        if site:
-            return site
+    if urlsplit(url).path.endswith("api.php") and (site := await _try(url.partition("?")[0], open_api, tried)):
+        return site
     async with open_api(url) as api:
         page = await api.raw(url)
     if not tried and page.status >= 500:
         raise WikiAwayError(f"{host_of(url)} answers {page.status}.")
     text = page.body[:_HEAD_CHARS].decode("utf-8", "replace")
     for candidate in api_candidates(page.url, text)[:_CANDIDATES_MOST]:
-        if candidate not in tried:
-            site = await _try(candidate, open_api, tried)
-            if site:
-                return site
+        if candidate not in tried and (site := await _try(candidate, open_api, tried)):
+            return site
     hint = ""
     if page.status == 401:
         hint = " Its server asks for a user and a password: --basic-file FILE."
@@ -137,9 +133,7 @@ async def _try(address: str, open_api: OpenApi, tried: dict[str, str]) -> str:
         except WikiMovedError:
             raise
         except LoggedOutError:
-            if api.account.is_anybody or api.account.basic:
-                raise
-            if await _is_private_wiki(api):
+            if api.account.has_secret or await _is_private_wiki(api):
                 raise
             tried[address] = "it asks for a login"
             return ""
@@ -188,10 +182,8 @@ def declared_api(url: str, text: str) -> str:
     >>> declared_api("https://a.org/wiki/X", '<link rel="EditURI" href="//a.org/w/api.php?action=rsd">')
     'https://a.org/w/api.php'
     """
-    for relation, href in _links(text):
-        if relation == "edituri":
-            return absolute_address(url, href).partition("?")[0]
-    return ""
+    href = next((href for relation, href in _links(text) if relation == "edituri"), None)
+    return "" if href is None else absolute_address(url, href).partition("?")[0]
 
 
 class _LinkCollector(HTMLParser):

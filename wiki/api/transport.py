@@ -11,9 +11,10 @@ import socket
 import ssl
 import zlib
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -79,7 +80,7 @@ class ServerRoute:
 DIRECT: Final = ServerRoute()
 
 
-class ApiTransport:
+class ApiTransport(AbstractAsyncContextManager["ApiTransport"]):
     """HTTP transport to a wiki; owns its connections and cookies and belongs to one event loop."""
 
     def __init__(
@@ -103,9 +104,6 @@ class ApiTransport:
             follow_redirects=False,
             trust_env=False,
         )
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()

@@ -7,8 +7,8 @@ Results are not cached: a page is classified by its item's statements at the tim
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, Final, Self
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from core.errors import BodyTooLargeError, ConfigError
@@ -150,7 +150,7 @@ def _malformed_answer(name: str) -> WikiAwayError:
 OpenApi = Callable[[str], WikiApi]
 
 
-class WikibaseRepository:
+class WikibaseRepository(AbstractAsyncContextManager["WikibaseRepository"]):
     """Client of a wiki's Wikibase repository; owns its connections."""
 
     def __init__(self, api: WikiApi, open_api: OpenApi) -> None:
@@ -158,9 +158,6 @@ class WikibaseRepository:
         self.open_api = open_api  # opens another wiki's API, without credentials; the caller closes it
         self._items_at = ""
         self._repository: WikiApi | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()

@@ -75,11 +75,8 @@ async def recover_edits(
 
 def find_our_revision(edit: BotEdit, history: Sequence[Revision], *, me: str) -> Revision | None:
     """Find the revision that the edit made; None when there is none."""
-    for each in history:
-        is_sent = (edit.digest and each.sha1 == edit.digest) or edit.job in each.comment
-        if each.rev_id > edit.base_rev and each.user == me and is_sent:
-            return each
-    return None
+    later = (each for each in history if each.rev_id > edit.base_rev and each.user == me)
+    return next((each for each in later if (edit.digest and each.sha1 == edit.digest) or edit.job in each.comment), None)
 
 
 MOST_TEXT: Final = 1_000

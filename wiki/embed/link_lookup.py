@@ -10,13 +10,14 @@ import re
 import unicodedata
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from html import unescape
 from html.entities import html5
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 from urllib.parse import urljoin
 
 import httpx
@@ -315,7 +316,7 @@ class LookupOptions:
     is_patient: bool = False  # wait when the front requests a pause
 
 
-class HttpLinkLookup:
+class HttpLinkLookup(AbstractAsyncContextManager["HttpLinkLookup"]):
     """Lookup over HTTP. Close it, or use it as a context manager."""
 
     def __init__(
@@ -340,9 +341,6 @@ class HttpLinkLookup:
         self._rests_until = float("-inf")
         self._cached: OrderedDict[tuple[str, str], tuple[float, LinkAnswer]] = OrderedDict()
         self.failure = ""
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()

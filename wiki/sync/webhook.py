@@ -203,14 +203,13 @@ class _WebhookRoutes:
         self._check_signer(owner, wiki)
         if not self._options.notify(wiki.dbname, wiki.farm, ids):
             return _error(404, f"No process here watches {wiki}.")
+        set_levels = self._options.set_wiki_levels
         try:
-            levels = parse_wiki_levels(document, wiki)
-            if levels is not None and self._options.set_wiki_levels is not None:
-                await self._options.set_wiki_levels(levels)
+            if set_levels is not None and (levels := parse_wiki_levels(document, wiki)) is not None:
+                await set_levels(levels)
         except WeboidError as error:  # the pages are heard all the same
-            if self._options.set_wiki_levels is not None:
-                log.warning("%s: its levels are not accepted: %s", wiki, error)
-                return JSONResponse({"error": str(error)}, headers=_CLOSE)
+            log.warning("%s: its levels are not accepted: %s", wiki, error)
+            return JSONResponse({"error": str(error)}, headers=_CLOSE)
         return Response(status_code=204, headers=_CLOSE)
 
     async def level(self, request: Request) -> Response:

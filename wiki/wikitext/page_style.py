@@ -115,10 +115,7 @@ class TemplateLayout:
 
     def at(self, span: TextSpan) -> TemplateField | None:
         """Return the parameter whose value contains the span."""
-        for each in self.fields:
-            if each.value_start <= span.start and span.end <= each.end:
-                return each
-        return None
+        return next((each for each in self.fields if each.value_start <= span.start and span.end <= each.end), None)
 
     def behind(self, each: TemplateField, lead: str) -> int:
         """Return where a parameter with white space `lead` follows this one: behind trailing blanks of the line."""
