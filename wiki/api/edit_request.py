@@ -18,17 +18,8 @@ from enum import StrEnum
 from typing import Final
 
 from core.errors import PermanentError, TransientError, UnavailableError
+from wiki.api import models
 from wiki.api.client import ApiTiming, WikiApi
-from wiki.api.models import (
-    PermissionDeniedError,
-    WikiAwayError,
-    WikiRefusedError,
-    bool_field,
-    count_field,
-    object_field,
-    query_result,
-    text_field,
-)
 from wiki.api.page_query import EditablePage, read_text
 from wiki.settings import BotSettings
 
@@ -153,18 +144,18 @@ async def add_section(api: WikiApi, title: str, heading: str, text: str, saving:
 async def read_bot_account(api: WikiApi) -> BotAccount:
     """Return the account that is logged in. Raises EditingStoppedError: none is."""
     answer = await api.get(action="query", meta="userinfo", uiprop="rights|hasmsg|blockinfo")
-    user = object_field(query_result(answer), "userinfo")
-    if bool_field(user, "anon") or not count_field(user, "id"):
+    user = models.object_field(models.query_result(answer), "userinfo")
+    if models.bool_field(user, "anon") or not models.count_field(user, "id"):
         raise EditingStoppedError("The bot is not logged in at the wiki: give it its own account.")
     blocked = ""
-    if user.get("blockid") is not None and not bool_field(user, "blockpartial"):
+    if user.get("blockid") is not None and not models.bool_field(user, "blockpartial"):
         by = f" by {user['blockedby']}" if user.get("blockedby") else ""
         blocked = f"blocked{by}: {user.get('blockreason') or 'no reason given'}"[:500]
     rights = user.get("rights")
     return BotAccount(
-        text_field(user, "name"),
+        models.text_field(user, "name"),
         frozenset(map(str, rights if isinstance(rights, list) else ())),
-        bool_field(user, "messages"),
+        models.bool_field(user, "messages"),
         blocked,
     )
 
@@ -181,21 +172,21 @@ async def _save(api: WikiApi, request: Mapping[str, str], saving: SaveOptions) -
     params = {"summary": saving.summary, "watchlist": "nochange", **request, **flags}
     try:
         answer = await api.post(action="edit", **params)
-    except (PermissionDeniedError, WikiRefusedError) as error:
+    except (models.PermissionDeniedError, models.WikiRefusedError) as error:
         raise await edit_error(api, error.code, str(error)) from error
-    result = object_field(answer, "edit")
+    result = models.object_field(answer, "edit")
     if result.get("result") != "Success":
         # Extensions that refuse in the older way, with 200 and a result.
         code = next((key for key in result if (_reason(key) is not None)), "")
         code = code or str(result.get("code") or "unknownerror")
         reason = str(result.get("info") or result.get("warning") or result.get("result") or "no word")
         raise await edit_error(api, code, reason[:_MESSAGE_LIMIT])
-    if bool_field(result, "nochange"):
+    if models.bool_field(result, "nochange"):
         return SavedEdit(None)
-    rev = count_field(result, "newrevid")
+    rev = models.count_field(result, "newrevid")
     if not rev:
-        raise WikiAwayError("The wiki reports an edit, but not its revision.")
-    return SavedEdit(rev, count_field(result, "oldrevid"))
+        raise models.WikiAwayError("The wiki reports an edit, but not its revision.")
+    return SavedEdit(rev, models.count_field(result, "oldrevid"))
 
 
 async def edit_error(api: WikiApi, code: str, text: str) -> Exception:
@@ -208,7 +199,7 @@ async def edit_error(api: WikiApi, code: str, text: str) -> Exception:
         # A site-wide or a partial block: only the account's own data shows that.
         try:
             me = await read_bot_account(api)
-        except (PermissionDeniedError, WikiRefusedError):
+        except (models.PermissionDeniedError, models.WikiRefusedError):
             me = BotAccount("", blocked=text)
         if not me.blocked:
             return PageRefusedError(EditRefusal.BLOCKED_HERE, code, text)

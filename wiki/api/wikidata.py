@@ -14,17 +14,8 @@ from urllib.parse import urlsplit
 from core.errors import BodyTooLargeError, ConfigError
 from core.hosts import BAD_PORTS
 from core.urls import host_of
+from wiki.api import models
 from wiki.api.client import WikiApi
-from wiki.api.models import (
-    WikiAwayError,
-    WikiRefusedError,
-    bool_field,
-    count_field,
-    json_rows,
-    object_field,
-    split_batches,
-    text_field,
-)
 from wiki.api.transport import absolute_address
 from wiki.settings import TEXT_CHARS
 
@@ -40,8 +31,8 @@ async def repository_address(api: WikiApi) -> str:
     """Return the API address of the wiki's Wikibase repository; raises ConfigError if it has none."""
     answer: Mapping[str, Any] = await api.get(action="query", meta="wikibase", wbprop="url")
     for name in ("query", "wikibase", "repo", "url"):
-        answer = object_field(answer, name)
-    base, path = text_field(answer, "base"), text_field(answer, "scriptpath")
+        answer = models.object_field(answer, name)
+    base, path = models.text_field(answer, "base"), models.text_field(answer, "scriptpath")
     address = absolute_address(api.address, f"{base}{path}/api.php") if base else ""
     if not address or urlsplit(address).port in BAD_PORTS:
         raise ConfigError(
@@ -54,7 +45,7 @@ async def repository_address(api: WikiApi) -> str:
 async def read_statements(repository: WikiApi, items: Sequence[str]) -> dict[str, Statements | None]:
     """Return items' statements as `parse_statement` has them, by requested id; None: left out even when alone."""
     results: dict[str, Statements | None] = {}
-    for some in split_batches(dict.fromkeys(items)):
+    for some in models.split_batches(dict.fromkeys(items)):
         results.update(await _read_some(repository, some))
     return results
 
@@ -64,10 +55,10 @@ async def unknown_entities(repository: WikiApi, entries: Sequence[str]) -> list[
     parts = (part.strip() for each in entries for part in each.split("=", 1))
     named = dict.fromkeys(part for part in parts if ENTITY.fullmatch(part))
     unknown: list[str] = []
-    for some in split_batches(named):
+    for some in models.split_batches(named):
         answer = await repository.get(action="wbgetentities", ids=some, props="info")
-        rows = {text_field(row, "id"): row for row in json_rows(answer, "entities")}
-        unknown.extend(each for each in some if bool_field(rows.get(each, {}), "missing"))
+        rows = {models.text_field(row, "id"): row for row in models.json_rows(answer, "entities")}
+        unknown.extend(each for each in some if models.bool_field(rows.get(each, {}), "missing"))
     return unknown
 
 
@@ -78,7 +69,7 @@ async def _read_some(repository: WikiApi, ids: list[str]) -> dict[str, Statement
         results = dict(_statements(await repository.get(action="wbgetentities", ids=ids, props="claims"), ids))
     except BodyTooLargeError:
         pass
-    except WikiRefusedError as error:
+    except models.WikiRefusedError as error:
         # One number that cannot be an item's spoils the answer for all.
         if error.code != "no-such-entity":
             raise
@@ -106,7 +97,7 @@ def _statements(answer: Mapping[str, Any], properties: Sequence[str]) -> Iterato
             continue
         if not isinstance(entity, dict):
             raise _malformed_answer("entities")
-        yield (each, frozenset() if bool_field(entity, "missing") else parse_claims(entity.get("claims")))
+        yield (each, frozenset() if models.bool_field(entity, "missing") else parse_claims(entity.get("claims")))
 
 
 def parse_claims(claims: Any) -> Statements:
@@ -117,7 +108,7 @@ def parse_claims(claims: Any) -> Statements:
         raise _malformed_answer("claims")
     results = set()
     for name in claims:
-        for statement in json_rows(claims, name):
+        for statement in models.json_rows(claims, name):
             if statement.get("rank") != "deprecated":
                 results.add(name)
                 results.update(f"{name}={value}" for value in _values(statement.get("mainsnak")))
@@ -136,15 +127,15 @@ def _values(snak: Any) -> tuple[str, ...]:
         return (value,) if len(value) <= TEXT_CHARS else ()
     if data.get("type") != "wikibase-entityid" or not isinstance(value, dict):
         return ()
-    number = text_field(value, "id")
-    letter = _LETTERS.get(text_field(value, "entity-type"))
+    number = models.text_field(value, "id")
+    letter = _LETTERS.get(models.text_field(value, "entity-type"))
     if not number and letter:
-        number = f"{letter}{count_field(value, 'numeric-id')}"
+        number = f"{letter}{models.count_field(value, 'numeric-id')}"
     return (number, number.lower()) if number else ()
 
 
-def _malformed_answer(name: str) -> WikiAwayError:
-    return WikiAwayError(f"The item repository's answer does not match its API ({name}).")
+def _malformed_answer(name: str) -> models.WikiAwayError:
+    return models.WikiAwayError(f"The item repository's answer does not match its API ({name}).")
 
 
 OpenApi = Callable[[str], WikiApi]
@@ -207,7 +198,7 @@ def _repository_errors(repository: WikiApi) -> Iterator[None]:
     """Add the repository and its setting to error messages."""
     try:
         yield
-    except WikiRefusedError as error:
+    except models.WikiRefusedError as error:
         raise ConfigError(
             f"{repository.host} does not return statements of Wikidata items; item_api can name another repository. {error}"
         ) from error

@@ -12,17 +12,7 @@ from functools import lru_cache
 
 import webencodings  # type: ignore[import-untyped]
 
-from wiki.embed.html_tags import (
-    ElementSelector,
-    HtmlAttribute,
-    HtmlTag,
-    SelectedRegion,
-    TagFilter,
-    iter_tags,
-    parse_selector,
-    selector_positions,
-    tag_attributes,
-)
+from wiki.embed import html_tags
 from wiki.embed.link_lookup import (
     CitedAddress,
     CopyDisplay,
@@ -84,9 +74,12 @@ _NAMED = 200  # characters of an address that a link's name for screen readers h
 _MARKS = frozenset((b"data-originalurl", b"data-versionurl", b"data-versiondate"))
 _SPACE_AND_SUP = re.compile(rb"\s*<sup\b[^>]*?\bweboid-cached\b", re.IGNORECASE)
 # Never marked: excluded by the page's author, editable content (marks would be saved), our own marks.
-_ALWAYS_SKIPPED = [parse_selector(each) for each in (".weboid-ignore", ".weboid-cached", "[contenteditable]")]
+_ALWAYS_SKIPPED = [html_tags.parse_selector(each) for each in (".weboid-ignore", ".weboid-cached", "[contenteditable]")]
 # Content areas of engines named in the page's generator; around them are menus and notices.
-_CONTENT = {b"mediawiki": (parse_selector("#mw-content-text"),), b"dokuwiki": (parse_selector("#dokuwiki__content"),)}
+_CONTENT = {
+    b"mediawiki": (html_tags.parse_selector("#mw-content-text"),),
+    b"dokuwiki": (html_tags.parse_selector("#dokuwiki__content"),),
+}
 _GENERATOR = re.compile(rb"<meta name=[\"']?generator[\"']? content=[\"']?(mediawiki|dokuwiki)\b")
 _HEAD = 16_384  # how far its name is looked for
 
@@ -112,8 +105,8 @@ class MarkRules:
     """Selection of links to mark."""
 
     # elements that are or contain the links; empty: the content area of a known wiki engine, else the whole page
-    only: tuple[ElementSelector, ...] = ()
-    skip: tuple[ElementSelector, ...] = ()  # elements whose links are never marked
+    only: tuple[html_tags.ElementSelector, ...] = ()
+    skip: tuple[html_tags.ElementSelector, ...] = ()  # elements whose links are never marked
 
 
 @dataclass(slots=True)
@@ -122,7 +115,7 @@ class MarkableLink:
 
     url: str  # the cited address, absolute
     start: int  # offset of its tag
-    classes: HtmlAttribute | None  # its attribute `class`, relative to `start`
+    classes: html_tags.HtmlAttribute | None  # its attribute `class`, relative to `start`
     page: str  # identity of the cited page
     is_copy: bool  # it leads to an archive
     end: int = -1  # end of its end tag; -1 without one, or when closed implicitly
@@ -163,10 +156,10 @@ class _LinkReader:
             content = _CONTENT[generator[1]]
             only = content if any(each.value in data for each in content) else ()
         skip = [each for each in (*_ALWAYS_SKIPPED, *rules.skip) if each.needle in lowered]
-        self._only = SelectedRegion(only)
-        self._skip = SelectedRegion(skip)
+        self._only = html_tags.SelectedRegion(only)
+        self._skip = html_tags.SelectedRegion(skip)
         self._has_only, self._has_regions = bool(only), bool(only or skip)
-        self._watch = TagFilter(selector_positions((*only, *skip), lowered))
+        self._watch = html_tags.TagFilter(html_tags.selector_positions((*only, *skip), lowered))
         self._none = bool(only) and not any(each.needle in lowered for each in only)
 
     def links(self) -> Iterator[MarkableLink]:
@@ -176,7 +169,7 @@ class _LinkReader:
         results: list[MarkableLink] = []
         current: MarkableLink | None = None
         self._want()
-        for tag in iter_tags(self._data, self._watch):
+        for tag in html_tags.iter_tags(self._data, self._watch):
             if self._has_regions:
                 is_turned = self._only.enter(self._data, tag)
                 if self._skip.enter(self._data, tag) or is_turned:
@@ -191,7 +184,7 @@ class _LinkReader:
                     results.append(current)
                 self._watch.only_citing = current is None and self._may_pass
             elif tag.name == b"base" and not tag.is_end:
-                for each in tag_attributes(self._data, tag):
+                for each in html_tags.tag_attributes(self._data, tag):
                     if each.name == b"href" and not self._has_base:
                         self._has_base = True
                         self._base = attribute_text(self._data[each.start : each.end], self._codec).strip()
@@ -208,7 +201,7 @@ class _LinkReader:
         self._may_pass = not self._base and b"a" not in self._watch.names
         self._watch.only_citing = False  # until the next link shows that none is open
 
-    def _link(self, tag: HtmlTag) -> MarkableLink | None:
+    def _link(self, tag: html_tags.HtmlTag) -> MarkableLink | None:
         parsed = _parse_link(self._data[tag.start : tag.end], self._codec)
         if parsed is None:
             return None
@@ -222,10 +215,10 @@ class _LinkReader:
 
 
 @lru_cache(maxsize=8_192)  # a page's links are the same at its next view
-def _parse_link(raw: bytes, codec: str) -> tuple[str, HtmlAttribute | None] | None:
+def _parse_link(raw: bytes, codec: str) -> tuple[str, html_tags.HtmlAttribute | None] | None:
     """Return a link's address and its class attribute, relative to the tag; None when excluded."""
     href = classes = None
-    for each in tag_attributes(raw, HtmlTag(0, len(raw), b"a", is_end=False)):
+    for each in html_tags.tag_attributes(raw, html_tags.HtmlTag(0, len(raw), b"a", is_end=False)):
         if each.name in _MARKS:
             return None
         if each.name == b"href":
@@ -288,7 +281,7 @@ def _link_attributes(answer: LinkAnswer, *, with_class: bool) -> bytes:
     return b' class="weboid-link weboid-%s"' % group + head if with_class else head
 
 
-def _class_insertions(raw: bytes, place: HtmlAttribute, group: str) -> list[tuple[int, bytes]]:
+def _class_insertions(raw: bytes, place: html_tags.HtmlAttribute, group: str) -> list[tuple[int, bytes]]:
     """Return insertions of classes; their order tells `remove_marks` that the value was unquoted."""
     own = b"weboid-" + group.encode("ascii")
     if place.quote is None:
@@ -340,7 +333,7 @@ def remove_marks(data: bytes) -> bytes:
         return data
     gone: list[tuple[int, int]] = []
     parts: list[bytes] = []
-    for tag in iter_tags(data, TagFilter(only_citing=True)):
+    for tag in html_tags.iter_tags(data, html_tags.TagFilter(only_citing=True)):
         if tag.is_end or tag.name not in (b"a", b"sup"):
             continue
         if tag.name == b"sup":
@@ -356,7 +349,7 @@ def remove_marks(data: bytes) -> bytes:
     return b"".join((*parts, data[place:]))
 
 
-def _own_spans(data: bytes, tag: HtmlTag) -> list[tuple[int, int]]:
+def _own_spans(data: bytes, tag: html_tags.HtmlTag) -> list[tuple[int, int]]:
     """Return spans inserted by `insert_marks` into a link's tag; empty for foreign marks."""
     head = _OWN_HEAD.match(data, tag.start + 2)
     if head is None:
@@ -364,7 +357,7 @@ def _own_spans(data: bytes, tag: HtmlTag) -> list[tuple[int, int]]:
     spans = [head.span()]
     if head[1]:
         return spans
-    place = next((each for each in tag_attributes(data, tag) if each.name == b"class"), None)
+    place = next((each for each in html_tags.tag_attributes(data, tag) if each.name == b"class"), None)
     if place is None:
         return spans
     value = data[place.start : place.end]
