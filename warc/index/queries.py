@@ -361,8 +361,16 @@ def _position(row: Any) -> IndexPosition:
 
 
 def _row(row: Any) -> ListedCapture:
-    facts = (row[name] for name in ("url", "mime", "status", "digest", "length"))
-    return ListedCapture(_position(row), *facts, row["page_id"] or "", row["login"])
+    return ListedCapture(
+        _position(row),
+        row["url"],
+        row["mime"],
+        row["status"],
+        row["digest"],
+        row["length"],
+        row["page_id"] or "",
+        row["login"],
+    )
 
 
 ALL_KEYS = KeyRange("", "\U0010ffff")
