@@ -1,7 +1,5 @@
 """Local storage: the collection's WARC files, durable folder entries, disk reserve, scratch folders.
 
-A scratch folder has a lock held by its owner; the next process removes those whose lock is free, not those without one.
-
 A WARC whose data is in the bucket alone has ``NAME.warc.gz.s3.json``, which names the object, written when the server
 has confirmed it. Nothing of `warc.object_storage` is imported until a WARC is read from it.
 """

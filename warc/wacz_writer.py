@@ -1,8 +1,7 @@
 """Writers of exports that continue after an interruption: WACZ 1.1.1 files, and one WARC of several.
 
-A WACZ file has WARCs, pages, a compressed CDXJ index and the data package, streamed into a ZIP. Entries are stored, not
-compressed: readers fetch parts of WARCs and of the index by byte ranges. Headers are of ZIP64 only where an entry needs
-it: ReplayWeb.page takes the length of a local header from the central directory, whose fields differ otherwise.
+Entries are stored, not compressed: readers fetch parts of WARCs and of the index by byte ranges. Headers are of ZIP64
+only where an entry needs it: ReplayWeb.page takes a local header's length from the central directory.
 """
 
 import gzip

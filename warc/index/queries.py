@@ -1,13 +1,9 @@
 """Queries of the captures index: the page to show for a URL and time, and ranges by replay key, then time.
 
-Captures are ordered by the rank of their class (`core.page_classes`), then by their distance from the requested time.
 The exact URL comes first, then the same under the other scheme, then other URLs of the same replay key, which may be
-distinct pages; an error at the exact URL still ranks with it, but a robots check counts for no URL. A phone's capture
-is chosen only when no other lies within `PHONE_BEHIND_MS` more of the requested time. Of a URL with many captures only
-the nearest on either side of the time are read, of the best class present. (If none is good, all are counted once to
-find it; nothing is sorted then either.)
-
-A range is read in chunks: each query ends at its LIMIT; a later one continues at an `IndexPosition`.
+distinct pages; among them the rank of the class (`core.page_classes`) decides, then the distance from the requested
+time. An error at the exact URL still ranks with it, but a robots check counts for no URL. Of a URL with many captures
+only the nearest on either side of the time are read, of the best class present; nothing is sorted then.
 """
 
 import math

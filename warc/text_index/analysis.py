@@ -1,8 +1,7 @@
 """Analysis of texts and queries: words, stems by language, bigrams of scripts without spaces, snippets.
 
-Documents and queries get the same tokens, so that the full-text engine has only to compare them. Words are stemmed in
-the document's language (Snowball) and lose their accents; runs of Chinese, Japanese, Korean, Thai and the like become
-overlapping pairs of characters. A word of a query stands for its stems in every language of the index.
+Words are stemmed in the document's language (Snowball) and lose their accents; runs of Chinese, Japanese, Korean, Thai
+and the like become overlapping pairs of characters. A word of a query stands for its stems in every language.
 """
 
 import re

@@ -1,9 +1,8 @@
 """Full-text index in a SQLite file (FTS5) or PostgreSQL (tsvector): schema and writers.
 
 A row of `text_versions` is a text that a URL had, found once however often it was captured. Its number is the URL's
-number times 2^20 plus that of the text, so that newer URLs come first, and all texts of one URL are a range that a
-search can skip. Facets are tokens of a private-use character that no query can contain. The index knows nothing of
-access: callers that show a result decide that by the captures (`playback.access.control`).
+number times 2^20 plus that of the text, so that newer URLs come first, and a search can skip all texts of one URL.
+Facets are tokens of a private-use character that no query can contain. Access is decided by the captures of a result.
 """
 
 import hashlib

@@ -1,13 +1,8 @@
 """Edit requests (action=edit): permission and rate limit before them, conflicts and refusals after them.
 
-`save_edit` sends the whole page with its base revision and the MD5 digest of the text, and never creates a
-page. Refusals of one page are PermanentErrors; reasons to stop all editing are `EditingStoppedError`.
-
-MediaWiki suppresses conflicts with the same account's own last edit: `SavedEdit.replaced` is the
-revision that was really replaced, so that the caller can detect one that it never read.
-
-Of several {{bots}} templates one denial is enough, and one that cannot be parsed is a denial. The state of
-the account and its run page is cached for half a minute.
+`save_edit` sends the whole page with its base revision and the MD5 digest of the text, and never creates a page.
+MediaWiki suppresses conflicts with the same account's own last edit: `SavedEdit.replaced` is the revision that was
+really replaced. Of several {{bots}} templates one denial is enough, and one that cannot be parsed is a denial.
 """
 
 import hashlib

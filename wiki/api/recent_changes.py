@@ -1,8 +1,7 @@
 """Changes of wikis: recent changes since a cursor, each entry once, and server-sent change events.
 
-Entries appear when the wiki's transaction ends, stamped with its begin, and later still on a replica: so the
-last `OVERLAP` before the cursor's position is read again each time, and known entries are skipped by number.
-The history of event streams is about a week long; after a longer outage every page is read again.
+Entries appear when the wiki's transaction ends, stamped with its begin, and later still on a replica: so the last
+`OVERLAP` before the cursor's position is read again each time, and known entries are skipped by number.
 """
 
 import codecs

@@ -1,13 +1,10 @@
 """Past edits of the bot: recovery of unknown outcomes, watch for reverts, review of reverts (docs/how-to/bot.md).
 
 A revision is the bot's edit when its account made it after the base revision, and its summary names the job or its text
-is the one that was sent. A recent record without a matching revision stays open: the wiki may still be processing it.
-
-Edits are watched for a month. A change counts as undone when the link is still on the page without what the bot added.
-A link that was removed with its citation does not: that is a rewrite of the page, not an objection; nor does a revision
-that goes back behind the bot's edit and removes edits of others as well (`EditState.SWEPT`). An undone change counts as
-a report by that account that the link works: the link is checked again on the same day, and not changed on that page
-until a review (`review_revert`).
+is the one that was sent. Edits are watched for a month. A change counts as undone when the link is still on the page
+without what the bot added; not when it was removed with its citation, nor when a revision goes back behind the bot's
+edit and removes edits of others as well (`EditState.SWEPT`). An undone change counts as a report by that account that
+the link works: it is checked again on the same day, and not changed on that page until a review (`review_revert`).
 """
 
 import logging

@@ -1,10 +1,8 @@
 """Choice of a remedy for each link, and checks of the copies it would cite (docs/how-to/bot.md).
 
-Only confirmed results count. A link is not changed while its host is presumed reachable or cannot be judged from this
-network, or when a reader reached it after the last check. A manual mark (PERMADEAD) needs no confirmation. The chosen
-copy is the one nearest to the day for which the link was cited (B06), and never one from after the link's
-death. It is fetched first and seen as a reader would see it. A copy on the page is replaced only when its
-archive reports that it is none of the link.
+Only confirmed results count, but a manual mark (PERMADEAD) needs no confirmation. The chosen copy is the one nearest to
+the day for which the link was cited (B06), never one from after its death, fetched and seen as a reader would see it. A
+copy on the page is replaced only when its archive reports that it is none of the link.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

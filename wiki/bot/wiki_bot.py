@@ -1,8 +1,7 @@
 """Run of the bot over a wiki: recovery, watch, page edits, talk page messages.
 
-Talk page messages: one section per page, at most one in thirty days, never the same twice, and none where
-the talk page opts out of bot messages. Settings are read again before each batch of pages (B01), so that
-disabling the bot stops it within a minute. A killed run does nothing twice: the next one settles its open edits.
+Talk page messages: one section per page, at most one in thirty days, never the same twice. Settings are read again
+before each batch of pages (B01), so that disabling the bot stops it within a minute.
 """
 
 import logging

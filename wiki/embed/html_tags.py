@@ -1,11 +1,8 @@
 """HTML tags, attributes and selected regions, read from bytes (WHATWG HTML 13.2.5).
 
-Tags are found as in a browser: not in comments, scripts, styles, text areas, the content of templates and
-select elements, SVG or MathML. Where a browser's parsing depends on unavailable information, parsing
-ends, and links after that place stay unchanged. Linear in time: the patterns are possessive.
-
-A selector is a small subset of CSS: ``nav``, ``.weboid-ignore``, ``#content``, ``div.box``,
-``[attribute]``. If the end of a region is missed, the region is too large: links in it stay unchanged.
+Tags are found as in a browser: not in comments, scripts, styles, text areas, the content of templates and select
+elements, SVG or MathML. Where a browser's parsing depends on unavailable information, parsing ends, and links after
+that place stay unchanged; so do links in a region whose end is missed. Linear in time: the patterns are possessive.
 """
 
 import re

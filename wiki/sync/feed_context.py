@@ -1,9 +1,8 @@
 """Context of one wiki's sync: registry access, settings, site facts, spam lists.
 
-All requests to the wiki and writes to the registry go through here, under the lease that excludes other
-processes. The wiki's spam lists are pages of it, such as MediaWiki:Spam-blacklist; a farm has a shared one, as
-Wikimedia on Meta-Wiki. A changed list applies to links written from then on, so to every page within a
-sweep. One that cannot be fetched stays unchanged.
+All requests to the wiki and writes to the registry go through here, under the lease that excludes other processes. The
+wiki's spam lists are pages of it; a farm has a shared one. A changed list applies to links written from then on, so to
+every page within a sweep. One that cannot be fetched stays unchanged.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """Source of a wiki's pages for the sync, through its API; missing pages of its farm.
 
-Continuation tokens stay valid, so they may be stored for weeks. Links to the farm's own wikis are not watched:
-when a page is read, at most `TARGETS_LIMIT` of its external and interwiki links to wikis of the farm are queried
-for missing pages, which become hints of the linking page until it is read again.
+Links to the farm's own wikis are not watched: when a page is read, at most `TARGETS_LIMIT` of its links to wikis of the
+farm are queried for missing pages, which become hints of the linking page until it is read again.
 """
 
 import logging

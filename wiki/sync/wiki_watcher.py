@@ -1,8 +1,7 @@
 """Watcher of several wikis in one process, woken by notifications and event streams.
 
-Each feed continues at its own cursor, so a stream that ends, is wrong or skips events only costs time. A wiki
-that is unavailable, read-only, throttling, renamed or misconfigured is retried later, and the error stored in the
-registry. A wiki that another process feeds is left to it until that process ends.
+Each feed continues at its own cursor, so a stream that ends, is wrong or skips events only costs time. A wiki in
+trouble is retried later, and the error stored in the registry. One that another process feeds is left to that.
 """
 
 import asyncio

@@ -1,11 +1,9 @@
 """Reader of a page's citations, with adjacent tags and archive links.
 
-A tag belongs to the last link before it: in the same reference or parameter, at any distance; in a list
-item; directly after a reference; in running text when it is near. An archive template for another page is
-a citation of its own, and so is a dead-link tag that names a link when there is none before it.
-
-A pure function, linear in the text, which never fails: broken text is read as MediaWiki reads it. Included are URLs in
-parameters, bracketed and bare, in text order; excluded are comments and `wiki.wikitext.parser.VERBATIM`.
+A tag belongs to the last link before it: in the same reference or parameter, at any distance; in a list item; directly
+after a reference; in running text when it is near. An archive template for another page is a citation of its own, and
+so is a dead-link tag that names a link when there is none before it. A pure function, linear in the text, which never
+fails: broken text is read as MediaWiki reads it.
 """
 
 import re

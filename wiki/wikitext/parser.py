@@ -1,12 +1,9 @@
 """Wikitext parser: tree of templates, tags, comments (`parse`), and flat text with offsets (`flatten`).
 
-The rules are those of MediaWiki's preprocessor for a viewed (not transcluded) page: braces match from the
-inside out, three before two; an open ``[[`` or heading hides the braces that would close an enclosing
-template; an unclosed tag or brace is plain text; an open comment extends to the end. Two tags are
-verbatim here but not in MediaWiki: ``<code>`` and ``<source>``, whose content is not meant as links (B03).
-
-Linear in time for any content: one pass with a stack; recursion only into tags, never the same tag within
-itself; each character is in at most one flat stretch.
+The rules are those of MediaWiki's preprocessor for a viewed (not transcluded) page: braces match from the inside out,
+three before two; an open ``[[`` or heading hides the braces that would close an enclosing template; an unclosed tag or
+brace is plain text; an open comment extends to the end. Verbatim here but not in MediaWiki are ``<code>`` and
+``<source>``, whose content is not meant as links (B03). Linear in time: one pass with a stack; recursion into tags.
 """
 
 import re
