@@ -155,8 +155,8 @@ class TextIndexWriter(ABC):
             facets = [*_host_facets(page.url), _facet("media", page.media), _facet("state", page.state), year]
             facets += [_facet("language", page.language)] if page.language else []
             self._put(number, _fields(title, page.url, text, page.language, facets))
-            row = (number, digest, page.language, title, page.url[:8_192], " ".join(facets), _packed(text))
-            self._insert_version(row)
+            body = zlib.compress(text.encode("utf-8", "replace"), 6)
+            self._insert_version((number, digest, page.language, title, page.url[:8_192], " ".join(facets), body))
         else:
             number, facets = version[0], version[1].split()
             if year not in facets:
@@ -217,10 +217,6 @@ class TextIndexWriter(ABC):
 
 def _fields(title: str, url: str, text: str, language: str, facets: Sequence[str]) -> list[Sequence[str]]:
     return [tokens(title, language), tokens(url[:2_000], UNSTEMMED), tokens(text, language), facets]
-
-
-def _packed(text: str) -> bytes:
-    return zlib.compress(text.encode("utf-8", "replace"), 6)
 
 
 def unpack_text(body: bytes) -> str:

@@ -290,11 +290,6 @@ class EditGuard:
         """Return the current time in seconds since 1970."""
         return int(self._timing.clock.now().timestamp())
 
-    async def allow(self) -> None:
-        """Wait until the next edit is allowed; raises EditingStoppedError with the reason, or WikiAwayError."""
-        await self.wait()
-        await self.check()
-
     async def wait(self) -> bool:
         """Wait for the minimum interval between edits; return True if it took any time."""
         gap = 60.0 / self._settings.edits_per_minute
@@ -308,7 +303,7 @@ class EditGuard:
         self._last = self._timing.clock.monotonic()
 
     async def check(self) -> None:
-        """Check that editing is allowed; raises as `allow`."""
+        """Check that editing is allowed; raises EditingStoppedError with the reason, or WikiAwayError."""
         now = self._timing.clock.monotonic()
         if now - self._checked_at < TRUST_S:
             return

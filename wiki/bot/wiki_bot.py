@@ -57,7 +57,8 @@ async def post_message(bench: EditContext, task: EditTask, outcome: PageEditResu
     is_new = any((change.url_id, change.kind) not in results for change in changes)
     if not is_new or any(bench.moment - each.moment < MESSAGE_GAP_S for each in left):
         return False
-    await bench.guard.allow()
+    await bench.guard.wait()
+    await bench.guard.check()
     page = await read_now(bench.api, outcome.page_id)
     if page.is_missing or not page.talk_title:
         return False

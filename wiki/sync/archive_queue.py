@@ -128,7 +128,7 @@ class HandOver:
             log.warning("%s: the archive does not accept %s links: %s", self.name, len(there), error)
             await asyncio.to_thread(self._put_off, there, gone, now)
             return HandOverResult(gone=len(gone), put_off=len(there))
-        await asyncio.to_thread(self._forget, rows)
+        await asyncio.to_thread(self._put_off, [], rows, now)
         return HandOverResult(len(results), len(wanted) - len(results), len(gone), len(there) - len(wanted))
 
     async def offer_again(self, page_ids: Sequence[int], now: datetime, own: Collection[str]) -> int:
@@ -202,11 +202,8 @@ class HandOver:
             if results.get(row.url_id)
         ]
 
-    def _forget(self, rows: Sequence[BacklogRow]) -> None:
-        with self.store.writing() as connection:
-            forget_links(connection, [LinkRef(row.page, row.url_id) for row in rows])
-
     def _put_off(self, there: Sequence[BacklogRow], gone: Sequence[BacklogRow], now: datetime) -> None:
+        """Remove the links that are done or gone, and postpone the others."""
         with self.store.writing() as connection:
             forget_links(connection, [LinkRef(row.page, row.url_id) for row in gone])
             for row in there:

@@ -74,7 +74,7 @@ class FeedContext:
     def __init__(self, wiki: Wiki, source: WikiSource, shared: SyncServices) -> None:
         self.wiki = wiki
         self.source = source
-        self.shared = shared
+        self.shared, self.store = shared, shared.store
         self._books = page_import.PageImporter(shared.store, wiki.id, shared.holder, shared.rules)
         self._settings = WikiSettings()
         self._facts: SiteFacts | None = None
@@ -102,11 +102,6 @@ class FeedContext:
         """Return the wiki's site information, as last read."""
         assert self._facts is not None, "refresh first"
         return self._facts
-
-    @property
-    def store(self) -> RegistryStore:
-        """Return the registry."""
-        return self.shared.store
 
     def now(self) -> datetime:
         """Return the current time."""
