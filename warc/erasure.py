@@ -87,7 +87,6 @@ def erase_records(
     plans = []
     for filename, wanted in sorted(tombstones.items()):
         if wanted:
-            # Write the file as it will be, and force it to disk.
             known = sums.get(filename, "")
             local, still_open = layout.warc(filename)
             path = WarcPath(local)

@@ -167,7 +167,6 @@ class _FileCheck:
                     self._member(each)
                 else:
                     self._damage(each)
-            # The remaining index rows are of records that do not exist.
             end = report.size if end is None else end
             for offset, row in sorted(self._rows.items()):
                 where = "no record begins here" if offset < end else f"the file ends at {end}"
@@ -212,7 +211,6 @@ class _FileCheck:
         elif member.kind in REPLAYED and not member.problems and not self._explained(member):
             self._report.add(FaultKind.NO_ROW, member.offset, f"The {member.kind} of {member.url} is not in the index.")
         for reference in self._references.pop(member.offset, ()):
-            # Hold the record against what refers to it.
             wrong = ""
             spelled = member.headers.get("warc-payload-digest", "")
             if member.kind != "response":

@@ -85,7 +85,6 @@ class ForeignArchive:
 
     source: str
     key: str  # derives the ids of its pages; empty: each file has its own
-    sha256: str = ""  # of the WACZ
     files: list[ForeignFile] = field(default_factory=list)
     page_lists: list[ForeignFile] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # of parts that are left out
@@ -236,7 +235,7 @@ def _wacz_archives(
                 )
             with path.open("rb") as file:
                 sha256, _ = _copy(file, None, on_bytes)
-            archive = ForeignArchive(source, sha256[:KEY_DIGITS], sha256)
+            archive = ForeignArchive(source, sha256[:KEY_DIGITS])
             digests = _stated_digests(package, archive)
             nested = []
             for entry in entries:

@@ -365,7 +365,6 @@ def verify_collection(
                 FileCheckTask(layout.root, filename, sums.by_name.get(filename, ""), uri, scratch)
                 for filename in filenames
             ]
-            # Read every file, several at the same time, the largest first.
             sizes = {task.filename: _size(layout, task.filename) for task in tasks}
             tasks.sort(key=lambda task: -sizes[task.filename])
             done, total = 0, sum(sizes.values())

@@ -302,7 +302,6 @@ class WikiApi(AbstractAsyncContextManager["WikiApi"]):
             reply = await self._one(question)
             if reply.status not in transport.REDIRECTS:
                 return self._parse_answer(reply)
-            # From now on use the address of the redirect, where that is allowed.
             target = (await self._wire.target_of(reply)).partition("?")[0]
             if not target.endswith(".php"):
                 raise models.WikiAwayError(

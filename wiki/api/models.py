@@ -157,7 +157,6 @@ class Revision:
     """A revision of a page, as an entry of its history."""
 
     rev_id: int
-    parent_id: int
     moment: datetime
     user: str
     comment: str

@@ -193,7 +193,6 @@ class EditablePage:
 
     page_id: int
     title: str
-    namespace: int
     rev_id: int  # the newest revision; 0 for a missing page
     made: str  # timestamp of that revision, as the wiki writes it
     read_at: str  # timestamp of the answer, as the wiki writes it
@@ -226,7 +225,6 @@ async def read_now(api: WikiApi, page_id: int) -> EditablePage:
     return EditablePage(
         page_id,
         models.text_field(page, "title"),
-        models.count_field(page, "ns"),
         models.count_field(revision, "revid") if is_there else 0,
         models.text_field(revision, "timestamp"),
         models.text_field(answer, "curtimestamp"),
@@ -320,7 +318,6 @@ def parse_revision(row: Mapping[str, Any]) -> models.Revision:
     tags = row.get("tags")
     return models.Revision(
         rev_id=models.count_field(row, "revid"),
-        parent_id=models.count_field(row, "parentid"),
         moment=models.parse_moment(row.get("timestamp")),
         user=models.text_field(row, "user"),
         comment=models.text_field(row, "comment")[:COMMENT_LIMIT],

@@ -6,7 +6,6 @@ Entries appear when the wiki's transaction ends, stamped with its begin, and lat
 
 import codecs
 import json
-import math
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 from core.errors import ConfigError, InputError
 from core.json_values import json_facts, read_json
+from net.backoff import ExponentialBackoff
 from wiki.api import models
 from wiki.api.client import ApiTiming, WikiApi
 from wiki.api.transport import ApiTransport
@@ -303,7 +303,7 @@ async def listen_to_stream(
 ) -> AsyncGenerator[StreamNotice, None]:
     """Yield events of watched wikis from `last_id` on, reconnecting; WikiRefusedError, in the end WikiAwayError."""
     timing = timing or ApiTiming()
-    failures = 0
+    failures, pauses = 0, ExponentialBackoff(_PAUSE_S, _PAUSE_MOST_S)
     marked = timing.clock.monotonic()
     while True:
         reader = EventReader(last_id)
@@ -315,6 +315,7 @@ async def listen_to_stream(
             async for piece in wire.pieces(url, headers, idle_s=IDLE_S):
                 for event in reader.feed(piece):
                     last_id, failures = event.last_id, 0
+                    pauses.reset()
                     notice = parse_event(event, watched())
                     now = timing.clock.monotonic()
                     if notice is None and now - marked >= MARKER_S:
@@ -328,12 +329,7 @@ async def listen_to_stream(
         if failures > _FAILURES_MOST:
             raise why or models.WikiAwayError(f"{url} closes whenever it is opened.")
         requested_s = max(reader.retry_s or 0.0, why.retry_s if why is not None else 0.0)
-        await timing.sleep(max(requested_s, reconnect_delay(failures, timing.chance.random())))
-
-
-def reconnect_delay(failures: int, chance: float) -> float:
-    """Return the pause in seconds after this many failures in a row: exponential with jitter."""
-    return min(_PAUSE_S * math.exp2(min(failures, 30) - 1), _PAUSE_MOST_S) * (0.5 + chance / 2)
+        await timing.sleep(max(requested_s, pauses.next_s() * (0.5 + timing.chance.random() / 2)))
 
 
 def parse_event(event: StreamEvent, wikis: Collection[str]) -> StreamNotice | None:

@@ -86,7 +86,6 @@ def iter_tags(data: bytes, watch: TagFilter | None = None) -> Iterator[HtmlTag]:
     watch = watch or TagFilter()
     place, templates, in_select = 0, 0, False
     while True:
-        # Skip text and unselected tags.
         stop = watch.stop(data, place)
         skipped = _skipped_pattern(watch.names, plain=watch.only_citing)
         match = skipped.match(data, place, stop)
@@ -113,7 +112,6 @@ def iter_tags(data: bytes, watch: TagFilter | None = None) -> Iterator[HtmlTag]:
         if not tag.is_end and name in _STEERING:
             if in_select and name in _DOUBTFUL_IN_SELECT:
                 return  # browsers differ in what this is
-            # Skip the content of elements without markup.
             if tag.name in RAW or tag.name in (b"script", b"plaintext"):
                 place = after_raw(data, tag)
             elif tag.name in _FOREIGN and not is_closed_itself(data, tag):

@@ -43,8 +43,6 @@ class DueLink:
     url: str  # as written on the page; for a copy in an archive the identity key of its original
     wiki: WikiName  # of the page
     page_id: int  # the wiki's page id
-    title: str  # of the page
-    since: datetime  # when it was found there
     priority: ArchivePriority  # of the request
     archived_days: int = 30  # captures within this number of days are recent enough
     page_url: str = ""  # the page's address; empty when the wiki's URL pattern is unknown
@@ -118,10 +116,10 @@ class HandOver:
     ) -> HandOverResult:
         gone = [row for row in rows if not row.is_there or row.gone_day is not None]
         there = [row for row in rows if row.is_there and row.gone_day is None]
-        wanted = await asyncio.to_thread(self._named, there, days, own)
+        wanted = await asyncio.to_thread(self._due_links, there, days, own)
         try:
             fresh = await self._fresh(wanted, now - timedelta(days=days))
-            results = [each for _, each in wanted if each.url not in fresh]
+            results = [each for each in wanted if each.url not in fresh]
             if results:
                 await self.archive.take(results)
         except WeboidError as error:
@@ -162,45 +160,34 @@ class HandOver:
         }
         return {link: url for link, url in results.items() if url}
 
-    async def _fresh(self, wanted: Sequence[tuple[BacklogRow, DueLink]], since: datetime) -> set[str]:
+    async def _fresh(self, wanted: Sequence[DueLink], since: datetime) -> set[str]:
         results: set[str] = set()
         for is_lacking, moment in ((False, since), (True, _EARLIEST)):
             urls = dict.fromkeys(
                 each.url
-                for _, each in wanted
+                for each in wanted
                 if (each.priority in IF_LACKING) is is_lacking and (is_lacking or each.archived_days)
             )
             if urls:
                 results |= set(await self.archive.archived(list(urls), moment))
         return results
 
-    def _named(self, rows: Sequence[BacklogRow], days: int, own: Collection[str]) -> list[tuple[BacklogRow, DueLink]]:
+    def _due_links(self, rows: Sequence[BacklogRow], days: int, own: Collection[str]) -> list[DueLink]:
         with self.store.snapshot() as reader:
             urls = urls_by_id(reader, [row.url_id for row in rows])
         with self.store.reading() as connection:
             rules = self.rules.rules_of(connection, self.wiki_id)
             wiki = wiki_of(connection, self.wiki_id)
-        results = {number: archivable_url(each.url, rules, own) for number, each in urls.items()}
-        return [
-            (
-                row,
-                DueLink(
-                    (row.spelling or results[row.url_id])
-                    if results[row.url_id] == urls[row.url_id].url
-                    else results[row.url_id],
-                    self.name,
-                    row.page_id,
-                    row.title,
-                    row.since,
-                    row.priority,
-                    days,
-                    wiki.page_address(row.title),
-                    wiki.pages_url,
-                ),
-            )
-            for row in rows
-            if results.get(row.url_id)
-        ]
+        results = []
+        for row in rows:
+            known = urls.get(row.url_id)
+            if known is not None and (url := archivable_url(known.url, rules, own)):
+                spelled = row.spelling if url == known.url else ""
+                page_url = wiki.page_address(row.title)
+                results.append(
+                    DueLink(spelled or url, self.name, row.page_id, row.priority, days, page_url, wiki.pages_url)
+                )
+        return results
 
     def _put_off(self, there: Sequence[BacklogRow], gone: Sequence[BacklogRow], now: datetime) -> None:
         """Remove the links that are done or gone, and postpone the others."""

@@ -94,22 +94,21 @@ class FollowResult:
 
     changes: int = 0  # processed entries of the wiki's list
     pages: ImportResult = field(default_factory=ImportResult)  # counts of what was written
-    is_gap: bool = False  # changes were lost, so a sweep was started
     is_more: bool = False  # more changes are available now
 
 
 async def follow_changes(desk: feed_context.FeedContext, hinted: Collection[int] = ()) -> FollowResult:
     """Process the changes since the cursor, and pages named in notifications; raises WeboidError, to be repeated."""
-    count, outcome, is_gap = 0, ImportResult(), False
+    count, outcome = 0, ImportResult()
     for _ in range(BATCHES):
         before = desk.cursor(feed_context.CHANGES)
         batch = await desk.source.changes(before)
         has_gap = batch.is_gap and bool(before)
         outcome = outcome.plus(await _take(desk, batch, hinted, has_gap=has_gap))
-        count, is_gap, hinted = count + len(batch.changes), is_gap or has_gap, ()
+        count, hinted = count + len(batch.changes), ()
         if batch.is_end:
-            return FollowResult(count, outcome, is_gap)
-    return FollowResult(count, outcome, is_gap, is_more=True)
+            return FollowResult(count, outcome)
+    return FollowResult(count, outcome, is_more=True)
 
 
 async def read_settling_pages(desk: feed_context.FeedContext) -> ImportResult:

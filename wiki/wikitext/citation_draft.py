@@ -111,7 +111,7 @@ class CitationDraft:
     scheme: str = ""  # prefix that a template adds
     template: str = ""
     within: str = ""
-    parameters: Mapping[ParameterRole, TemplateParameter] = field(default_factory=dict)
+    parameters: dict[ParameterRole, TemplateParameter] = field(default_factory=dict)
     title: str = ""
     reference: TextSpan | None = None
     archived: str = ""  # an archive URL next to the link

@@ -150,18 +150,15 @@ class _MarkJoiner:
         is_address = is_archive and not item.is_original
         role = ParameterRole.ARCHIVE_URL if is_address else ParameterRole.URL
         way = CitationForm.ARCHIVE_TEMPLATE if is_archive else CitationForm.TEMPLATE
-        draft = CitationDraft(way, tag.span, place.inner, place.value)
-        draft.template = tag.name
-        draft.parameters = {role: place}
+        draft = CitationDraft(way, tag.span, place.inner, place.value, template=tag.name, within=stretch.within)
+        draft.parameters, draft.reference = {role: place}, stretch.reference
         if item.title is not None:
-            draft.parameters = {role: place, ParameterRole.TITLE: item.title}
+            draft.parameters[ParameterRole.TITLE] = item.title
             draft.title = item.title.value
         if item.copy is not None:
             draft.archived, draft.dated = item.copy[0], item.dated
         else:
             draft.dead_tag, draft.dead_says = tag, item.dead or ""
-        draft.reference = stretch.reference
-        draft.within = stretch.within
         self.drafts.append(draft)
         self._seen(draft, tag.span.end)
 
@@ -266,9 +263,9 @@ class _PageWalk:
         if is_url(value):  # the parameter consists of one URL only
             start = flat.text.index(value)
             url = TextSpan(flat.source(start), flat.source_end(start + len(value)))
-            draft = CitationDraft(CitationForm.TEMPLATE, stretch.owner or url, url, value)
-            draft.template = stretch.within
-            self.add(stretch, draft)
+            self.add(
+                stretch, CitationDraft(CitationForm.TEMPLATE, stretch.owner or url, url, value, template=stretch.within)
+            )
             return
         links = find_links(flat.text) if "//" in flat.text else ()
         pending = iter(links)
@@ -288,8 +285,8 @@ class _PageWalk:
         url = TextSpan(flat.source(link.url_start), flat.source_end(link.url_end))
         span = TextSpan(flat.source(link.start), flat.source_end(link.end))
         written = flat.text[link.url_start : link.url_end]
-        draft = CitationDraft(CitationForm.BRACKETS if link.is_bracketed else CitationForm.BARE, span, url, written)
-        draft.within = stretch.within
+        way = CitationForm.BRACKETS if link.is_bracketed else CitationForm.BARE
+        draft = CitationDraft(way, span, url, written, within=stretch.within)
         if link.is_bracketed and link.label_start < link.end - 1:
             label = TextSpan(flat.source(link.label_start), flat.source_end(link.end - 1))
             draft.title = self.text[label.start : label.end].strip()

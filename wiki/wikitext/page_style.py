@@ -104,7 +104,6 @@ class TemplateLayout:
 
     text: str  # the page's
     span: TextSpan  # the template's
-    name: str  # as written, without spaces
     name_end: int  # end of its name, including white space
     fields: tuple[TemplateField, ...]  # its parameters in order
 
@@ -142,7 +141,7 @@ def template_layout(text: str, span: TextSpan) -> TemplateLayout | None:
     if nodes[0].start or any(each.kind is not NodeKind.COMMENT for each in name.children):
         return None
     fields = tuple(_field(text, span.start, part) for part in parts)
-    return TemplateLayout(text, span, piece[name.start : name.end].strip(), span.start + name.end, fields)
+    return TemplateLayout(text, span, span.start + name.end, fields)
 
 
 def _field(text: str, base: int, part: TemplatePart) -> TemplateField:

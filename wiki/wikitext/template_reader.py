@@ -32,8 +32,7 @@ class GivenParameter:
     @property
     def parameter(self) -> TemplateParameter:
         """Return the parameter as a `TemplateParameter`."""
-        whole = TextSpan(self.part.start - 1, self.part.end)
-        return TemplateParameter(self.written, self.value, whole, TextSpan(self.inner, self.end))
+        return TemplateParameter(self.written, self.value, TextSpan(self.inner, self.end))
 
     def children(self) -> list[WikitextNode]:
         """Return the nodes within the value."""
@@ -209,9 +208,7 @@ class TemplateReader:
             is_link = is_link or name in self.reader.rules.links
         if is_link:
             return None
-        draft = CitationDraft(CitationForm.CITATION, span, place.parameter.inner, place.value)
-        draft.is_malformed = True
-        return draft
+        return CitationDraft(CitationForm.CITATION, span, place.parameter.inner, place.value, is_malformed=True)
 
     def _link(self, stretch: TextStretch, node: WikitextNode, written: str, parameters: tuple[str, ...]) -> None:
         results = _last_of_each(parameters_of(self.text, node))
@@ -222,9 +219,8 @@ class TemplateReader:
             is_whole = is_url(parameter.value)
             if is_whole or _HOST.fullmatch(parameter.value):
                 span = TextSpan(node.start, node.end)
-                draft = CitationDraft(CitationForm.TEMPLATE, span, parameter.inner, parameter.value)
-                draft.scheme = "" if is_whole else "http://"
-                draft.template, draft.within = written, stretch.within
+                draft = CitationDraft(CitationForm.TEMPLATE, span, parameter.inner, parameter.value, template=written)
+                draft.scheme, draft.within = "" if is_whole else "http://", stretch.within
                 draft.parameters = {ParameterRole.URL: parameter}
                 self.add(stretch, draft)
                 results = [each for each in results if each is not chosen]

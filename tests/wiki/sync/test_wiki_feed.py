@@ -285,9 +285,8 @@ def test_what_was_forgotten_by_the_wiki_is_found_by_a_sweep(fed: Modelled) -> No
     fed.model.forget()
     fed.clock.tick(days=3)
 
-    done = fed.work()
+    fed.work()
 
-    assert any(each.followed.is_gap for each in done)
     assert (fed.links(first), fed.links(second)) == (["https://b.net/"], ["https://c.net/"])
 
 
