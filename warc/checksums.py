@@ -185,12 +185,11 @@ def warcs_without_sum(layout: Layout) -> list[Path]:
     return [path for path in closed_warcs(layout) if path.name not in known]
 
 
-def add_missing_sums(layout: Layout, index: CaptureIndex) -> list[str]:
-    """Add the missing line and index row of every readable closed WARC; return the names that had no line."""
+def add_missing_sums(layout: Layout, index: CaptureIndex) -> None:
+    """Add the missing line and index row of every readable closed WARC."""
     sums = read_sums(layout)
     if sums.bad:
         _rewrite(layout, sums)
-    new = []
     for path in closed_warcs(layout):
         if path.name not in sums.by_name:
             try:
@@ -199,9 +198,7 @@ def add_missing_sums(layout: Layout, index: CaptureIndex) -> list[str]:
                 log_failure(log, f"checksum.failed file={path.name}", error)
                 continue
             add_sums(layout, {path.name: sums.by_name[path.name]})
-            new.append(path.name)
         _note(index, path, sums.by_name[path.name])
-    return new
 
 
 def replace_sums(layout: Layout, lines: Mapping[str, str]) -> None:

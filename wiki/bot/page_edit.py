@@ -419,8 +419,8 @@ def drop_intended(bench: EditContext, number: int) -> None:
 
 def settle_edit(
     bench: EditContext, number: int, state: bot_edits.EditState, *, rev: int | None = None, note: str = ""
-) -> bot_edits.BotEdit:
+) -> None:
     """Record the outcome of an intended edit."""
     with bench.store.writing() as rows:
         there = bot_edits.edits_by_id(rows, [number])[number]
-        return bot_edits.move_edit(rows, there, state, moment=bench.moment, rev=rev, note=note)
+        bot_edits.move_edit(rows, there, state, moment=bench.moment, rev=rev, note=note)

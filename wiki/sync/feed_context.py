@@ -296,13 +296,13 @@ SPAM_CURSOR = "spam"
 SPAM_INTERVAL = timedelta(hours=1)
 
 
-async def refresh_spam_lists(desk: FeedContext) -> int:
-    """Fetch the wiki's spam lists when due; return the number of changed ones. Raises as `FeedContext.note`."""
+async def refresh_spam_lists(desk: FeedContext) -> None:
+    """Fetch the wiki's spam lists when due. Raises as `FeedContext.note`."""
     now = desk.now()
     fetched_at = page_criteria.parse_cursor(desk.cursor(SPAM_CURSOR), lambda known: float(known["at"]), 0.0)
     if now.timestamp() - fetched_at < SPAM_INTERVAL.total_seconds():
-        return 0
-    feed, changed = desk.feed, 0
+        return
+    feed = desk.feed
     sources = [(feed.spam_lists, "", desk.wiki.id)]
     if feed.farm_spam_api:
         sources.append((feed.farm_spam_lists, feed.farm_spam_api, FARM_WIDE))
@@ -312,27 +312,24 @@ async def refresh_spam_lists(desk: FeedContext) -> int:
         except WeboidError as error:
             log.warning("%s: its spam lists cannot be fetched, and are unchanged: %s", desk.wiki.name, error)
             continue
-        changed += await asyncio.to_thread(_put_spam_lists, desk, texts, wiki_id)
+        await asyncio.to_thread(_put_spam_lists, desk, texts, wiki_id)
     await desk.note({SPAM_CURSOR: json.dumps({"at": int(now.timestamp())})})
-    return changed
 
 
-def _put_spam_lists(desk: FeedContext, texts: Mapping[str, str | None], wiki_id: int) -> int:
-    changed, farm_id = 0, desk.wiki.farm_id
+def _put_spam_lists(desk: FeedContext, texts: Mapping[str, str | None], wiki_id: int) -> None:
+    farm_id = desk.wiki.farm_id
     for title, text in texts.items():
         with desk.store.writing() as rows:
-            if not (text or "").strip():
-                changed += remove_list(rows, farm_id, title, wiki_id=wiki_id)
+            if not text or not text.strip():
+                remove_list(rows, farm_id, title, wiki_id=wiki_id)
                 continue
-            spam_list = SpamList(title, list_kind(title), text or "")
+            spam_list = SpamList(title, list_kind(title), text)
             if has_list(rows, farm_id, spam_list, wiki_id=wiki_id):
                 continue
             try:
                 put_list(rows, farm_id, spam_list, wiki_id=wiki_id, today=day_of(desk.now()))
-                changed += 1
             except InputError as error:
                 log.warning("%s: %s", desk.wiki.name, error)
-    return changed
 
 
 def citation_readers(clock: Clock) -> CitingFactory:

@@ -284,20 +284,18 @@ async def sweep_wiki(
     is_now: bool,
     progress: Callable[[FeedRound], None],
     sweeps: bool = True,
-) -> FeedRound:
-    """Run a sweep of a wiki to its end, following its changes meanwhile; return the last round.
+) -> None:
+    """Run a sweep of a wiki to its end, following its changes meanwhile.
 
     `sweeps`: also continue a sweep, not only requested lists. Raises FeedHeldError: another process feeds the wiki
     (`order_sweep` requests the sweep there); WeboidError: it is unavailable, the next run continues.
     """
-    done = FeedRound()
     async with _open_feed(wiki, opener, shared) as feed:
         if is_now:
             await feed.desk.refresh()
             await feed.sweeper.begin()
         async for done in _all_rounds(feed, sweeps=sweeps):
             progress(done)
-    return done
 
 
 def order_sweep(store: RegistryStore, wiki: Wiki, *, now: datetime) -> bool:
