@@ -14,7 +14,6 @@ from wiki.api import models
 from wiki.api.client import ApiAnswer, ParamValue, WikiApi
 from wiki.settings import FeedSettings
 
-PAGES_AT_ONCE_HIGH: Final = 500
 PAGE_LINKS_LIMIT: Final = 200_000  # of one page
 PAGE_PARTS_LIMIT: Final = 2_000  # answers to one question
 
@@ -70,12 +69,11 @@ class _PageBuilder:
         )
 
 
-async def read_pages(  # noqa: PLR0913 what is read of them
+async def read_pages(
     api: WikiApi,
     *,
     page_ids: Sequence[int] = (),
     titles: Sequence[str] = (),
-    with_text: bool = False,
     with_categories: bool = False,
     with_templates: bool = False,
     with_item: bool = False,
@@ -92,15 +90,13 @@ async def read_pages(  # noqa: PLR0913 what is read of them
         "cllimit": "max" if with_categories else None,
         "tllimit": "max" if with_templates else None,
         "ppprop": "wikibase_item" if with_item else None,
-        "rvprop": "ids|timestamp|user|content" if with_text else "ids|timestamp|user",
-        "rvslots": "main" if with_text else None,
+        "rvprop": "ids|timestamp|user|content",
+        "rvslots": "main",
     }
     by = "pageids" if page_ids else "titles"
     results: list[str] = [str(each) for each in page_ids or titles]
-    is_high = not with_text and api.account.is_anybody and await api.has_right("apihighlimits")
-    at_once = PAGES_AT_ONCE_HIGH if is_high else models.PAGES_AT_ONCE
     values_by_key: dict[str, _PageBuilder] = {}
-    for some in models.split_batches(list(dict.fromkeys(results)), at_once):
+    for some in models.split_batches(dict.fromkeys(results)):
         values_by_key.update(await _read_some(api, by, some, params))
     key = "pageid" if page_ids else "title"  # one without an entry, such as an interwiki title
     return [(values_by_key.get(each) or _PageBuilder({key: each, "missing": True})).page(props) for each in results]

@@ -75,7 +75,6 @@ class WikiSource:
             self._api,
             page_ids=sorted(ids),
             titles=sorted(titles),
-            with_text=True,
             with_categories=is_classed,
             with_templates=is_classed,
             with_item=items_at is not None,
