@@ -262,8 +262,7 @@ class WikiApi(AbstractAsyncContextManager["WikiApi"]):
             "errorformat": "plaintext",  # with the reason's code
             "errorlang": "en",
         }
-        result = await self._request(login, is_login=True, writes=True)
-        check_login(result, host=self.host, name=self.account.name)
+        check_login(await self._request(login, is_login=True, writes=True), host=self.host, name=self.account.name)
         self._logins += 1
         self._is_logged_in = True
 

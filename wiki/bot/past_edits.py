@@ -345,8 +345,7 @@ def _record_undone(
 
 async def _judge_undone(watching: EditWatch, edit: bot_edits.BotEdit, undone: frozenset[int]) -> EditJudgement:
     """Classify changes missing from the page; one that a later bot edit replaced is not an objection."""
-    rev = edit.rev or 0
-    after = await history_after(watching.api, edit.page_id, rev)
+    after = await history_after(watching.api, edit.page_id, edit.rev or 0)
     with watching.store.reading() as rows:
         done = bot_edits.edits_of_page(rows, watching.wiki_id, edit.page_id)
     ours = {each.rev for each in done if each.id != edit.id and each.kind is bot_edits.EditKind.PAGE}

@@ -173,8 +173,7 @@ class WikiBot:
         settings = self._settings()
         with self.store.reading() as rows:
             last = bot_edits.last_made(rows, self.wiki.id)
-        since = self.timing.clock.now().timestamp() - last
-        guard = EditGuard(self.api, settings, self.timing, since_last_s=since)
+        guard = EditGuard(self.api, settings, self.timing, since_last_s=self.timing.clock.now().timestamp() - last)
         if self.wish.is_dry:
             await self._work(guard)
             return self.tally

@@ -121,8 +121,7 @@ def page_request_head(head: HeaderList) -> HeaderList:
     """Return the head for requesting a page: complete, unconditional, in a supported coding."""
     taken = (b"if-none-match", b"if-modified-since", b"accept-encoding", b"if-range")
     made = [each for each in head if each[0] not in taken]
-    coding = b"gzip" if accepts_gzip(head) else b"identity"
-    return [*made, (b"accept-encoding", coding)]
+    return [*made, (b"accept-encoding", b"gzip" if accepts_gzip(head) else b"identity")]
 
 
 def accepts_gzip(head: HeaderList) -> bool:

@@ -41,13 +41,11 @@ class MarkOptions:
 
     def around(self, name: str = "") -> PageLocation:
         """Return the location of a page by its path below the root, with slashes."""
-        url = f"{self.base.rstrip('/')}/{site_path(name)}" if self.base else ""
-        return PageLocation(url, self.own, self.fronts)
+        return PageLocation(f"{self.base.rstrip('/')}/{site_path(name)}" if self.base else "", self.own, self.fronts)
 
     def read(self, data: bytes, around: PageLocation, charset: str = "") -> MarkablePage:
         """Find the links of a page to be marked."""
-        plain = remove_marks(data) if self.replace else data
-        return read_page(plain, around, rules=self.rules, charset=charset)
+        return read_page(remove_marks(data) if self.replace else data, around, rules=self.rules, charset=charset)
 
     def insert(self, page: MarkablePage, answers: Mapping[str, LinkAnswer]) -> bytes:
         """Return the page with marks for the answers."""
@@ -188,8 +186,7 @@ class StaticSite:
         except OSError as error:
             done.passed_over[self._label(name)] = str(error.strerror)
             return None
-        page = self._marking.read(data, self._marking.around(name or path.name))
-        return _SiteFile(name, path, facts, data, page)
+        return _SiteFile(name, path, facts, data, self._marking.read(data, self._marking.around(name or path.name)))
 
     def _label(self, name: str) -> str:
         if self._prefix is None:

@@ -229,8 +229,7 @@ class FeedContext:
                 log.exception("%s: page %s cannot be written", self.wiki.name, read.pages[0].page_id)
         outcome = page_import.ImportResult()
         for page in read.pages if len(read.pages) > 1 else ():
-            one = page_import.PageBatch((page,), citations=read.citations)
-            outcome = outcome.plus(self._write(one, order, {}))
+            outcome = outcome.plus(self._write(page_import.PageBatch((page,), citations=read.citations), order, {}))
         return outcome.plus(self._write(replace(read, pages=()), order, cursors))
 
     async def note(self, cursors: Mapping[str, str], *, stale: Sequence[int] = ()) -> None:

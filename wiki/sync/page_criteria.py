@@ -55,8 +55,7 @@ class PageCriteria:
     @property
     def is_classed(self) -> bool:
         """Return True if categories and templates of a page are needed."""
-        is_including = self.inside is not None or self.using is not None
-        return is_including or bool(self.outside) or bool(self.not_using)
+        return self.inside is not None or self.using is not None or bool(self.outside or self.not_using)
 
     @property
     def items_at(self) -> str | None:

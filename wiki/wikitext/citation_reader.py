@@ -267,8 +267,7 @@ class _PageWalk:
                 stretch, CitationDraft(CitationForm.TEMPLATE, stretch.owner or url, url, value, template=stretch.within)
             )
             return
-        links = find_links(flat.text) if "//" in flat.text else ()
-        pending = iter(links)
+        pending = iter(find_links(flat.text) if "//" in flat.text else ())
         link = next(pending, None)
         for node in stretch.children:
             if node.kind is NodeKind.COMMENT:

@@ -140,8 +140,7 @@ def template_layout(text: str, span: TextSpan) -> TemplateLayout | None:
     name, *parts = nodes[0].parts
     if nodes[0].start or any(each.kind is not NodeKind.COMMENT for each in name.children):
         return None
-    fields = tuple(_field(text, span.start, part) for part in parts)
-    return TemplateLayout(text, span, span.start + name.end, fields)
+    return TemplateLayout(text, span, span.start + name.end, tuple(_field(text, span.start, part) for part in parts))
 
 
 def _field(text: str, base: int, part: TemplatePart) -> TemplateField:
