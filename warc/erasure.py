@@ -227,8 +227,7 @@ def _move_index(layout: Layout, plans: list[ErasurePlan]) -> None:
 
 def _move_file(layout: Layout, database: sqlite3.Connection, plan: ErasurePlan) -> None:
     name = plan.filename
-    gone = {each.page_id for each in plan.erased if each.url.startswith("urn:pageinfo:")}
-    for page_id in gone - {""}:
+    for page_id in {each.page_id for each in plan.erased if each.url.startswith("urn:pageinfo:")} - {""}:
         database.execute("DELETE FROM pages WHERE page_id = ?", (page_id,))
     for offset, _, _ in plan.moves:
         for table in ("captures", "payloads", "qualities"):

@@ -426,11 +426,9 @@ class _BlockCheck:
         """Compare length and digests with the headers."""
         problems, headers = self._member.problems, self._member.headers
         if self._left:
-            text = f"Its block is {self._left} bytes shorter than its Content-Length."
-            problems.append((FaultKind.LENGTH, text))
+            problems.append((FaultKind.LENGTH, f"Its block is {self._left} bytes shorter than its Content-Length."))
         elif self._after != _END and (self._reading is not Reading.FOREIGN or self._after.strip(_END)):
-            text = "Its block is not followed by two line ends."
-            problems.append((FaultKind.LENGTH, text))
+            problems.append((FaultKind.LENGTH, "Its block is not followed by two line ends."))
         for problem, name, wanted, computed in (
             (FaultKind.BLOCK_DIGEST, "block", self._block_digest, self._hash_block),
             (FaultKind.PAYLOAD_DIGEST, "payload", self._payload_digest, self._hash_payload),
@@ -439,8 +437,7 @@ class _BlockCheck:
             if problem is FaultKind.PAYLOAD_DIGEST and self._hash_plain is not None:
                 found.append(self._hash_plain.hexdigest())  # most tools hash what a browser would get
             if found and wanted is not None and wanted[1] not in found:
-                text = f"Its {name} does not match its WARC-{name.title()}-Digest."
-                problems.append((problem, text))
+                problems.append((problem, f"Its {name} does not match its WARC-{name.title()}-Digest."))
         if self._reading is Reading.FOREIGN:
             # Dedup knows payloads that have the digest which they claim, by one that cannot be forged.
             is_known = self._payload_digest is not None and self._payload_digest[0] in TRUSTED_DIGESTS

@@ -150,8 +150,7 @@ class RedisPayloadIndex(PayloadIndex):
         """Return the known originals; nothing is claimed."""
         originals: dict[PayloadKey, OriginalRecord] = {}
         for bucket in (None, *also):
-            missing = [key for key in keys if key not in originals]
-            for some in _key_batches(missing):
+            for some in _key_batches([key for key in keys if key not in originals]):
                 candidates = [key if bucket is None else PayloadKey(key.digest, bucket) for key in some]
                 for key, value in zip(some, self._script("find", candidates), strict=True):
                     if value:

@@ -135,8 +135,7 @@ class TextIndexWriter(ABC):
         if not documents:
             return
         with self.transaction():
-            languages = {each.language for each in documents} - {""}
-            for language in sorted(languages):
+            for language in sorted({each.language for each in documents} - {""}):
                 self._run("INSERT INTO text_languages (language) VALUES (?) ON CONFLICT DO NOTHING", (language,))
             for each in documents:
                 self._add(each)

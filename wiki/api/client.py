@@ -297,8 +297,7 @@ class WikiApi(AbstractAsyncContextManager["WikiApi"]):
             headers = self._secrets_for(self.address)
             if is_post and not writes:
                 headers["Promise-Non-Write-API-Action"] = "true"
-            question = transport.ApiRequest("POST" if is_post else "GET", self.address, full, headers)
-            reply = await self._one(question)
+            reply = await self._one(transport.ApiRequest("POST" if is_post else "GET", self.address, full, headers))
             if reply.status not in transport.REDIRECTS:
                 return self._parse_answer(reply)
             target = (await self._wire.target_of(reply)).partition("?")[0]

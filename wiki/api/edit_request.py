@@ -292,8 +292,7 @@ class EditGuard:
 
     async def wait(self) -> bool:
         """Wait for the minimum interval between edits; return True if it took any time."""
-        gap = 60.0 / self._settings.edits_per_minute
-        left = self._last + gap - self._timing.clock.monotonic()
+        left = self._last + 60.0 / self._settings.edits_per_minute - self._timing.clock.monotonic()
         if left > 0:
             await self._timing.sleep(left)
         return left > 0

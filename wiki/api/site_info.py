@@ -206,5 +206,4 @@ def _general(query: Mapping[str, Any], host: str) -> Mapping[str, Any]:
 
 
 def _absolute(path: str, base: str) -> str:
-    is_valid = absolute_address(base, path.replace("$1", "x"))
-    return urljoin(base, path) if is_valid else base
+    return urljoin(base, path) if absolute_address(base, path.replace("$1", "x")) else base

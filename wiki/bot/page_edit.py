@@ -233,8 +233,7 @@ async def _is_shown(drafted: EditDraft, looks: PageCopyChecks) -> bool:
             continue
         if remedy is None or remedy.copy is None:
             continue  # the page's own copy, at another place or with https
-        name = remedy.copy.address
-        shown = await looks.is_shown(change.archive_url, change.url, name=name) and shown
+        shown = await looks.is_shown(change.archive_url, change.url, name=remedy.copy.address) and shown
     return shown
 
 
@@ -262,8 +261,7 @@ def _draft_edit(
         if not task.held:
             return nothing
         numbers = ", ".join(map(str, sorted(set(task.held.values()))))
-        note = f"edit {numbers} was undone, and is not repeated for now"
-        return replace(nothing, did=PageEditStatus.HELD, note=note)
+        return replace(nothing, did=PageEditStatus.HELD, note=f"edit {numbers} was undone, and is not repeated for now")
     after = bench.craft.read(repaired.text)
     try:
         wikitext_adapter.verify_repair(now.text, repaired, citations, after)

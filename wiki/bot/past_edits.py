@@ -98,10 +98,9 @@ def review_revert(
         if not verdict.is_right:
             # Take back what the revert was understood as: that its links work.
             links = {change.url_id for change in edit.changes if change.is_undone}
-            names = [each.url for each in urls_by_id(rows, links).values()]
-            for name in names:
+            for each in urls_by_id(rows, links).values():
                 with suppress(NeedlessReportError):
-                    withdraw_reports(rows, [name], NOBODY, now, limits=_LIMITS)
+                    withdraw_reports(rows, [each.url], NOBODY, now, limits=_LIMITS)
         moment = int(now.timestamp())
         return bot_edits.move_edit(
             rows,
@@ -180,13 +179,11 @@ def judge_edit(
     if not undone:
         return EditJudgement(bot_edits.EditState.MADE)
     if by is None:
-        note = "its history does not show who undid it"
-        return EditJudgement(bot_edits.EditState.REVERTED, undone, None, note)
+        return EditJudgement(bot_edits.EditState.REVERTED, undone, None, "its history does not show who undid it")
     if me and by.user == me:
         return EditJudgement(bot_edits.EditState.ACCEPTED, undone, by, "undone with the bot's own account")
     if _swept_others(edit, history, by, me=me):
-        note = "an older text was restored, over edits of others"
-        return EditJudgement(bot_edits.EditState.SWEPT, undone, by, note)
+        return EditJudgement(bot_edits.EditState.SWEPT, undone, by, "an older text was restored, over edits of others")
     how = next((tag for tag in by.tags if tag in UNDO_TAGS), "edited by hand")
     part = "" if len(undone) == len(edit.changes) else "in part, "
     return EditJudgement(bot_edits.EditState.REVERTED, undone, by, f"{part}{how}: {by.comment}"[:500])

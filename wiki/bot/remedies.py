@@ -229,11 +229,9 @@ class CopyChecker:
         except ArchiveUnavailableError as error:
             return CopyCheckResult(CopyVerdict.UNCLEAR, note=str(error))
         if not resolved.original:
-            note = "its archive does not name the original"
-            return CopyCheckResult(CopyVerdict.UNCLEAR, note=note)
+            return CopyCheckResult(CopyVerdict.UNCLEAR, note="its archive does not name the original")
         if not is_same_page(resolved.original, url):
-            note = f"a copy of {resolved.original[:200]}"
-            return CopyCheckResult(CopyVerdict.OTHER_PAGE, note=note)
+            return CopyCheckResult(CopyVerdict.OTHER_PAGE, note=f"a copy of {resolved.original[:200]}")
         return CopyCheckResult(CopyVerdict.GOOD, resolved.address or address, resolved.timestamp)
 
 

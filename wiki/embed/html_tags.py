@@ -87,8 +87,7 @@ def iter_tags(data: bytes, watch: TagFilter | None = None) -> Iterator[HtmlTag]:
     place, templates, in_select = 0, 0, False
     while True:
         stop = watch.stop(data, place)
-        skipped = _skipped_pattern(watch.names, plain=watch.only_citing)
-        match = skipped.match(data, place, stop)
+        match = _skipped_pattern(watch.names, plain=watch.only_citing).match(data, place, stop)
         assert match is not None  # it also matches the empty string
         place = match.end()
         if place >= stop and stop != len(data):
@@ -116,8 +115,6 @@ def iter_tags(data: bytes, watch: TagFilter | None = None) -> Iterator[HtmlTag]:
                 place = after_raw(data, tag)
             elif tag.name in _FOREIGN and not is_closed_itself(data, tag):
                 place = after_foreign(data, tag)
-            else:
-                place = tag.end
             if place < 0:
                 return
 
@@ -235,8 +232,7 @@ def after_foreign(data: bytes, root: HtmlTag) -> int:
         place = match.end()
         tag = tag_at(data, place)
         if tag is None:
-            within = stack[-1]
-            if within.space != b"html" and data.startswith(b"<![CDATA[", place):
+            if stack[-1].space != b"html" and data.startswith(b"<![CDATA[", place):
                 end = data.find(b"]]>", place)
                 place = -1 if end < 0 else end + 3
             else:

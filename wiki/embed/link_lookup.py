@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache
 from html import unescape
 from html.entities import html5
 from typing import Any, Protocol
-from urllib.parse import urljoin
+from urllib.parse import quote, urljoin
 
 import httpx
 
@@ -35,6 +35,7 @@ _TAKEN_OUT = re.compile("[\t\n\r]")
 _AROUND = "".join(map(chr, range(0x21)))  # C0 controls and space (WHATWG URL, 4.4)
 _ABSOLUTE = re.compile(r"https?:[/\\]{2}[^/\\]", re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE | re.ASCII)
+_ASCII = "".join(map(chr, range(0x80)))
 _BEFORE_QUERY = re.compile(r"[^?#]*")
 
 
@@ -138,9 +139,7 @@ def with_escaped_query(text: str, charset: str) -> str:
     before = _BEFORE_QUERY.match(text)
     assert before is not None
     query, hash_sign, fragment = text[before.end() :].partition("#")
-    coded = "".join(map(chr, query.encode(charset, "xmlcharrefreplace")))
-    escaped = "".join(char if ord(char) < 0x80 else f"%{ord(char):02X}" for char in coded)
-    return before[0] + escaped + hash_sign + fragment
+    return before[0] + quote(query.encode(charset, "xmlcharrefreplace"), _ASCII) + hash_sign + fragment
 
 
 def all_origins(urls: Iterable[str]) -> tuple[str, ...]:
@@ -159,6 +158,7 @@ _LONGEST_ADDRESS = 8_192
 _LONGEST_WORDS = 300
 _LONGEST_LABEL = 40
 _WORD = re.compile(r"[a-z][a-z0-9-]{0,39}", re.ASCII)
+_KEPT = "!#$%&()*+,/:;=?@[]^`{|}"  # besides letters, digits and `-._~`
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d{1,9})?Z)?", re.ASCII)
 _FRESH_LIMIT_S = 86_400.0
 _FRESH_DEFAULT_S = 60.0
@@ -239,12 +239,7 @@ def _address(value: Any, allowed: tuple[str, ...]) -> str:
         return ""
     if is_ours:
         # Unchanged: a copy's address may contain the fragment or user information of the original.
-        return "".join(
-            char
-            if 0x20 < ord(char) < 0x7F and char not in "\"'<>"
-            else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "replace"))
-            for char in value
-        )
+        return quote(value, _KEPT)
     recognised = recognise(key)
     return key if recognised is not None and recognised.is_known and recognised.is_usable else ""
 
@@ -404,8 +399,7 @@ class HttpLinkLookup(AbstractAsyncContextManager["HttpLinkLookup"]):
         async with self._client.stream("POST", self._address, content=question) as answer:
             if answer.status_code == 429:
                 limit = timedelta(seconds=_WAIT_LIMIT_S)
-                later = answer.headers.get("retry-after", "")
-                wait = parse_retry_after(later, now=None, limit=limit)
+                wait = parse_retry_after(answer.headers.get("retry-after", ""), now=None, limit=limit)
                 return 5.0 if wait is None else wait.total_seconds()
             if answer.status_code != 200:
                 raise LookupFailedError(f"it answers with status {answer.status_code}")

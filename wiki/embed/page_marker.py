@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from html import escape
 
 import webencodings  # type: ignore[import-untyped]
 
@@ -84,20 +85,11 @@ _GENERATOR = re.compile(rb"<meta name=[\"']?generator[\"']? content=[\"']?(media
 _HEAD = 16_384  # how far its name is looked for
 
 
-@dataclass(frozen=True, slots=True)
-class CopyLabels:
-    """Labels of links to copies, on one line."""
-
-    copy: str = "cached"
-    queued: str = "queued"
-    others: str = "not archived"
-
-    def of(self, answer: str) -> str:
-        """Return the label for an answer."""
-        return {"copy": self.copy, "queued": self.queued}.get(answer, self.others)
-
-
-COPY_LABELS = {"de": CopyLabels("archiviert", "vorgemerkt", "nicht archiviert")}  # of others: English
+# Labels of links to copies, by language and answer; empty: of other languages, and of other answers.
+_COPY_LABELS = {
+    "": {"copy": "cached", "queued": "queued", "": "not archived"},
+    "de": {"copy": "archiviert", "queued": "vorgemerkt", "": "nicht archiviert"},
+}
 
 
 @dataclass(frozen=True)
@@ -128,8 +120,8 @@ class MarkablePage:
     data: bytes  # its bytes
     links: tuple[MarkableLink, ...] = ()  # that can be marked, in order
 
-    def urls(self, limit: int) -> tuple[str, ...]:
-        """Return the first `limit` distinct addresses that its links cite."""
+    def urls(self, limit: int | None = None) -> tuple[str, ...]:
+        """Return the distinct addresses that its links cite, or the first `limit` of them."""
         return tuple(dict.fromkeys(link.url for link in self.links))[:limit]
 
 
@@ -243,12 +235,9 @@ def _beside_copies(links: Sequence[MarkableLink]) -> set[int]:
 
 
 def insert_marks(
-    page: MarkablePage,
-    answers: Mapping[str, LinkAnswer],
-    show: CopyDisplay = CopyDisplay.ALWAYS,
-    labels: CopyLabels | None = None,
+    page: MarkablePage, answers: Mapping[str, LinkAnswer], show: CopyDisplay = CopyDisplay.ALWAYS, language: str = ""
 ) -> bytes:
-    """Insert marks for the answers (by URL); links without an answer stay unchanged."""
+    """Insert marks for the answers (by URL), with labels in the language; links without an answer stay unchanged."""
     insertions: list[tuple[int, bytes]] = []
     for link in page.links:
         answer = answers.get(link.url)
@@ -260,7 +249,7 @@ def insert_marks(
                 insertions += ((link.start + to, text) for to, text in own)
             is_shown = show is CopyDisplay.ALWAYS or (show is CopyDisplay.DEAD and answer.is_dead)
             if is_shown and answer.href and link.end >= 0:
-                insertions.append((link.end, _copy_link(answer, labels or CopyLabels())))
+                insertions.append((link.end, _copy_link(answer, language)))
     if not insertions:
         return page.data
     insertions.sort(key=lambda each: each[0])  # stable: of one place in the order they were made
@@ -277,8 +266,7 @@ def _link_attributes(answer: LinkAnswer, *, with_class: bool) -> bytes:
     known = {"originalurl": answer.url, "versionurl": answer.copy, "versiondate": answer.date}
     results = [(name, text) for name, text in known.items() if text]
     head = b"".join(b' data-%s="%s"' % (name.encode(), _escaped(text)) for name, text in results)
-    group = answer.group.encode("ascii")
-    return b' class="weboid-link weboid-%s"' % group + head if with_class else head
+    return b' class="weboid-link weboid-%s"' % answer.group.encode("ascii") + head if with_class else head
 
 
 def _class_insertions(raw: bytes, place: html_tags.HtmlAttribute, group: str) -> list[tuple[int, bytes]]:
@@ -297,8 +285,9 @@ def _class_insertions(raw: bytes, place: html_tags.HtmlAttribute, group: str) ->
 
 
 @lru_cache(maxsize=4_096)
-def _copy_link(answer: LinkAnswer, labels: CopyLabels) -> bytes:
-    label = answer.label or labels.of(answer.answer)
+def _copy_link(answer: LinkAnswer, language: str) -> bytes:
+    labels = _COPY_LABELS.get(language, _COPY_LABELS[""])
+    label = answer.label or labels.get(answer.answer, labels[""])
     named = {"title": answer.words, "aria-label": f"{label}: {answer.url[:_NAMED]}"}
     more = b"".join(b' %s="%s"' % (name.encode(), _escaped(text)) for name, text in named.items() if text)
     return b'<sup class="weboid-cached weboid-%s"><a href="%s"%s>%s</a></sup>' % (
@@ -311,8 +300,7 @@ def _copy_link(answer: LinkAnswer, labels: CopyLabels) -> bytes:
 
 def _escaped(text: str) -> bytes:
     """Escape an attribute's value as ASCII, valid in any encoding of the page."""
-    safe = text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
-    return safe.replace(">", "&gt;").encode("ascii", "xmlcharrefreplace")
+    return escape(text, quote=False).replace('"', "&quot;").encode("ascii", "xmlcharrefreplace")
 
 
 _OWN_HEAD = re.compile(

@@ -171,8 +171,7 @@ def marked_head(answer: HeaderList, *, length: int | None, tag: bytes, coding: b
         made.append((b"etag", tag))
     if coding:
         made.append((b"content-encoding", coding))
-    varies = _words(header_value(made, b"vary"))
-    if not varies & {b"accept-encoding", b"*"}:
+    if not _words(header_value(made, b"vary")) & {b"accept-encoding", b"*"}:
         made.append((b"vary", b"Accept-Encoding"))
     if length is not None:
         made.append((b"content-length", b"%d" % length))

@@ -144,7 +144,7 @@ class EmbedExchange:
         head = proxy_message.end_to_end_headers(_lowered(answer))
         head = proxy_message.mapped_location(head, upstream=self._proxy.settings.upstream, seen=self._origin())
         if not is_page:
-            await self._stream(answer.status, head, _parts(answer))
+            await self._stream(answer.status, head, answer.aiter_stream())
             return
         why = proxy_message.unmarked_reason(self._head, answer.status, head, self._proxy.settings.private)
         if not why:
@@ -155,7 +155,7 @@ class EmbedExchange:
         if answer.status == 200 and proxy_message.is_unchanged(self._head, head):
             await self._whole(304, proxy_message.unchanged_head(head), b"")
         else:
-            await self._stream(answer.status, head, _parts(answer))
+            await self._stream(answer.status, head, answer.aiter_stream())
 
     async def _page(self, answer: httpcore.Response, head: proxy_message.HeaderList) -> None:
         if self._method == "HEAD":
@@ -163,7 +163,7 @@ class EmbedExchange:
             await self._whole(answer.status, new, b"")
             return
         settings = self._proxy.settings
-        body = _parts(answer)
+        body = answer.aiter_stream()
         async with proxy_message.buffer_body(
             body,
             limit=settings.page_limit,
@@ -233,11 +233,6 @@ def _lowered(answer: httpcore.Response) -> proxy_message.HeaderList:
     return [(key.lower(), text) for key, text in answer.headers]
 
 
-async def _parts(answer: httpcore.Response) -> AsyncIterator[bytes]:
-    async for part in answer.aiter_stream():
-        yield part
-
-
 PAGE_LIMIT_BYTES = 8 << 20
 BODY_WAIT_S = 10.0  # time after which a page is streamed unmarked
 _IN_A_THREAD = 256 << 10  # larger pages do not keep the others waiting
@@ -302,8 +297,7 @@ class EmbeddingProxy:
         """Send a request to the wiki; the answer's body is read within the block."""
         origin = self.upstream
         url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=target)
-        limits = {"connect": 10.0, "pool": 30.0}
-        limits |= dict.fromkeys(("read", "write"), self.settings.timeout_s)
+        limits = {"connect": 10.0, "pool": 30.0, **dict.fromkeys(("read", "write"), self.settings.timeout_s)}
         request = httpcore.Request(method, url, headers=head, content=body, extensions={"timeout": limits})
         try:
             answer = await self._pool.handle_async_request(request)

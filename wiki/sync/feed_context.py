@@ -26,7 +26,6 @@ from wiki.settings import FeedSettings, WikiSettings
 from wiki.sync import page_criteria, page_import
 from wiki.sync.archive_queue import LinkArchiver
 from wiki.sync.wiki_source import FarmPages, WikiSource, missing_targets
-from wiki.wikitext.citation_model import Citation
 from wiki.wikitext.citation_reader import read_citations
 from wiki.wikitext.template_map import rules_for
 
@@ -149,7 +148,7 @@ class FeedContext:
             if known and known != site:
                 raise WikiRenamedError(
                     f"Another wiki is now at the address of {self.wiki.name}: {site} instead of "
-                    "{known}. Nothing is changed. If it is the same wiki under another name, run "
+                    f"{known}. Nothing is changed. If it is the same wiki under another name, run "
                     f"`weboid wiki add {self.wiki.url}`."
                 )
             if not known:
@@ -336,10 +335,6 @@ def citation_readers(clock: Clock) -> CitingFactory:
 
     def of_wiki(facts: SiteFacts, settings: WikiSettings) -> page_import.Cite:
         rules = rules_for(facts.language, settings.templates)
-
-        def cite(text: str) -> Sequence[Citation]:
-            return read_citations(text, rules, today=clock.now().date())
-
-        return cite
+        return lambda text: read_citations(text, rules, today=clock.now().date())
 
     return of_wiki

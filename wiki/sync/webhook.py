@@ -313,8 +313,7 @@ async def _body(request: Request) -> bytes:
 
 async def _error_response(_request: Request, error: Exception) -> Response:
     is_refused = isinstance(error, RefusedRequestError)
-    status = 403 if is_refused else 400 if isinstance(error, InputError) else 503
-    return _error(status, str(error))
+    return _error(403 if is_refused else 400 if isinstance(error, InputError) else 503, str(error))
 
 
 def _error(status: int, text: str) -> JSONResponse:

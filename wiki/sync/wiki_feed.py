@@ -103,8 +103,7 @@ async def follow_changes(desk: feed_context.FeedContext, hinted: Collection[int]
     for _ in range(BATCHES):
         before = desk.cursor(feed_context.CHANGES)
         batch = await desk.source.changes(before)
-        has_gap = batch.is_gap and bool(before)
-        outcome = outcome.plus(await _take(desk, batch, hinted, has_gap=has_gap))
+        outcome = outcome.plus(await _take(desk, batch, hinted, has_gap=batch.is_gap and bool(before)))
         count, hinted = count + len(batch.changes), ()
         if batch.is_end:
             return FollowResult(count, outcome)

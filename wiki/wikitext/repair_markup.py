@@ -247,8 +247,7 @@ def dead_tag(page: PageRepairContext, url: str, *, is_sought: bool = True) -> st
         raise CannotRepairError(NoRepairReason.UNSAFE)
     if not is_sought:
         form = _ATTEMPTED.sub("", form)
-    values = {"url": escape_url(url), "title": "", "attempted": "yes"}
-    return _fill_form(form, _common_values(page) | values)
+    return _fill_form(form, _common_values(page) | {"url": escape_url(url), "title": "", "attempted": "yes"})
 
 
 def archive_tag(page: PageRepairContext, url: str, copy: ArchivedCopy, title: str = "") -> str:
@@ -257,13 +256,12 @@ def archive_tag(page: PageRepairContext, url: str, copy: ArchivedCopy, title: st
     original = escape_url(url)
     if day is None or not is_url_safe(original) or not is_url_safe(copy.address):
         raise CannotRepairError(NoRepairReason.UNSAFE)
-    words = _COPY_WORDS.get(page.rules.language, _COPY_WORDS["en"])
     values = {
         "address": copy.address,
         "url": original,
         "stamp": copy.timestamp,
         "date": format_day(day, page.dates, page.language),
-        "title": title or words,
+        "title": title or _COPY_WORDS.get(page.rules.language, _COPY_WORDS["en"]),
     }
     return _fill_form(_archive_form(page.rules, copy.service), _common_values(page) | values)
 

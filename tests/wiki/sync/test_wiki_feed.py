@@ -257,7 +257,7 @@ def test_a_wiki_of_another_name_is_refused(fed: Modelled) -> None:
     fed.model.there.clear()
     fed.clock.tick(hours=2)
 
-    with pytest.raises(WikiRenamedError, match="weboid wiki add"):
+    with pytest.raises(WikiRenamedError, match=r"instead of modelwiki .*weboid wiki add"):
         asyncio.run(fed.feed.round(is_notified=True))
 
     assert fed.links(page_id) == ["https://a.net/"]
