@@ -130,7 +130,6 @@ class WikiApi(AbstractAsyncContextManager["WikiApi"]):
         self._logins = 0  # how often we logged in
         self._is_logged_in = not account.password  # a token is its own login
         self._tokens: dict[str, str] = {}
-        self._rights: frozenset[str] | None = None
         self._warned: set[str] = set()
 
     async def __aexit__(self, *_: object) -> None:
@@ -215,17 +214,10 @@ class WikiApi(AbstractAsyncContextManager["WikiApi"]):
             self._tokens[kind] = models.token_field(await self.get(action="query", meta="tokens", type=kind), kind)
         return self._tokens[kind]
 
-    async def rights(self) -> frozenset[str]:
-        """Return the account's rights, fetched once."""
-        if self._rights is None:
-            answer = await self.get(action="query", meta="userinfo", uiprop="rights")
-            names = models.object_field(models.object_field(answer, "query"), "userinfo").get("rights", [])
-            self._rights = frozenset(each for each in names if isinstance(each, str))
-        return self._rights
-
     async def has_right(self, name: str) -> bool:
         """Check for a MediaWiki right, such as ``apihighlimits``."""
-        return name in await self.rights()
+        answer = await self.get(action="query", meta="userinfo", uiprop="rights")
+        return name in models.object_field(models.object_field(answer, "query"), "userinfo").get("rights", [])
 
     async def raw(self, url: str) -> transport.ApiResponse:
         """Fetch a page of the wiki's server and follow redirects, for API discovery; raises as `get`."""

@@ -46,10 +46,8 @@ class PageDeletedError(PermanentError):
 class PageRefusedError(PermanentError):
     """Refusal to edit this page; others may still be editable."""
 
-    def __init__(self, reason: EditRefusal, code: str, text: str) -> None:
+    def __init__(self, reason: EditRefusal, text: str) -> None:
         super().__init__(f"The page cannot be edited ({reason}): {text}")
-        self.reason = reason
-        self.code = code
 
 
 class EditingStoppedError(UnavailableError):
@@ -197,11 +195,11 @@ async def edit_error(api: WikiApi, code: str, text: str) -> Exception:
         except (models.PermissionDeniedError, models.WikiRefusedError):
             me = BotAccount("", blocked=text)
         if not me.blocked:
-            return PageRefusedError(EditRefusal.BLOCKED_HERE, code, text)
+            return PageRefusedError(EditRefusal.BLOCKED_HERE, text)
         return EditingStoppedError(f"The account {me.name} is {me.blocked}. Nothing is edited.")
     reason = _reason(code)
     if reason is not None:
-        return PageRefusedError(reason, code, text)
+        return PageRefusedError(reason, text)
     return EditingStoppedError(f"The wiki refuses all edits ({code or 'no code'}): {text}")
 
 
@@ -231,7 +229,7 @@ _BUSY = re.compile(
 
 def may_message(text: str, bot: str) -> bool:
     """Return True if the talk page allows messages about links (`OPT_OUTS` in ``optout=``)."""
-    return _permits(text, bot, frozenset(OPT_OUTS))
+    return _permits(text, bot, OPT_OUTS)
 
 
 def edit_objection(text: str, bot: str) -> str:

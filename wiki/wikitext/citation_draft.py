@@ -5,7 +5,7 @@ Dates that differ by country are not read: 05/03/2020. Access dates before 2001 
 
 import re
 from calendar import monthrange
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache, lru_cache
@@ -96,6 +96,11 @@ def _date(year: int, month: int, day: int) -> date | None:
 LONGEST_URL: Final = 65_536  # as in core.urls: longer ones cannot be fetched
 _ENTITY = re.compile(r"&(#x[0-9a-f]{1,6}|#[0-9]{1,7}|[a-z][a-z0-9]{1,31});", re.IGNORECASE | re.ASCII)
 _HOST = re.compile(r"(?:https?:)?//([a-z0-9.-]+)(?=[/:?#]|\Z)", re.IGNORECASE | re.ASCII)
+_ENDS_OF_HOSTS: Final = frozenset(  # of archives, two labels of each
+    ".".join(host.partition(":")[0].rsplit(".", 2)[-2:])
+    for service in SERVICES.values()
+    for host in (*service.hosts, *(each for form in service.forms for each in form.hosts))
+)
 _STAMP = re.compile(r"\d{4,14}", re.ASCII)
 _SHORT = re.compile(r"[A-Za-z0-9]{4,6}", re.ASCII)  # archive.today's own names of copies
 
@@ -268,17 +273,7 @@ def may_be_archive(address: str) -> bool:
     host = _HOST.match(address)
     if host is None:
         return True
-    return ".".join(host[1].lower().rstrip(".").rsplit(".", 2)[-2:]) in _ends_of_hosts()
-
-
-@cache
-def _ends_of_hosts() -> frozenset[str]:
-    hosts: Iterable[str] = (
-        host
-        for service in SERVICES.values()
-        for host in (*service.hosts, *(each for form in service.forms for each in form.hosts))
-    )
-    return frozenset(".".join(host.partition(":")[0].rsplit(".", 2)[-2:]) for host in hosts)
+    return ".".join(host[1].lower().rstrip(".").rsplit(".", 2)[-2:]) in _ENDS_OF_HOSTS
 
 
 def _character(match: re.Match[str]) -> str:

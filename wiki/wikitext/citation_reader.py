@@ -267,18 +267,16 @@ class _PageWalk:
                 stretch, CitationDraft(CitationForm.TEMPLATE, stretch.owner or url, url, value, template=stretch.within)
             )
             return
-        pending = iter(find_links(flat.text) if "//" in flat.text else ())
-        link = next(pending, None)
-        for node in stretch.children:
-            if node.kind is NodeKind.COMMENT:
-                continue
-            while link is not None and flat.source(link.start) < node.start:
-                self._link(stretch, flat, link)
-                link = next(pending, None)
-            self._node(stretch, node, templates)
-        while link is not None:
-            self._link(stretch, flat, link)
-            link = next(pending, None)
+        found: list[WikitextNode | ExternalLink] = []
+        found += (each for each in stretch.children if each.kind is not NodeKind.COMMENT)
+        found += find_links(flat.text) if "//" in flat.text else ()
+        for each in sorted(
+            found, key=lambda each: flat.source(each.start) if isinstance(each, ExternalLink) else each.start
+        ):
+            if isinstance(each, ExternalLink):
+                self._link(stretch, flat, each)
+            else:
+                self._node(stretch, each, templates)
 
     def _link(self, stretch: TextStretch, flat: FlatText, link: ExternalLink) -> None:
         url = TextSpan(flat.source(link.url_start), flat.source_end(link.url_end))

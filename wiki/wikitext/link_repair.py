@@ -57,17 +57,12 @@ def repair_link(
             raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
         _write_tag(page, citation.span, citation, copy, draft, RepairKind.ARCHIVED)
         return
+    if is_alive:
+        _revive(page, citation, remedy, draft)
+        return
     raw = page.text[citation.url_span.start : citation.url_span.end]
     in_place = assess_copy(raw, citation.url, remedy, own)
-    is_archive = in_place.archive is not None and in_place.archive.is_known
-    if is_alive:
-        remove_own_tag(page, citation, remedy, draft)
-        if remedy.is_ours and is_archive:
-            if not is_url_safe(citation.url):
-                raise CannotRepairError(NoRepairReason.UNSAFE)
-            draft.replace(citation.url_span, citation.url, RepairKind.REVIVED)
-        return
-    if is_archive:
+    if in_place.archive is not None and in_place.archive.is_known:
         # An archive URL instead of the link stays unless it shows nothing (B13).
         if in_place.worth is CopyWorth.GOOD:
             draft.archive_url = in_place.secure
@@ -173,6 +168,16 @@ def remove_tag(text: str, tag: CitationTag, *, is_bare: bool) -> SpanEdit:
         if blank > 0 and text[blank - 1] != "\n":
             start = blank
     return SpanEdit(start, end, "")
+
+
+def _revive(page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft) -> None:
+    remove_own_tag(page, citation, remedy, draft)
+    raw = page.text[citation.url_span.start : citation.url_span.end]
+    there = assess_copy(raw, citation.url, remedy, page.options.own)
+    if remedy.is_ours and there.archive is not None and there.archive.is_known:
+        if not is_url_safe(citation.url):
+            raise CannotRepairError(NoRepairReason.UNSAFE)
+        draft.replace(citation.url_span, citation.url, RepairKind.REVIVED)
 
 
 def _put_in_place(citation: Citation, copy: ArchivedCopy, draft: RepairDraft) -> None:

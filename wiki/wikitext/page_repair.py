@@ -198,18 +198,17 @@ def _without_overlaps(
     for citation, draft in sorted(drafts, key=lambda each: each[0].span.start):
         if not draft.edits or draft.kind is None:
             continue
-        if any(_overlap(a, b) for a in draft.edits for b in (each for each in taken if each.end >= a.start)):
+        if any(
+            # Both change the same piece; an insertion before a piece does not overlap it.
+            a.start == a.end == b.start == b.end or (a.start < b.end and b.start < a.end)
+            for a in draft.edits
+            for b in taken
+        ):
             refused.append(UnrepairedCitation(citation, NoRepairReason.LATER))
             continue
         taken = [*taken[-64:], *draft.edits]
         results.append((citation, draft))
     return results
-
-
-def _overlap(a: SpanEdit, b: SpanEdit) -> bool:
-    """Return True if both change the same piece; an insertion before a piece does not overlap it."""
-    is_one_place = a.start == a.end == b.start == b.end
-    return is_one_place or (a.start < b.end and b.start < a.end)
 
 
 def _apply_drafts(text: str, drafts: Sequence[tuple[Citation, RepairDraft]]) -> tuple[str, tuple[CitationRepair, ...]]:

@@ -71,9 +71,7 @@ def parameters_of(text: str, node: WikitextNode) -> list[GivenParameter]:
         end = inner + len(value)
         if part.children:
             value = _plain(text, inner, end, part.children).strip()
-        if len(value) > LONGEST_VALUE:
-            value = value[:LONGEST_VALUE]
-        results.append(GivenParameter(_folded(name), name, value, start, inner, end, part))
+        results.append(GivenParameter(_folded(name), name, value[:LONGEST_VALUE], start, inner, end, part))
     return results
 
 
@@ -239,8 +237,7 @@ class TemplateReader:
             item.copy = self.reader.copy_of(archive, by_name)
             if item.copy is None:
                 return
-            archived = self.reader.archive(item.copy[2].value)
-            item.is_original = item.copy[2].value != item.copy[0] and archived is None
+            item.is_original = item.copy[2].value != item.copy[0] and self.reader.archive(item.copy[2].value) is None
             dated = _first(by_name, archive.date)
             item.dated = dated.value if dated is not None else ""
             item.title = _first(by_name, archive.title)
