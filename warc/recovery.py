@@ -279,12 +279,10 @@ def _save_tail(layout: Layout, wreck: InterruptedWarc) -> str:
 def _set_aside(layout: Layout, wreck: InterruptedWarc, index: CaptureIndex, reason: str) -> WarcRecovery:
     try:
         layout.damaged.mkdir(exist_ok=True)
-        path = layout.damaged / wreck.filename
-        number, free = 1, path
-        while os.path.lexists(free):
+        number, target = 1, layout.damaged / wreck.filename
+        while os.path.lexists(target):
             number += 1
-            free = path.with_name(f"{path.name}.{number}")
-        target = free
+            target = target.with_name(f"{wreck.filename}.{number}")
         wreck.path.rename(target)
         sync_folder(layout.archive)
         sync_folder(layout.damaged)

@@ -131,17 +131,13 @@ class WarcFile:
         if self.f is None or self.path is None:
             return
         self.sync()
-        path = self.path
         if self._end == 0:
-            path.unlink()
+            self.path.unlink()
         else:
-            path.rename(path.with_name(str(self.finalname)))
-            sync_folder(path.parent)
-            self._closed(path.name.removesuffix(OPEN_SUFFIX))
-        self.f.close()
-        self.f = None
-        self.path = None
-        self._end = self._synced = self._kept = 0
+            self.path.rename(self.path.with_name(str(self.finalname)))
+            sync_folder(self.path.parent)
+            self._closed(self.path.name.removesuffix(OPEN_SUFFIX))
+        self.leave()
 
     def leave(self) -> None:
         """Close the file under its current name: recovery will add its missing index rows."""

@@ -145,17 +145,9 @@ class WikiSettings:
 
     def merged_into(self, text: str) -> dict[str, Any]:
         """Merge these settings into the registry's JSON; other keys are kept, default values left out."""
-        results = dict(_object(text))
-        for name, group in (("feed", to_json(self.feed)), ("bot", to_json(self.bot))):
-            if group:
-                results[name] = group
-            else:
-                results.pop(name, None)
-        if self.templates is None:
-            results.pop("templates", None)
-        else:
-            results["templates"] = self.templates
-        return results
+        own = {"feed": to_json(self.feed) or None, "bot": to_json(self.bot) or None, "templates": self.templates}
+        results = {**_object(text), **own}
+        return {name: value for name, value in results.items() if name not in own or value is not None}
 
 
 def to_json(group: FeedSettings | BotSettings) -> dict[str, Any]:

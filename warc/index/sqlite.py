@@ -158,12 +158,10 @@ class SqlitePayloadIndex(PayloadIndex):
             return self._index.originals(keys)
         places = {key: [PayloadKey(key.digest, each) for each in (key.bucket, *also)] for key in keys}
         known = self._index.originals(dict.fromkeys(chain.from_iterable(places.values())))
-        originals = {}
-        for key, wanted in places.items():
-            original = next((known[place] for place in wanted if place in known), None)
-            if original is not None:
-                originals[key] = original
-        return originals
+        found = {
+            key: next((known[place] for place in wanted if place in known), None) for key, wanted in places.items()
+        }
+        return {key: original for key, original in found.items() if original is not None}
 
     def settle(self, originals: Mapping[PayloadKey, OriginalRecord]) -> frozenset[PayloadKey]:
         """Add the originals; the lock excludes other processes, so no claim is ever lost."""

@@ -226,9 +226,7 @@ class _ParserPass:
             self._add_tag(name, at, (self._at, self._at))
         else:
             inside = close + 1
-            match = None
-            if name not in self._no_more:
-                match = _ENDS[name].search(self._text, inside, self._end)
+            match = None if name in self._no_more else _ENDS[name].search(text, inside, end)
             if match is not None:
                 self._at = match.end()
                 self._add_tag(name, at, (inside, match.start()))
