@@ -95,6 +95,7 @@ def open_database(layout: Layout, url: str) -> IndexDatabase:
     """Return the index at `url`, or the collection's own when empty. No connection is made yet."""
     if not url:
         return SqliteDatabase(layout.captures_db)
+    # Imported only when a server is configured.
     from core.config.database_urls import parse_index_url
     from warc.index.postgres import PostgresDatabase
 
