@@ -96,7 +96,7 @@ def _date(year: int, month: int, day: int) -> date | None:
 LONGEST_URL: Final = 65_536  # as in core.urls: longer ones cannot be fetched
 _ENTITY = re.compile(r"&(#x[0-9a-f]{1,6}|#[0-9]{1,7}|[a-z][a-z0-9]{1,31});", re.IGNORECASE | re.ASCII)
 _HOST = re.compile(r"(?:https?:)?//([a-z0-9.-]+)(?=[/:?#]|\Z)", re.IGNORECASE | re.ASCII)
-_ENDS_OF_HOSTS: Final = frozenset(  # of archives, two labels of each
+_ENDS_OF_HOSTS: Final = frozenset(  # the last two labels of the hosts of archives
     ".".join(host.partition(":")[0].rsplit(".", 2)[-2:])
     for service in SERVICES.values()
     for host in (*service.hosts, *(each for form in service.forms for each in form.hosts))

@@ -170,7 +170,8 @@ def _writer(page: PageRepairContext, citation: Citation) -> _TemplateWriter:
 
 def _revive(writer: _TemplateWriter, remedy: LinkRemedy, draft: RepairDraft) -> None:
     """Remove the bot's own dead mark from a link that works again."""
-    if not remedy.is_ours or _status_meaning(writer, writer.field_of(ParameterRole.STATUS)) in ("", "live"):
+    there = writer.field_of(ParameterRole.STATUS)
+    if not remedy.is_ours or _status_meaning(writer, there) in ("", "live"):
         return
     live = _status(writer, "live")
     if live:
