@@ -265,8 +265,7 @@ class _FileCheck:
         page_id, at = indexed_page_id(member, self._task.filename), _ms(member.headers.get("warc-date", ""))
         if page_id is None or at is None or self._index is None:
             return False
-        query = "SELECT captured_ms, outcome FROM pages WHERE page_id = ?"
-        page = self._index.execute(query, (page_id,)).fetchone()
+        page = self._index.execute("SELECT captured_ms, outcome FROM pages WHERE page_id = ?", (page_id,)).fetchone()
         return page is not None and (at < page[0] or page[1] == VisitOutcome.SKIPPED)
 
     def _damage(self, damage: DamagedSpan) -> None:

@@ -184,8 +184,7 @@ def _group(kind: type[_Group], values: Any, name: str) -> _Group:
     hints = get_type_hints(kind)
     for key in values:
         if key not in hints:
-            known = ", ".join(sorted(hints))
-            raise ConfigError(f"There is no {name}.{str(key)[:80]}; known: {known}.")
+            raise ConfigError(f"There is no {name}.{str(key)[:80]}; known: {', '.join(sorted(hints))}.")
     fields: dict[str, Any] = {}
     for key, value in values.items():
         where = f"{name}.{key}"

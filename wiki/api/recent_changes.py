@@ -268,8 +268,7 @@ class EventReader:
         lines = text.removesuffix("\r").replace("\r\n", "\n").replace("\r", "\n").split("\n")
         self._rest = [lines.pop() + held]
         self._rest_chars = len(self._rest[0])
-        events = (self._line(line) for line in lines)
-        return [event for event in events if event is not None]
+        return [event for line in lines if (event := self._line(line)) is not None]
 
     def _line(self, line: str) -> StreamEvent | None:
         if not line:

@@ -189,9 +189,8 @@ def _is_doubted(facts: UrlFacts, day: int) -> bool:
         return True
     if not facts.reports or facts.reports_until is None:
         return False
-    reported_day = facts.reports_until - VALID_DAYS + 1
     # A reader's report counts until the next check.
-    return row.checked_day is None or row.checked_day <= reported_day
+    return row.checked_day is None or row.checked_day <= facts.reports_until - VALID_DAYS + 1
 
 
 def _is_before(copy: ArchiveMemento, last: datetime | None) -> bool:

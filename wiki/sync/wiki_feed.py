@@ -286,8 +286,7 @@ class WikiFeed:
         moments = [(self._polled_at or now - poll) + poll]
         settling = read_settling(self.desk.cursor(feed_context.SETTLING))
         if settling:
-            first = min(settling.values()) - now.timestamp()
-            moments.append(now + timedelta(seconds=max(first, 0.0)))
+            moments.append(now + timedelta(seconds=max(min(settling.values()) - now.timestamp(), 0.0)))
         if self.desk.feed.archive and (due := await self.desk.query(next_due)) is not None:
             moments.append(due)
         return max(min(min(moments) - now, poll, feed_context.LEASE_LENGTH / 2).total_seconds(), 0.0)

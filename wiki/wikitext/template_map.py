@@ -249,8 +249,7 @@ def rules_for(language: str, own: Mapping[str, Any] | None = None) -> TemplateRu
 @cache
 def languages() -> tuple[str, ...]:
     """Return the languages that have a map of their own."""
-    folder = resources.files("wiki.wikitext") / "templates"
-    names = (each.name for each in folder.iterdir())
+    names = (each.name for each in (resources.files("wiki.wikitext") / "templates").iterdir())
     return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
 
 
