@@ -79,11 +79,7 @@ class SweepCursor:
 
 def is_sweep_due(sweep: SweepCursor | None, *, now: datetime, days: float) -> bool:
     """Return True if a new sweep must start: none yet, or the last started `days` ago."""
-    if sweep is None:
-        return True
-    if not sweep.is_done:
-        return False
-    return now >= datetime.fromtimestamp(sweep.began, UTC) + timedelta(days=days)
+    return sweep is None or (sweep.is_done and now >= datetime.fromtimestamp(sweep.began, UTC) + timedelta(days=days))
 
 
 def late_warning(sweep: SweepCursor | None, *, now: datetime) -> str:
@@ -119,8 +115,6 @@ def current_list(sweep: SweepCursor, lists: Sequence[SweepList]) -> tuple[SweepL
     """Return the current list, or the next one if the settings no longer have it, and the position; None: the rest."""
     if sweep.kind in (REST, DONE):
         return None
-    if not sweep.kind:
-        return (lists[0], "") if lists else None
     at = SweepList(sweep.kind, sweep.name)
     if at in lists:
         return at, sweep.resume
@@ -227,8 +221,7 @@ class PageSweeper:
                     log.exception("%s: the links of pages %s cannot be queued", self._desk.wiki.name, ids)
         self._gone_through = self._gone_through.plus(outcome)
         if not self._waiting:
-            after = after_part(self._counted(sweep), at, self._resume, lists)
-            await desk.note({SWEEP: after.text()})
+            await desk.note({SWEEP: after_part(self._counted(sweep), at, self._resume, lists).text()})
             self._at, self._gone_through = None, ImportResult()
         return outcome
 
@@ -294,6 +287,5 @@ async def survey_wiki(wiki: Wiki, source: WikiSource, store: RegistryStore, cloc
                         survey.refused[reason] += 1
                         continue
                     survey.pages += 1
-                    links = sorted_links(page_urls(page, facts.interwikis), rules)
-                    survey.links.update(link.sort for link in links)
+                    survey.links.update(link.sort for link in sorted_links(page_urls(page, facts.interwikis), rules))
                 yield survey
