@@ -56,7 +56,7 @@ def index_file(  # noqa: PLR0913 a part of a file, and what a profile says of de
     result = IndexingResult()
     is_foreign = filename.startswith(captures.IMPORT_PREFIX)
     members = walk_records(path, start=start, end=end, reading=Reading.FOREIGN if is_foreign else Reading.CONTENT)
-    batch = _RowBatch(filename, index, bucket, min_bytes, on_payloads)
+    batch = _IndexBatch(filename, index, bucket, min_bytes, on_payloads)
     is_covered, has_more = start == end, True
     while has_more:
         with index.transaction():
@@ -110,7 +110,7 @@ def indexed_page_id(member: WarcMember, filename: str) -> str | None:
     return captures.imported_page_id(filename, named) if named else None
 
 
-class _RowBatch:
+class _IndexBatch:
     def __init__(
         self,
         filename: str,

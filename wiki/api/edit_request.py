@@ -65,7 +65,7 @@ class BotAccount:
 
 
 @dataclass(frozen=True, slots=True)
-class SaveOptions:
+class EditOptions:
     """Options of an edit: summary and flags."""
 
     summary: str
@@ -110,7 +110,7 @@ _DELETED_CODES: Final = {"missingtitle", "pagedeleted", "nosuchpageid", "edit-go
 _BLOCKED_CODES: Final = {"blocked", "autoblocked", "systemblocked", "wikimedia-globalblocking"}
 
 
-async def save_edit(api: WikiApi, page: EditablePage, text: str, saving: SaveOptions) -> SavedEdit:
+async def save_edit(api: WikiApi, page: EditablePage, text: str, saving: EditOptions) -> SavedEdit:
     """Replace the page's text.
 
     Raises EditConflictError, PageDeletedError, PageRefusedError (this page only), EditingStoppedError (any page),
@@ -127,7 +127,7 @@ async def save_edit(api: WikiApi, page: EditablePage, text: str, saving: SaveOpt
     return await _save(api, {**results, "md5": _md5(text)}, saving)
 
 
-async def add_section(api: WikiApi, title: str, heading: str, text: str, saving: SaveOptions) -> SavedEdit:
+async def add_section(api: WikiApi, title: str, heading: str, text: str, saving: EditOptions) -> SavedEdit:
     """Add a section at the end of a page, creating the page if needed; raises as `save_edit`."""
     results = {"title": title, "section": "new", "sectiontitle": heading, "text": text}
     # MediaWiki's digest of the added text (api.php?action=help&modules=edit).
@@ -158,7 +158,7 @@ async def clear_messages(api: WikiApi) -> None:
     await api.post(action="clearhasmsg")
 
 
-async def _save(api: WikiApi, request: Mapping[str, str], saving: SaveOptions) -> SavedEdit:
+async def _save(api: WikiApi, request: Mapping[str, str], saving: EditOptions) -> SavedEdit:
     flags = {"minor": "1"} if saving.is_minor else {"notminor": "1"}
     if saving.is_marked:
         flags["bot"] = "1"

@@ -311,7 +311,7 @@ async def _save(bench: EditContext, task: EditTask, drafted: EditDraft, looks: P
 
 
 async def _send(bench: EditContext, drafted: EditDraft, number: int) -> edit_request.SavedEdit | PageEditResult:
-    saving = edit_request.SaveOptions(bench.craft.summary(drafted.repaired, bench.job), is_marked=bench.settings.mark)
+    saving = edit_request.EditOptions(bench.craft.summary(drafted.repaired, bench.job), is_marked=bench.settings.mark)
     try:
         return await edit_request.save_edit(bench.api, drafted.now, drafted.repaired.text, saving)
     except edit_request.EditConflictError:
@@ -350,7 +350,7 @@ async def _restore_overwritten(
         return replace(outcome, note=f"revision {made.replaced} may have been replaced by ours")
     drafted = await _draft_with_seen_copies(bench, task, replace(now, text=lost), looks)
     text = drafted.repaired.text if isinstance(drafted, EditDraft) else lost
-    saving = edit_request.SaveOptions(
+    saving = edit_request.EditOptions(
         f"Restoring revision {made.replaced}, which an edit at the same moment had replaced (job {bench.job})",
         is_marked=bench.settings.mark,
     )

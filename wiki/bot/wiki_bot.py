@@ -20,7 +20,7 @@ from links.registry import bot_edits
 from links.registry.database import RegistryStore
 from links.registry.wikis import Wiki, wiki_of
 from wiki.api.client import ApiTiming, WikiApi
-from wiki.api.edit_request import BotAccount, EditGuard, EditingStoppedError, SaveOptions, add_section, may_message
+from wiki.api.edit_request import BotAccount, EditGuard, EditingStoppedError, EditOptions, add_section, may_message
 from wiki.api.models import ReadOnlyError, ThrottledError, WikiAwayError, WikiPage, split_batches
 from wiki.api.page_query import read_heads, read_now, read_text
 from wiki.bot.page_edit import (
@@ -70,7 +70,7 @@ async def post_message(bench: EditContext, task: EditTask, outcome: PageEditResu
     wanted = bot_edits.IntendedEdit(page.page_id, bench.job, page.rev_id, "", bot_edits.EditKind.TALK, changes)
     with bench.store.writing() as rows:
         number = bot_edits.record_intended_edit(rows, bench.wiki_id, wanted, moment=bench.moment)
-    saving = SaveOptions(bench.craft.summary(repaired, bench.job), is_minor=False, is_marked=bench.settings.mark)
+    saving = EditOptions(bench.craft.summary(repaired, bench.job), is_minor=False, is_marked=bench.settings.mark)
     state, note, rev = bot_edits.EditState.FAILED, "", None
     try:
         made = await add_section(bench.api, page.talk_title, message.heading, message.text, saving)

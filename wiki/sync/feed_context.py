@@ -182,9 +182,9 @@ class FeedContext:
 
     async def import_pages(
         self, *, ids: Iterable[int] = (), titles: Iterable[str] = (), priority: ArchivePriority = ArchivePriority.SAVED
-    ) -> tuple[page_import.ImportResult, list[WikiPage]]:
+    ) -> tuple[page_import.PageImportCounts, list[WikiPage]]:
         """Read and write any number of pages, in batches; return the counts and the pages."""
-        outcome, pages = page_import.ImportResult(), list[WikiPage]()
+        outcome, pages = page_import.PageImportCounts(), list[WikiPage]()
         batches: list[tuple[Sequence[int], Sequence[str]]]
         batches = [(some, ()) for some in split_batches(ids)]
         batches += [((), some) for some in split_batches(titles)]
@@ -201,7 +201,7 @@ class FeedContext:
         *,
         priority: ArchivePriority = ArchivePriority.SAVED,
         is_first: bool = False,
-    ) -> page_import.ImportResult:
+    ) -> page_import.PageImportCounts:
         """Write pages and cursors in one transaction, leaving out a page that fails internally. Raises FeedHeldError."""
         order = page_import.ImportOptions(
             self.criteria(),
@@ -216,7 +216,7 @@ class FeedContext:
 
     def _write(
         self, read: page_import.PageBatch, order: page_import.ImportOptions, cursors: Mapping[str, str]
-    ) -> page_import.ImportResult:
+    ) -> page_import.PageImportCounts:
         try:
             return self._books.write(read, order, now=self.now(), cursors=cursors)
         except WeboidError:
@@ -226,7 +226,7 @@ class FeedContext:
                 raise
             if len(read.pages) == 1:
                 log.exception("%s: page %s cannot be written", self.wiki.name, read.pages[0].page_id)
-        outcome = page_import.ImportResult()
+        outcome = page_import.PageImportCounts()
         for page in read.pages if len(read.pages) > 1 else ():
             outcome = outcome.plus(self._write(page_import.PageBatch((page,), citations=read.citations), order, {}))
         return outcome.plus(self._write(replace(read, pages=()), order, cursors))

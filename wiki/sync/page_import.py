@@ -84,7 +84,7 @@ class ImportOptions:
 
 
 @dataclass(frozen=True)
-class ImportResult:
+class PageImportCounts:
     """Counts of an import."""
 
     pages: int = 0  # observed pages written
@@ -94,9 +94,9 @@ class ImportResult:
     dropped: int = 0  # removed pages
     refused: int = 0  # pages read that are not observed
 
-    def plus(self, other: "ImportResult") -> "ImportResult":
+    def plus(self, other: "PageImportCounts") -> "PageImportCounts":
         """Return the sum of both."""
-        return ImportResult(*map(add, astuple(self), astuple(other)))
+        return PageImportCounts(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class PageImporter:
 
     def write(
         self, read: PageBatch, order: ImportOptions, *, now: datetime, cursors: Mapping[str, str]
-    ) -> ImportResult:
+    ) -> PageImportCounts:
         """Write pages and cursors in one transaction. FeedHeldError: another process has taken over; TransientError."""
         day = day_of(now)
         with self.store.writing() as connection:
@@ -143,7 +143,7 @@ class PageImporter:
             clear_stale(connection, self.wiki_id, read.requested - {page.page_id for page in observed})
             for kind, cursor in cursors.items():
                 put_cursor(connection, self.wiki_id, kind, cursor, now=now)
-        return ImportResult(
+        return PageImportCounts(
             pages=written.put.pages,
             links=written.put.urls,
             added=written.put.added,

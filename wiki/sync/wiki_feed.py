@@ -24,7 +24,7 @@ from wiki.api.recent_changes import ChangeBatch
 from wiki.sync import feed_context, page_criteria, sweep
 from wiki.sync.archive_queue import BATCH, HandOver, HandOverResult
 from wiki.sync.page_criteria import CATEGORIES, TEMPLATES
-from wiki.sync.page_import import ImportResult, PageBatch, page_urls
+from wiki.sync.page_import import PageBatch, PageImportCounts, page_urls
 from wiki.sync.sweep import PageSweeper, SweepCursor
 from wiki.sync.wiki_source import WikiSource
 
@@ -93,13 +93,13 @@ class FollowResult:
     """Result of following changes."""
 
     changes: int = 0  # processed entries of the wiki's list
-    pages: ImportResult = field(default_factory=ImportResult)  # counts of what was written
+    pages: PageImportCounts = field(default_factory=PageImportCounts)  # counts of what was written
     is_more: bool = False  # more changes are available now
 
 
 async def follow_changes(desk: feed_context.FeedContext, hinted: Collection[int] = ()) -> FollowResult:
     """Process the changes since the cursor, and pages named in notifications; raises WeboidError, to be repeated."""
-    count, outcome = 0, ImportResult()
+    count, outcome = 0, PageImportCounts()
     for _ in range(BATCHES):
         before = desk.cursor(feed_context.CHANGES)
         batch = await desk.source.changes(before)
@@ -110,12 +110,12 @@ async def follow_changes(desk: feed_context.FeedContext, hinted: Collection[int]
     return FollowResult(count, outcome, is_more=True)
 
 
-async def read_settling_pages(desk: feed_context.FeedContext) -> ImportResult:
+async def read_settling_pages(desk: feed_context.FeedContext) -> PageImportCounts:
     """Read recently saved pages a second time: their links may have been stored only now."""
     settling = read_settling(desk.cursor(feed_context.SETTLING))
     now = desk.now().timestamp()
     due = [page for page, due in settling.items() if due <= now][: 4 * PAGES_AT_ONCE]
-    outcome = ImportResult()
+    outcome = PageImportCounts()
     for some in split_batches(due):
         read = await desk.read(ids=some)
         for page_id in some:
@@ -124,14 +124,14 @@ async def read_settling_pages(desk: feed_context.FeedContext) -> ImportResult:
     return outcome
 
 
-async def read_stale_pages(desk: feed_context.FeedContext) -> tuple[ImportResult, bool]:
+async def read_stale_pages(desk: feed_context.FeedContext) -> tuple[PageImportCounts, bool]:
     """Read pages marked on request (W34) or after a template change; return counts, and if more are due."""
     rows = await desk.query(next_stale, limit=STALE_AT_ONCE)
     outcome, _ = await desk.import_pages(ids=[row.page_id for row in rows])
     return outcome, len(rows) == STALE_AT_ONCE
 
 
-async def read_requested_pages(desk: feed_context.FeedContext) -> tuple[ImportResult, bool]:
+async def read_requested_pages(desk: feed_context.FeedContext) -> tuple[PageImportCounts, bool]:
     """Read requested pages that are not observed; adopt those that should be (W10, W34)."""
 
     def requested() -> list[RequestedPage]:
@@ -147,9 +147,9 @@ async def read_requested_pages(desk: feed_context.FeedContext) -> tuple[ImportRe
     return outcome, len(rows) == STALE_AT_ONCE
 
 
-async def read_list_tasks(desk: feed_context.FeedContext) -> tuple[ImportResult, bool]:
+async def read_list_tasks(desk: feed_context.FeedContext) -> tuple[PageImportCounts, bool]:
     """Continue the page lists of changed templates and categories; return counts, and if more are due."""
-    outcome = ImportResult()
+    outcome = PageImportCounts()
     for _ in range(TASKS):
         task = page_criteria.next_task(desk.tasks(), now=desk.now())
         if task is None:
@@ -172,7 +172,7 @@ async def read_list_tasks(desk: feed_context.FeedContext) -> tuple[ImportResult,
 
 async def _take(
     desk: feed_context.FeedContext, batch: ChangeBatch, hinted: Collection[int], *, has_gap: bool
-) -> ImportResult:
+) -> PageImportCounts:
     """Read the pages of a batch of changes, and write its cursor with the last of them."""
     now, namespaces = desk.now(), desk.criteria().namespaces
     looks = pages_changed(batch.changes, namespaces)
@@ -193,7 +193,7 @@ async def _take(
         log.warning("%s: the wiki no longer lists changes since the last query; sweeping", name)
         # A page read earlier today may have left since: `untouched` counts by days, so today's are read again.
         cursors[feed_context.SWEEP] = sweep.begin_sweep(last, now=now, day=day_of(now) + 1).text()
-    outcome, again = ImportResult(), set[int]()
+    outcome, again = PageImportCounts(), set[int]()
     read = PageBatch()
     for some_titles in split_batches(sorted(looks.titles)):
         outcome = outcome.plus(await desk.write(read, {}))
@@ -238,9 +238,9 @@ class FeedRound:
     """Result of a round."""
 
     followed: FollowResult = field(default_factory=FollowResult)  # processed changes
-    pages: ImportResult = field(default_factory=ImportResult)  # changed, requested and affected
+    pages: PageImportCounts = field(default_factory=PageImportCounts)  # changed, requested and affected
     handed: HandOverResult = field(default_factory=HandOverResult)  # counts of due links
-    swept: ImportResult = field(default_factory=ImportResult)  # counts of swept pages
+    swept: PageImportCounts = field(default_factory=PageImportCounts)  # counts of swept pages
     sweep: SweepCursor | None = None  # the current sweep; None: none yet
     is_busy: bool = False  # there is more to do at once
 
@@ -271,7 +271,7 @@ class WikiFeed:
         requested, is_more_asked = await read_requested_pages(self.desk)
         stale, is_more_stale = stale.plus(requested), is_more_stale or is_more_asked
         spread_to, is_more_spread = await read_list_tasks(self.desk)
-        swept = await self.sweeper.go_on() if sweeps and not followed.is_more else ImportResult()
+        swept = await self.sweeper.go_on() if sweeps and not followed.is_more else PageImportCounts()
         sweep = self.sweeper.sweep()
         is_sweeping = sweeps and sweep is not None and not sweep.is_done
         later = stale.plus(spread_to).plus(swept)
