@@ -340,23 +340,26 @@ def with_headers(head: RequestHead, added: Headers) -> RequestHead:
     return replace(head, headers=(*headers, *wanted.values()))
 
 
-def forwarded_request(head: RequestHead, *, target: str, host: str, length: int | None) -> bytes:
+def forwarded_request(
+    head: RequestHead, *, target: str, host: str, length: int | None, connection: bytes = b"keep-alive"
+) -> bytes:
     """Return the request for the origin: origin-form, Host (RFC 9112, 3.2.2) and this hop's headers replaced in place.
 
     Codings that no WARC reader decodes are removed from Accept-Encoding. The rest is as the browser sent it (C-14).
+    `connection` is ``Upgrade`` for a request to switch protocols, which keeps the header of that name.
     """
     lines = [f"{head.method} {target} HTTP/1.1".encode()]
     ours = {
         b"host": b"Host: " + host.encode(),
         b"content-length": b"" if length is None else b"Content-Length: %d" % length,
-        b"connection": b"Connection: keep-alive",
+        b"connection": b"Connection: " + connection,
     }
     named = _listed(head.headers, b"connection")
     for key, name, value in head.headers:
         kind = _REPLACED.get(key)
         if kind is not None:
             lines.append(ours.pop(kind, b""))
-        elif key in HOP_BY_HOP or key in named:
+        elif (key in HOP_BY_HOP or key in named) and key != connection.lower():
             continue
         elif key == b"accept-encoding":
             codings = [coding.strip() for coding in value.split(b",")]

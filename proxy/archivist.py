@@ -27,7 +27,6 @@ from core.page_manifest import PageInfo
 from core.playback_check import PlaybackCheck, parse_manifest
 from core.timestamps import timestamp14_at, warc_date
 from proxy.archivist_jobs import (
-    FlushBarrier,
     IndexBacklog,
     IndexBatch,
     Job,
@@ -127,25 +126,20 @@ class Archivist:
     def write(self, artifacts: tuple[PendingArtifact, ...]) -> list[RecordLocation]:
         """Write artifacts; return when they are on disk and in the index, or raise WeboidError."""
         job = WriteJob(artifacts)
-        self._enqueue(job)
+        with self._lock:
+            self._jobs.append(job)
+        self._urgent.set()
+        self._arrived.set()
         return job.done.result()
 
     def flush(self) -> None:
         """Wait until all jobs accepted so far are on disk and in the index."""
-        barrier = FlushBarrier()
-        self._enqueue(barrier)
-        barrier.done.result()
+        self.write(())
 
     @property
     def waiting(self) -> int:
         """Return the number of jobs that the writer has not taken yet."""
         return len(self._jobs)
-
-    def _enqueue(self, job: Job) -> None:
-        with self._lock:
-            self._jobs.append(job)
-        self._urgent.set()
-        self._arrived.set()
 
     def require_stores(self) -> None:
         """Raise Dedup- or IndexUnavailableError if an index does not answer (after `patience_s`)."""
@@ -250,10 +244,8 @@ class Archivist:
                 job.spool.close()
                 if job.visit.rules is not None:
                     job.visit.rules.note(job.entry)
-            elif isinstance(job, WriteJob):
-                job.done.set_result(locations[id(job)])
             else:
-                job.done.set_result(None)
+                job.done.set_result(locations[id(job)])
 
     def _commit(self, batch: list[Job]) -> tuple[SortedBatch, dict[int, list[RecordLocation]]]:
         changes = IndexBatch()
@@ -277,7 +269,7 @@ class Archivist:
             for job in done.ready:
                 if isinstance(job, RecordedExchange):
                     written.append(self._write_exchange(job, keys[id(job)], originals, changes.rows))
-                elif isinstance(job, WriteJob):
+                else:
                     locations[id(job)] = [self._write_artifact(a, changes) for a in job.artifacts]
             for file in self._files.values():
                 file.sync()

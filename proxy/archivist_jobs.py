@@ -55,20 +55,13 @@ class PendingArtifact:
 
 @dataclass(slots=True)
 class WriteJob:
-    """Artifacts to write; `done` resolves to their locations."""
+    """Artifacts to write, `done` resolves to their locations; without any, a barrier: all jobs before it are on disk."""
 
     artifacts: tuple[PendingArtifact, ...]
     done: "Future[list[RecordLocation]]" = field(default_factory=Future)
 
 
-@dataclass(slots=True)
-class FlushBarrier:
-    """Barrier that is completed when all jobs before it are on disk."""
-
-    done: "Future[None]" = field(default_factory=Future)
-
-
-Job = RecordedExchange | WriteJob | FlushBarrier
+Job = RecordedExchange | WriteJob
 
 
 @dataclass(slots=True)
@@ -114,7 +107,7 @@ class PostponedJobs:
             if key is not None and key in busy and isinstance(job, RecordedExchange):
                 late = now - self._since[key] > self._limit_s
                 (done.overdue if late else done.put_off).append(job)
-            elif isinstance(job, FlushBarrier) and (done.put_off or self._jobs):
+            elif isinstance(job, WriteJob) and not job.artifacts and (done.put_off or self._jobs):
                 done.put_off.append(job)
             else:
                 done.ready.append(job)

@@ -42,6 +42,7 @@ from proxy.stored_responses import StoredPayload, StoredResponse, StoredResponse
 from proxy.upstream import OriginConnection, UpstreamConnector
 from proxy.visit_registry import VisitSession
 from warc.dedup.payloads import OriginalRecord
+from warc.writer import log_failure, to_weboid_error
 
 log = logging.getLogger(__name__)
 
@@ -125,12 +126,13 @@ def left_out_reason(what: str, stored: StoredLevel) -> str:
 
 
 class NoResponseError(Exception):
-    """Exchange without a response. `status` is sent to the browser, `reason` goes into the log."""
+    """Exchange without a response: the browser gets `status`, the log `reason`; its connection ends when `close` is set."""
 
-    def __init__(self, status: int, reason: str) -> None:
+    def __init__(self, status: int, reason: str, *, close: bool = False) -> None:
         super().__init__(reason)
         self.status = status
         self.reason = reason
+        self.close = close
 
 
 class Exchange:
@@ -188,18 +190,35 @@ class Exchange:
             with self._tools.stored.payload(stored) as payload:
                 if payload is not None:
                     return self._deliver_stored(answer, request, stored, payload, keep_alive=keep_alive)
-            self._free(answer)  # the payload is gone: fetch it again
+            head, connection, rest = answer
+            self._release(connection, head, is_whole=not rest)  # the payload is gone: fetch it again
             request = plain
         answer = self._ask(origin, request)
         return self._deliver(answer, request, keep_alive=keep_alive)
+
+    def run_alone(self, origin: Origin, request: bytes) -> None:
+        """Run it to its end without a browser; the outcome is stored in its log entry."""
+        try:
+            self.run(origin, request, None, keep_alive=True)
+        except NoResponseError as error:
+            self.entry.reason = error.reason
+        except OSError as error:
+            self.fail_visit(error)
+
+    def fail_visit(self, error: OSError) -> None:
+        """Mark the whole visit as failed: received data could not be stored."""
+        log_failure(log, "exchange.failed", error)
+        self.entry.reason = f"disk: {error}"
+        self.visit.failure = to_weboid_error(error)
 
     def _deliver_stored(
         self, answer: Answer, request: bytes, stored: StoredResponse, payload: StoredPayload, *, keep_alive: bool
     ) -> bool:
         """Send the response that a 304 confirms to the browser and hand the record over; return as `run`."""
-        confirmation, entry = answer[0], self.entry
+        confirmation, connection, rest = answer
+        entry = self.entry
         self.count(len(confirmation.raw))
-        self._free(answer)
+        self._release(connection, confirmation, is_whole=not rest)
         head = updated_head(stored.head, confirmation, size=payload.size)
         held = _browser_head(head, self, keep_alive=keep_alive)
         beginning, browser, is_whole = b"", self._browser, False
@@ -234,11 +253,6 @@ class Exchange:
             )
         )
         return keep_alive and is_whole
-
-    def _free(self, answer: Answer) -> None:
-        """Return the connection of a 304 to the pool, or close it."""
-        head, connection, rest = answer
-        self._release(connection, head, is_whole=not rest)
 
     def _release(self, connection: OriginConnection, head: ResponseHead, *, is_whole: bool) -> None:
         """Return the connection to the pool if the response was read whole and it stays open; else close it."""
@@ -276,7 +290,9 @@ class Exchange:
             spool.close()
             connection.close()
             raise
-        self._settle(connection, head, body, relay)
+        self.complete_entry(head, body, relay)
+        is_whole = body.done and not self.entry.truncated and not relay.surplus
+        self._release(connection, head, is_whole=is_whole)
         self.record(request, stored_head, body, framing, relay)
         return keep_alive and body.done and relay.browser_listens
 
@@ -463,14 +479,6 @@ class Exchange:
     def count(self, size: int) -> None:
         """Count received bytes against the limits."""
         self._tools.limits.count(self.visit, size)
-
-    def _settle(
-        self, connection: OriginConnection, head: ResponseHead, body: BodyParser, relay: "ResponseRelay"
-    ) -> None:
-        """Complete the log entry and return the connection to the pool."""
-        self.complete_entry(head, body, relay)
-        is_whole = body.done and not self.entry.truncated and not relay.surplus
-        self._release(connection, head, is_whole=is_whole)
 
     def complete_entry(self, head: ResponseHead, body: BodyParser, relay: "ResponseRelay") -> None:
         """Complete the log entry after the last byte."""

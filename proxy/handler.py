@@ -10,6 +10,7 @@ import socket
 import socketserver
 import ssl
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -39,8 +40,7 @@ from proxy.exchange import Exchange, NoResponseError, left_out_reason
 from proxy.observed_tunnel import REQUEST_BODY_LIMIT_BYTES, ObservedTunnel, open_tunnel
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from proxy.visit_registry import TOKEN_HEADER, VisitSession
-from proxy.websocket import WebSocketExchange, asks_for_websocket, upgrade_request
-from warc.writer import log_failure, to_weboid_error
+from proxy.websocket import WebSocketExchange, asks_for_websocket
 
 if TYPE_CHECKING:
     from proxy.archiving_proxy import RecorderServer
@@ -49,16 +49,6 @@ log = logging.getLogger(__name__)
 
 ERROR_HEADER = "Weboid-Proxy-Error"
 IDLE_TIMEOUT_S = 120.0
-
-
-class RequestRefusedError(Exception):
-    """Request answered by the proxy itself; the connection ends when `close` is set."""
-
-    def __init__(self, status: int, reason: str, *, close: bool = False) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
-        self.close = close
 
 
 class ArchivingHandler(socketserver.BaseRequestHandler):
@@ -114,7 +104,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
                 return False
             try:
                 self.read_body(head)
-            except RequestRefusedError as error:
+            except NoResponseError as error:
                 raise ConnectionLostError("An unread request body was too long.") from error
             finally:
                 self.return_borrowed()
@@ -221,7 +211,14 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
         )
         exchange = Exchange(self.server.exchanges, visit, part.url, "GET", awaited=True)
         if not visit.begin(exchange, exchange.entry):
-            Thread(target=_run_alone, args=(exchange, origin, request, visit), daemon=True).start()
+
+            def run() -> None:
+                try:
+                    exchange.run_alone(origin, request)
+                finally:
+                    visit.end(exchange)
+
+            Thread(target=run, daemon=True).start()
 
     def _exchange(
         self, exchange: Exchange, head: RequestHead, origin: Origin, target: str, *, keep_alive: bool
@@ -242,7 +239,11 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             body = self.read_body(head)
             _check_level(exchange, head)
             length = None if body is None else len(body)
-            request = forwarded_request(head, target=target, host=host_header(origin), length=length)
+            connection = b"Upgrade" if exchange.switches else b"keep-alive"
+            forward = partial(
+                forwarded_request, target=target, host=host_header(origin), length=length, connection=connection
+            )
+            request = forward(head)
             visit = exchange.visit
             if visit.confirm_within_ms and not exchange.switches:
                 stored = self.server.exchanges.stored.find(
@@ -250,28 +251,22 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
                 )
                 if stored is not None:
                     exchange.confirmable = (stored, request)
-                    asking = with_headers(head, stored.conditions)
-                    request = forwarded_request(asking, target=target, host=host_header(origin), length=length)
-            if exchange.switches:
-                request = upgrade_request(head, target=target, host=host_header(origin))
+                    request = forward(with_headers(head, stored.conditions))
             return exchange.run(origin, request + (body or b""), self.wire, keep_alive=keep_alive)
         except NoResponseError as error:
             entry.reason = error.reason
+            keep_alive = keep_alive and not error.close
             self.answer_error(error.status, error.reason, keep_alive=keep_alive)
             return keep_alive
-        except RequestRefusedError as error:
-            entry.reason = error.reason
-            self.answer_error(error.status, error.reason, keep_alive=not error.close)
-            return keep_alive and not error.close
         except (ConnectionLostError, MalformedMessageError) as error:
             entry.reason = entry.reason or f"request: {error}"
             raise
         except OSError as error:  # the spool's disk, not the browser
-            _fail_visit(exchange, error)
+            exchange.fail_visit(error)
             return False
 
     def read_body(self, head: RequestHead) -> bytes | None:
-        """Read the request's body without its transfer coding; None without; RequestRefusedError: long."""
+        """Read the request's body without its transfer coding; None without; NoResponseError: too long."""
         framing, length = request_framing(head)
         if framing is BodyFraming.NONE:
             return None
@@ -289,7 +284,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             # Take memory for it from the shared allowance.
             space = self.server.exchanges.space
             if size > REQUEST_BODY_LIMIT_BYTES or not space.take(len(payload)):
-                raise RequestRefusedError(413, "request-too-large", close=True)
+                raise NoResponseError(413, "request-too-large", close=True)
             self._borrowed += len(payload)
         return b"".join(pieces)
 
@@ -328,23 +323,11 @@ def _may_lack_token(head: RequestHead) -> bool:
     return head.method == "OPTIONS" or asks_for_websocket(head) or destination.endswith("worker")
 
 
-def _run_alone(exchange: Exchange, origin: Origin, request: bytes, visit: VisitSession) -> None:
-    """Run an exchange without a browser."""
-    try:
-        exchange.run(origin, request, None, keep_alive=True)
-    except NoResponseError as error:
-        exchange.entry.reason = error.reason
-    except OSError as error:
-        _fail_visit(exchange, error)
-    finally:
-        visit.end(exchange)
-
-
 def _check_handshake(exchange: Exchange, head: RequestHead) -> None:
     """Refuse a handshake with a body, which origins could parse as a request (RFC 9112, 11.2)."""
     if request_framing(head)[0] is not BodyFraming.NONE:
         exchange.entry.kept = RequestOutcome.BLOCKED
-        raise RequestRefusedError(400, "websocket: a handshake has no body", close=True)
+        raise NoResponseError(400, "websocket: a handshake has no body", close=True)
 
 
 def _check_level(exchange: Exchange, head: RequestHead) -> None:
@@ -353,11 +336,4 @@ def _check_level(exchange: Exchange, head: RequestHead) -> None:
     stored = exchange.visit.stored
     if stored.excludes_destination(destination):
         exchange.entry.kept = RequestOutcome.LEFT_OUT
-        raise RequestRefusedError(403, left_out_reason(destination, stored))
-
-
-def _fail_visit(exchange: Exchange, error: OSError) -> None:
-    """Mark the whole visit as failed: received data could not be stored."""
-    log_failure(log, "exchange.failed", error)
-    exchange.entry.reason = f"disk: {error}"
-    exchange.visit.failure = to_weboid_error(error)
+        raise NoResponseError(403, left_out_reason(destination, stored))

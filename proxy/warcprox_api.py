@@ -33,8 +33,8 @@ from proxy.archiving_proxy import MAX_CONNECTIONS, ArchivingProxy, ListenAddress
 from proxy.archivist import BACKLOG_RECORDS
 from proxy.archivist_jobs import PendingArtifact
 from proxy.browser_connection import ConnectionLostError
-from proxy.exchange import RecordedExchange, now_ms
-from proxy.handler import ArchivingHandler, RequestRefusedError
+from proxy.exchange import NoResponseError, RecordedExchange, now_ms
+from proxy.handler import ArchivingHandler
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from proxy.visit_registry import VisitSession
 from warc.local_storage import replace_file
@@ -263,7 +263,7 @@ class WarcproxHandler(ArchivingHandler):
         if self.server.proxy.disk.is_low():
             self.answer_error(503, "limit: disk_reserve_bytes", keep_alive=False)
             raise ConnectionLostError("Half of the reserve is used.")
-        refusal = visit.rules.refusal(url) if isinstance(visit.rules, MetaRules) else None
+        refusal = visit.rules.refusal(url) if visit.rules is not None else None
         if refusal is None:
             return False
         has_body = request_framing(head)[0] is not BodyFraming.NONE
@@ -297,12 +297,12 @@ class WarcproxHandler(ArchivingHandler):
         rules = visit.rules
         try:
             data = self.read_body(head) or b""
-            if isinstance(rules, MetaRules) and not rules.discards(content_type):
+            if rules is not None and not rules.discards(content_type):
                 date = from_unix_milliseconds(now_ms())
                 record = PendingArtifact(head.target, content_type, date, "", visit, data, kind)
                 (at,) = self.server.proxy.archivist.write((record,))
                 self.server.count(rules.buckets(head.target), len(data), "new", at.length)
-        except RequestRefusedError as error:
+        except NoResponseError as error:
             self.answer_error(error.status, error.reason, keep_alive=False)
             return False
         except WeboidError as error:
@@ -405,7 +405,7 @@ class WarcproxServer(RecorderServer):
     def _hand_over(self, recorded: RecordedExchange) -> None:
         rules = recorded.visit.rules
         content_type = (recorded.head.get(b"content-type") or b"").decode("latin-1")
-        if isinstance(rules, MetaRules) and rules.discards(content_type):
+        if rules is not None and rules.discards(content_type):
             recorded.spool.close()
             self.count(rules.buckets(recorded.entry.url), recorded.entry.size, "", 0)
         else:
