@@ -25,7 +25,7 @@ from cachetools import TLRUCache
 
 from core.config.settings import EgressSettings
 from core.errors import BadUrlError
-from core.hosts import UpstreamProxy, UpstreamProxyScheme, canonical_host
+from core.hosts import UpstreamProxy, UpstreamProxyScheme, canonical_host, join_host_port
 from net.address_policy import Address, Addresses, EgressPolicy, destinations, is_own, literal_address
 from net.connect_errors import (
     BlockedAddressError,
@@ -309,21 +309,8 @@ class Egress:
         elif via.scheme is UpstreamProxyScheme.SOCKS5:
             addresses = self._resolver.addresses(host, port, patience=patience)
         else:
-            sock = self._reach(via, patience)
-            with socket_timeout(sock, patience, str(via)):
-                open_socks_tunnel(sock, via, host, port)
-            return EgressConnection(sock, "", via)
-        failure = ConnectError(f"{host} has no address.")
-        for address in self._checked(host, addresses, port)[:TRIED_THROUGH_PROXY]:
-            sock = self._reach(via, patience)
-            try:
-                with socket_timeout(sock, patience, str(via)):
-                    open_socks_tunnel(sock, via, str(address), port)
-            except ConnectError as error:
-                failure = error
-                continue
-            return EgressConnection(sock, str(address), via)
-        raise failure
+            return self._tunnel(via, open_socks_tunnel, host, (None,), port, patience)
+        return self._tunnel(via, open_socks_tunnel, host, self._checked(host, addresses, port), port, patience)
 
     def address_of(self, host: str, *, patience: CancellableTimeout) -> str:
         """Return the host's lowest address as its representative, without connecting; raises as `open`."""
@@ -355,7 +342,7 @@ class Egress:
         addresses: Addresses
         if configured is not None:
             addresses, port = self._checked(host, *configured), configured[1]
-            tunnel = tunnel or _spelled(addresses[0]) != host  # a name would go astray
+            tunnel = tunnel or join_host_port(str(addresses[0]), port) != f"{host}:{port}"  # a name would go astray
         else:
             # The host's checked addresses; none when only the proxy may resolve it.
             try:
@@ -372,24 +359,38 @@ class Egress:
         if not tunnel and self._via_absolute_form:
             known = str(addresses[0]) if configured is not None else ""
             return EgressConnection(self._reach(via, patience), known, via, absolute=True)
+        try:
+            return self._tunnel(via, open_http_tunnel, host, addresses or (None,), port, patience)
+        except TunnelRefusedError as error:
+            if tunnel:
+                raise
+            raise TunnelRefusedError(
+                f"{error} Allow CONNECT to port {port} at that proxy, or set [egress] "
+                "via_absolute_form = true, which lets the proxy resolve names."
+            ) from error
+
+    def _tunnel(
+        self,
+        via: UpstreamProxy,
+        open_tunnel: Callable[[socket.socket, UpstreamProxy, str, int], None],
+        host: str,
+        addresses: Sequence[Address | None],
+        port: int,
+        patience: CancellableTimeout,
+    ) -> EgressConnection:
+        """Open a tunnel to the first address that the proxy reaches; None: to the host, whose name the proxy resolves."""
         failure = ConnectError(f"{host} has no address.")
-        for address in addresses[:TRIED_THROUGH_PROXY] or (None,):
+        for address in addresses[:TRIED_THROUGH_PROXY]:
             sock = self._reach(via, patience)
-            target = host if address is None else _spelled(address)
             try:
                 with socket_timeout(sock, patience, str(via)):
-                    open_http_tunnel(sock, via, target, port)
-            except TunnelRefusedError as error:
-                if tunnel:
-                    raise
-                raise TunnelRefusedError(
-                    f"{error} Allow CONNECT to port {port} at that proxy, or set [egress] "
-                    "via_absolute_form = true, which lets the proxy resolve names."
-                ) from error
+                    open_tunnel(sock, via, str(address or host), port)
+            except TunnelRefusedError:  # by its rules, which are the same for the other addresses
+                raise
             except ConnectError as error:
                 failure = error
                 continue
-            return EgressConnection(sock, "" if address is None else str(address), via)
+            return EgressConnection(sock, str(address or ""), via)
         raise failure
 
     def _reach(self, via: UpstreamProxy, patience: CancellableTimeout) -> socket.socket:
@@ -415,7 +416,3 @@ class Egress:
             ):
                 raise BlockedAddressError(f"{host} port {port} is the proxy itself.")
         return checked
-
-
-def _spelled(address: Address) -> str:
-    return f"[{address}]" if address.version == 6 else str(address)
