@@ -1,7 +1,8 @@
 """Regular expressions given by users, run by RE2 in linear time: no look-ahead, no back references."""
 
+import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import re2
 
@@ -11,13 +12,6 @@ PATTERN_LIMIT_CHARS = 4_000
 PATTERNS_LIMIT = 1_000
 MEMORY_LIMIT_BYTES = 8 << 20  # for one compiled pattern; RE2's own default
 SHOWN_CHARS = 120
-
-
-class CompiledPattern(Protocol):
-    """Protocol of a compiled pattern."""
-
-    def search(self, text: str, /) -> object | None:
-        """Return a match, or None when the pattern is not found in the text."""
 
 
 class PatternList:
@@ -42,7 +36,7 @@ class PatternList:
         return None if number is None else self._texts[number]
 
 
-def compile_pattern(text: str, *, where: str) -> CompiledPattern:
+def compile_pattern(text: str, *, where: str) -> re.Pattern[str]:
     """Compile one pattern, or raise ConfigError: empty, too long, or not RE2."""
     shown = text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "…"
     if not text:
@@ -50,7 +44,7 @@ def compile_pattern(text: str, *, where: str) -> CompiledPattern:
     if len(text) > PATTERN_LIMIT_CHARS:
         raise ConfigError(f"{where}: the pattern {shown!r} is longer than {PATTERN_LIMIT_CHARS} characters.")
     try:
-        compiled: CompiledPattern = re2.compile(text, re2_options())
+        compiled: re.Pattern[str] = re2.compile(text, re2_options())
     except (re2.error, UnicodeEncodeError) as error:
         raise ConfigError(
             f"{where}: the pattern {shown!r} cannot be run: {re2_error_text(error)}. "
