@@ -130,19 +130,12 @@ def iso_date(words: str) -> str:
     return text
 
 
-def _day(year: str, _: str, month: str, day: str, *clock: str | None) -> str:
-    return _moment_of_match(date(int(year), int(month), int(day)), clock)
-
-
-def _compact(year: str, month: str, day: str, *clock: str | None) -> str:
-    return _moment_of_match(date(int(year), int(month), int(day)), clock)
-
-
-def _moment_of_match(day: date, clock: tuple[str | None, ...]) -> str:
+def _day(year: str, month: str, day: str, *clock: str | None) -> str:
+    whole = date(int(year), int(month), int(day))
     hours, minutes, seconds, zone = clock
     if hours is None or minutes is None:
-        return day.isoformat()
-    moment = datetime.combine(day, time(int(hours), int(minutes), int(seconds or 0)))
+        return whole.isoformat()
+    moment = datetime.combine(whole, time(int(hours), int(minutes), int(seconds or 0)))
     if zone is None:
         return moment.isoformat()
     digits, offset = zone[1:].replace(":", ""), timedelta()  # Z has none
@@ -178,8 +171,8 @@ def _numbered(one: str, _: str, other: str, year: str) -> str | None:
 _READINGS: tuple[tuple[re.Pattern[str], Callable[..., str | None]], ...] = (
     (_YEAR, lambda year: f"{date(int(year), 1, 1).year:04}"),
     (_MONTH, lambda year, month: date(int(year), int(month), 1).isoformat()[:7]),
-    (_NUMBERS, _day),
-    (_COMPACT, _compact),
+    (_NUMBERS, lambda year, _, *rest: _day(year, *rest)),
+    (_COMPACT, _day),
     (_DAY_FIRST, _day_first),
     (_MONTH_FIRST, lambda month, day, year: _day_first(day, month, year)),
     (_NUMBERED, _numbered),
