@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from publicsuffixlist import PublicSuffixList
 
 from core.errors import BadUrlError, ConfigError, InputError
-from core.urls import UrlFault, host_of
+from core.urls import MAX_HOST_LENGTH, UrlFault, host_of
 
 _FORM = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})")
 
@@ -40,7 +40,6 @@ def join_host_port(host: str, port: int) -> str:
 
 T = TypeVar("T")
 
-MAX_HOST_LENGTH = 253  # RFC 1035 2.3.4: 255 octets on the wire
 # What would end the host inside a URL, and what parsers silently drop.
 _NO_HOST = re.compile(r"[\x00-\x20\x7f/\\?#@\[\]:]")
 _BRACKETED = re.compile(r"\[[0-9A-Fa-f:.]+\]")

@@ -36,7 +36,7 @@ _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+", re.ASCII)
 # RFC 1123 2.1: letters, digits and hyphens, first and last no hyphen; "3sat" is right (W48). The
 # underscore inside is outside the RFC, but such hosts answer and browsers open them.
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?", re.ASCII)
-_MAX_HOST_LENGTH = 253  # RFC 1035 2.3.4: 255 octets on the wire
+MAX_HOST_LENGTH = 253  # RFC 1035 2.3.4: 255 octets on the wire
 # An escape that is whole: one after a stray "%" or "%4" could fuse with it when decoded.
 _ESCAPE_OR_UNSAFE = re.compile(r"""(?<!%)(?<!%[0-9A-Fa-f])%([0-9A-Fa-f]{2})|["<>\[\\\]^`{|}]""", re.ASCII)
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -104,11 +104,10 @@ def fetch_key(text: str, *, allow_single_label: bool = False) -> str:
         raise _bad(repaired, UrlFault.NO_HOST, "it has no host")
     if "%" in authority:
         _refuse_invisible(unquote_to_bytes(authority).decode(errors="replace"), repaired)
-    raw_authority = authority
     try:
         url = _parse(repaired)
     except BadUrlError as error:
-        port = raw_authority.rpartition(":")[2] if ":" in raw_authority else ""
+        port = authority.rpartition(":")[2] if ":" in authority else ""
         if port and "]" not in port and not (port.isascii() and port.isdigit()):
             raise _bad(text, UrlFault.PORT, "its port is not a number") from error
         if port.isdigit() and int(port[:6]) > 65_535:
@@ -269,7 +268,7 @@ def _check_host(text: str, hostname: str, *, allow_single_label: bool) -> None:
     if host in ("http", "https"):
         raise _bad(text, UrlFault.DOUBLED_SCHEME, "it begins with two schemes")
     labels = host.split(".")
-    if len(host) > _MAX_HOST_LENGTH or not all(map(_LABEL.fullmatch, labels)):
+    if len(host) > MAX_HOST_LENGTH or not all(map(_LABEL.fullmatch, labels)):
         raise _bad(text, UrlFault.LABEL, "its host is not a valid host name (RFC 1123)")
     if len(labels) == 1:
         if not allow_single_label:

@@ -54,8 +54,22 @@ class BodyFraming(Enum):
     CLOSE = "close"
 
 
+class MessageHead:
+    """Head of a message."""
+
+    __slots__ = ()
+    headers: Headers
+
+    def get(self, name: bytes) -> bytes | None:
+        """Return the first value of the header, None when absent; `name` in lower case."""
+        for key, _, value in self.headers:
+            if key == name:
+                return value
+        return None
+
+
 @dataclass(frozen=True, slots=True)
-class RequestHead:
+class RequestHead(MessageHead):
     """Request line and headers; names are lower case, order is kept."""
 
     method: str
@@ -63,13 +77,9 @@ class RequestHead:
     version: bytes
     headers: Headers
 
-    def get(self, name: bytes) -> bytes | None:
-        """Return the first value of the header, None when absent; `name` in lower case."""
-        return _first(self.headers, name)
-
 
 @dataclass(frozen=True, slots=True)
-class ResponseHead:
+class ResponseHead(MessageHead):
     """Status line and headers of a response, with its raw bytes."""
 
     raw: bytes  # the head as received, from its status line to its blank line
@@ -77,10 +87,6 @@ class ResponseHead:
     status: int
     reason: bytes
     headers: Headers  # those with a valid name (RFC 9110, 5.6.2); `raw` has all
-
-    def get(self, name: bytes) -> bytes | None:
-        """Return the first value of the header, None when absent; `name` in lower case."""
-        return _first(self.headers, name)
 
     @property
     def mime(self) -> str:
@@ -166,13 +172,6 @@ def _lines(raw: bytes) -> tuple[bytes, bytes]:
 def _headers(lines: bytes) -> Headers:
     """Parse the lines that are headers."""
     return tuple((name.lower(), name, value.rstrip(b" \t")) for name, value in _HEADER.findall(lines))
-
-
-def _first(headers: Headers, name: bytes) -> bytes | None:
-    for key, _, value in headers:
-        if key == name:
-            return value
-    return None
 
 
 def _listed(headers: Headers, name: bytes) -> list[bytes]:

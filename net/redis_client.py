@@ -120,10 +120,6 @@ class RedisClient:
         """Run a command and return its result, undecoded."""
         return self._run(lambda client, _turn: client.execute_command(*command))
 
-    def set_for(self, key: bytes, value: bytes, milliseconds: int) -> None:
-        """Set a key that expires."""
-        self._run(lambda client, _turn: client.set(key, value, px=milliseconds))
-
     def delete(self, keys: Sequence[bytes]) -> None:
         """Delete the keys."""
         self._run(lambda client, _turn: client.delete(*keys))

@@ -235,6 +235,7 @@ def _words(error: Exception) -> str:
 
 
 def _verifying_context(ca_file: str) -> ssl.SSLContext:
+    """Create a context that verifies as browsers do, with the file's certificates besides (ConfigError)."""
     context = ssl.create_default_context()
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 sets it; browsers accept what it refuses
     if ca_file:
@@ -245,10 +246,7 @@ def _verifying_context(ca_file: str) -> ssl.SSLContext:
     return for_http1(context)
 
 
-@cache
-def strict_context(ca_file: str) -> ssl.SSLContext:
-    """Create a context that verifies as browsers do, with the file's certificates besides (ConfigError)."""
-    return _verifying_context(ca_file)
+strict_context = cache(_verifying_context)  # shared, as nothing changes it
 
 
 @cache

@@ -66,11 +66,6 @@ class RunningProxy:
     warcprox_api: "WarcproxServer | None"  # the listener for clients of warcprox
     recovered: Sequence[WarcRecovery]  # results of the recovery before start-up
 
-    @property
-    def control_port(self) -> int:
-        """Return the TCP port of the control server; 0 with a unix socket."""
-        return self.control.port
-
 
 @contextmanager
 def run_proxy(

@@ -21,10 +21,7 @@ from net.http1 import ResponseHead
 from net.timeouts import CancellableTimeout, CancelSignal, WaitCancelledError
 from net.tls_client import TlsClient, TlsFacts, UnverifiedError
 from net.upstream_proxy import absolute_request, proxy_fault, shut_socket
-from proxy.browser_connection import Origin, host_header
-
-READ_BYTES = 1 << 16
-TLS_READ_BYTES = 1 << 14  # OpenSSL returns one record at a time, of at most this length
+from proxy.browser_connection import PIECE_BYTES, TLS_PIECE_BYTES, Origin, host_header
 
 
 @dataclass(slots=True, eq=False)
@@ -47,7 +44,7 @@ class OriginConnection:
     @property
     def read_bytes(self) -> int:
         """Return the best size for one read."""
-        return TLS_READ_BYTES if self.origin[2] else READ_BYTES
+        return TLS_PIECE_BYTES if self.origin[2] else PIECE_BYTES
 
     def send(self, request: bytes) -> None:
         """Send a request given in origin form, in the form that the next hop needs."""

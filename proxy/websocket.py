@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from net.http1 import RequestHead
-from proxy.browser_connection import BrowserConnection, ConnectionLostError, Origin
+from proxy.browser_connection import PIECE_BYTES, BrowserConnection, ConnectionLostError, Origin
 from proxy.exchange import Exchange
 from proxy.request_log import RequestOutcome
 from proxy.upstream import OriginConnection
@@ -19,7 +19,6 @@ from proxy.upstream import OriginConnection
 # Servers ping every 20 to 60 s; who keeps silent longer has gone.
 IDLE_S = 120.0
 BUFFER_BYTES = 1 << 18  # what one side sends faster than the other reads; then it has to wait
-PIECE_BYTES = 1 << 16
 _READ, _WRITE = select.POLLIN, select.POLLOUT
 
 

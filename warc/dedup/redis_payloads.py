@@ -232,7 +232,7 @@ class RedisPayloadIndex(PayloadIndex):
                 self._silent = True
 
     def _beat(self) -> None:
-        self._server.set_for(self._heartbeat, self._about, self._lease_ms())
+        self._server.call("SET", self._heartbeat, self._about, "PX", self._lease_ms())
 
     def _add_pending(self, operations: Mapping[PayloadKey, OriginalRecord | None]) -> None:
         """Add operations to the queue; publishing a record takes precedence over a release."""
