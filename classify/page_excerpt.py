@@ -167,11 +167,6 @@ def simhash(page: PageExcerpt) -> int:
     return above
 
 
-def hamming_distance(one: int, other: int) -> int:
-    """Count the differing bits of two hashes, 0 to `SIMHASH_BITS`."""
-    return (one ^ other).bit_count()
-
-
 ALIKE_BITS = 4  # of 64; error pages differ in the path that they repeat, and that is left out
 _EXTENSION = re.compile(r"\.[A-Za-z]{2,5}$")
 
@@ -215,7 +210,7 @@ def compare_answers(cited: AnswerFingerprint, sibling: AnswerFingerprint) -> str
         return "an invented path is led to the same page"
     if cited.moved != sibling.moved or not cited.words or not sibling.words:
         return ""
-    if hamming_distance(cited.words, sibling.words) <= ALIKE_BITS:
+    if (cited.words ^ sibling.words).bit_count() <= ALIKE_BITS:
         return "an invented path gets the same page"
     return ""
 

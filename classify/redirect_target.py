@@ -54,9 +54,7 @@ def resolve_location(base: str, location: str) -> str:
     """
     try:
         text = location.encode("latin-1").decode()
-    except UnicodeDecodeError:
-        text = location
-    except UnicodeEncodeError:  # from a page's refresh, which is text already
+    except UnicodeError:  # not UTF-8; or from a page's refresh, which is text already
         text = location
     text = text.strip(" \t\r\n\x00")
     if not text:

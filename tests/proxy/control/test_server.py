@@ -57,7 +57,7 @@ async def test_a_page_gets_nothing_from_the_proxys_own_ports(tmp_path: Path, lis
                 lambda: [
                     _ask(given_.port, given_.username, given_.password, f"http://{host}:{port}/")
                     for host in hosts
-                    for port in (started.control_port, given_.port if host != "127.0.0.9" else 1)
+                    for port in (started.control.port, given_.port if host != "127.0.0.9" else 1)
                 ]
             )
             entries = await visit.seal(grace_s=1)
