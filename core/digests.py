@@ -74,11 +74,7 @@ class Digest:
 
 
 def sha256_digest(payload: "bytes | bytearray | memoryview | HASH") -> str:
-    """Return the SHA-256 of the payload, or of a `hashlib.sha256` (else InputError), in our spelling.
-
-    >>> sha256_digest(b"")
-    'sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
-    """
+    """Return the SHA-256 of the payload, or of a `hashlib.sha256` (else InputError), in our spelling."""
     if isinstance(payload, bytes | bytearray | memoryview):
         payload = hashlib.sha256(payload)
     if payload.name != "sha256":

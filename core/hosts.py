@@ -30,11 +30,7 @@ def split_host_port(text: str) -> tuple[str, int]:
 
 
 def join_host_port(host: str, port: int) -> str:
-    """Join host and port; the inverse of `split_host_port`.
-
-    >>> join_host_port("::1", 8000)
-    '[::1]:8000'
-    """
+    """Join host and port; the inverse of `split_host_port`."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -81,10 +77,9 @@ def is_local_name(host: str) -> bool:
 
 
 class HostPatterns(Generic[T]):
-    """Values by host pattern; the most specific pattern that matches decides.
+    """Values by host pattern: ``example.org`` alone, ``*.example.org`` with all hosts below it, or ``*``.
 
-    ``example.org`` is that host alone, ``*.example.org`` that host and all below it, ``*`` every
-    host. An exact host beats a longer domain, that one a shorter, and ``*`` comes last.
+    The most specific decides: an exact host, then longer domains before shorter ones, then ``*``.
     """
 
     def __init__(self, patterns: Mapping[str, T]) -> None:
@@ -208,17 +203,14 @@ def parse_upstream_proxy(text: str) -> UpstreamProxy | None:
 
 @dataclass(frozen=True, slots=True)
 class ProxyEndpoint:
-    """Proxy of a visit's requests, with its credentials or none; `direct`: "host:port" without the proxy.
-
-    `token` identifies the visit in a browser context that visits share.
-    """
+    """Proxy of a visit's requests, with its credentials or none."""
 
     host: str
     port: int
     username: str = ""
     password: str = ""
-    token: str = ""
-    direct: tuple[str, ...] = ()
+    token: str = ""  # of the visit, in a browser context that visits share
+    direct: tuple[str, ...] = ()  # "host:port" that are connected to without the proxy
 
     def __repr__(self) -> str:
         return f"ProxyEndpoint({self.server!r}, {self.username!r}, …)"

@@ -112,10 +112,9 @@ def effective_type(sniffed: str, declared: str) -> str:
 
 
 def identified_type(sniffed: str, declared: str) -> str:
-    """Return the value of WARC-Identified-Payload-Type (WARC/1.1); empty: no header.
+    """Return the value of WARC-Identified-Payload-Type (WARC/1.1), always a sniffed type; empty: no header.
 
-    It is the sniffed type, never the declared one. Text and unknown types give no header, unless another
-    type was declared.
+    Text and unknown types give none, unless another type was declared.
     """
     if sniffed in (TEXT, BINARY) and types_agree(sniffed, declared):
         return ""
@@ -123,10 +122,7 @@ def identified_type(sniffed: str, declared: str) -> str:
 
 
 def format_name(mime: str) -> str:
-    """Return a citation's short format name for a type that is not a page (W66).
-
-    Returns:
-        Empty for what every browser shows; ``binary`` for what has no name of its own.
+    """Return a citation's short format name for a type that is not a page (W66); empty for what every browser shows.
 
     >>> format_name("application/PDF"), format_name("text/html"), format_name("font/ttf")
     ('pdf', '', 'binary')

@@ -1,8 +1,6 @@
-"""Media type of a payload by its first bytes.
+"""Media type of a payload by its first `SNIFF_BYTES`, in linear time; never raises.
 
-Sources: the published magic numbers of each format's own specification, as PRONOM and the IANA
-registrations list them; for pages, feeds and text the WHATWG's MIME Sniffing standard (7.1, 5.3).
-Invariants: only the first `SNIFF_BYTES` count, nothing raises, and time is linear in them.
+Sources: each format's own specification (by PRONOM and IANA); for pages, feeds and text MIME Sniffing, 7.1 and 5.3.
 """
 
 import re
@@ -177,12 +175,7 @@ _MP3_BITRATES = 0xF0
 
 
 def sniff(beginning: bytes) -> str:
-    """Return the media type of the bytes.
-
-    `beginning` has no coding; no more than `SNIFF_BYTES` of it count.
-
-    Returns:
-        A bare media type; `TEXT` and `BINARY` for unknown formats, and empty for no bytes.
+    """Return the bare media type of bytes without coding; `TEXT` or `BINARY` for unknown formats, empty for no bytes.
 
     >>> sniff(b"%PDF-1.7 ..."), sniff(b"<!doctype html><title>Hello</title>"), sniff(b"Hello")
     ('application/pdf', 'text/html', 'text/plain')

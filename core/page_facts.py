@@ -1,8 +1,7 @@
 """Citation metadata that a page states about itself: meta tags, JSON-LD, headers.
 
-Each fact is from the most specific of schema.org data, Highwire's ``citation_*``, Dublin Core, Open Graph, microdata,
-HTML, HTTP: title, author (one fact each), published, modified, language, site, publisher, journal, description, type,
-canonical, doi. The input is untrusted: sizes, depth and counts are bounded, and no content raises an error.
+Each fact is from its most specific source (``page_facts.toml``). The input is untrusted: sizes, depth and counts are
+bounded, and no content raises an error.
 """
 
 import json

@@ -47,10 +47,8 @@ def replay_key(url: str) -> str:
     Scheme, ``www.``, letter case, session identifiers, the order of query arguments, repeated and final slashes are
     folded; ``urn:`` URLs keep their scheme.
 
-    >>> replay_key("https://www.Example.org/A/?b=2&a=1#top")
-    'org,example)/a?a=1&b=2'
-    >>> replay_key("urn:view:https://Example.org/")
-    'urn:view:https://example.org'
+    >>> replay_key("https://www.Example.org/A/?b=2&a=1#top"), replay_key("urn:view:https://Example.org/")
+    ('org,example)/a?a=1&b=2', 'urn:view:https://example.org')
     """
     plain = _PLAIN.fullmatch(url)
     if plain is not None:

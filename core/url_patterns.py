@@ -298,10 +298,7 @@ class _PrefixTable(Generic[T]):
         return self._sorted
 
     def of(self, text: str) -> Iterator[tuple[str, T]]:
-        """Yield the prefixes that the text begins with, longest first.
-
-        The greatest key up to the text is a prefix, or its common part with the text bounds the rest.
-        """
+        """Yield the prefixes that the text begins with, longest first."""
         keys = self.ready()
         end = bisect_right(keys, text)
         while end:
@@ -310,7 +307,7 @@ class _PrefixTable(Generic[T]):
                 for match in _each(self._values, key, PatternRank(PatternForm.PREFIX, 0)):
                     yield key, match.value
                 end = bisect_left(keys, key, 0, end)
-            else:
+            else:  # what both have in common bounds the prefixes that are left
                 text = text[: _in_common(text, key)]
                 end = bisect_right(keys, text, 0, end)
 

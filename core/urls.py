@@ -76,11 +76,7 @@ _ONE_SPELLING_LENGTH = 250  # a host is shorter
 
 
 def has_one_spelling(url: str) -> bool:
-    """Return True when the URL is surely its own fetch key and identity key; a quick check.
-
-    >>> has_one_spelling("https://example.org/a"), has_one_spelling("https://Example.org/a")
-    (True, False)
-    """
+    """Return True when the URL is surely its own fetch key and identity key; a quick check."""
     return len(url) <= _ONE_SPELLING_LENGTH and ONE_SPELLING.fullmatch(url) is not None
 
 
@@ -122,7 +118,7 @@ def repair(text: str) -> str:
     """Correct common omissions and errors of people and wikis in a URL; BadUrlError if that is impossible.
 
     White space, ``//host/`` (https), a missing scheme or ``://`` (http), a URL percent-encoded as a whole, whose bytes
-    that are not UTF-8 stay escaped. Missing slashes (``https:/host``) are left to the parser.
+    that are not UTF-8 stay escaped. The parser corrects missing slashes (``https:/host``).
     """
     text = text.strip()
     if not text:
@@ -155,13 +151,12 @@ def repair(text: str) -> str:
 
 
 def identity_key(url: str) -> str:
-    """Return the key that all spellings of a URL share; scheme, case, query order and slashes count.
+    """Return the key that all spellings of a URL share; scheme, case, query order and slashes count; BadUrlError.
 
     It is the fetch key without the dot at the end of the host, the ``?`` of an empty query, the case of escapes
     (``%c3``), and escapes that delimit nothing (RFC 3986, 6.2.2). In a path all but ``/ ? # %`` count as such, in a
     query all but ``& = + ; # %``: MediaWiki merges these in its table of links but not in its pages, and both must
-    refer to the same link. Characters that no URL may hold, such as ``|``, are escaped. Raises BadUrlError if it is
-    not an http(s) URL.
+    refer to the same link. Characters that no URL may hold, such as ``|``, are escaped.
 
     >>> identity_key("http://example.org./%7Euser/stra%c3%9fe?")
     'http://example.org/~user/stra%C3%9Fe'
@@ -170,11 +165,7 @@ def identity_key(url: str) -> str:
 
 
 def identity_and_host(url: str) -> tuple[str, str]:
-    """Return (`identity_key`, `host_of`), parsing the URL once; raises BadUrlError.
-
-    >>> identity_and_host("https://example.org./%7Euser")
-    ('https://example.org/~user', 'example.org')
-    """
+    """Return (`identity_key`, `host_of`), parsing the URL once; raises BadUrlError."""
     parsed = _parse(url)
     host: str = parsed.hostname
     return _identity_of(parsed), host.removesuffix(".")
@@ -190,11 +181,7 @@ def host_of(url: str) -> str:
 
 
 def authority_of(url: str) -> str:
-    """Return the host as `host_of`, and the port unless it is the scheme's default; raises BadUrlError.
-
-    >>> authority_of("https://example.org:8443/")
-    'example.org:8443'
-    """
+    """Return the host as `host_of`, and the port unless it is the scheme's default; raises BadUrlError."""
     parsed = _parse(url)
     host = str(parsed.hostname).removesuffix(".")
     return f"{host}:{parsed.port}" if parsed.port else host

@@ -1,15 +1,7 @@
 """Dates of the web: HTTP dates, Retry-After, and dates written in pages.
 
->>> from datetime import UTC, datetime, timedelta
->>> parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT") == parse_http_date("Sunday, 06-Nov-94 08:49:37 GMT")
-True
->>> parse_web_date("2004-12-23T18:00:15+01:00").isoformat(), parse_web_date("soon")
-('2004-12-23T17:00:15+00:00', None)
->>> parse_retry_after("120", now=None, limit=timedelta(days=1)).seconds
-120
-
-An ambiguous date of a page, such as ``01/02/2024``, or an invalid one is returned unchanged: a wrong
-date in a citation is worse than an unusual one.
+An ambiguous date of a page, such as ``01/02/2024``, or an invalid one is returned unchanged: a wrong date in a
+citation is worse than an unusual one.
 """
 
 import re

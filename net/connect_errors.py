@@ -42,10 +42,7 @@ class UnknownHostError(TransientError):
 
 
 class NoSuchHostError(UnknownHostError):
-    """Name of which the name servers say that it does not exist (NXDOMAIN), or has no address: no time-out, no SERVFAIL.
-
-    Its message begins with `NO_SUCH_HOST` less the reason.
-    """
+    """Name that does not exist (NXDOMAIN) or has no address, as its name servers say: no time-out, no SERVFAIL."""
 
 
 class ConnectError(TransientError):

@@ -1,8 +1,7 @@
 """Egress: connections to checked web addresses only, resolved by the system's resolver (getaddrinfo).
 
-Attempts start a quarter of a second apart, alternating address families. A page can name any host, and a host's name
-server can return any address (C-03, C-04): each connection uses the address that was checked, and one that is not
-globally reachable is refused unless a setting allows its network.
+A page can name any host, and a host's name server can return any address (C-03, C-04): each connection uses the
+address that was checked, and one that is not globally reachable is refused unless a setting allows its network.
 
 The system's resolver cannot be interrupted: lookups run in at most `LOOKUPS_AT_ONCE` threads; callers wait at most
 their own time limit; concurrent requests for a name share one lookup.

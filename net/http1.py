@@ -1,11 +1,10 @@
-"""HTTP/1.1 messages as bytes: heads, body framing and payload (RFC 9110, RFC 9112).
+"""HTTP/1.1 messages as bytes: heads, body framing and payload (RFC 9110, RFC 9112); linear in the input.
 
 An origin's message is never reformatted: the recorder stores the bytes of the wire. Lenient where browsers are; strict
-where two parsers could disagree about the end of a message. The message to the browser is generated from the parsed
-form. Linear in the input; raises only `MalformedMessageError`.
+where two parsers could disagree about the end of a message (`MalformedMessageError`). The message to the browser is
+generated from the parsed form.
 
-`parse_head` reads any server's answer, as lenient as browsers: lines that end with LF or lack a colon, the protocol
-``ICY``; it raises nothing.
+`parse_head`, for link checks, reads any server's answer as browsers do, and raises nothing.
 """
 
 import re
@@ -245,10 +244,7 @@ def reusable(head: ResponseHead) -> bool:
 
 
 class BodyParser:
-    """Incremental parser of a body: identifies payload and the end, however reads are split.
-
-    `feed` returns (number of bytes of the body, payload among them); bytes after the end are not counted.
-    """
+    """Incremental parser of a body: identifies payload and the end, however reads are split."""
 
     __slots__ = ("_framing", "_left", "_line", "_state", "done", "malformed")
 
@@ -454,11 +450,7 @@ def end_of_head(data: bytes | bytearray, start: int = 0) -> int:
 
 
 def parse_head(data: bytes) -> LenientHead | None:
-    r"""The head that the bytes are; None without a status line.
-
-    >>> parse_head(b"HTTP/1.1 200 OK\nServer: x\nnonsense\n\n")
-    LenientHead(status=200, headers=(('server', 'x'),))
-    """
+    r"""Return the head that the bytes are, read as leniently as browsers do; None without a status line."""
     lines = data.lstrip(b"\r\n\t \x00").split(b"\n")
     status = _STATUS.match(lines[0])
     if status is None:

@@ -1,7 +1,4 @@
-"""TLS client: strict handshake as in browsers, lenient fallback, and the facts of the connection.
-
-Each context is created once; a new connection to an origin resumes the last session, which saves signatures.
-"""
+"""TLS client: strict handshake as in browsers, lenient fallback, resumed sessions, and the facts of the connection."""
 
 import base64
 import hashlib
@@ -134,10 +131,10 @@ class TlsClient:
     def secure(
         self, sock: socket.socket, host: str, port: int, *, verdict: str, patience: CancellableTimeout
     ) -> tuple[ssl.SSLSocket, TlsFacts]:
-        """Perform a handshake on the socket, which is closed on failure.
+        """Perform a handshake on the socket, closed on failure; with the `verdict` of a strict one it is lenient.
 
-        An IP literal is verified but not sent (RFC 6066, 3). With `verdict`, the fault of a strict handshake, this one
-        is lenient. Raises UnverifiedError with a `verdict`, TlsError if it failed or timed out; or WaitCancelledError.
+        An IP literal is verified but not sent (RFC 6066, 3). Raises UnverifiedError with a `verdict`, TlsError if it failed
+        or timed out; or WaitCancelledError.
         """
         strict = not verdict
         context = self._strict if strict else self._lenient

@@ -1,6 +1,6 @@
 """Passive decoder of a TLS connection between others, from the secrets that one side logs (RFC 9850).
 
-TLS 1.3 (RFC 8446) and the suites of TLS 1.2 that browsers offer: AEAD, and AES-CBC with HMAC-SHA-1. Data in both directions is fed as it passes; what cannot be decoded raises `TlsDecodeError`.
+TLS 1.3 (RFC 8446) and the suites of TLS 1.2 that browsers offer: AEAD, and AES-CBC with HMAC-SHA-1.
 """
 
 import hashlib
@@ -170,7 +170,7 @@ class _TlsDirection:
 
 
 class TlsDecoder:
-    """Decoder of one connection; `from_client` and `from_server` return its application data."""
+    """Decoder of one connection; its methods return application data, or raise TlsDecodeError."""
 
     def __init__(self, secrets: TlsSecrets, *, patience_s: float) -> None:
         """Begin before the first byte; `patience_s` is how long a secret that is due is waited for."""
@@ -226,11 +226,7 @@ class TlsDecoder:
         return b"".join(contents)
 
     def _secret(self, side: _TlsDirection, label: str) -> bytes | None:
-        """Return the secret; None when the client cannot have it yet.
-
-        The client has all secrets when it sends its first protected record. Those of the server before
-        that are its handshake's, and must pass for the client to get there.
-        """
+        """Return the secret; None when the client cannot have it yet: it has all at its first protected record."""
         is_due = side is self._client or self._client.protection is not None
         patience_s = self._patience_s if is_due or self._client.has_finished else 0.0
         secret = self._secrets.wait(self._client_random, label, patience_s)

@@ -1,13 +1,10 @@
-"""Stored levels: how much of a page is recorded, from `[visit] store`; shown ones are in `playback.access.levels`.
-
-The proxy applies it to each request of a visit, so it holds for frames, workers and scripts alike.
-"""
+"""Stored levels: how much of a page is recorded, from `[visit] store`; shown ones are in `playback.access.levels`."""
 
 from enum import StrEnum
 
 
 class StoredLevel(StrEnum):
-    """Stored level, from the least to the most."""
+    """Stored level, from the least to the most; the proxy applies it to each request of a visit."""
 
     TEXT = "text"  # documents, style sheets, scripts and data; no images, fonts, audio or video
     NO_MEDIA = "no-media"  # everything but audio and video
@@ -35,11 +32,7 @@ class StoredLevel(StrEnum):
         )
 
     def excludes_type(self, mime: str) -> bool:
-        """Return True when nothing of that bare media type is recorded.
-
-        >>> StoredLevel.NO_MEDIA.excludes_type("video/mp4"), StoredLevel.NO_MEDIA.excludes_type("image/png")
-        (True, False)
-        """
+        """Return True when nothing of that bare media type is recorded."""
         mime = mime.lower()
         is_media = mime.startswith(("audio/", "video/")) or mime in _MEDIA_TYPES
         is_image = mime.startswith(("image/", "font/")) or mime in _FONT_TYPES
