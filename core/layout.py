@@ -29,7 +29,11 @@ _WARC_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,250}\.warc(?:\.gz)?", re.
 
 
 def is_warc_name(text: str) -> bool:
-    """Return True for a valid WARC name inside ``archive/``; names from an index are untrusted."""
+    """Return True for a valid WARC name inside ``archive/``; names from an index are untrusted.
+
+    >>> is_warc_name("weboid-1.warc.gz"), is_warc_name("../weboid-1.warc.gz"), is_warc_name(".warc")
+    (True, False, False)
+    """
     return _WARC_NAME.fullmatch(text) is not None
 
 

@@ -26,7 +26,12 @@ class WaitEnded:
 
 
 class ExponentialBackoff:
-    """Pauses that double with each failure, up to a limit."""
+    """Pauses that double with each failure, up to a limit.
+
+    >>> pauses = ExponentialBackoff(1.0, 5.0)
+    >>> [pauses.next_s() for _ in range(4)]
+    [1.0, 2.0, 4.0, 5.0]
+    """
 
     def __init__(self, first_s: float, longest_s: float) -> None:
         """Start with `first_s`; pauses are at most `longest_s` seconds."""

@@ -131,10 +131,10 @@ class TlsClient:
     def secure(
         self, sock: socket.socket, host: str, port: int, *, verdict: str, patience: CancellableTimeout
     ) -> tuple[ssl.SSLSocket, TlsFacts]:
-        """Perform a handshake on the socket, closed on failure; with the `verdict` of a strict one it is lenient.
+        """Perform a handshake on the socket, closed on failure; with `verdict`, a strict one's fault, it is lenient.
 
-        An IP literal is verified but not sent (RFC 6066, 3). Raises UnverifiedError with a `verdict`, TlsError if it failed
-        or timed out; or WaitCancelledError.
+        An IP literal is verified but not sent (RFC 6066, 3). Raises UnverifiedError with a `verdict`, TlsError if it
+        failed or timed out; or WaitCancelledError.
         """
         strict = not verdict
         context = self._strict if strict else self._lenient

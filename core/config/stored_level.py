@@ -32,7 +32,11 @@ class StoredLevel(StrEnum):
         )
 
     def excludes_type(self, mime: str) -> bool:
-        """Return True when nothing of that bare media type is recorded."""
+        """Return True when nothing of that bare media type is recorded.
+
+        >>> StoredLevel.NO_MEDIA.excludes_type("video/mp4"), StoredLevel.NO_MEDIA.excludes_type("image/png")
+        (True, False)
+        """
         mime = mime.lower()
         is_media = mime.startswith(("audio/", "video/")) or mime in _MEDIA_TYPES
         is_image = mime.startswith(("image/", "font/")) or mime in _FONT_TYPES
