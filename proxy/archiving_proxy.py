@@ -170,10 +170,7 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 class RecorderServer(socketserver.TCPServer):
-    """Server of recorder connections, a pooled thread each; at its limit no more are accepted.
-
-    Run `serve_forever` in a thread, then `shutdown` and `end_connections`.
-    """
+    """Server of recorder connections, a pooled thread each; at its limit no more are accepted."""
 
     # What handlers use, set before `__init__`.
     visits: VisitRegistry

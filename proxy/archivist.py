@@ -1,8 +1,7 @@
 """Archivist: the one thread of a process that dedups, writes WARCs and commits index rows (docs/explanation/proxy.md).
 
-It takes all queued jobs as one batch (group commit) and, inside an index transaction: claims each payload, writes
-`response` or `revisit`, syncs the files, settles the claims, and commits the rows. Nothing is acknowledged earlier. A
-batch that fails is rolled back as a whole, and each visit in it receives the error.
+It takes all queued jobs as one batch (group commit). Nothing is acknowledged before the records are synced, their
+claims settled and their rows committed. A batch that fails is rolled back as a whole; each visit in it gets the error.
 """
 
 import logging
@@ -332,9 +331,9 @@ class Archivist:
     def _claimed(
         self, wanted: Mapping[tuple[str, ...], Collection[PayloadKey]]
     ) -> Iterator[dict[PayloadKey, OriginalRecord | Claim]]:
-        """Claim the payloads, given by the buckets to search as well, and yield the answers.
+        """Claim the payloads, given by the buckets to search as well, and yield the answers; release them on failure.
 
-        Without a bucket of their own they are looked up only. The claims are released when the batch fails.
+        Without a bucket of their own they are looked up only.
         """
         answers: dict[PayloadKey, OriginalRecord | Claim] = {}
         try:

@@ -1,8 +1,8 @@
 """Jobs of the archivist, their records and index rows, and the backlog of rows for an unreachable index.
 
-A record whose payload another machine is writing waits for a later batch, and flush barriers wait behind it. Before a
-batch's payloads are published its records can be rolled back. Afterwards they stay on disk, and their rows are written
-before anything else, idempotently. A file with rows in the backlog keeps its ``.open`` suffix, for recovery.
+A record whose payload another machine is writing waits for a later batch, and barriers wait behind it. Once a batch's
+payloads are published its records stay on disk, and their rows are written before anything else, idempotently. A file
+with rows in the backlog keeps its ``.open`` suffix, for recovery.
 """
 
 import logging
@@ -290,11 +290,11 @@ def response_members(recorded: RecordedExchange) -> tuple[Iterable[Part], bytes]
 def revisit_members(
     recorded: RecordedExchange, original: OriginalRecord | None, original_id: str = ""
 ) -> tuple[Iterable[Part], bytes]:
-    """Build the gzip members of a `revisit` that refers to `original`, and of its `request`.
+    """Build the gzip members of a `revisit` that refers to `original`, and of its `request` (WARC/1.1, 6.7.2).
 
-    WARC/1.1, 6.7.2: the original's record identifier where known; WARC-Truncated, for the block is the response's head
-    only. A 304 has the profile server-not-modified (6.7.3), and no original when it confirms another visit's copy;
-    with `CONFIRMED_HEADER`, and without a block, the browser received what it confirms.
+    WARC-Truncated, for the block is the response's head only. A 304 has the profile server-not-modified (6.7.3), and no
+    original when it confirms another visit's copy; with `CONFIRMED_HEADER`, and without a block, the browser received
+    what it confirms.
     """
     # Readers show a block's status and headers with the payload: of a capture these are the original's.
     head = recorded.head.raw if recorded.confirms is None else b""

@@ -174,10 +174,10 @@ class Exchange:
             browser.abort()  # a stalled reader must not delay shutdown
 
     def run(self, origin: Origin, request: bytes, browser: BrowserConnection | None, *, keep_alive: bool) -> bool:
-        """Send the request in origin form, relay and record the response; return whether the browser's side stays open.
+        """Send the request in origin form, relay and record the response; return whether the browser may send more.
 
-        Without `browser` it is only archived. Raises NoResponseError if there is nothing to record or the stored level
-        leaves it out, before anything is sent to the browser; OSError if the spool cannot be written.
+        Without `browser` it is only archived. Raises NoResponseError before anything is sent to the browser, if there is
+        nothing to record or the stored level leaves it out; OSError if the spool cannot be written.
         """
         self._browser = browser
         self.sent_to = (origin, request)
@@ -601,8 +601,8 @@ class ResponseRelay:
 def _browser_head(head: ResponseHead, exchange: Exchange, *, keep_alive: bool) -> bytes:
     """Return the response's head as sent to the browser.
 
-    The browser would attribute an origin's 407 to this proxy, so it fails here (RFC 9110, 15.5.8; C-01). If it asked
-    for a range that is the whole, a whole response becomes the partial one requested, ``bytes=0-`` (RFC 9110, 14.2).
+    It would attribute an origin's 407 to this proxy (RFC 9110, 15.5.8; C-01). For a range that is the whole, a whole
+    response becomes the partial one requested, ``bytes=0-`` (RFC 9110, 14.2).
     """
     forwarded = forwarded_response_head(head, keep_alive=keep_alive)
     first = b""

@@ -1,8 +1,7 @@
 """Handler of one browser connection: authorisation, tunnels, any number of requests.
 
-The proxy credentials (RFC 7617) identify the visit, and nothing else in a request controls the proxy:
-`WARCPROX_WRITE_RECORD`, `Warcprox-Meta` and ``/status`` are ordinary traffic here (C-01, C-02);
-`proxy.warcprox_api` has a listener of its own for them.
+The proxy credentials (RFC 7617) identify the visit, and nothing else in a request controls the proxy (C-01, C-02);
+`proxy.warcprox_api` has a listener of its own for warcprox's methods and headers.
 """
 
 import logging

@@ -1,7 +1,4 @@
-"""Byte and time limits for a response, a visit and a run; memory for bodies until they are written.
-
-Bytes are counted while they arrive, since responses that matter here may never end.
-"""
+"""Byte and time limits for a response, a visit and a run, while bytes arrive; memory for bodies not yet written."""
 
 from __future__ import annotations
 
@@ -25,10 +22,9 @@ _CRAWL = "limit: crawl_limit_bytes"
 
 
 class ByteCounter:
-    """Counter of the bytes that a run's proxies receive, without locks between them.
+    """Counter of the bytes that a run's proxies receive, without locks between them. Thread-safe; `close` it.
 
-    The file, made by who starts the proxies, has an unsigned 64-bit number for each, zero at first; it is mapped
-    into memory. Without a file it counts on its own. Thread-safe; `close` it.
+    The memory-mapped file has an unsigned 64-bit number for each, zero at first. Without a file it counts on its own.
     """
 
     def __init__(self, path: Path | None = None, slot: int = 0) -> None:

@@ -1,8 +1,7 @@
 """Tunnels whose TLS and HTTP are the browser's own, decoded with its secrets and recorded as they pass.
 
-For hosts that refuse the recorder's connections (docs/decisions/037-browser-connections.md). The proxy connects to a
-checked address, as for every request, and relays the bytes unchanged. Data is decoded before it is passed on:
-what cannot be recorded ends the tunnel.
+For hosts that refuse the recorder's connections (docs/decisions/037-browser-connections.md). Data is decoded before
+it is passed on, unchanged: what cannot be recorded ends the tunnel.
 """
 
 import hashlib

@@ -1,9 +1,8 @@
 """Lifecycle of the recorder: recovery, start-up, serving, shutdown; presence among those that share a collection.
 
-Writing a WARC, recovery, the authority's keys and SHA256SUMS are protected by flock(2). Between machines that holds
-only where the file system propagates locks: NFS does, unless mounted with `nolock` or `local_lock`; others ignore
-them. So each proxy of a cluster keeps a locked file in ``db/proxies`` in which a number grows. A proxy that can lock
-another machine's file and then sees the number grow does not start.
+Between machines flock(2) holds only where the file system propagates locks: NFS does, unless mounted with `nolock` or
+`local_lock`. So each proxy of a cluster keeps a locked file in ``db/proxies`` in which a number grows. A proxy that can
+lock another machine's file and then sees the number grow does not start.
 """
 
 import gc

@@ -1,7 +1,4 @@
-"""Redaction of cookies and credentials in records of a visit with a login.
-
-Values are left out, names stay. Only heads are changed; a body is stored as received.
-"""
+"""Redaction of the values of cookies and credentials in the heads of records of a visit with a login; bodies stay."""
 
 import re
 from dataclasses import replace

@@ -120,10 +120,10 @@ class ConnectionPool:
     def borrow(
         self, origin: Origin, patience: CancellableTimeout, *, fresh: bool, strict: bool = False
     ) -> OriginConnection | None:
-        """Take an idle connection; None when the caller may open a new one, and then must.
+        """Take an idle connection; None when the caller may open a new one, and then must, until `release`.
 
-        That right ends with `release`. `fresh`: a new one; `strict`: with a verified certificate, or a new one. Raises
-        ConnectError if no slot became free in time, or WaitCancelledError.
+        `fresh`: a new one; `strict`: with a verified certificate, or a new one. Raises ConnectError if no slot became
+        free in time, or WaitCancelledError.
         """
         while True:
             connection, waiter = self._take(origin, fresh=fresh, strict=strict)
@@ -270,8 +270,7 @@ class UpstreamConnector:
         """Connect to the origin: an idle connection, or a new one; waiting and connecting may take the time-out each.
 
         `fresh`: for requests that must not be sent twice, since an idle connection may be closing; `tunnel`, which
-        implies it: for relays; `strict`: the certificate must verify. Raises as `Egress.open`, ConnectError,
-        TlsError, BlockedTlsError.
+        implies it: for relays; `strict`: the certificate must verify. Raises as `Egress.open`, TlsError, BlockedTlsError.
         """
         cut = cut or CancelSignal()
         patience = CancellableTimeout(self._connect_timeout_s, cut=cut)

@@ -1,8 +1,8 @@
 """Open visits by their proxy credentials, with their requests in flight.
 
-A request without credentials, or with those of a closed visit, is refused. Consecutive visits of a shared context
-have the same ones, and a token each that the browser adds to the requests of a page and its workers: a late
-one (a beacon, a keep-alive fetch, whatever waited for a connection) is refused, and never attributed to the next.
+Consecutive visits of a shared context have the same credentials, and a token each that the browser adds to the requests
+of a page and its workers: a late one (a beacon, whatever waited for a connection) is refused, never attributed to the
+next visit.
 """
 
 import base64

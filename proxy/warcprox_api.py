@@ -1,10 +1,9 @@
-"""Listener for clients of warcprox, such as brozzler: its protocol, on an address of its own.
+"""Listener for clients of warcprox, such as brozzler: its protocol, on an address of its own, without credentials.
 
-A client needs no credentials: every client that reaches the address is trusted. `Warcprox-Meta` names the WARC, dedup
-buckets, blocks, limits and counters of a request and goes no further; `WARCPROX_WRITE_RECORD` (or `PUTMETA`)
-writes a record, which is on disk when the answer comes; ``GET /status`` describes the service as warcprox's
-service registry has it. A page in the client's browser cannot write records: browsers mark what scripts send.
-Tests hold this module and stock warcprox to the same contract.
+`Warcprox-Meta` names the WARC, dedup buckets, blocks, limits and counters of a request and goes no further;
+`WARCPROX_WRITE_RECORD` (or `PUTMETA`) writes a record, which is on disk when the answer comes; ``GET /status``
+describes the service. A page in the client's browser cannot write records: browsers mark what scripts send. Tests
+hold this module and stock warcprox to the same contract.
 """
 
 import base64

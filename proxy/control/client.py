@@ -76,7 +76,7 @@ class ProxyVisit:
         self.send_secrets = send_secrets
 
     async def write(self, artifacts: Sequence[NewArtifact], *, document: str, date: datetime) -> list[RecordLocation]:
-        """Write the artifacts of the page with that URL after redirects; return when they are on disk and in the index.
+        """Write artifacts of the page with that URL after redirects; return when they are on disk and in the index.
 
         Raises DiskFullError, ProxyUnavailableError, or WeboidError if they could not be written.
         """
@@ -147,9 +147,9 @@ class ProxyClient:
         """Open a visit and yield it; it is closed at the end of the block.
 
         `unverified_tls` allows the login at origins whose certificate does not verify; `shared`: a context whose visits
-        take turns; `confirm_within_s`: origins may confirm captures no older, instead of sending them again;
-        `browser_hosts`: hosts that the browser connects to itself ("*": all). Raises ConfigError for a header,
-        DiskFullError, LimitReachedError, ProxyUnavailableError.
+        take turns; `confirm_within_s`: origins may confirm captures no older; `browser_hosts`: those that the browser
+        connects to itself ("*": all). Raises ConfigError for a header, DiskFullError, LimitReachedError,
+        ProxyUnavailableError.
         """
         async with self._connected() as connection:
             message: Message = {"verb": "open", "page_id": page_id, "bucket": bucket}

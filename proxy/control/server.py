@@ -1,8 +1,7 @@
 """Control server: workers open, write, seal and close visits, over a socket or TCP (`proxy.control.frames`).
 
-A connection handles one visit at a time: ``open``, any number of ``write``, ``seal``, ``write`` again, ``close`` or the
-end of the connection. An error, or an invalid field, is answered with its class and text, and the connection stays
-open. Data that is not a frame ends it, as the next frame boundary is unknown.
+A connection handles one visit at a time. An error, or an invalid field, is answered with its class and text, and the
+connection stays open. Data that is not a frame ends it, as the next frame boundary is unknown.
 """
 
 import logging
