@@ -174,10 +174,10 @@ class Exchange:
             browser.abort()  # a stalled reader must not delay shutdown
 
     def run(self, origin: Origin, request: bytes, browser: BrowserConnection | None, *, keep_alive: bool) -> bool:
-        """Send the request in origin form, relay and record the response; return whether the browser may send more.
+        """Send the request in origin form, relay and record the response; return whether the browser stays connected.
 
-        Without `browser` it is only archived. Raises NoResponseError before anything is sent to the browser, if there is
-        nothing to record or the stored level leaves it out; OSError if the spool cannot be written.
+        Without `browser` it is only archived. Raises NoResponseError before anything is sent to the browser, if there
+        is nothing to record or the stored level leaves it out; OSError if the spool cannot be written.
         """
         self._browser = browser
         self.sent_to = (origin, request)

@@ -270,7 +270,8 @@ class UpstreamConnector:
         """Connect to the origin: an idle connection, or a new one; waiting and connecting may take the time-out each.
 
         `fresh`: for requests that must not be sent twice, since an idle connection may be closing; `tunnel`, which
-        implies it: for relays; `strict`: the certificate must verify. Raises as `Egress.open`, TlsError, BlockedTlsError.
+        implies it: for relays; `strict`: the certificate must verify. Raises as `Egress.open`, TlsError,
+        BlockedTlsError.
         """
         cut = cut or CancelSignal()
         patience = CancellableTimeout(self._connect_timeout_s, cut=cut)

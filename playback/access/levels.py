@@ -1,8 +1,6 @@
 """Levels of a copy: rules, rights of editors, and rule precedence (A18 to A21; docs/how-to/levels.md); pure.
 
-A rule assigns a level to a link, a domain with its subdomains, a wiki, or everything, with precedence in this order;
-longer domains precede shorter ones, and the rule of the reader's wiki the same rule for all wikis; likewise stored
-levels. An editor's rule is limited by the editor's current right: once it is withdrawn their rules can only restrict.
+An editor's rule is limited by the editor's current right: once it is withdrawn their rules can only restrict.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

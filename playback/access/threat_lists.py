@@ -3,11 +3,6 @@
 URLs are canonicalised and hashed as in Safe Browsing v4 ("URLs and Hashing"): an expression is a host suffix with a
 path prefix; a list holds prefixes of the expressions' SHA-256. No network request is made.
 
->>> canonical_url("http://www.GOOgle.com/a/../b?q#frag")
-b'http://www.google.com/b?q'
->>> url_expressions("http://a.b.c/1/2.html?param=1")[:3]
-[b'a.b.c/1/2.html?param=1', b'a.b.c/1/2.html', b'a.b.c/']
-
 A file, memory-mapped and immutable, holds for each length from 4 to 32 bytes the sorted prefixes, concatenated.
 
     WEBOID PREFIXES 1                           a line

@@ -1,8 +1,7 @@
 """Reader of capture payloads in WARCs, subject to access control.
 
-An index can be manipulated: only plain names inside ``archive/`` are opened, only at the place that
-the index gives, and only when the record found there is the requested one (P-20). The file is opened
-for each record, so that a file that replaces another one, e.g. after an erasure, is used at once.
+An index can be manipulated: only plain names inside ``archive/`` are opened, only at the place that the index gives,
+and only when the record there is the requested one (P-20). A file that replaces another is used at once.
 """
 
 from collections.abc import Callable, Iterator
@@ -57,10 +56,9 @@ class CaptureArchive:
     def load(self, capture: Capture, *, limit: int) -> Payload:
         """Return the capture's payload, at most `limit` bytes after decoding.
 
-        The payload of a revisit is read from the record it refers to, or, when that is missing or damaged, from another
-        record with the same digest. Raises TakenDownError: the capture or its payload must not be shown;
-        BodyTooLargeError: the payload is longer, or expands too much; PermanentError: the record is missing, damaged,
-        or not the capture's.
+        That of a revisit is read from the record it refers to, or else from another one with the same digest. Raises
+        TakenDownError; BodyTooLargeError: it is longer, or expands too much; PermanentError: the record is missing,
+        damaged, or not the capture's.
         """
         self._check(capture)
         place = capture.original or capture.location
@@ -91,10 +89,7 @@ class CaptureArchive:
         return payload
 
     def request(self, capture: Capture, *, limit: int) -> tuple[str, str, bytes] | None:
-        """Return method, Content-Type and body of the capture's request; None when none follows it.
-
-        The recorder writes the request right after its response; of a body at most `limit` bytes are read.
-        """
+        """Return method, Content-Type and body (up to `limit` bytes) of the request, the capture's next record."""
         place = capture.location
         after = replace(place, offset=place.offset + place.length, length=limit + record_reader.LONGEST_HEAD)
         try:
@@ -114,10 +109,9 @@ class CaptureArchive:
 
     @contextmanager
     def open(self, capture: Capture, *, limit: int) -> Iterator[PartialPayload]:
-        """Yield the capture's payload as blocks, for payloads too large for memory; raises as `load`.
+        """Yield the capture's payload as blocks, for payloads too large for memory; raises as `load`, also in a block.
 
-        Other greenlets run between blocks, whose reading may raise PermanentError. A payload under a content
-        coding has neither size nor blocks and must be loaded.
+        Other greenlets run between blocks. A payload under a content coding has neither size nor blocks: load it.
         """
         self._check(capture)
         if capture.record_type is RecordType.REVISIT:

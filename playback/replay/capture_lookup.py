@@ -1,7 +1,6 @@
 """Look-ups of captures and pages in the captures index for replay.
 
-Captures are filed under pywb's key of their URL (`core.url_keys`), which merges distinct pages: letter case, the
-scheme, ``#!`` and more are folded, in a ``urn:``, too. A look-up therefore prefers captures of the exact URL.
+The key of their URL (`core.url_keys`) merges distinct pages, so captures of the exact URL are preferred.
 """
 
 import re
@@ -85,8 +84,8 @@ def call_inline(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any
 class CaptureLookup:
     """Look-ups in a captures index; a collection without an index counts as empty.
 
-    Taken-down captures are not found; a look-up that finds nothing else raises TakenDownError
-    (`playback.access.control`). All methods raise TransientError when the index cannot be read.
+    Taken-down captures are not found; a look-up that finds nothing else raises TakenDownError. All methods raise
+    TransientError when the index cannot be read.
     """
 
     def __init__(
@@ -142,9 +141,8 @@ class CaptureLookup:
     def alternative(self, url: str, page_id: str) -> Capture | None:
         """Return the page's capture of the same URL but for parameters without meaning; None without one.
 
-        Cache-busting parameters and moments in callback names are left out on both sides. A file is
-        found with any query; of several the one with most parameters in common. Values that are new at each
-        visit may differ where the page has one such capture only.
+        Cache-busting parameters and moments in callback names do not count. A file is found with any query; of several
+        the one with most parameters in common. Values that are new at each visit may differ where there is one only.
         """
         path, _, query = url.partition("?")
         values = {"page": page_id, "length": len(path) + 1, "path": path}
@@ -206,9 +204,9 @@ class CaptureLookup:
     def page(self, url: str, at: datetime, *, on_purpose: bool = False) -> PageFacts | None:
         """Return the page of `url` to show for the moment `at`: neither failed nor skipped.
 
-        The capture whose timestamp `at` names is shown whatever its class; for any other moment the best there is, and
-        then the nearest (`warc.index.queries`). Withheld pages, such as bot challenges, are shown only `on_purpose`, by
-        their timestamp. Raises TakenDownError: that very page is blocked, or every one that could be shown.
+        The capture whose timestamp `at` names is shown whatever its class; else the best, and then the nearest.
+        Withheld pages, such as bot challenges, are shown only `on_purpose`, by their timestamp. Raises TakenDownError:
+        that very page is blocked, or every one that could be shown.
         """
         shown = OFFERED if on_purpose else SHOWN
         try:

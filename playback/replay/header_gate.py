@@ -1,9 +1,7 @@
-"""Header gate: outermost layer of replay, sets every response header.
+"""Header gate: outermost layer of replay, sets every response header (P-12, P-17, P-19).
 
-Responses of the application are matched against an allow-list: `TYPE_POLICIES`, the media types and
-their policies, and `ALLOWED_HEADERS`, the headers it may set and their values. Mandatory headers are
-set on every response (P-12, P-17, P-19). Of a request, the application sees only the
-method, the target, If-None-Match and, by strict patterns, Range, If-Range and Sec-Fetch-Dest.
+Responses of the application are matched against allow-lists: `TYPE_POLICIES` and `ALLOWED_HEADERS`. Of a request, the
+application sees only the method, the target, If-None-Match and, by strict patterns, Range, If-Range and Sec-Fetch-Dest.
 """
 
 import logging
@@ -171,10 +169,7 @@ def fixed_headers(policy: Policy, content_type: str) -> tuple[tuple[str, str], .
 
 
 class HeaderGate:
-    """WSGI middleware that applies the policy to the responses of `application`.
-
-    A body is complete, in a list, or an iterable whose attribute `size` is its number of bytes.
-    """
+    """WSGI middleware; a body is complete, in a list, or an iterable whose attribute `size` is its number of bytes."""
 
     def __init__(self, application: WSGIApplication, policy: Policy) -> None:
         self._application = application

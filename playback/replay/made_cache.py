@@ -1,12 +1,9 @@
 """Caches of made values: in memory, behind it in files; one maker per value.
 
-A key contains all that its value was made of, so values never expire; access is checked before the
-cache is asked (P-22).
+A key contains all that its value was made of, so values never expire; access is checked before a look-up (P-22).
 
-Files are in the collection's ``cache/playback``, in 256 folders by name, shared by all replay
-processes and restarts. Each begins with a digest of name and value, so damaged, truncated or misplaced
-files are made again; a full or read-only disk only costs time. The least recently used files are
-removed above a size limit. Processes that need the same value wait for each other by file locks.
+Files are shared by all replay processes and restarts. Each begins with a digest of name and value, so damaged ones are
+made again; a full or read-only disk only costs time. The least recently used are removed above a size limit.
 """
 
 import contextlib
@@ -45,7 +42,7 @@ class CacheUsage:
 
 
 class FileCache:
-    """Values in files below `folder`, which is created on first use."""
+    """Values in files below `folder`, in 256 folders by name; processes wait for each other by file locks."""
 
     def __init__(
         self,
@@ -202,10 +199,7 @@ _MOST_FAILURES = 2_000
 
 
 class MadeCache:
-    """Values by their inputs, from memory, from files, or made on request.
-
-    After a failure a value is not tried again for `FAILURE_S`, because each try occupies a maker.
-    """
+    """Values by their inputs; a failed one is not tried again for `FAILURE_S`, because each try occupies a maker."""
 
     def __init__(
         self, memory_bytes: int, files: FileCache | None = None, *, monotonic: Callable[[], float] = time.monotonic

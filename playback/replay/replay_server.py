@@ -1,11 +1,10 @@
-"""HTTP server of replay: a gevent loop over connections.
+"""HTTP server of replay: a gevent loop over connections, for GET and HEAD.
 
-gevent's own server spends more time per request than replay itself, accepts request bodies, and
-stops accepting connections when there are many. This one reads GET and HEAD without bodies, has a
-timeout for each step, and closes the longest idle connection when there are too many (P-21).
+gevent's own server spends more time per request than replay itself, and stops accepting connections when there are
+many. This one has a timeout for each step, and closes the longest idle connection when there are too many (P-21).
 
-Heads are parsed strictly (RFC 9112). A request that announces a body, by any method, is refused and its connection
-closed, which prevents request smuggling; so are folded lines, bare line feeds, spaces before colons and a second Host.
+Heads are parsed strictly (RFC 9112). A request that announces a body is refused and its connection closed, which
+prevents request smuggling; so are folded lines, bare line feeds, spaces before colons and a second Host.
 """
 
 import logging

@@ -46,13 +46,11 @@ class UnsatisfiableRangeError(Exception):
 def parse_range(text: str, if_range: str, etag: str, size: int) -> tuple[int, int] | None:
     """Return the first byte of the range and the one after the last; None for the whole body.
 
-    Several ranges, other units, malformed ranges and a range of another version than `etag` are ignored
-    (RFC 9110, 13.1.5 and 14.2). One beyond the end raises UnsatisfiableRangeError, for a 416.
+    Several ranges, other units, malformed ranges and a range of another version than `etag` are ignored (RFC 9110,
+    13.1.5 and 14.2). One beyond the end raises UnsatisfiableRangeError, for a 416.
 
-    >>> parse_range("bytes=2-", "", '"a"', 10)
-    (2, 10)
-    >>> parse_range("bytes=-3", "", '"a"', 10)
-    (7, 10)
+    >>> parse_range("bytes=2-", "", '"a"', 10), parse_range("bytes=-3", "", '"a"', 10)
+    ((2, 10), (7, 10))
     """
     match = _RANGE.fullmatch(text)
     if match is None or (if_range and if_range != etag):

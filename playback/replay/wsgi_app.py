@@ -1,11 +1,7 @@
 """WSGI application of replay: a route per modifier, Memento headers, temporal drift.
 
-Only pages that are usable copies carry Memento headers: parts are not mementos by themselves, nor are captures of
-errors or bot challenges.
-
-A page's own records share its `page_id` and count as captured at its moment; the distance in time of
-other parts is the drift of the copy, computed from the addresses in the document as it is sent and
-in its style sheets. The gate (`playback.replay.header_gate`) must wrap this application.
+Only pages that are usable copies carry Memento headers: not their parts, nor captures of errors or bot challenges. The
+gate (`playback.replay.header_gate`) must wrap this application.
 """
 
 import hashlib
@@ -105,8 +101,8 @@ _MOST_SHEETS = 30
 class DriftRoute:
     """``/c/<timestamp>sk_/<url>``: four numbers about a copy, one per line, for the front.
 
-    They are the number of parts, of those from other visits, and the largest distance in seconds of
-    these before and after the page.
+    The number of parts, of those from other visits than the page's, and their largest distance in seconds before and
+    after it, by the addresses in the document as it is sent and in its style sheets.
     """
 
     def __init__(self, context: ReplayContext, page: Route, style: Route) -> None:

@@ -1,9 +1,8 @@
 """Server of full copies (level `full`): captures at hosts of their own, with scripts.
 
-The host name identifies the capture of a page (`playback.url_paths`). It is served only while the
-level rules allow it for that page and no take-down forbids it. Its parts are the captures nearest to
-the page's moment, within the window of all copies (P-10). A document that is neither the page nor was
-captured with it is replaced by a notice with a link to its own copy. Only known media types are sent.
+The host name identifies the capture of a page (`playback.url_paths`). It is served only while the level rules and
+take-downs allow it. Its parts are the captures nearest to the page's moment, within the window of all copies (P-10). A
+document that is neither the page nor was captured with it is replaced by a notice with a link to its own copy.
 """
 
 import hashlib
@@ -147,13 +146,9 @@ class _PartRequest:
 
 
 def with_full(others: WSGIApplication, context: ReplayContext, pattern: str, rewrite: Make) -> WSGIApplication:
-    """Return the application that answers for full copies at their hosts, and `others` elsewhere.
+    """Return the application that answers for full copies at their hosts, and `others`, with its own gate, elsewhere.
 
-    Args:
-        others: application for all other hosts, with its own gate.
-        context: the context of all routes.
-        pattern: the origins of full copies; ConfigError when they, or the secret, are invalid.
-        rewrite: makers of the environment with pywb.
+    `pattern`: the origins of full copies (ConfigError: they or the secret are invalid); `rewrite`: makers with pywb.
     """
     origins = FullOrigins(pattern, os.environ.get(FULL_SECRET, "").encode())
     full = FullCopyServer(context, origins, rewrite)

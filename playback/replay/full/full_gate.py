@@ -1,13 +1,10 @@
 """Gate of full copies: sandbox and content policy for archived scripts, and requests with a body.
 
-Like `playback.replay.header_gate`, it sets every header of every response. All archived content gets
-the same policy: a sandbox, and requests to the capture's own origin only (P-01,
-P-03 to P-08, P-12, P-17). Safety does not depend on rewriting.
+It sets every header of every response. All archived content gets the same policy: a sandbox, and requests to the
+capture's own origin only (P-01, P-03 to P-08, P-12, P-17). Safety does not depend on rewriting.
 
-A copy's script (`full.js`) writes method, media type and body into the query of a GET, with names as those that
-pywb and wabac use. A body is compared with captured ones by its parameters: fields of a form, or leaves of a JSON
-text. A value that is new at each visit, such as a moment or a random identifier, need not be the same where the
-page's capture has one such request only.
+A copy's script (`full.js`) writes method, media type and body into the query of a GET, as pywb and wabac do. A body is
+compared with captured ones by its parameters, but for values that are new at each visit where there is one such only.
 """
 
 import base64
@@ -188,10 +185,9 @@ def fixed_full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Hea
 
 
 def content_policy(policy: FullPolicy, host: str, answer: FullAnswer) -> str:
-    """Return the Content-Security-Policy of a response.
+    """Return the Content-Security-Policy of a response; an unknown host gets no origin at all.
 
-    The capture's origin is named explicitly, because browsers differed on the meaning of ``'self'`` in an
-    opaque origin. An unknown host gets no origin at all.
+    The capture's origin is named, because browsers differed on the meaning of ``'self'`` in an opaque origin.
     """
     own = ""
     if not answer.ours and policy.origins.page_of(host) is not None:

@@ -1,10 +1,8 @@
 """Rasterizer of SVG, old picture formats and PDF pages; for makers only.
 
-resvg runs no scripts, but opens files that an ``image`` names, and copies shapes as often as ``use``
-asks. So an SVG is parsed and reduced first: no entities, no references out of the document, a bounded
-number of shapes, and a size set by us (P-02). What cannot be drawn is a PermanentError.
-
-PDFs are as untrusted as pages. Only pixels and characters leave the process.
+resvg runs no scripts, but opens files that an ``image`` names, and copies shapes as often as ``use`` asks. So an SVG is
+reduced first: no entities, no references out of the document, a bounded number of shapes, and a size set by us (P-02).
+What cannot be drawn is a PermanentError.
 """
 
 import io
