@@ -122,7 +122,15 @@ _PERMISSIONS = """
     publickey-credentials-get screen-wake-lock serial storage-access usb web-share
     window-management xr-spatial-tracking
 """.split()  # noqa: SIM905 a table in rows can be read and compared
-PERMISSIONS_POLICY = ", ".join(f"{feature}=()" for feature in _PERMISSIONS)
+COMMON_HEADERS = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Permissions-Policy", ", ".join(f"{feature}=()" for feature in _PERMISSIONS)),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Origin-Agent-Cluster", "?1"),
+    ("X-DNS-Prefetch-Control", "off"),
+    ("X-Robots-Tag", "noindex, noarchive"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +164,8 @@ def fixed_headers(policy: Policy, content_type: str) -> tuple[tuple[str, str], .
     )
     return (
         ("Content-Security-Policy", "; ".join(directives)),
-        ("X-Content-Type-Options", "nosniff"),
-        ("Referrer-Policy", "no-referrer"),
-        ("Permissions-Policy", PERMISSIONS_POLICY),
-        ("Cross-Origin-Opener-Policy", "same-origin"),
+        *COMMON_HEADERS,
         ("Cross-Origin-Resource-Policy", "cross-origin" if kind.is_part else "same-origin"),
-        ("Origin-Agent-Cluster", "?1"),
-        ("X-DNS-Prefetch-Control", "off"),
-        ("X-Robots-Tag", "noindex, noarchive"),
         *((("Access-Control-Allow-Origin", "*"),) if kind.is_shared else ()),
     )
 

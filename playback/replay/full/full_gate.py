@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, unquote
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from playback.replay.capture_lookup import FRESH_VALUE
-from playback.replay.header_gate import NO_BODY, PERMISSIONS_POLICY, Headers, entity_headers
+from playback.replay.header_gate import COMMON_HEADERS, NO_BODY, Headers, entity_headers
 from playback.url_paths import FullOrigins
 
 _LOG = logging.getLogger(__name__)
@@ -115,7 +115,11 @@ class FullGate:
                 _LOG.exception("replay.full_request_failed")
                 answer = plain_answer(500, "This capture cannot be shown.\n")
         status = HTTPStatus(answer.status)
-        headers = full_headers(self._policy, request.host, answer)
+        kind = answer.content_type or "text/plain; charset=utf-8"
+        headers = entity_headers(answer.status, kind, [*answer.headers], len(answer.body))
+        if status is HTTPStatus.METHOD_NOT_ALLOWED:
+            headers.append(("Allow", ", ".join(_METHODS)))
+        headers += fixed_full_headers(self._policy, request.host, answer)
         start_response(f"{status.value} {status.phrase}", headers)
         if environ.get("REQUEST_METHOD") == "HEAD" or answer.status in NO_BODY:
             return [b""]
@@ -151,15 +155,6 @@ def plain_answer(status: int, text: str) -> FullAnswer:
     return FullAnswer(status, "text/plain; charset=utf-8", text.encode(), ours=True)
 
 
-def full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Headers:
-    """Return all headers of a response, in order."""
-    kind = answer.content_type or "text/plain; charset=utf-8"
-    headers = entity_headers(answer.status, kind, [*answer.headers], len(answer.body))
-    if answer.status == HTTPStatus.METHOD_NOT_ALLOWED:
-        headers.append(("Allow", ", ".join(_METHODS)))
-    return headers + fixed_full_headers(policy, host, answer)
-
-
 def fixed_full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Headers:
     """Return the headers that every response carries; notices of our own need fewer permissions."""
     connected = policy.front_origin if answer.ours else f"{policy.origins.scheme}{host}"
@@ -167,10 +162,7 @@ def fixed_full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Hea
         ("Content-Security-Policy", content_policy(policy, host, answer)),
         # Where browsers know it, it also holds what no content policy does: WebRTC, connection hints.
         ("Connection-Allowlist", f'(response-origin "{connected}/*")'),
-        ("X-Content-Type-Options", "nosniff"),
-        ("Referrer-Policy", "no-referrer"),
-        ("Permissions-Policy", PERMISSIONS_POLICY),
-        ("Cross-Origin-Opener-Policy", "same-origin"),
+        *COMMON_HEADERS,
         # An opaque origin is foreign to every origin, its own address included; this host's name is
         # unguessable.
         ("Cross-Origin-Resource-Policy", "cross-origin"),
@@ -178,9 +170,6 @@ def fixed_full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Hea
         ("Access-Control-Allow-Methods", "GET, HEAD"),
         ("Access-Control-Allow-Headers", "*, Authorization"),
         ("Access-Control-Expose-Headers", "*"),
-        ("Origin-Agent-Cluster", "?1"),
-        ("X-DNS-Prefetch-Control", "off"),
-        ("X-Robots-Tag", "noindex, noarchive"),
     ]
 
 
