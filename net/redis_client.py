@@ -129,13 +129,6 @@ class RedisClient:
         for client in self._nodes.values():
             client.close()
 
-    def _connected(self, host: str, port: int) -> Any:
-        return redis_connection(
-            replace(self._address, host=host, port=port),
-            answer_timeout_s=self._options.answer_timeout_s,
-            connect_timeout_s=CONNECT_TIMEOUT_S,
-        )
-
     def _run(self, command: Callable[[Any, int], Any]) -> Any:
         turns = iter(range(RETRIES + 1))
         try:
@@ -157,7 +150,12 @@ class RedisClient:
     def _client(self) -> Any:
         client = self._nodes.get(self._node)
         if client is None:
-            client = self._nodes[self._node] = self._connected(*self._node)
+            host, port = self._node
+            client = self._nodes[self._node] = redis_connection(
+                replace(self._address, host=host, port=port),
+                answer_timeout_s=self._options.answer_timeout_s,
+                connect_timeout_s=CONNECT_TIMEOUT_S,
+            )
         return client
 
     def _fault(self, error: Exception) -> RedisFault:

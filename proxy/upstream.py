@@ -144,9 +144,7 @@ class ConnectionPool:
         now = connection.idle_since = self._monotonic()
         with self._lock:
             host = self._hosts[connection.origin]
-            waiter = _first_waiter(host)
-            if waiter is not None:
-                _serve_waiter(waiter, connection)
+            if _served_waiter(host, connection):
                 return
             host.idle.append(connection)
             self._idle[connection] = None
@@ -164,9 +162,7 @@ class ConnectionPool:
         """Release the slot of a connection that was closed or could not be opened."""
         with self._lock:
             host = self._hosts[origin]
-            waiter = _first_waiter(host)
-            if waiter is not None:
-                _serve_waiter(waiter, None)
+            if _served_waiter(host, None):
                 return
             host.count -= 1
             if host.count == 0:
@@ -238,13 +234,14 @@ def _suits(connection: OriginConnection, *, strict: bool) -> bool:
     return not (strict and connection.tls.error)
 
 
-def _first_waiter(host: _OriginSlots) -> _PoolWaiter | None:
-    return host.waiters.popleft() if host.waiters else None
-
-
-def _serve_waiter(waiter: _PoolWaiter, connection: OriginConnection | None) -> None:
+def _served_waiter(host: _OriginSlots, connection: OriginConnection | None) -> bool:
+    """Give the connection, or the right to open one, to the caller that waits longest; False: there is none."""
+    if not host.waiters:
+        return False
+    waiter = host.waiters.popleft()
     waiter.served, waiter.connection = True, connection
     waiter.woken.set()
+    return True
 
 
 class UpstreamConnector:

@@ -177,7 +177,6 @@ class LevelRuling(Generic[_L]):
 
 
 Ruling = LevelRuling[Level]  # of the copy as shown
-StoredRuling = LevelRuling[StoredLevel]
 
 
 @dataclass(frozen=True)  # no slots: generic aliases set an attribute (Python 3.11)

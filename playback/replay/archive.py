@@ -4,7 +4,7 @@ An index can be manipulated: only plain names inside ``archive/`` are opened, on
 and only when the record there is the requested one (P-20). A file that replaces another is used at once.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -181,7 +181,8 @@ class CaptureArchive:
         return None
 
     def _record(self, place: RecordLocation) -> AbstractContextManager[record_reader.Record]:
-        return record_reader.open_record(self._folder, place.filename, place.offset, place.length, run=_in_thread)
+        in_thread = gevent.get_hub().threadpool.apply  # other greenlets run meanwhile
+        return record_reader.open_record(self._folder, place.filename, place.offset, place.length, run=in_thread)
 
     def _check_record(self, capture: Capture, record: record_reader.Record) -> None:
         """Raise unless the record is the indexed one and its login may be shown."""
@@ -191,12 +192,6 @@ class CaptureArchive:
         why = None if self._permits is None else self._permits.login(record.warc.get(_LOGIN))
         if why is not None:
             raise TakenDownError(why)
-
-
-def _in_thread(request: Callable[[], bytes]) -> bytes:
-    """Return the result of a request that blocks; other greenlets run meanwhile."""
-    data: bytes = gevent.get_hub().threadpool.apply(request)
-    return data
 
 
 def _payload(
