@@ -25,15 +25,8 @@ from cachetools import TLRUCache
 from core.config.settings import EgressSettings
 from core.errors import BadUrlError
 from core.hosts import UpstreamProxy, UpstreamProxyScheme, canonical_host, join_host_port
+from net import connect_errors
 from net.address_policy import Address, Addresses, EgressPolicy, destinations, is_own, literal_address
-from net.connect_errors import (
-    BlockedAddressError,
-    BlockedHostError,
-    ConnectError,
-    NoSuchHostError,
-    TunnelRefusedError,
-    UnknownHostError,
-)
 from net.timeouts import CancellableTimeout
 from net.upstream_proxy import open_http_tunnel, open_socks_tunnel, socket_timeout
 
@@ -56,10 +49,10 @@ def system_lookup(host: str, port: int) -> list[str]:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
         if error.errno in _NO_SUCH_HOST:
-            raise NoSuchHostError(f"no such host: {host} {_NO_SUCH_HOST[error.errno]}.") from error
-        raise UnknownHostError(f"{host} does not resolve: {error}.") from error
+            raise connect_errors.NoSuchHostError(f"no such host: {host} {_NO_SUCH_HOST[error.errno]}.") from error
+        raise connect_errors.UnknownHostError(f"{host} does not resolve: {error}.") from error
     except (OSError, ValueError) as error:
-        raise UnknownHostError(f"{host} does not resolve: {error}.") from error
+        raise connect_errors.UnknownHostError(f"{host} does not resolve: {error}.") from error
     return [str(info[4][0]) for info in found]
 
 
@@ -78,7 +71,7 @@ class Resolver:
         self._lookup = lookup
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._known: TLRUCache[str, Addresses | UnknownHostError] = TLRUCache(
+        self._known: TLRUCache[str, Addresses | connect_errors.UnknownHostError] = TLRUCache(
             CACHE_SIZE, lambda _, each, now: now + (FOUND_S if isinstance(each, tuple) else NOT_FOUND_S), monotonic
         )
         self._answers: dict[str, Future[Addresses]] = {}
@@ -95,7 +88,7 @@ class Resolver:
             with patience.cut.waking(over.set):
                 over.wait(timeout_s)
             if not answer.done():
-                raise UnknownHostError(f"{host} did not resolve within {timeout_s:.0f} s.")
+                raise connect_errors.UnknownHostError(f"{host} did not resolve within {timeout_s:.0f} s.")
         return answer.result()
 
     def _enqueue(self, host: str, port: int, timeout_s: float) -> Future[Addresses]:
@@ -104,7 +97,7 @@ class Resolver:
             known = self._known.get(host)
             if known is not None:
                 settled: Future[Addresses] = Future()
-                if isinstance(known, UnknownHostError):
+                if isinstance(known, connect_errors.UnknownHostError):
                     # A fresh one: an exception that is raised twice grows its traceback.
                     settled.set_exception(type(known)(str(known)))
                 else:
@@ -136,18 +129,18 @@ class Resolver:
             else:
                 pending.answer.set_exception(outcome)
 
-    def _resolve(self, pending: _PendingLookup) -> Addresses | UnknownHostError:
+    def _resolve(self, pending: _PendingLookup) -> Addresses | connect_errors.UnknownHostError:
         if self._monotonic() > pending.due:
-            return UnknownHostError(f"{pending.host} was not resolved: too many names at once.")
+            return connect_errors.UnknownHostError(f"{pending.host} was not resolved: too many names at once.")
         try:
             texts = dict.fromkeys(self._lookup(pending.host, pending.port))
             # A zone id ("%eth0") belongs to link-local addresses, which are not on the web.
             addresses = tuple(ipaddress.ip_address(text.partition("%")[0]) for text in texts)
-        except UnknownHostError as error:
+        except connect_errors.UnknownHostError as error:
             return error
         except Exception as error:  # noqa: BLE001 every error is passed on to the waiting callers
-            return UnknownHostError(f"{pending.host} does not resolve: {error}.")
-        return addresses or UnknownHostError(f"{pending.host} has no address.")
+            return connect_errors.UnknownHostError(f"{pending.host} does not resolve: {error}.")
+        return addresses or connect_errors.UnknownHostError(f"{pending.host} has no address.")
 
 
 STAGGER_S = 0.25  # RFC 8305, 5: the recommended delay between two attempts
@@ -297,7 +290,7 @@ class Egress:
             try:
                 sock = ConnectionRace(patience).run(checked, real_port)
             except OSError as error:
-                raise ConnectError(f"{host}:{port} cannot be reached: {error}.") from error
+                raise connect_errors.ConnectError(f"{host}:{port} cannot be reached: {error}.") from error
             return EgressConnection(sock, str(sock.getpeername()[0]))
         if via.scheme is UpstreamProxyScheme.HTTP:
             return self._through_http(via, host, port, patience, tunnel=tunnel)
@@ -321,7 +314,7 @@ class Egress:
         elif via is None or via.scheme is UpstreamProxyScheme.SOCKS5:
             addresses = self._resolver.addresses(host, HTTPS_PORT, patience=patience)
         else:
-            raise UnknownHostError(f"{host} is resolved by {via}.")
+            raise connect_errors.UnknownHostError(f"{host} is resolved by {via}.")
         return str(min(addresses, key=lambda address: (address.version, int(address))))
 
     def _permitted(self, host: str, port: int) -> str:
@@ -329,7 +322,7 @@ class Egress:
         try:
             canonical = canonical_host(host)
         except BadUrlError as error:
-            raise BlockedHostError(str(error)) from error
+            raise connect_errors.BlockedHostError(str(error)) from error
         self._policy.check_target(canonical, port)
         return canonical
 
@@ -348,9 +341,9 @@ class Egress:
                 short = patience.renewed(min(LOOKUP_BESIDE_PROXY_S, patience.left_s))
                 addresses = self._resolver.addresses(host, port, patience=short)
                 addresses = self._checked(host, addresses, port)
-            except UnknownHostError as error:
+            except connect_errors.UnknownHostError as error:
                 if not self._via_unknown_names:
-                    raise UnknownHostError(
+                    raise connect_errors.UnknownHostError(
                         f"{host} has no address here, so it may not be public. [egress] via_unknown_names passes such "
                         f"names on to {via}."
                     ) from error
@@ -360,10 +353,10 @@ class Egress:
             return EgressConnection(self._reach(via, patience), known, via, absolute=True)
         try:
             return self._tunnel(via, open_http_tunnel, host, addresses or (None,), port, patience)
-        except TunnelRefusedError as error:
+        except connect_errors.TunnelRefusedError as error:
             if tunnel:
                 raise
-            raise TunnelRefusedError(
+            raise connect_errors.TunnelRefusedError(
                 f"{error} Allow CONNECT to port {port} at that proxy, or set [egress] "
                 "via_absolute_form = true, which lets the proxy resolve names."
             ) from error
@@ -378,15 +371,15 @@ class Egress:
         patience: CancellableTimeout,
     ) -> EgressConnection:
         """Open a tunnel to the first address that the proxy reaches; None: to the host, whose name the proxy resolves."""
-        failure = ConnectError(f"{host} has no address.")
+        failure = connect_errors.ConnectError(f"{host} has no address.")
         for address in addresses[:TRIED_THROUGH_PROXY]:
             sock = self._reach(via, patience)
             try:
                 with socket_timeout(sock, patience, str(via)):
                     open_tunnel(sock, via, str(address or host), port)
-            except TunnelRefusedError:  # by its rules, which are the same for the other addresses
+            except connect_errors.TunnelRefusedError:  # by its rules, which are the same for the other addresses
                 raise
-            except ConnectError as error:
+            except connect_errors.ConnectError as error:
                 failure = error
                 continue
             return EgressConnection(sock, str(address or ""), via)
@@ -400,8 +393,8 @@ class Egress:
                 self._resolver.addresses(via.host, via.port, patience=patience) if literal is None else (literal,)
             )
             return ConnectionRace(patience).run(addresses, via.port)
-        except (OSError, UnknownHostError) as error:
-            raise ConnectError(f"The proxy {via} cannot be reached: {error}.") from error
+        except (OSError, connect_errors.UnknownHostError) as error:
+            raise connect_errors.ConnectError(f"The proxy {via} cannot be reached: {error}.") from error
 
     def _checked(self, host: str, addresses: Addresses, port: int) -> Addresses:
         checked = tuple(self._policy.check(host, each) for each in addresses)
@@ -413,5 +406,5 @@ class Egress:
                 or any(each.is_unspecified for each in ends)
                 or (listener.is_unspecified and any(self._is_own(each) for each in ends))
             ):
-                raise BlockedAddressError(f"{host} port {port} is the proxy itself.")
+                raise connect_errors.BlockedAddressError(f"{host} port {port} is the proxy itself.")
         return checked
