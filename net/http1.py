@@ -402,7 +402,6 @@ VALUE_CHARS = 16_384
 _STATUS = re.compile(rb"(HTTP(?:/\d+(?:\.\d+)?)?|ICY)[ \t]+(-?\d{1,9})(?!\d)", re.IGNORECASE)
 _START = re.compile(rb"[\s\x00]{0,16}(?:HTTP|ICY)", re.IGNORECASE)
 _END = re.compile(rb"\n\r?\n")
-_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}[ \t]*")
 _PREFIXES = (b"http", b"icy")
 
 
@@ -451,20 +450,10 @@ def end_of_head(data: bytes | bytearray, start: int = 0) -> int:
 
 def parse_head(data: bytes) -> LenientHead | None:
     r"""Return the head that the bytes are, read as leniently as browsers do; None without a status line."""
-    lines = data.lstrip(b"\r\n\t \x00").split(b"\n")
-    status = _STATUS.match(lines[0])
+    first, _, rest = data.lstrip(b"\r\n\t \x00").replace(b"\r\n", b"\n").partition(b"\n")
+    status = _STATUS.match(first)
     if status is None:
         return None
-    headers: list[tuple[str, str]] = []
-    for line in (each.rstrip(b"\r") for each in lines[1:]):
-        if line[:1] in (b" ", b"\t"):  # a folded line (RFC 9112, 5.2)
-            if headers:
-                name, before = headers[-1]
-                folded = f"{before} {line.strip().decode('latin-1')}"
-                headers[-1] = (name, folded[:VALUE_CHARS])
-            continue
-        raw, colon, value = line.partition(b":")
-        if colon and _NAME.fullmatch(raw) and len(headers) < HEADERS:
-            name = raw.strip().decode("ascii").lower()
-            headers.append((name, value.strip().decode("latin-1")[:VALUE_CHARS]))
+    found = _headers(_FOLD.sub(b" ", rest))[:HEADERS]
+    headers = ((name.decode("ascii"), value.strip().decode("latin-1")[:VALUE_CHARS]) for name, _, value in found)
     return LenientHead(int(status[2]), tuple(headers))
