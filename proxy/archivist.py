@@ -360,17 +360,8 @@ class Archivist:
         original = None if key is None else originals.get(key)
         is_confirmation = recorded.head.status == 304
         if is_confirmation:
-            entry.digest, record_id = "", ""
-            confirmed = recorded.visit.confirmed_by(entry)
-            if recorded.confirms is not None:
-                original, record_id = recorded.confirms
-                entry.digest = original.digest
-            elif confirmed is not None:
-                entry.digest, record_id = confirmed.digest, confirmed.record_id
-                original = OriginalRecord(
-                    confirmed.digest, confirmed.url, confirmed.started_ms,
-                    confirmed.filename, confirmed.offset, confirmed.length,
-                )  # fmt: skip
+            original, record_id = recorded.confirms or recorded.visit.confirmed_by(entry.url) or (None, "")
+            entry.digest = "" if original is None else original.digest
             principal, request = archivist_jobs.revisit_members(recorded, original, record_id)
         elif original is None:
             if recorded.body is None:

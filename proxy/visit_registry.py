@@ -20,6 +20,7 @@ from core.errors import InputError, InvariantError, WeboidError
 from net.http1 import Headers
 from proxy.browser_connection import Origin
 from proxy.request_log import RequestLogEntry
+from warc.dedup.payloads import OriginalRecord
 
 if TYPE_CHECKING:
     from proxy.exchange import Exchange
@@ -164,13 +165,14 @@ class VisitSession:
         with self._change:
             return [each.record_id for each in self.entries if each.url == url and each.record_id]
 
-    def confirmed_by(self, confirmation: RequestLogEntry) -> RequestLogEntry | None:
-        """Return the context's latest recorded success of the URL that a 304 confirms, or None."""
+    def confirmed_by(self, url: str) -> tuple[OriginalRecord, str] | None:
+        """Return the record, and its id, of the context's latest success of the URL that a 304 confirms, or None."""
         with self._change:
-            for each in reversed(self.entries):
-                if each.url == confirmation.url and _is_recorded_success(each):
-                    return each
-        return self.earlier.get(confirmation.url)
+            own = (each for each in reversed(self.entries) if each.url == url and _is_recorded_success(each))
+            it = next(own, None) or self.earlier.get(url)
+        if it is None:
+            return None
+        return OriginalRecord(it.digest, it.url, it.started_ms, it.filename, it.offset, it.length), it.record_id
 
     def abandon(self) -> None:
         """Cancel all requests without waiting: the manifest is no longer needed."""
