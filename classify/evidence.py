@@ -15,6 +15,8 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from core.hosts import domains_of
+
 
 def entries(section: str, name: str) -> Any:
     """Return a list or a table of ``phrases.toml``."""
@@ -219,9 +221,4 @@ class ClassFindings:
 
 def host_in(host: str, domains: frozenset[str]) -> str:
     """Return the domain of `domains` that contains the host; empty without one."""
-    labels = host.split(".")
-    for start in range(len(labels)):
-        candidate = ".".join(labels[start:])
-        if candidate in domains:
-            return candidate
-    return ""
+    return next((each for each in domains_of(host) if each in domains), "")

@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, lru_cache
@@ -76,6 +76,13 @@ def is_local_name(host: str) -> bool:
     return host == "localhost" or host.endswith(".localhost")
 
 
+def domains_of(host: str) -> Iterator[str]:
+    """Yield the canonical host and its parent domains, the longest first; of an IPv6 address itself alone."""
+    yield host
+    while not host.startswith("[") and (host := host.partition(".")[2]):
+        yield host
+
+
 class HostPatterns(Generic[T]):
     """Values by host pattern: ``example.org`` alone, ``*.example.org`` with all hosts below it, or ``*``.
 
@@ -99,13 +106,9 @@ class HostPatterns(Generic[T]):
         """Return the value for the canonical host; None when no pattern matches."""
         if host in self._exact:
             return self._exact[host]
-        domain = host
-        while self._domains:
+        for domain in domains_of(host) if self._domains else ():
             if domain in self._domains:
                 return self._domains[domain]
-            _, dot, domain = domain.partition(".")
-            if not dot:
-                break
         return self._every[0] if self._every else None
 
 

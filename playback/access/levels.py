@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import core.page_classes
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import BadUrlError, InputError
+from core.hosts import domains_of
 from core.layout import check_name
 from core.urls import fetch_key, host_of, identity_and_host, identity_key
 
@@ -228,10 +229,7 @@ class RuleTable(Generic[_L]):
         """Return every rule that matches the URL, in order of precedence; BadUrlError for no URL."""
         identity, host = identity_and_host(url)
         whose = (wiki, "") if wiki else ("",)
-        named = [(LevelScope.LINK, identity), (LevelScope.DOMAIN, host)]
-        while not host.startswith("[") and "." in host:  # its parent domains, longest first
-            host = host.partition(".")[2]
-            named.append((LevelScope.DOMAIN, host))
+        named = [(LevelScope.LINK, identity), *((LevelScope.DOMAIN, each) for each in domains_of(host))]
         targets = [LevelTarget(scope, each, what) for scope, what in named for each in whose]
         if wiki:
             targets.append(LevelTarget(LevelScope.WIKI, wiki))
