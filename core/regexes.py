@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import re2
 
@@ -95,7 +95,8 @@ class RegexList:
 
     def __init__(self, expressions: list[str]) -> None:
         """Compile the expressions, which have passed `check_regex`."""
-        self._sets: list[_RegexSet] = []
+        # Number of the first expression, expressions, and their set; None: a single one is too large for a set.
+        self._sets: list[tuple[int, list[str], Any]] = []
         start, chars = 0, 0
         for number, expression in enumerate(expressions):
             chars += len(expression)
@@ -126,22 +127,14 @@ class RegexList:
             for expression in ("", *expressions):
                 compiled.Add(expression)
             compiled.Compile()
-            self._sets.append(_RegexSet(first, expressions, compiled))
+            self._sets.append((first, expressions, compiled))
         except re2.error:
             half = len(expressions) // 2
             if half:
                 self._add(expressions[:half], first)
                 self._add(expressions[half:], first + half)
             else:
-                self._sets.append(_RegexSet(first, expressions, None))
-
-
-class _RegexSet(NamedTuple):
-    """Expressions that are searched for in one pass; without a set, one that is too large for it."""
-
-    first: int  # the number of the first expression
-    expressions: list[str]
-    compiled: Any
+                self._sets.append((first, expressions, None))
 
 
 def _bad(expression: str, why: str) -> InputError:

@@ -56,14 +56,6 @@ def system_lookup(host: str, port: int) -> list[str]:
     return [str(info[4][0]) for info in found]
 
 
-@dataclass(frozen=True, slots=True)
-class _PendingLookup:
-    host: str
-    port: int
-    due: float
-    answer: Future[Addresses]
-
-
 class Resolver:
     """Resolver with a cache. Thread-safe."""
 
@@ -75,7 +67,7 @@ class Resolver:
             CACHE_SIZE, lambda _, each, now: now + (FOUND_S if isinstance(each, tuple) else NOT_FOUND_S), monotonic
         )
         self._answers: dict[str, Future[Addresses]] = {}
-        self._pending: deque[_PendingLookup] = deque()
+        self._pending: deque[tuple[str, int, float, Future[Addresses]]] = deque()  # host, port, until when, answer
         self._threads = 0
 
     def addresses(self, host: str, port: int, *, patience: CancellableTimeout) -> Addresses:
@@ -107,7 +99,7 @@ class Resolver:
             if answer is not None:
                 return answer
             answer = self._answers[host] = Future()
-            self._pending.append(_PendingLookup(host, port, now + timeout_s, answer))
+            self._pending.append((host, port, now + timeout_s, answer))
             if self._threads < LOOKUPS_AT_ONCE:
                 self._threads += 1
                 threading.Thread(target=self._work, name="lookup", daemon=True).start()
@@ -119,28 +111,28 @@ class Resolver:
                 if not self._pending:
                     self._threads -= 1
                     return
-                pending = self._pending.popleft()
-            outcome = self._resolve(pending)
+                host, port, due, answer = self._pending.popleft()
+            outcome = self._resolve(host, port, due)
             with self._lock:
-                del self._answers[pending.host]
-                self._known[pending.host] = outcome
+                del self._answers[host]
+                self._known[host] = outcome
             if isinstance(outcome, tuple):
-                pending.answer.set_result(outcome)
+                answer.set_result(outcome)
             else:
-                pending.answer.set_exception(outcome)
+                answer.set_exception(outcome)
 
-    def _resolve(self, pending: _PendingLookup) -> Addresses | connect_errors.UnknownHostError:
-        if self._monotonic() > pending.due:
-            return connect_errors.UnknownHostError(f"{pending.host} was not resolved: too many names at once.")
+    def _resolve(self, host: str, port: int, due: float) -> Addresses | connect_errors.UnknownHostError:
+        if self._monotonic() > due:
+            return connect_errors.UnknownHostError(f"{host} was not resolved: too many names at once.")
         try:
-            texts = dict.fromkeys(self._lookup(pending.host, pending.port))
+            texts = dict.fromkeys(self._lookup(host, port))
             # A zone id ("%eth0") belongs to link-local addresses, which are not on the web.
             addresses = tuple(ipaddress.ip_address(text.partition("%")[0]) for text in texts)
         except connect_errors.UnknownHostError as error:
             return error
         except Exception as error:  # noqa: BLE001 every error is passed on to the waiting callers
-            return connect_errors.UnknownHostError(f"{pending.host} does not resolve: {error}.")
-        return addresses or connect_errors.UnknownHostError(f"{pending.host} has no address.")
+            return connect_errors.UnknownHostError(f"{host} does not resolve: {error}.")
+        return addresses or connect_errors.UnknownHostError(f"{host} has no address.")
 
 
 STAGGER_S = 0.25  # RFC 8305, 5: the recommended delay between two attempts
