@@ -120,10 +120,6 @@ class RedisClient:
         """Run a command and return its result, undecoded."""
         return self._run(lambda client, _turn: client.execute_command(*command))
 
-    def delete(self, keys: Sequence[bytes]) -> None:
-        """Delete the keys."""
-        self._run(lambda client, _turn: client.delete(*keys))
-
     def close(self) -> None:
         """Close the connections."""
         for client in self._nodes.values():

@@ -152,20 +152,19 @@ class ProxyClient:
         ProxyUnavailableError.
         """
         async with self._connected() as connection:
-            message: Message = {"verb": "open", "page_id": page_id, "bucket": bucket}
-            if headers:
-                message["headers"] = dict(headers)
-            if login:
-                message["login"] = login
-                message["unverified_tls"] = unverified_tls
-            if stored is not DEFAULT_STORED_LEVEL:
-                message["stored"] = str(stored)
-            if confirm_within_s:
-                message["confirm_within_s"] = confirm_within_s
+            message: Message = {
+                "verb": "open",
+                "page_id": page_id,
+                "bucket": bucket,
+                "headers": dict(headers or {}),
+                "login": login,
+                "unverified_tls": unverified_tls,
+                "stored": str(stored),
+                "confirm_within_s": confirm_within_s,
+                "browser_hosts": list(browser_hosts),
+            }
             if shared is not None:
                 message |= shared._asdict()
-            if browser_hosts:
-                message["browser_hosts"] = list(browser_hosts)
             answer = await connection.ask(message)
             credentials = ProxyEndpoint(*(answer[name] for name in ("host", "port", "username", "password", "token")))
             async with self._sending_secrets() if browser_hosts else nullcontext() as send:

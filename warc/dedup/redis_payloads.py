@@ -201,7 +201,7 @@ class RedisPayloadIndex(PayloadIndex):
     def release_dead(self) -> None:
         """Release the claims of this collection's dead processes."""
         for path in self._dead:
-            self._server.delete((self._heartbeat_of(path.name),))
+            self._server.call("DEL", self._heartbeat_of(path.name))
             path.unlink(missing_ok=True)
             log.info("payloads.freed owner=%s", path.name)
         self._dead.clear()
@@ -213,7 +213,7 @@ class RedisPayloadIndex(PayloadIndex):
         try:
             with self._turn:
                 self._run_pending()
-            self._server.delete((self._heartbeat,))
+            self._server.call("DEL", self._heartbeat)
         except DedupUnavailableError as error:
             log.warning("payloads.left pending=%d error=%s", len(self._pending), error)
         self._presence.close()
