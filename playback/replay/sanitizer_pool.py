@@ -78,7 +78,6 @@ class RasterJob:
     """Job: draw an SVG, or a picture in an old format, as PNG."""
 
     data: bytes
-    scale: float = 1.0  # pixels per CSS pixel of an SVG
     is_mask: bool = False  # draw only the shape of a small picture
 
 
@@ -221,14 +220,14 @@ class _MakerProcess:
 
 def run_maker(deadline_s: float) -> None:
     """Do the jobs that arrive on stdin until it ends; body of a maker process."""
-    run_jobs(_do, lambda job: min(deadline_s, _DRAWING_S) if "scale" in job else deadline_s)
+    run_jobs(_do, lambda job: min(deadline_s, _DRAWING_S) if "is_mask" in job else deadline_s)
 
 
 def _do(job: dict[str, Any]) -> bytes:
-    if "scale" in job:
+    if "is_mask" in job:
         try:
             data = job["data"].encode("latin-1")
-            return mask(data) if job["is_mask"] else raster(data, job["scale"])
+            return mask(data) if job["is_mask"] else raster(data)
         except PermanentError:
             return b""
     if "is_font" in job:

@@ -280,11 +280,11 @@ _MOST_MASK_PIXELS = 512 * 512
 _MASKS = ("PNG", "GIF", "WEBP", "JPEG")
 
 
-def raster(data: bytes, scale: float = 1.0) -> bytes:
-    """Return the picture as PNG, an SVG with `scale` pixels per CSS pixel; else raise PermanentError."""
+def raster(data: bytes) -> bytes:
+    """Return the picture as PNG; else raise PermanentError."""
     kind = raster_kind(data)
     if kind is RasterKind.SVG:
-        return raster_svg(data, scale)
+        return raster_svg(data)
     if kind is None:
         raise PermanentError("This is not a picture.")
     with _picture(data, (kind.value,), _MOST_PIXELS) as image:
