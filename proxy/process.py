@@ -26,7 +26,7 @@ from core.layout import Layout
 from core.timestamps import from_unix_milliseconds
 from proxy.archiving_proxy import LOOPBACK, ArchivingProxy, ListenAddress
 from proxy.control.handshake import ClusterSecret
-from proxy.control.server import ControlServer, TcpControlServer
+from proxy.control.server import ControlServer
 from proxy.exchange import now_ms
 from proxy.limits import ByteCounter
 from warc.local_storage import PresenceFile, ScratchKind, dead_presences, scratch_folder
@@ -61,7 +61,7 @@ class RunningProxy:
     """Proxy in service."""
 
     proxy: ArchivingProxy
-    control: ControlServer | TcpControlServer
+    control: ControlServer
     warcprox_api: "WarcproxServer | None"  # the listener for clients of warcprox
     recovered: Sequence[WarcRecovery]  # results of the recovery before start-up
 
@@ -82,13 +82,11 @@ def run_proxy(
         spool = stack.enter_context(scratch_folder(ScratchKind.SPOOL, layout.root))
         proxy = ArchivingProxy(layout, settings, now_ms=now_ms, spool_folder=spool, tally=tally(), listen=listen)
         stack.callback(proxy.close)
-        server: ControlServer | TcpControlServer
         if isinstance(control, Path):
             server = ControlServer(control, proxy)
         else:
-            server = TcpControlServer((control.host, control.port), proxy, control.secret)
-            host, port = server.server_address[:2]
-            proxy.keep_from((str(host), port))
+            server = ControlServer((control.host, control.port), proxy, control.secret)
+            proxy.keep_from((str(server.server_address[0]), server.port))
         threading.Thread(target=proxy.serve_forever, args=(POLL_S,), daemon=True).start()
         stack.callback(proxy.shutdown)
         threading.Thread(target=server.serve_forever, args=(POLL_S,), daemon=True).start()
