@@ -110,16 +110,15 @@ MEMORY_BYTES = 128 << 20  # all bodies in memory
 READ_BYTES = 1 << 20
 
 
-class SpoolSpace:
-    """Folder and memory allowance shared by the spools of a process. Thread-safe."""
+class ByteAllowance:
+    """Number of bytes that several may use. Thread-safe."""
 
-    def __init__(self, folder: Path, *, memory_bytes: int = MEMORY_BYTES) -> None:
-        self.folder = folder
-        self._left = memory_bytes
+    def __init__(self, size: int) -> None:
+        self._left = size
         self._lock = threading.Lock()
 
     def take(self, size: int) -> bool:
-        """Take that much memory; return False when it is not available."""
+        """Take that many bytes; return False when they are not available."""
         with self._lock:
             if self._left < size:
                 return False
@@ -127,9 +126,17 @@ class SpoolSpace:
             return True
 
     def give_back(self, size: int) -> None:
-        """Release memory that was taken."""
+        """Return bytes that were taken."""
         with self._lock:
             self._left += size
+
+
+class SpoolSpace(ByteAllowance):
+    """Folder and memory allowance shared by the spools of a process."""
+
+    def __init__(self, folder: Path, *, memory_bytes: int = MEMORY_BYTES) -> None:
+        super().__init__(memory_bytes)
+        self.folder = folder
 
 
 class BodySpool:

@@ -15,6 +15,7 @@ from core.urls import fetch_key
 from net.http1 import MalformedMessageError, RequestHead, forwarded_request, with_headers
 from proxy.browser_connection import Origin, host_header, parse_absolute, parse_tunnelled
 from proxy.exchange import Exchange, ExchangeContext
+from proxy.limits import ByteAllowance
 from proxy.request_log import RefetchRequest, RequestOutcome
 from proxy.visit_registry import VisitSession
 
@@ -23,20 +24,6 @@ REDIRECTS = 10
 _COMMON = (b"user-agent", b"accept-language", b"accept-encoding", b"dnt", b"sec-gpc")
 _HINTS = b"sec-ch-ua"
 _SPELLED = re.compile(r"[!-~]+")
-
-
-class ByteAllowance:
-    """Shared byte budget of repeated requests. Thread-safe."""
-
-    def __init__(self, limit: int) -> None:
-        self._left = limit
-        self._lock = threading.Lock()
-
-    def use(self, size: int) -> bool:
-        """Count bytes; return False when the allowance is used up."""
-        with self._lock:
-            self._left -= size
-            return self._left >= 0
 
 
 class RefetchExchange(Exchange):
@@ -53,7 +40,7 @@ class RefetchExchange(Exchange):
     def count(self, size: int) -> None:
         """Count received bytes; cut the exchange when the allowance is used up."""
         super().count(size)
-        if not self._allowance.use(size) and not self._over:
+        if not self._allowance.take(size) and not self._over:
             self._over = True
             self.cut("length")
 
