@@ -70,7 +70,6 @@ class FactsOf:
         return make(self._title, self.fields)
 
     def __get_pydantic_core_schema__(self, _source: Any, handler: Any) -> Any:
-        """Return the schema of the object."""
         return handler.generate_schema(self.kind)
 
 

@@ -27,7 +27,6 @@ class PatternList:
         self._expressions = RegexList(self._texts)
 
     def __bool__(self) -> bool:
-        """Return True when there is any pattern."""
         return bool(self._texts)
 
     def first_in(self, url: str) -> str | None:

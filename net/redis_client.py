@@ -75,7 +75,6 @@ class RedisClient:
     """
 
     def __init__(self, address: RedisAddress, options: RedisClientOptions) -> None:
-        """Store the address; nothing is connected yet."""
         self._address = address
         self._options = options
         try:

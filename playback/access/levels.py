@@ -82,7 +82,6 @@ class LevelActor:
         return not self.wiki
 
     def __str__(self) -> str:
-        """Return ``name``, or ``name@wiki``."""
         return f"{self.name}@{self.wiki}" if self.wiki else self.name
 
 
@@ -108,7 +107,6 @@ class LevelTarget:
     what: str = ""  # a link's identity key, or a domain; else empty
 
     def __str__(self) -> str:
-        """Return a description for people."""
         where = f" in the wiki {self.wiki}" if self.wiki else ""
         if self.scope is LevelScope.WIKI:
             return f"the wiki {self.wiki}"

@@ -96,7 +96,6 @@ class TakedownSet:
             self.put(each)
 
     def __len__(self) -> int:
-        """Return the number of take-downs."""
         return len(self._by_number)
 
     @property

@@ -54,7 +54,6 @@ class BodyStream:
     close: Callable[[], object]  # closes the source
 
     def __iter__(self) -> Iterator[bytes]:
-        """Iterate over the blocks."""
         return self.blocks
 
 
@@ -243,7 +242,6 @@ class ReplayContext:
     levels: LevelStore = field(init=False)  # level rules
 
     def __post_init__(self) -> None:
-        """Open the level store."""
         object.__setattr__(self, "levels", LevelStore(self.decisions))
 
     def made_answer(
