@@ -8,6 +8,7 @@ import hashlib
 import logging
 import re
 from collections import deque
+from dataclasses import InitVar, dataclass
 from http import HTTPStatus
 
 import hpack
@@ -144,24 +145,19 @@ class ObservedExchange(Exchange):
         self.visit.end(self)
 
 
+@dataclass(eq=False)
 class ObservedTunnel:
     """Tunnel of one browser connection to an origin."""
 
-    def __init__(
-        self,
-        tools: ExchangeContext,
-        visit: VisitSession,
-        origin: Origin,
-        connection: OriginConnection,
-        browser: BrowserConnection,
-        secrets: TlsSecrets,
-    ) -> None:
-        self.tools = tools
-        self.visit = visit
-        self.origin = origin
-        self.connection = connection
-        self.browser = browser
-        self.decoder = TlsDecoder(secrets, patience_s=tools.settings.connect_timeout_s)
+    tools: ExchangeContext
+    visit: VisitSession
+    origin: Origin
+    connection: OriginConnection
+    browser: BrowserConnection
+    secrets: InitVar[TlsSecrets]
+
+    def __post_init__(self, secrets: TlsSecrets) -> None:
+        self.decoder = TlsDecoder(secrets, patience_s=self.tools.settings.connect_timeout_s)
         self.protocol = ""  # ``h2`` or ``http/1.1``, once it is known
         self._certificate = ("", "")
         self._reader: Http1Reader | Http2Reader | None = None

@@ -39,19 +39,14 @@ class PartialPayload:
     blocks: Iterator[bytes]  # the requested bytes; can be iterated once
 
 
+@dataclass(frozen=True, slots=True)
 class CaptureArchive:
     """Read access to the WARCs of one collection."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        permits: AccessControl | None = None,  # access control; None: everything may be read
-        # finds other records for a revisit whose original is missing or damaged
-        twins: record_reader.FindTwins = lambda _digest: (),
-    ) -> None:
-        self._folder = str(layout.archive)
-        self._permits = permits
-        self._twins = twins
+    layout: Layout
+    permits: AccessControl | None = None  # access control; None: everything may be read
+    # finds other records for a revisit whose original is missing or damaged
+    twins: record_reader.FindTwins = lambda _digest: ()
 
     def load(self, capture: Capture, *, limit: int) -> Payload:
         """Return the capture's payload, at most `limit` bytes after decoding.
@@ -84,8 +79,8 @@ class CaptureArchive:
                 raise
             with self._record(twin) as record:
                 payload = _payload(capture, shown, record, limit)
-        if self._permits is not None:
-            self._permits.check_payload(payload.body)
+        if self.permits is not None:
+            self.permits.check_payload(payload.body)
         return payload
 
     def request(self, capture: Capture, *, limit: int) -> tuple[str, str, bytes] | None:
@@ -103,7 +98,7 @@ class CaptureArchive:
             return None
 
     def _check(self, capture: Capture) -> None:
-        takedown = None if self._permits is None else self._permits.capture(capture)
+        takedown = None if self.permits is None else self.permits.capture(capture)
         if takedown is not None:
             raise TakenDownError(takedown)
 
@@ -127,11 +122,11 @@ class CaptureArchive:
             if is_coded:
                 yield PartialPayload(None, iter(()))
                 return
-            if self._permits is None or not self._permits.depend_on_payloads():
+            if self.permits is None or not self.permits.depend_on_payloads():
                 yield PartialPayload(record.size, _yield_turns(record.content))
                 return
             # The payload is compared with its digests before it is sent, so it is read once in advance.
-            self._permits.check_digests(digests_of(_yield_turns(record.content)))
+            self.permits.check_digests(digests_of(_yield_turns(record.content)))
         with self._playable_record(capture, limit) as record:
             yield PartialPayload(record.size, _yield_turns(record.content))
 
@@ -170,7 +165,7 @@ class CaptureArchive:
         """Return the location of another record with the payload of a revisit, or None."""
         if capture.record_type is not RecordType.REVISIT:
             return None
-        for each in self._twins(capture.digest):
+        for each in self.twins(capture.digest):
             place = each.location
             if place == capture.original or place.length > limit + limit // 256 + record_reader.LONGEST_HEAD:
                 continue
@@ -182,14 +177,14 @@ class CaptureArchive:
 
     def _record(self, place: RecordLocation) -> AbstractContextManager[record_reader.Record]:
         in_thread = gevent.get_hub().threadpool.apply  # other greenlets run meanwhile
-        return record_reader.open_record(self._folder, place.filename, place.offset, place.length, run=in_thread)
+        return record_reader.open_record(self.layout.archive, place.filename, place.offset, place.length, run=in_thread)
 
     def _check_record(self, capture: Capture, record: record_reader.Record) -> None:
         """Raise unless the record is the indexed one and its login may be shown."""
         target = record.warc.get("warc-target-uri").strip("<>")
         if target != capture.url or record.warc.get("warc-type") != capture.record_type:
             raise PermanentError("The index points to another record.")
-        why = None if self._permits is None else self._permits.login(record.warc.get(_LOGIN))
+        why = None if self.permits is None else self.permits.login(record.warc.get(_LOGIN))
         if why is not None:
             raise TakenDownError(why)
 

@@ -5,7 +5,7 @@ The key of their URL (`core.url_keys`) merges distinct pages, so captures of the
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -81,6 +81,7 @@ def call_inline(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any
     return function(*arguments)
 
 
+@dataclass(frozen=True, slots=True)
 class CaptureLookup:
     """Look-ups in a captures index; a collection without an index counts as empty.
 
@@ -88,30 +89,22 @@ class CaptureLookup:
     TransientError when the index cannot be read.
     """
 
-    def __init__(
-        self,
-        database: IndexDatabase,  # the index, owned by the caller
-        *,
-        permits: AccessControl | None = None,  # access control; None: everything may be found
-        # calls a function with arguments, e.g. in another thread
-        call: Callable[..., Any] = call_inline,
-        # finds captures in another index (`warc.index.outback`): of a URL, near a moment in
-        # milliseconds, at most so many. They belong to the page with their URL and moment
-        beyond: Beyond | None = None,
-    ) -> None:
-        self._database = database
-        self._permits = permits
-        self._call = call
-        self._beyond = beyond
+    database: IndexDatabase  # the index, owned by the caller
+    _: KW_ONLY
+    permits: AccessControl | None = None  # access control; None: everything may be found
+    call: Callable[..., Any] = call_inline  # calls a function with arguments, e.g. in another thread
+    # finds captures in another index (`warc.index.outback`): of a URL, near a moment in
+    # milliseconds, at most so many. They belong to the page with their URL and moment
+    beyond: Beyond | None = None
 
     @property
     def has_key(self) -> str:
         """The condition that a row's urlkey is `key`; see `warc.index.database.IndexDatabase`."""
-        return self._database.has_key
+        return self.database.has_key
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
         """Return the rows of a query, for other modules, too (`playback.mementos`)."""
-        result: list[Any] = self._call(self._database.rows, (query, values))
+        result: list[Any] = self.call(self.database.rows, (query, values))
         return result
 
     def captures(self, url: str, at: datetime, *, window: timedelta | None = None) -> Iterator[Capture]:
@@ -177,7 +170,7 @@ class CaptureLookup:
 
     def _with_page_id(self, capture: Capture | None) -> Capture | None:
         """Return the capture with its page, when it comes from an index without pages."""
-        if capture is None or self._beyond is None or capture.page_id is not None:
+        if capture is None or self.beyond is None or capture.page_id is not None:
             return capture
         url, at = url_within(capture.url), unix_milliseconds(capture.captured_at)
         try:
@@ -186,7 +179,7 @@ class CaptureLookup:
             return capture
         values = {**key, "url": url, "at": at, "first": at - _VISIT_MS, "last": at + _VISIT_MS}
         for row in self.rows(
-            f"SELECT page_id, login FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
+            f"SELECT page_id, login FROM pages WHERE {self.database.has_key}"  # noqa: S608 constants of ours
             " AND captured_ms BETWEEN :first AND :last AND (url = :url OR final_url = :url)"
             " ORDER BY abs(captured_ms - :at) LIMIT 1",
             values,
@@ -196,9 +189,9 @@ class CaptureLookup:
 
     def _refusal(self, capture: Capture | None) -> TakenDownError | None:
         """Return the reason why the capture must not be found, or None."""
-        if self._permits is None or capture is None:
+        if self.permits is None or capture is None:
             return None
-        takedown = self._permits.capture(capture)
+        takedown = self.permits.capture(capture)
         return None if takedown is None else TakenDownError(takedown)
 
     def page(self, url: str, at: datetime, *, on_purpose: bool = False) -> PageFacts | None:
@@ -215,7 +208,7 @@ class CaptureLookup:
             return None  # the index has no such key
         timestamp, blocked = timestamp14(at), None
         best = BestPageQuery(url, unix_milliseconds(at), timestamp, shown)
-        for row in best_pages(self.rows, self._database.has_key, key, _PAGE_COLUMNS, best):
+        for row in best_pages(self.rows, self.database.has_key, key, _PAGE_COLUMNS, best):
             page, error = self._page_and_refusal(row)
             if error is None:
                 return page
@@ -240,7 +233,7 @@ class CaptureLookup:
 
     def _page_and_refusal(self, row: Any) -> tuple[PageFacts, TakenDownError | None]:
         page = page_facts(row)
-        takedown = None if self._permits is None else self._permits.page(page)
+        takedown = None if self.permits is None else self.permits.page(page)
         return page, None if takedown is None else TakenDownError(takedown)
 
     def documents(self, url: str, at: datetime, *, of_page: str | None = None) -> Iterator[Capture]:
@@ -288,13 +281,13 @@ class CaptureLookup:
         ):
             return self._permitted(capture_of(row))
         # The same where no pages are known: by its URL, near the page's moment.
-        if self._beyond is None:
+        if self.beyond is None:
             return None
         at = unix_milliseconds(parse_timestamp14(page.timestamp))
         artifacts: list[Capture] = []
         for url in {page.url, page.final_url}:
             uri = artifact_uri(kind, url)
-            rows = [row for row in self._beyond(uri, at, _NEAREST) if row["url"] == uri]
+            rows = [row for row in self.beyond(uri, at, _NEAREST) if row["url"] == uri]
             captures = (capture_of(row) for row in rows if abs(row["captured_ms"] - at) <= _VISIT_MS)
             artifacts += [replace(each, page_id=page.page_id) for each in captures if each is not None]
         if not artifacts:
@@ -324,12 +317,12 @@ class CaptureLookup:
             "reach": _REACH * limit,
         }
         for form in (_OF_THE_URL, _OF_EQUALS):
-            rows = self.rows(form.format(has_key=self._database.has_key), values)
-            if self._beyond is not None:
+            rows = self.rows(form.format(has_key=self.database.has_key), values)
+            if self.beyond is not None:
                 places = {(row["filename"], row["offset"]) for row in rows}
                 rows = rows + [
                     row
-                    for row in self._beyond(url, at_ms, _BEYOND * limit)
+                    for row in self.beyond(url, at_ms, _BEYOND * limit)
                     if abs(row["captured_ms"] - at_ms) <= reach
                     and (row["filename"], row["offset"]) not in places
                     and (row["url"] == url) is (form is _OF_THE_URL)

@@ -59,21 +59,16 @@ class ContextCredentials(NamedTuple):
         return cls(token_hex(8), token_hex(16))
 
 
+@dataclass(eq=False)
 class ProxyVisit:
     """One visit at the proxy. Created by `ProxyClient.visit`, which also ends it."""
 
-    def __init__(
-        self,
-        connection: _ControlConnection,
-        credentials: ProxyEndpoint,
-        send_secrets: Callable[[list[str]], None] | None = None,
-    ) -> None:
-        self._connection = connection
-        # Set by the seal: number of requests beyond the limit, which have no log entry.
-        self.refused = 0
-        self.credentials = credentials  # for the visit's browser context
-        # Takes lines of the browser's key log; None where it makes no connections itself.
-        self.send_secrets = send_secrets
+    _connection: _ControlConnection
+    credentials: ProxyEndpoint  # for the visit's browser context
+    # Takes lines of the browser's key log; None where it makes no connections itself.
+    send_secrets: Callable[[list[str]], None] | None = None
+    # Set by the seal: number of requests beyond the limit, which have no log entry.
+    refused: int = 0
 
     async def write(self, artifacts: Sequence[NewArtifact], *, document: str, date: datetime) -> list[RecordLocation]:
         """Write artifacts of the page with that URL after redirects; return when they are on disk and in the index.
