@@ -15,7 +15,7 @@ from core.media_types import HTML_TYPES, IMAGE_TYPES, PDF, READ_TYPES, TEXT_TYPE
 from core.timestamps import timestamp14
 from playback.access.control import PageFacts
 from playback.access.levels import Level
-from playback.access.threat_lists import ListEffect, ListHit
+from playback.access.threat_lists import ListEffect
 from playback.replay import replay_context
 from playback.replay.resource_routes import download_type, offer_download
 from playback.replay.sanitizer import html_document
@@ -33,17 +33,13 @@ def warn_of_threats(context: replay_context.ReplayContext, request: replay_conte
     address = request.memento
     path = page_path(address.timestamp, address.url, view=CONFIRMED_VIEW)
     link = (f"{context.front}{path}", "Show the copy anyway")
-    document = html_document.notice_document("This address is on a list", threat_text(hit), link=link)
+    is_on = "is" if hit.is_sure else "may be"
+    why = f": {hit.on.reason}" if hit.on.reason else ""
+    text = f"It {is_on} on the list {hit.on.name}, as of {hit.on.added_at:%Y-%m-%d}{why}."
+    document = html_document.notice_document("This address is on a list", text, link=link)
     raise replay_context.OtherAnswerError(
         replay_context.ReplayResponse(HTTPStatus.FORBIDDEN, replay_context.HTML, document.encode())
     )
-
-
-def threat_text(hit: ListHit) -> str:
-    """Return the text about an address that was found on a threat list."""
-    on = "is" if hit.is_sure else "may be"
-    text = f"It {on} on the list {hit.on.name}, as of {hit.on.added_at:%Y-%m-%d}"
-    return f"{text}: {hit.on.reason}." if hit.on.reason else f"{text}."
 
 
 _STYLE = (
