@@ -8,9 +8,9 @@ import re2
 
 from core.errors import ConfigError, InputError
 
+REGEX_LIMIT_BYTES = 8 << 20  # of a compiled expression, as RE2's own default; it refuses what would need more
 PATTERN_LIMIT_CHARS = 4_000
 PATTERNS_LIMIT = 1_000
-MEMORY_LIMIT_BYTES = 8 << 20  # for one compiled pattern; RE2's own default
 SHOWN_CHARS = 120
 
 
@@ -52,7 +52,7 @@ def compile_pattern(text: str, *, where: str) -> re.Pattern[str]:
     return compiled
 
 
-def re2_options(limit_bytes: int = MEMORY_LIMIT_BYTES) -> re2.Options:
+def re2_options(limit_bytes: int = REGEX_LIMIT_BYTES) -> re2.Options:
     """Return RE2 options: a memory limit, and no messages on standard error."""
     options = re2.Options()
     options.log_errors = False
@@ -67,7 +67,6 @@ def re2_error_text(error: Exception) -> str:
 
 
 REGEX_LIMIT_CHARS = 2_000
-REGEX_LIMIT_BYTES = 8 << 20  # of a compiled expression; RE2 refuses what would need more
 SET_PATTERNS = 2_000  # expressions searched at once …
 SET_CHARS = 64_000  # … and their characters: the automaton stays small enough to be fast
 SET_LIMIT_BYTES = 32 << 20
@@ -80,7 +79,7 @@ def check_regex(expression: str, *, before: str = "", after: str = "") -> str:
     whole = f"{before}{expression}{after}"
     try:
         for each in (expression, whole):  # by itself first: its brackets must not pair with the added ones
-            re2.compile(each, re2_options(REGEX_LIMIT_BYTES))
+            re2.compile(each, re2_options())
     except re2.error as error:
         raise _bad(
             expression,
@@ -114,7 +113,7 @@ class RegexList:
                 yield from (first + number - 1 for number in sorted(matches) if number)
                 continue
             for number, expression in enumerate(expressions, start=first):
-                if re2.search(expression, text, re2_options(REGEX_LIMIT_BYTES)):
+                if re2.search(expression, text, re2_options()):
                     yield number
 
     def _add(self, expressions: list[str], first: int) -> None:

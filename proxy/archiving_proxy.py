@@ -174,7 +174,6 @@ class RecorderServer(socketserver.TCPServer):
 
     # What handlers use, set before `__init__`.
     visits: VisitRegistry
-    limits: ReceiveLimits
     ca: RecorderAuthority
     secrets: TlsSecrets  # of connections that browsers make themselves
     exchanges: ExchangeContext

@@ -213,7 +213,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
         self, exchange: Exchange, head: http1.RequestHead, origin: Origin, target: str, *, keep_alive: bool
     ) -> bool:
         entry = exchange.entry
-        refusal = self.server.limits.refusal(exchange.visit)
+        refusal = self.server.exchanges.limits.refusal(exchange.visit)
         if refusal:
             entry.kept, entry.reason = RequestOutcome.BLOCKED, refusal
             self.answer_error(403, refusal, keep_alive=False)

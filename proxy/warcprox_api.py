@@ -323,7 +323,7 @@ class WarcproxServer(RecorderServer):
     def __init__(self, proxy: ArchivingProxy, listen: ListenAddress, folder: Path) -> None:
         """Listen, or raise ListenError; counters are kept in the `folder`, a file for each address."""
         self.proxy = proxy
-        self.visits, self.ca, self.limits, self.secrets = proxy.visits, proxy.ca, proxy.limits, proxy.secrets
+        self.visits, self.ca, self.secrets = proxy.visits, proxy.ca, proxy.secrets
         self.exchanges = replace(proxy.exchanges, hand_over=self._hand_over)
         self.busy: set[WarcproxHandler] = set()  # those with a request in progress
         super().__init__(listen, WarcproxHandler)
