@@ -18,6 +18,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import certifi
+from cachetools import FIFOCache
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
@@ -125,7 +126,7 @@ class TlsClient:
         self._strict = _verifying_context(ca_file)
         self._strict.set_ciphers(_CIPHERS)
         self._lenient = lenient_context()
-        self._sessions: dict[tuple[str, int, bool], tuple[float, ssl.SSLSession]] = {}
+        self._sessions: FIFOCache[tuple[str, int, bool], tuple[float, ssl.SSLSession]] = FIFOCache(SESSIONS_KEPT)
         self._lock = threading.Lock()
 
     def secure(
@@ -170,8 +171,6 @@ class TlsClient:
             since, _ = self._sessions.pop(key, (self._monotonic(), None))
             if not sock.session_reused:  # its age is that of the handshake that looked
                 since = self._monotonic()
-            if len(self._sessions) >= SESSIONS_KEPT:
-                del self._sessions[next(iter(self._sessions))]
             self._sessions[key] = (since, session)
 
     def _session(self, host: str, port: int, *, strict: bool) -> ssl.SSLSession | None:

@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import struct
 import threading
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -84,14 +83,9 @@ class TlsSecrets:
 
     def wait(self, random: bytes, label: str, patience_s: float) -> bytes | None:
         """Return the secret once it is there; None after the time."""
-        deadline, key = time.monotonic() + patience_s, random.hex()
+        key = random.hex()
         with self._change:
-            while (secret := self._connections.get(key, {}).get(label)) is None:
-                left_s = deadline - time.monotonic()
-                if left_s <= 0:
-                    return None
-                self._change.wait(left_s)
-            return secret
+            return self._change.wait_for(lambda: self._connections.get(key, {}).get(label), patience_s)
 
 
 class _RecordProtection:

@@ -17,9 +17,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from cachetools import FIFOCache, cachedmethod
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -79,7 +81,7 @@ class RecorderAuthority:
         self.spki = public_key_pin(self._leaf_key.public_key())
         self.certificate = self.cert.public_bytes(serialization.Encoding.PEM).decode()
         self.folder = folder
-        self._contexts: dict[str, ssl.SSLContext] = {}
+        self._contexts: FIFOCache[str, ssl.SSLContext] = FIFOCache(CONTEXT_LIMIT)
         self._making = threading.Lock()
 
     def context_for(self, host: str) -> ssl.SSLContext:
@@ -88,17 +90,10 @@ class RecorderAuthority:
         parent = host.partition(".")[2]
         is_address = host.startswith("[") or host.replace(".", "").isdigit()
         domain = parent if "." in parent and not is_address else host
-        context = self._contexts.get(domain)
-        if context is None:
-            with self._making:
-                context = self._contexts.get(domain)
-                if context is None:
-                    context = self._make(domain)
-                    if len(self._contexts) >= CONTEXT_LIMIT:
-                        self._contexts.pop(next(iter(self._contexts)))
-                    self._contexts[domain] = context
-        return context
+        with self._making:
+            return self._make(domain)
 
+    @cachedmethod(attrgetter("_contexts"))
     def _make(self, domain: str) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.set_alpn_protocols(["http/1.1"])

@@ -17,12 +17,13 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import re2
 import urlcanon
-from cachetools import LRUCache
+from cachetools import LRUCache, cachedmethod
 
 from core.captures import RecordType, parse_artifact_uri
 from core.errors import WeboidError
@@ -339,15 +340,10 @@ class WarcproxServer(RecorderServer):
         self._keeper = threading.Thread(target=self._keep, name="warcprox-counters", daemon=True)
         self._keeper.start()
 
+    @cachedmethod(attrgetter("_cache"), lock=attrgetter("_lock"))
     def rules(self, value: bytes) -> MetaRules:
         """Return the rules of a Warcprox-Meta value; MalformedMessageError if it is not valid."""
-        with self._lock:
-            rules = self._cache.get(value)
-        if rules is None:
-            rules = MetaRules(self, value)
-            with self._lock:
-                self._cache[value] = rules
-        return rules
+        return MetaRules(self, value)
 
     def count(self, buckets: Iterable[str], size: int, kind: str, written: int) -> None:
         """Count a capture of `size` received and `written` stored bytes."""
