@@ -211,12 +211,9 @@ class ProxyEndpoint:
     host: str
     port: int
     username: str = ""
-    password: str = ""
-    token: str = ""  # of the visit, in a browser context that visits share
+    password: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)  # of the visit, in a browser context that visits share
     direct: tuple[str, ...] = ()  # "host:port" that are connected to without the proxy
-
-    def __repr__(self) -> str:
-        return f"ProxyEndpoint({self.server!r}, {self.username!r}, …)"
 
     @property
     def server(self) -> str:
