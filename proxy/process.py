@@ -162,16 +162,12 @@ class ProxyPresence:
         return json.dumps(about).encode().ljust(_SIZE)
 
 
-def this_machine() -> str:
-    """Return an identifier of the running kernel; containers on it share it (random(4))."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
 def join_collection(
     folder: Path, *, machine: str | None = None, wait: Callable[[float], object] | None = None
 ) -> ProxyPresence:
     """Create the presence file, check that others' locks hold, remove files of dead proxies."""
-    machine = machine or this_machine()
+    # Of the running kernel; containers on it share it (random(4)).
+    machine = machine or Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     wait = wait or threading.Event().wait
     presence = ProxyPresence(folder / secrets.token_hex(8), machine)
     with ExitStack() as on_error:

@@ -175,9 +175,6 @@ class LevelRuling(Generic[_L]):
     is_capped: bool = False  # the rule's level exceeds the current right of its editor
 
 
-Ruling = LevelRuling[Level]  # of the copy as shown
-
-
 @dataclass(frozen=True)  # no slots: generic aliases set an attribute (Python 3.11)
 class _LevelKind(Generic[_L]):
     """Kind of level (shown or stored)."""
@@ -331,14 +328,10 @@ class LevelRules(RuleTable[Level]):
         return self.ruling(url, wiki).level
 
     def of_page(self, urls: Iterable[str], wiki: str = "") -> Level:
-        """Return the highest level shown of a page; see `page_ruling`."""
-        return self.page_ruling(urls, wiki).level
-
-    def page_ruling(self, urls: Iterable[str], wiki: str = "") -> Ruling:
-        """Return the ruling for a page with several URLs: a rule for one of them, else the lowest level."""
+        """Return the highest level shown of a page with several URLs: by a rule for one of them, else the lowest."""
         rulings = [self.ruling(url, wiki) for url in dict.fromkeys(urls)]
         named = [each for each in rulings if each.rule and each.rule.target.scope is LevelScope.LINK]
-        return min(named or rulings, key=lambda ruling: ruling.level.rank)
+        return lowest_level(*(each.level for each in named or rulings))
 
 
 def _after(
