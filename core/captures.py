@@ -48,12 +48,10 @@ IMPORT_PREFIX = "imported-"  # of files that came from elsewhere: ``imported-IMP
 
 
 def imported_page_id(filename: str, name: str) -> str | None:
-    """Return the id of a page in an imported file, None for one of Weboid's own; no file can name a page of another import.
+    """Return the id of a page in an imported file, which no other import can name; None for one of Weboid's own.
 
-    >>> imported_page_id("imported-0f3c-91ab-crawl.warc.gz", "page-1")
-    '0eb236e50de35c59c03b6362-0f3c'
-    >>> imported_page_id("weboid-1.warc.gz", "page-1") is None
-    True
+    >>> imported_page_id("imported-0f3c-91ab-crawl.warc.gz", "page-1"), imported_page_id("weboid-1.warc.gz", "p")
+    ('0eb236e50de35c59c03b6362-0f3c', None)
     """
     if not filename.startswith(IMPORT_PREFIX):
         return None

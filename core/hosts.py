@@ -113,11 +113,7 @@ class HostPatterns(Generic[T]):
 
 
 def parse_endpoint(text: str) -> tuple[str, int | None]:
-    """Parse (address, port or None) of ``address``, ``address:port``, ``[address]:port``, IPv6; raises ConfigError.
-
-    >>> parse_endpoint("127.0.0.1:8080"), parse_endpoint("[::1]"), parse_endpoint("::1")
-    (('127.0.0.1', 8080), ('::1', None), ('::1', None))
-    """
+    """Parse (address, port or None) of ``address``, ``address:port``, ``[address]:port``, IPv6; raises ConfigError."""
     match = re.fullmatch(r"(?:\[([^\]]+)\]|([^:]+))(?::(\d{1,5}))?", text)
     address = (match[1] or match[2]) if match else text
     port = int(match[3]) if match and match[3] else None
@@ -223,11 +219,7 @@ class ProxyEndpoint:
 
 @lru_cache(maxsize=8192)
 def registrable(host: str) -> str:
-    """Return the host's registrable domain; the host itself without one.
-
-    >>> registrable("www.example.co.uk"), registrable("192.0.2.1"), registrable("[2001:db8::1]")
-    ('example.co.uk', '192.0.2.1', '[2001:db8::1]')
-    """
+    """Return the host's registrable domain; the host itself without one, and an address."""
     if host.startswith("[") or host.rpartition(".")[2].isdigit():
         return host  # an address has no suffix that others share
     return _suffixes().privatesuffix(host) or host

@@ -99,13 +99,7 @@ def types_agree(sniffed: str, declared: str) -> bool:
 
 
 def effective_type(sniffed: str, declared: str) -> str:
-    """Return the media type to use.
-
-    >>> effective_type("application/pdf", "text/html"), effective_type("text/plain", "text/css")
-    ('application/pdf', 'text/css')
-    >>> effective_type("application/zip", "application/octet-stream")
-    'application/zip'
-    """
+    """Return the media type to use: the declared one where the bytes agree with it."""
     if not sniffed:
         return declared
     return declared if types_agree(sniffed, declared) else sniffed
@@ -122,11 +116,7 @@ def identified_type(sniffed: str, declared: str) -> str:
 
 
 def format_name(mime: str) -> str:
-    """Return a citation's short format name for a type that is not a page (W66); empty for what every browser shows.
-
-    >>> format_name("application/PDF"), format_name("text/html"), format_name("font/ttf")
-    ('pdf', '', 'binary')
-    """
+    """Return a citation's short format name for a type that is not a page (W66); empty for what every browser shows."""
     bare = mime.partition(";")[0].strip().lower()
     if bare in _USUAL:
         return ""

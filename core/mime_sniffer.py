@@ -161,11 +161,7 @@ _MP3_BITRATES = 0xF0
 
 
 def sniff(beginning: bytes) -> str:
-    """Return the bare media type of bytes without coding; `TEXT` or `BINARY` for unknown formats, empty for no bytes.
-
-    >>> sniff(b"%PDF-1.7 ..."), sniff(b"<!doctype html><title>Hello</title>"), sniff(b"Hello")
-    ('application/pdf', 'text/html', 'text/plain')
-    """
+    """Return the bare media type of bytes without coding; `TEXT` or `BINARY` if unknown, empty for no bytes."""
     head = beginning[:SNIFF_BYTES]
     mime = _magic(head)
     for probe in _PROBES:

@@ -172,11 +172,7 @@ def identity_and_host(url: str) -> tuple[str, str]:
 
 
 def host_of(url: str) -> str:
-    """Return the host: lower case, punycode, no port, no final dot, IPv6 in brackets; raises BadUrlError.
-
-    >>> host_of("https://MÜNCHEN.de.:8080/")
-    'xn--mnchen-3ya.de'
-    """
+    """Return the host: lower case, punycode, no port, no final dot, IPv6 in brackets; raises BadUrlError."""
     return str(_parse(url).hostname).removesuffix(".")
 
 

@@ -106,11 +106,7 @@ _NUMBERED = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})", re.ASCII)
 
 
 def iso_date(words: str) -> str:
-    """Convert the date to ISO 8601 in its precision; an ambiguous text is returned, shortened.
-
-    >>> iso_date("2024/05/01"), iso_date("1 May 2024"), iso_date("01/02/2024")
-    ('2024-05-01', '2024-05-01', '01/02/2024')
-    """
+    """Convert the date to ISO 8601 in its precision; an ambiguous text is returned, shortened."""
     text = " ".join(words[: 4 * PAGE_DATE_LIMIT_CHARS].split())[:PAGE_DATE_LIMIT_CHARS]
     with suppress(ValueError, OverflowError):
         for pattern, read in _READINGS:

@@ -143,8 +143,7 @@ class ProxyClient:
 
         `unverified_tls` allows the login at origins whose certificate does not verify; `shared`: a context whose visits
         take turns; `confirm_within_s`: origins may confirm captures no older; `browser_hosts`: those that the browser
-        connects to itself ("*": all). Raises ConfigError for a header, DiskFullError, LimitReachedError,
-        ProxyUnavailableError.
+        connects to itself ("*": all). Raises ConfigError for a header, DiskFullError, LimitReachedError.
         """
         async with self._connected() as connection:
             message: Message = {
