@@ -9,7 +9,7 @@ parenthesis. (`core.url_keys` merges many more spellings and is for index lookup
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from core.config.profile import check_settings, parse_group, refuse_unknown, settings_groups
@@ -34,10 +34,19 @@ PREFIX_LIMIT_CHARS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Settings for URLs with a SURT prefix."""
+    """Settings for URLs with a SURT prefix: the changed keys of each group, types checked."""
 
     prefix: str  # of SURTs, as `surt_prefix` spells it
-    changes: Mapping[str, Mapping[str, Any]]  # changed keys of the groups that have any, types checked
+    visit: Mapping[str, Any] = field(default_factory=dict)
+    politeness: Mapping[str, Any] = field(default_factory=dict)
+    scope: Mapping[str, Any] = field(default_factory=dict)
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    recrawl: Mapping[str, Any] = field(default_factory=dict)
+
+    def changes(self) -> dict[str, Mapping[str, Any]]:
+        """Return the groups that it changes, each with its keys."""
+        groups = {name: getattr(self, name) for name in SHEET_GROUPS}
+        return {name: keys for name, keys in groups.items() if keys}
 
 
 def parse_sheets(tables: object, source: str) -> tuple[Sheet, ...]:
@@ -74,7 +83,7 @@ def parse_sheet(prefix: str, document: Mapping[str, Any], *, source: str = "shee
             if key in NOT_IN_SHEETS.get(name, ()):
                 raise ConfigError(f"{within} {key} applies to the whole crawl: no sheet can change it.")
         changes[name] = {key: getattr(checked, key) for key in table}
-    sheet = Sheet(spelled, {name: changes[name] for name in SHEET_GROUPS if changes.get(name)})
+    sheet = Sheet(spelled, **changes)
     check_settings(with_sheets(Settings(), (sheet,)), source=where)
     return sheet
 
@@ -82,7 +91,7 @@ def parse_sheet(prefix: str, document: Mapping[str, Any], *, source: str = "shee
 def with_sheets(settings: Settings, sheets: Iterable[Sheet]) -> Settings:
     """Apply the sheets to the settings in their order; later ones override earlier ones."""
     for sheet in sheets:
-        groups = {name: replace(getattr(settings, name), **keys) for name, keys in sheet.changes.items()}
+        groups = {name: replace(getattr(settings, name), **keys) for name, keys in sheet.changes().items()}
         settings = replace(settings, **groups)
     return settings
 

@@ -136,7 +136,7 @@ def settings_text(settings: Settings) -> str:
             lines += [f"{key} = {toml_value(value)}" for key, value in changed.items()]
     for sheet in settings.sheets:
         lines += ["[[sheet]]", f"prefix = {toml_value(sheet.prefix)}"]
-        for name, keys_ in sheet.changes.items():
+        for name, keys_ in sheet.changes().items():
             lines += [f"{name}.{key} = {toml_value(value)}" for key, value in keys_.items()]
     return "".join(f"{line}\n" for line in lines)
 
@@ -164,10 +164,10 @@ def change_sheet(
     Raises ConfigError for unknown or unsuitable settings, or a stored sheet that cannot be read.
     """
     text = frontier.orders(SHEET_ORDER).get(prefix)
-    before = parse_live_sheet(prefix, text).changes if text else {}
+    before = parse_live_sheet(prefix, text).changes() if text else {}
     groups = {*before, *changes}
     document = {name: {**before.get(name, {}), **changes.get(name, {})} for name in sorted(groups)}
-    whole = {name: dict(keys) for name, keys in parse_sheet(prefix, document).changes.items()}
+    whole = {name: dict(keys) for name, keys in parse_sheet(prefix, document).changes().items()}
     frontier.give_order(SHEET_ORDER, prefix, json.dumps(whole))
     return whole
 

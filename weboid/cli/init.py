@@ -178,7 +178,7 @@ def print_settings(name: str, *, changed: bool, output: CommandOutput) -> None:
     rows = list(setting_rows(settings, chain))
     if changed:
         rows = [row for row in rows if row["value"] != row["default"]]
-    sheets: list[dict[str, Any]] = [{"prefix": sheet.prefix, **sheet.changes} for sheet in settings.sheets]
+    sheets: list[dict[str, Any]] = [{"prefix": sheet.prefix, **sheet.changes()} for sheet in settings.sheets]
     facts = {
         "profile": chain[0].source,
         "extends": [layer.source for layer in chain[1:]],
@@ -202,7 +202,7 @@ def print_settings(name: str, *, changed: bool, output: CommandOutput) -> None:
         click.echo("Nothing differs from the defaults.")
     for each in settings.sheets:
         click.echo(f"\n[[sheet]]\n+ prefix = {toml_value(each.prefix)}")
-        for group, keys in each.changes.items():
+        for group, keys in each.changes().items():
             for key, value in keys.items():
                 click.echo(f"+ {group}.{key} = {toml_value(value)}")
 

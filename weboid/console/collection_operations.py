@@ -126,7 +126,7 @@ def read_profile(context: OperationContext, query: ProfileQuery) -> ProfileFacts
     chain = load_chain(query.name)
     settings = chain_settings(chain)
     rows = [each for each in setting_rows(settings, chain) if not query.changed or each["value"] != each["default"]]
-    sheets = [{"prefix": each.prefix, **each.changes} for each in settings.sheets]
+    sheets = [{"prefix": each.prefix, **each.changes()} for each in settings.sheets]
     return {"profile": query.name, "settings": json_value(rows), "sheets": sheets}
 
 

@@ -179,7 +179,7 @@ class SheetFields(OperationFields):
 @resource("/sheets", ConsoleRole.REVIEWER)
 def list_sheets(context: OperationContext, query: NoFields) -> SheetList:  # noqa: ARG001
     """Return the settings for parts of the web that were set while crawls run."""
-    return {"sheets": [{"prefix": each.prefix, "settings": each.changes} for each in live_sheets(context.frontier)]}
+    return {"sheets": [{"prefix": each.prefix, "settings": each.changes()} for each in live_sheets(context.frontier)]}
 
 
 class SheetChangeFields(SheetFields):

@@ -324,7 +324,7 @@ def sheet_command(
         click.echo(f"No sheets are set for {where.name}.")
     for each, text in orders.items():
         if spelled in {None, each}:
-            changed = parse_live_sheet(each, text).changes
+            changed = parse_live_sheet(each, text).changes()
             _show_sheet(each, {group: dict(keys) for group, keys in changed.items()}, output=output)
 
 
