@@ -1,13 +1,10 @@
 """Pages in place of the page: bot challenges and firewall refusals, consent walls, login walls.
 
-A header or script that is sent for no other purpose is decisive. Wording counts only on a page with
-little other text, and only as two findings together: an article about a challenge quotes its words.
+A header or script that is sent for no other purpose is decisive. Wording counts only on a page with little other text,
+and only as two findings together: an article about a challenge quotes its words. The traits come from the vendors'
+documentation and headers.
 
-Such an answer is not evidence about the page behind it, whatever its status: guards send 200, 202, 403,
-405, 429 and 503. The traits come from the vendors' documentation and headers. Pure.
-
-A banner on a readable page is not a wall, nor is a login box in a page's header: a wall has little other
-text. A login page requested under its own address is a page.
+A banner on a readable page is not a wall, nor a login box in a page's header, nor a login page requested as such.
 """
 
 from urllib.parse import SplitResult

@@ -1,10 +1,7 @@
-"""Evidence that pages are classified by: network facts, traits of the document, and known phrases.
+"""Evidence that pages are classified by: network facts, traits of the document, and phrases (``phrases.toml``).
 
-Text counts as *prose* in lines of some length with the punctuation of sentences. A wall, an error page
-and a parked domain have little of it, an article about them has much; this keeps an article that quotes
-their wording from being classified as one of them.
-
-Phrases, addresses and marks of the page classes are in ``phrases.toml``, by section and name.
+Text counts as *prose* in lines of some length with the punctuation of sentences: a wall, an error page and a parked
+domain have little of it, an article that quotes their wording has much.
 """
 
 # ruff: noqa: RUF001 words of many writings
@@ -17,6 +14,8 @@ from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
+
+from core.hosts import domains_of
 
 
 def entries(section: str, name: str) -> Any:
@@ -56,17 +55,13 @@ _QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u00a0": " ", "\u2026": 
 
 @dataclass(frozen=True, slots=True)
 class PageTraits:
-    """Document traits, as counted by ``scripts/traits.js`` or `source_traits.read_traits`.
-
-    Attributes:
-        links, passwords, fields: counts; fields are visible input fields and buttons.
-    """
+    """Document traits, as counted by ``scripts/traits.js`` or `source_traits.read_traits`."""
 
     text: str = ""  # visible text, one line per block
     headings: tuple[str, ...] = ()  # texts of its first headings of levels one and two
     links: int = 0
     passwords: int = 0
-    fields: int = 0
+    fields: int = 0  # visible input fields and buttons
     pictures: int = 0  # images, drawings and backgrounds of some size
     media: int = 0  # video, audio, embedded objects
     frames: tuple[str, ...] = ()  # URLs of its frames of some size
@@ -207,10 +202,7 @@ def prose(text: str) -> float:
 
 
 class ClassFindings:
-    """Weighted findings for one class.
-
-    Independent findings combine as probabilities, so that many weak ones do not make certainty.
-    """
+    """Weighted findings for one class, combined as independent probabilities: many weak ones make no certainty."""
 
     def __init__(self) -> None:
         self._doubt = 1.0
@@ -229,9 +221,4 @@ class ClassFindings:
 
 def host_in(host: str, domains: frozenset[str]) -> str:
     """Return the domain of `domains` that contains the host; empty without one."""
-    labels = host.split(".")
-    for start in range(len(labels)):
-        candidate = ".".join(labels[start:])
-        if candidate in domains:
-            return candidate
-    return ""
+    return next((each for each in domains_of(host) if each in domains), "")

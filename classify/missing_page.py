@@ -1,8 +1,7 @@
 """Pages that are not there any more: soft 404s by their wording, near-empty pages, parked and unused domains.
 
-A title or heading must equal the phrase, not contain it, and two findings are required: pages about
-missing pages, and lists without entries, are pages. Parking services are recognised by the hosts that their
-pages request; a mere link to one does not count. Default pages of servers are recognised by their titles.
+A title or heading must equal the phrase, not contain it, and two findings are required: pages about missing pages, and
+lists without entries, are pages. A mere link to a parking service does not count.
 """
 
 import re2

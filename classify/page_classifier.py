@@ -1,12 +1,7 @@
 """Page classifier: judges of the page classes in order of precedence.
 
-Each class except `ok` has a judge that collects findings; the class with the highest score above the
-threshold is chosen. Judges are conservative: an ordinary page classified as a wall would be skipped in
-favour of an older capture, while a wall classified as a page is visible as one.
-
->>> page = PageEvidence("https://a.example/x", "https://a.example/x", 404)
->>> classify(page).evidence
-('The document came with status 404.',)
+The class with the highest score above the threshold is chosen. Judges are conservative: an ordinary page classified as
+a wall would be skipped in favour of an older capture, while a wall classified as a page is visible as one.
 """
 
 from collections.abc import Callable

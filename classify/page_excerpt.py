@@ -1,12 +1,9 @@
 """Page excerpts: title, wording, refresh, simhash of the first bytes of an HTML page; invented sibling URLs.
 
-All results are hints: a title can be about error pages, a shop sells domains. None of them makes a link
-dead; they trigger a check with the browser (W29). Pure, and linear in the page's length.
+All results are hints, which trigger a check with the browser (W29). Linear in the page's length.
 
-Two known pitfalls of siblings: a site that redirects unknown URLs to its root page makes
-that page look like an error page; so a page counts as one only when the *cited* URL was redirected there too,
-or when both are answered without redirects and with the same words. And a site that answers without
-redirects is missed by comparing redirects alone; so words are compared as well.
+Two pitfalls of siblings: a site may redirect unknown URLs to its root page, so a page counts as an error page only when
+the *cited* URL was redirected there too; and it may answer without redirects, so words are compared as well.
 """
 
 import random
@@ -85,12 +82,7 @@ def visible_text(body: bytes, content_type: str) -> str:
 
 
 def says_not_found(page: PageExcerpt, url: str) -> bool:
-    """Return True if title or heading report a missing page, unless the URL is about that.
-
-    >>> page = parse_page_excerpt(b"<title>404 - Page not found</title>")
-    >>> says_not_found(page, "http://a.example/x")
-    True
-    """
+    """Return True if title or heading report a missing page, unless the URL is about that."""
     if re.search(r"404|not[-_ +%20]{0,3}found", url, re.IGNORECASE):
         return False
     return any(_NOT_FOUND.search(text[:200]) for text in (page.title, page.heading))
@@ -140,10 +132,7 @@ def is_placeholder(page: PageExcerpt) -> bool:
 
 
 def simhash(page: PageExcerpt) -> int:
-    """Compute a similarity hash of the page's words (Charikar 2002). 0: no words.
-
-    Numbers and the page's own URL, which error pages repeat, are ignored.
-    """
+    """Compute a similarity hash of the page's words, without numbers (Charikar 2002). 0: no words."""
     words = _WORD.findall(page.text.lower()[:_WORDS_CHARS])
     if not words:
         return 0
@@ -167,11 +156,6 @@ def simhash(page: PageExcerpt) -> int:
     return above
 
 
-def hamming_distance(one: int, other: int) -> int:
-    """Count the differing bits of two hashes, 0 to `SIMHASH_BITS`."""
-    return (one ^ other).bit_count()
-
-
 ALIKE_BITS = 4  # of 64; error pages differ in the path that they repeat, and that is left out
 _EXTENSION = re.compile(r"\.[A-Za-z]{2,5}$")
 
@@ -187,11 +171,7 @@ class AnswerFingerprint:
 
 
 def invent_sibling(url: str, rng: random.Random) -> str:
-    """Generate a sibling URL that no site has; empty for a root page.
-
-    It has the same directory and extension, so that the same part of the server answers. Where a query
-    identifies pages, its last value is replaced instead.
-    """
+    """Generate a sibling URL, of the same directory and extension or query, that no site has; empty for a root page."""
     if is_root(url):
         return ""
     parts = urlsplit(url)
@@ -215,7 +195,7 @@ def compare_answers(cited: AnswerFingerprint, sibling: AnswerFingerprint) -> str
         return "an invented path is led to the same page"
     if cited.moved != sibling.moved or not cited.words or not sibling.words:
         return ""
-    if hamming_distance(cited.words, sibling.words) <= ALIKE_BITS:
+    if (cited.words ^ sibling.words).bit_count() <= ALIKE_BITS:
         return "an invented path gets the same page"
     return ""
 

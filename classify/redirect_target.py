@@ -1,9 +1,4 @@
-"""Redirect targets: root page, error page, login, consent or parking service.
-
-A redirect is not a failure: sites move, http becomes https. But a site that no longer has a page often
-redirects to its root page, to an error page with status 200, to a login, or, after a change of
-ownership, to a domain seller.
-"""
+"""Redirect targets: root page, error page, login, consent or parking service, where a site no longer has the page."""
 
 import re
 from dataclasses import dataclass
@@ -47,16 +42,13 @@ _SHORTENERS = frozenset(entries("redirect", "shorteners"))
 
 
 def resolve_location(base: str, location: str) -> str:
-    """Resolve a Location header to a fetch key.
+    """Resolve a Location header, Latin-1 for bytes and decoded as UTF-8 where valid, to a fetch key.
 
-    `base` is the fetch key of the URL that sent it; `location` is as received, Latin-1 for bytes, and is decoded as
-    UTF-8 where valid. Raises BadLocationError if it is empty, too long, of another scheme, or no URL.
+    `base` is the fetch key of the URL that sent it. Raises BadLocationError if it cannot be followed.
     """
     try:
         text = location.encode("latin-1").decode()
-    except UnicodeDecodeError:
-        text = location
-    except UnicodeEncodeError:  # from a page's refresh, which is text already
+    except UnicodeError:  # not UTF-8; or from a page's refresh, which is text already
         text = location
     text = text.strip(" \t\r\n\x00")
     if not text:
@@ -80,8 +72,6 @@ _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):(?!\d)", re.IGNORECASE | re.ASCII)
 def classify_ending(url: str, final: str) -> RedirectEnding:
     """Classify the final target of redirects relative to the requested URL.
 
-    >>> classify_ending("http://example.org/a", "https://example.org/a").name
-    'FINE'
     >>> classify_ending("http://example.org/a", "https://www.example.org/").name
     'ROOT'
     """

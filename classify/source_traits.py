@@ -1,7 +1,6 @@
 """Document traits from HTML source, for pages that no browser has rendered, and detection of guards by their answers.
 
-The source is parsed without layout: hidden, floating and zero-size elements are not recognised, and text
-written by scripts is missing.
+Without layout, hidden and floating elements are not recognised, and text written by scripts is missing.
 """
 
 from __future__ import annotations
@@ -162,12 +161,7 @@ _SMALL = 40_000  # bytes; a guard's page is small, an article that names one is 
 
 
 def detect_guard(head: LenientHead, body: bytes) -> str:
-    """Return the guard service that sent the answer; empty when none did.
-
-    >>> from net.http1 import LenientHead
-    >>> detect_guard(LenientHead(403, (("cf-mitigated", "challenge"),)), b"")
-    'cloudflare'
-    """
+    """Return the guard service that sent the answer; empty when none did."""
     if head.status not in GUARD_STATUSES:
         return ""
     for name, header, pattern, _, statuses in GUARD_HEADERS:

@@ -1,7 +1,4 @@
-"""Captures, WARC record types, artifact URIs (as pywb and browsertrix key them) and login names of visits.
-
-Responses to a visit with a login are personal, and share no payload with other visits.
-"""
+"""Captures, WARC record types, artifact URIs (as pywb and browsertrix key them) and login names of visits."""
 
 import hashlib
 from dataclasses import dataclass
@@ -35,20 +32,12 @@ class ArtifactKind(StrEnum):
 
 
 def artifact_uri(kind: ArtifactKind, url: str) -> str:
-    """Return the target URI of a page's artifact.
-
-    >>> artifact_uri(ArtifactKind.VIEW, "https://example.org/")
-    'urn:view:https://example.org/'
-    """
+    """Return the target URI of a page's artifact: ``urn:view:https://example.org/``."""
     return f"urn:{kind}:{url}"
 
 
 def parse_artifact_uri(uri: str) -> tuple[ArtifactKind, str] | None:
-    """Return (kind, page URL) of an artifact's target URI; None when it names no artifact.
-
-    >>> parse_artifact_uri("urn:dom:https://example.org/")
-    (<ArtifactKind.DOM: 'dom'>, 'https://example.org/')
-    """
+    """Return (kind, page URL) of an artifact's target URI; None when it names no artifact."""
     parts = uri.split(":", 2)
     if len(parts) != 3 or parts[0] != "urn" or parts[1] not in set(ArtifactKind):
         return None
@@ -59,12 +48,10 @@ IMPORT_PREFIX = "imported-"  # of files that came from elsewhere: ``imported-IMP
 
 
 def imported_page_id(filename: str, name: str) -> str | None:
-    """Return the id of a page in an imported file, None for one of Weboid's own; no file can name a page of another import.
+    """Return the id of a page in an imported file, which no other import can name; None for one of Weboid's own.
 
-    >>> imported_page_id("imported-0f3c-91ab-crawl.warc.gz", "page-1")
-    '0eb236e50de35c59c03b6362-0f3c'
-    >>> imported_page_id("weboid-1.warc.gz", "page-1") is None
-    True
+    >>> imported_page_id("imported-0f3c-91ab-crawl.warc.gz", "page-1"), imported_page_id("weboid-1.warc.gz", "p")
+    ('0eb236e50de35c59c03b6362-0f3c', None)
     """
     if not filename.startswith(IMPORT_PREFIX):
         return None
@@ -85,7 +72,7 @@ def check_login_name(name: str) -> str:
 
 
 def dedup_bucket(bucket: str, login: str) -> str:
-    """Return the dedup bucket of a visit: `bucket`, or within it the login's own.
+    """Return the dedup bucket of a visit: `bucket`, or within it the login's own, as its responses are personal.
 
     >>> dedup_bucket("default", ""), dedup_bucket("default", "wiki")
     ('default', 'default/login:wiki')

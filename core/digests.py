@@ -13,9 +13,12 @@ import hashlib
 import re
 import string
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from core.errors import InputError
+
+if TYPE_CHECKING:
+    from _hashlib import HASH
 
 _SIZES = {"md5": 16, "sha1": 20, "sha256": 32, "sha512": 64}  # bytes
 _BASE32 = re.compile(r"[A-Za-z2-7]+")
@@ -25,17 +28,6 @@ BASE32_TO_DIGITS = str.maketrans(
 )
 _HEX = frozenset(string.hexdigits)
 TRUSTED_DIGESTS = frozenset({"sha1", "sha256", "sha512"})  # MD5 collisions can be constructed
-
-
-class HashObject(Protocol):
-    """Protocol of hashlib's hash objects."""
-
-    @property
-    def name(self) -> str:
-        """Return the algorithm, as hashlib spells it."""
-
-    def hexdigest(self) -> str:
-        """Return the digest of the data so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +61,11 @@ class Digest:
     @property
     def base32(self) -> str:
         """Return ``sha1:`` and upper-case base32, padded: as warcio and pywb write it."""
-        return f"{self.algorithm}:{self._encoded}"
+        return f"{self.algorithm}:{self.bare}"
 
     @property
     def bare(self) -> str:
         """Return upper-case base32 without the algorithm: as pywb's CDXJ has a SHA-1."""
-        return self._encoded
-
-    @property
-    def _encoded(self) -> str:
         return base64.b32encode(bytes.fromhex(self.value)).decode()
 
     def __str__(self) -> str:
@@ -85,12 +73,8 @@ class Digest:
         return f"{self.algorithm}:{self.value}"
 
 
-def sha256_digest(payload: bytes | bytearray | memoryview | HashObject) -> str:
-    """Return the SHA-256 of the payload, or of a `hashlib.sha256` (else InputError), in our spelling.
-
-    >>> sha256_digest(b"")
-    'sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
-    """
+def sha256_digest(payload: "bytes | bytearray | memoryview | HASH") -> str:
+    """Return the SHA-256 of the payload, or of a `hashlib.sha256` (else InputError), in our spelling."""
     if isinstance(payload, bytes | bytearray | memoryview):
         payload = hashlib.sha256(payload)
     if payload.name != "sha256":

@@ -1,26 +1,4 @@
-"""Exception tree; each class defines the caller's next step.
-
-WeboidError
-├── InputError              the user corrects the input
-│   ├── ConfigError         a setting, a profile or a collection.toml
-│   └── BadUrlError         a URL that cannot be fetched; `reason` has the rule
-├── TransientError          try again later
-│   ├── IndexUnavailableError
-│   └── OverloadedError     too much waits; `retry_after_s` says how long
-├── PermanentError          record it and continue with the rest
-│   ├── BodyTooLargeError   a message over a limit
-│   ├── PictureError        a picture that cannot be read
-│   └── MakingFailedError   a copy that cannot be sanitised
-├── UnavailableError        something must be installed, started or freed first
-│   ├── BrowserUnavailableError
-│   ├── ProxyUnavailableError
-│   ├── CollectionInUseError
-│   ├── CollectionVersionError
-│   ├── DiskFullError
-│   ├── DedupUnavailableError
-│   ├── ListenError
-│   └── LimitReachedError   a run's own limit
-└── InvariantError          a bug: crash and report
+"""Exception tree: each direct subclass of `WeboidError` defines the caller's next step.
 
 Foreign errors are mapped to one of these once, where they occur, with their cause kept.
 """

@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, lru_cache
@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from publicsuffixlist import PublicSuffixList
 
 from core.errors import BadUrlError, ConfigError, InputError
-from core.urls import UrlFault, host_of
+from core.urls import MAX_HOST_LENGTH, UrlFault, host_of
 
 _FORM = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})")
 
@@ -30,17 +30,12 @@ def split_host_port(text: str) -> tuple[str, int]:
 
 
 def join_host_port(host: str, port: int) -> str:
-    """Join host and port; the inverse of `split_host_port`.
-
-    >>> join_host_port("::1", 8000)
-    '[::1]:8000'
-    """
+    """Join host and port; the inverse of `split_host_port`."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 T = TypeVar("T")
 
-MAX_HOST_LENGTH = 253  # RFC 1035 2.3.4: 255 octets on the wire
 # What would end the host inside a URL, and what parsers silently drop.
 _NO_HOST = re.compile(r"[\x00-\x20\x7f/\\?#@\[\]:]")
 _BRACKETED = re.compile(r"\[[0-9A-Fa-f:.]+\]")
@@ -81,11 +76,17 @@ def is_local_name(host: str) -> bool:
     return host == "localhost" or host.endswith(".localhost")
 
 
-class HostPatterns(Generic[T]):
-    """Values by host pattern; the most specific pattern that matches decides.
+def domains_of(host: str) -> Iterator[str]:
+    """Yield the canonical host and its parent domains, the longest first; of an IPv6 address itself alone."""
+    yield host
+    while not host.startswith("[") and (host := host.partition(".")[2]):
+        yield host
 
-    ``example.org`` is that host alone, ``*.example.org`` that host and all below it, ``*`` every
-    host. An exact host beats a longer domain, that one a shorter, and ``*`` comes last.
+
+class HostPatterns(Generic[T]):
+    """Values by host pattern: ``example.org`` alone, ``*.example.org`` with all hosts below it, or ``*``.
+
+    The most specific decides: an exact host, then longer domains before shorter ones, then ``*``.
     """
 
     def __init__(self, patterns: Mapping[str, T]) -> None:
@@ -105,22 +106,14 @@ class HostPatterns(Generic[T]):
         """Return the value for the canonical host; None when no pattern matches."""
         if host in self._exact:
             return self._exact[host]
-        domain = host
-        while self._domains:
+        for domain in domains_of(host) if self._domains else ():
             if domain in self._domains:
                 return self._domains[domain]
-            _, dot, domain = domain.partition(".")
-            if not dot:
-                break
         return self._every[0] if self._every else None
 
 
 def parse_endpoint(text: str) -> tuple[str, int | None]:
-    """Parse (address, port or None) of ``address``, ``address:port``, ``[address]:port``, IPv6; raises ConfigError.
-
-    >>> parse_endpoint("127.0.0.1:8080"), parse_endpoint("[::1]"), parse_endpoint("::1")
-    (('127.0.0.1', 8080), ('::1', None), ('::1', None))
-    """
+    """Parse (address, port or None) of ``address``, ``address:port``, ``[address]:port``, IPv6; raises ConfigError."""
     match = re.fullmatch(r"(?:\[([^\]]+)\]|([^:]+))(?::(\d{1,5}))?", text)
     address = (match[1] or match[2]) if match else text
     port = int(match[3]) if match and match[3] else None
@@ -209,20 +202,14 @@ def parse_upstream_proxy(text: str) -> UpstreamProxy | None:
 
 @dataclass(frozen=True, slots=True)
 class ProxyEndpoint:
-    """Proxy of a visit's requests, with its credentials or none; `direct`: "host:port" without the proxy.
-
-    `token` identifies the visit in a browser context that visits share.
-    """
+    """Proxy of a visit's requests, with its credentials or none."""
 
     host: str
     port: int
     username: str = ""
-    password: str = ""
-    token: str = ""
-    direct: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return f"ProxyEndpoint({self.server!r}, {self.username!r}, …)"
+    password: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)  # of the visit, in a browser context that visits share
+    direct: tuple[str, ...] = ()  # "host:port" that are connected to without the proxy
 
     @property
     def server(self) -> str:
@@ -232,11 +219,7 @@ class ProxyEndpoint:
 
 @lru_cache(maxsize=8192)
 def registrable(host: str) -> str:
-    """Return the host's registrable domain; the host itself without one.
-
-    >>> registrable("www.example.co.uk"), registrable("192.0.2.1"), registrable("[2001:db8::1]")
-    ('example.co.uk', '192.0.2.1', '[2001:db8::1]')
-    """
+    """Return the host's registrable domain; the host itself without one, and an address."""
     if host.startswith("[") or host.rpartition(".")[2].isdigit():
         return host  # an address has no suffix that others share
     return _suffixes().privatesuffix(host) or host

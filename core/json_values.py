@@ -50,8 +50,7 @@ class FactsOf:
     """Type of an object that `json_facts` makes of a class, for descriptions of interfaces.
 
     Pydantic reads ``Annotated[dict[str, Any], FactsOf("CrawlFacts", Job, "name lane", made=datetime)]`` as an object
-    with these attributes of the class, all of them without names, and the other fields. In the place of the class
-    another such type is extended.
+    with these attributes of the class (without names: all) and the other fields. A class may be another such type.
     """
 
     def __init__(self, title: str, source: Any = object, names: str = "", /, **others: Any) -> None:
@@ -71,7 +70,6 @@ class FactsOf:
         return make(self._title, self.fields)
 
     def __get_pydantic_core_schema__(self, _source: Any, handler: Any) -> Any:
-        """Return the schema of the object."""
         return handler.generate_schema(self.kind)
 
 

@@ -99,23 +99,16 @@ def types_agree(sniffed: str, declared: str) -> bool:
 
 
 def effective_type(sniffed: str, declared: str) -> str:
-    """Return the media type to use.
-
-    >>> effective_type("application/pdf", "text/html"), effective_type("text/plain", "text/css")
-    ('application/pdf', 'text/css')
-    >>> effective_type("application/zip", "application/octet-stream")
-    'application/zip'
-    """
+    """Return the media type to use: the declared one where the bytes agree with it."""
     if not sniffed:
         return declared
     return declared if types_agree(sniffed, declared) else sniffed
 
 
 def identified_type(sniffed: str, declared: str) -> str:
-    """Return the value of WARC-Identified-Payload-Type (WARC/1.1); empty: no header.
+    """Return the value of WARC-Identified-Payload-Type (WARC/1.1), always a sniffed type; empty: no header.
 
-    It is the sniffed type, never the declared one. Text and unknown types give no header, unless another
-    type was declared.
+    Text and unknown types give none, unless another type was declared.
     """
     if sniffed in (TEXT, BINARY) and types_agree(sniffed, declared):
         return ""
@@ -123,14 +116,7 @@ def identified_type(sniffed: str, declared: str) -> str:
 
 
 def format_name(mime: str) -> str:
-    """Return a citation's short format name for a type that is not a page (W66).
-
-    Returns:
-        Empty for what every browser shows; ``binary`` for what has no name of its own.
-
-    >>> format_name("application/PDF"), format_name("text/html"), format_name("font/ttf")
-    ('pdf', '', 'binary')
-    """
+    """Return a citation's short format name for a type that is not a page (W66); empty for what every browser shows."""
     bare = mime.partition(";")[0].strip().lower()
     if bare in _USUAL:
         return ""

@@ -1,8 +1,6 @@
-"""Media type of a payload by its first bytes.
+"""Media type of a payload by its first `SNIFF_BYTES`, in linear time; never raises.
 
-Sources: the published magic numbers of each format's own specification, as PRONOM and the IANA
-registrations list them; for pages, feeds and text the WHATWG's MIME Sniffing standard (7.1, 5.3).
-Invariants: only the first `SNIFF_BYTES` count, nothing raises, and time is linear in them.
+Sources: each format's own specification (by PRONOM and IANA); for pages, feeds and text MIME Sniffing, 7.1 and 5.3.
 """
 
 import re
@@ -13,88 +11,74 @@ from core.media_types import BINARY, OLE, TEXT, XML, ZIP
 SNIFF_BYTES = 4096
 HEADER_BYTES = 1445  # all that MIME Sniffing, 5.2, looks at
 
-# (offset, bytes, type); of one first byte the longer ones first. All at offset 0 are looked up by it.
-_MAGIC: tuple[tuple[bytes, str], ...] = (
-    (b"%PDF-", "application/pdf"),
-    (b"%!PS", "application/postscript"),
-    (b"\xc5\xd0\xd3\xc6", "application/postscript"),  # with a preview (Adobe TN 5002)
-    (b"\x04%!PS", "application/postscript"),
-    (b"{\\rtf", "application/rtf"),
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"II*\x00", "image/tiff"),
-    (b"MM\x00*", "image/tiff"),
-    (b"II+\x00", "image/tiff"),  # BigTIFF
-    (b"MM\x00+", "image/tiff"),
-    (b"8BPS\x00", "image/vnd.adobe.photoshop"),
-    (b"\x00\x00\x01\x00", "image/x-icon"),
-    (b"\x00\x00\x02\x00", "image/x-icon"),
-    (b"\x00\x00\x00\x0cjP  \r\n\x87\n", "image/jp2"),
-    (b"\xff\x4f\xff\x51", "image/jp2"),
-    (b"\x00\x00\x00\x0cJXL \r\n\x87\n", "image/jxl"),
-    (b"\xff\x0a", "image/jxl"),
-    (b"qoif", "image/x-qoi"),
-    (b"AT&TFORM", "image/vnd.djvu"),
-    (b"gimp xcf", "image/x-xcf"),
-    (b"\x1f\x8b\x08", "application/gzip"),
-    (b"BZh", "application/x-bzip2"),
-    (b"\xfd7zXZ\x00", "application/x-xz"),
-    (b"\x28\xb5\x2f\xfd", "application/zstd"),  # RFC 8878
-    (b"\x04\x22\x4d\x18", "application/x-lz4"),
-    (b"LZIP", "application/lzip"),
-    (b"\x1f\x9d", "application/x-compress"),
-    (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
-    (b"Rar!\x1a\x07", "application/vnd.rar"),
-    (b"MSCF\x00\x00\x00\x00", "application/vnd.ms-cab-compressed"),
-    (b"xar!", "application/x-xar"),
-    (b"!<arch>\ndebian", "application/vnd.debian.binary-package"),
-    (b"!<arch>\n", "application/x-archive"),
-    (b"\xed\xab\xee\xdb", "application/x-rpm"),
-    (b"PK\x05\x06", ZIP),  # an empty one
-    (b"PK\x07\x08", ZIP),  # a part of a split one
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", OLE),
-    (b"fLaC", "audio/flac"),
-    (b"ID3", "audio/mpeg"),
-    (b"MThd", "audio/midi"),
-    (b"#!AMR", "audio/AMR"),
-    (b".snd\x00", "audio/basic"),
-    (b"\x1aE\xdf\xa3", "video/webm"),
-    (b"FLV\x01", "video/x-flv"),
-    (b"FWS", "application/x-shockwave-flash"),
-    (b"CWS", "application/x-shockwave-flash"),
-    (b"ZWS", "application/x-shockwave-flash"),
-    (b"\x00\x00\x01\xba", "video/mpeg"),
-    (b"\x00\x00\x01\xb3", "video/mpeg"),
-    (b"0&\xb2u\x8ef\xcf\x11\xa6\xd9\x00\xaa\x00b\xcel", "video/x-ms-asf"),
-    (b".RMF\x00", "application/vnd.rn-realmedia"),
-    (b"wOFF", "font/woff"),
-    (b"wOF2", "font/woff2"),
-    (b"OTTO", "font/otf"),
-    (b"ttcf", "font/collection"),
-    (b"true\x00", "font/ttf"),
-    (b"\x00\x01\x00\x00\x00", "font/ttf"),
-    (b"\x00asm", "application/wasm"),
-    (b"SQLite format 3\x00", "application/vnd.sqlite3"),
-    (b"\x89HDF\r\n\x1a\n", "application/x-hdf5"),
-    (b"CDF\x01", "application/netcdf"),
-    (b"CDF\x02", "application/netcdf"),
-    (b"PAR1", "application/vnd.apache.parquet"),
-    (b"\x7fELF", "application/x-elf"),
-    (b"\xca\xfe\xba\xbe", "application/java-vm"),
-    (b"\xcf\xfa\xed\xfe", "application/x-mach-binary"),
-    (b"ITSF\x03", "application/vnd.ms-htmlhelp"),
-    (b"glTF\x02", "model/gltf-binary"),
-    (b"d8:announce", "application/x-bittorrent"),
-    (b"WARC/1.", "application/warc"),
-    (b"BEGIN:VCARD", "text/vcard"),
-    (b"BEGIN:VCALENDAR", "text/calendar"),
-    (b"WEBVTT", "text/vtt"),
-)
-_BY_FIRST: dict[int, tuple[tuple[bytes, str], ...]] = {
-    first: tuple(sorted((m for m in _MAGIC if m[0][0] == first), key=lambda m: -len(m[0])))
-    for first in {magic[0] for magic, _ in _MAGIC}
+# Magic numbers at the beginning, by type.
+_OF_TYPE: dict[str, tuple[bytes, ...]] = {
+    "application/pdf": (b"%PDF-",),
+    "application/postscript": (b"%!PS", b"\xc5\xd0\xd3\xc6", b"\x04%!PS"),  # the second with a preview: Adobe TN 5002
+    "application/rtf": (b"{\\rtf",),
+    "image/png": (b"\x89PNG\r\n\x1a\n",),
+    "image/gif": (b"GIF87a", b"GIF89a"),
+    "image/jpeg": (b"\xff\xd8\xff",),
+    "image/tiff": (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+"),  # the latter BigTIFF
+    "image/vnd.adobe.photoshop": (b"8BPS\x00",),
+    "image/x-icon": (b"\x00\x00\x01\x00", b"\x00\x00\x02\x00"),
+    "image/jp2": (b"\x00\x00\x00\x0cjP  \r\n\x87\n", b"\xff\x4f\xff\x51"),
+    "image/jxl": (b"\x00\x00\x00\x0cJXL \r\n\x87\n", b"\xff\x0a"),
+    "image/x-qoi": (b"qoif",),
+    "image/vnd.djvu": (b"AT&TFORM",),
+    "image/x-xcf": (b"gimp xcf",),
+    "application/gzip": (b"\x1f\x8b\x08",),
+    "application/x-bzip2": (b"BZh",),
+    "application/x-xz": (b"\xfd7zXZ\x00",),
+    "application/zstd": (b"\x28\xb5\x2f\xfd",),  # RFC 8878
+    "application/x-lz4": (b"\x04\x22\x4d\x18",),
+    "application/lzip": (b"LZIP",),
+    "application/x-compress": (b"\x1f\x9d",),
+    "application/x-7z-compressed": (b"7z\xbc\xaf\x27\x1c",),
+    "application/vnd.rar": (b"Rar!\x1a\x07",),
+    "application/vnd.ms-cab-compressed": (b"MSCF\x00\x00\x00\x00",),
+    "application/x-xar": (b"xar!",),
+    "application/vnd.debian.binary-package": (b"!<arch>\ndebian",),
+    "application/x-archive": (b"!<arch>\n",),
+    "application/x-rpm": (b"\xed\xab\xee\xdb",),
+    ZIP: (b"PK\x05\x06", b"PK\x07\x08"),  # an empty one, and a part of a split one
+    OLE: (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",),
+    "audio/flac": (b"fLaC",),
+    "audio/mpeg": (b"ID3",),
+    "audio/midi": (b"MThd",),
+    "audio/AMR": (b"#!AMR",),
+    "audio/basic": (b".snd\x00",),
+    "video/webm": (b"\x1aE\xdf\xa3",),
+    "video/x-flv": (b"FLV\x01",),
+    "application/x-shockwave-flash": (b"FWS", b"CWS", b"ZWS"),
+    "video/mpeg": (b"\x00\x00\x01\xba", b"\x00\x00\x01\xb3"),
+    "video/x-ms-asf": (b"0&\xb2u\x8ef\xcf\x11\xa6\xd9\x00\xaa\x00b\xcel",),
+    "application/vnd.rn-realmedia": (b".RMF\x00",),
+    "font/woff": (b"wOFF",),
+    "font/woff2": (b"wOF2",),
+    "font/otf": (b"OTTO",),
+    "font/collection": (b"ttcf",),
+    "font/ttf": (b"true\x00", b"\x00\x01\x00\x00\x00"),
+    "application/wasm": (b"\x00asm",),
+    "application/vnd.sqlite3": (b"SQLite format 3\x00",),
+    "application/x-hdf5": (b"\x89HDF\r\n\x1a\n",),
+    "application/netcdf": (b"CDF\x01", b"CDF\x02"),
+    "application/vnd.apache.parquet": (b"PAR1",),
+    "application/x-elf": (b"\x7fELF",),
+    "application/java-vm": (b"\xca\xfe\xba\xbe",),
+    "application/x-mach-binary": (b"\xcf\xfa\xed\xfe",),
+    "application/vnd.ms-htmlhelp": (b"ITSF\x03",),
+    "model/gltf-binary": (b"glTF\x02",),
+    "application/x-bittorrent": (b"d8:announce",),
+    "application/warc": (b"WARC/1.",),
+    "text/vcard": (b"BEGIN:VCARD",),
+    "text/calendar": (b"BEGIN:VCALENDAR",),
+    "text/vtt": (b"WEBVTT",),
+}
+_MAGIC = [(magic, mime) for mime, magics in _OF_TYPE.items() for magic in magics]
+_MAGIC.sort(key=lambda each: -len(each[0]))  # of one first byte, by which they are looked up, the longer ones first
+_BY_FIRST = {
+    first: tuple(each for each in _MAGIC if each[0][0] == first) for first in {magic[0] for magic, _ in _MAGIC}
 }
 # Two letters may begin a text: the following bytes must rule that out.
 _RIFF = {b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo", b"WEBP": "image/webp"}
@@ -177,16 +161,7 @@ _MP3_BITRATES = 0xF0
 
 
 def sniff(beginning: bytes) -> str:
-    """Return the media type of the bytes.
-
-    `beginning` has no coding; no more than `SNIFF_BYTES` of it count.
-
-    Returns:
-        A bare media type; `TEXT` and `BINARY` for unknown formats, and empty for no bytes.
-
-    >>> sniff(b"%PDF-1.7 ..."), sniff(b"<!doctype html><title>Hello</title>"), sniff(b"Hello")
-    ('application/pdf', 'text/html', 'text/plain')
-    """
+    """Return the bare media type of bytes without coding; `TEXT` or `BINARY` if unknown, empty for no bytes."""
     head = beginning[:SNIFF_BYTES]
     mime = _magic(head)
     for probe in _PROBES:

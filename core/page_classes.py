@@ -1,8 +1,6 @@
-"""Page classes (soft 404, challenge, login wall …) and their rank among captures.
+"""Page classes (soft 404, challenge, login wall …) and their rank among captures: the lower, the better.
 
-A page's class is a judgement with a score and its evidence; it never causes data to be discarded. It
-decides which of several captures is offered: the lower a class's rank, the better. A check that finds a
-capture's copy broken adds a penalty to its rank (`core.playback_check.choice_penalty`).
+A class is a judgement with a score and evidence; it decides which of several captures is offered, and discards nothing.
 """
 
 from enum import StrEnum
@@ -56,11 +54,7 @@ WORST_RANK = max(RANKS.values())
 
 
 def class_rank(page_class: str, status: int | None = None) -> int:
-    """Return the rank of a capture, an unjudged one's by status: 0 is good, each greater number worse.
-
-    >>> [class_rank("ok"), class_rank("soft-404"), class_rank("challenge"), class_rank("", 404)]
-    [0, 3, 5, 3]
-    """
+    """Return the rank of a capture, an unjudged one's by status: 0 is good, each greater number worse."""
     if page_class == PageClass.UNJUDGED and (status or 0) >= 400:
         return RANKS[PageClass.HTTP_ERROR]
     return RANKS[PageClass(page_class)] if page_class in RANKS else WORST_RANK
@@ -70,9 +64,6 @@ def is_usable(page_class: str, status: int | None, *, is_shown: bool) -> bool:
     """Return True when a capture is an archived copy of its page, which a reader or a wiki may be sent to.
 
     A class that this version does not know is not a copy; without status the visit failed. `is_shown`: replay shows it.
-
-    >>> is_usable("ok", 200, is_shown=True), is_usable("", 404, is_shown=True)
-    (True, False)
     """
     is_page = page_class in RANKS and page_class not in UNUSABLE
     return is_shown and is_page and status is not None and status < 400

@@ -1,8 +1,7 @@
 """Citation metadata that a page states about itself: meta tags, JSON-LD, headers.
 
-Each fact is from the most specific of schema.org data, Highwire's ``citation_*``, Dublin Core, Open Graph, microdata,
-HTML, HTTP: title, author (one fact each), published, modified, language, site, publisher, journal, description, type,
-canonical, doi. The input is untrusted: sizes, depth and counts are bounded, and no content raises an error.
+Each fact is from its most specific source (``page_facts.toml``). The input is untrusted: sizes, depth and counts are
+bounded, and no content raises an error.
 """
 
 import json
@@ -112,13 +111,13 @@ class PageFact:
 
 def read_facts(raw: Mapping[str, Any], *, url: str, headers: Mapping[str, str]) -> tuple[PageFact, ...]:
     """Return the facts in a result of ``facts.js``; header names are in lower case. Never raises."""
-    stated = _FactSources(raw, headers)
+    stated = _stated_values(raw, headers)
     base = raw.get("base")
     base = base if isinstance(base, str) and base else url
     facts: list[PageFact] = []
     for name, sources in _SOURCES.items():
         for source in sources:
-            values = [_normal(name, value, base) for value in stated.values(source)]
+            values = [_normal(name, value, base) for value in stated.get(source, ())]
             values = list(dict.fromkeys(value for value in values if value))
             if values:
                 many = AUTHOR_LIMIT if name == "author" else 1
@@ -161,37 +160,30 @@ def _absolute(value: str, base: str) -> str:
     return url if url.lower().startswith(("http://", "https://")) else ""
 
 
-class _FactSources:
-    """Values of the page, by source."""
-
-    def __init__(self, raw: Mapping[str, Any], headers: Mapping[str, str]) -> None:
-        self._values: dict[str, list[str]] = {}
-        for name, content in _pairs(raw.get("metas")):
-            # Spellings of Dublin Core: ``DC:creator``, ``dc.creator``, ``DC.Creator.Name``.
-            key = name.strip().lower()
-            if key.startswith(("dc:", "dcterms:")):
-                key = key.replace(":", ".", 1)
-            self._add(f"meta:{key}", content)
-        for name, content in _pairs(raw.get("items")):
-            self._add(f"item:{name}", content)
-        for name, content in _pairs(raw.get("html")):
-            self._add(f"html:{name}", content)
-        self._add("http:content-language", headers.get("content-language", ""))
-        if match := _CANONICAL.search(headers.get("link", "")[:20_000]):
-            self._add("http:link", match[1])
-        scripts = raw.get("scripts")
-        work, known = main_work([each for each in _list(scripts) if isinstance(each, str)])
-        for name in ("@type", *_LD_NAMES):
-            for value in json_ld_types(work)[:1] if name == "@type" else json_ld_text(work.get(name), known):
-                self._add(f"ld:{name}", value)
-
-    def values(self, source: str) -> list[str]:
-        """Return the values of a source, in order."""
-        return self._values.get(source, [])
-
-    def _add(self, source: str, value: str) -> None:
+def _stated_values(raw: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the values that the page states, by source, in order."""
+    stated: list[tuple[str, str]] = []
+    for name, content in _pairs(raw.get("metas")):
+        # Spellings of Dublin Core: ``DC:creator``, ``dc.creator``, ``DC.Creator.Name``.
+        key = name.strip().lower()
+        if key.startswith(("dc:", "dcterms:")):
+            key = key.replace(":", ".", 1)
+        stated.append((f"meta:{key}", content))
+    stated += [(f"item:{name}", content) for name, content in _pairs(raw.get("items"))]
+    stated += [(f"html:{name}", content) for name, content in _pairs(raw.get("html"))]
+    stated.append(("http:content-language", headers.get("content-language", "")))
+    if match := _CANONICAL.search(headers.get("link", "")[:20_000]):
+        stated.append(("http:link", match[1]))
+    scripts = raw.get("scripts")
+    work, known = main_work([each for each in _list(scripts) if isinstance(each, str)])
+    for name in ("@type", *_LD_NAMES):
+        values = json_ld_types(work)[:1] if name == "@type" else json_ld_text(work.get(name), known)
+        stated += [(f"ld:{name}", value) for value in values]
+    by_source: dict[str, list[str]] = {}
+    for source, value in stated:
         if value.strip():
-            self._values.setdefault(source, []).append(value)
+            by_source.setdefault(source, []).append(value)
+    return by_source
 
 
 _LD_NAMES = sorted(

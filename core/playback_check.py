@@ -1,8 +1,6 @@
-"""Result of a playback check, as stored in the registry and in WARC records.
+"""Result of a playback check: a row of the registry (`qa.check_store`), and a ``urn:pageinfo:`` record with an id.
 
-It is a row of the registry (`qa.check_store`), for display, and a ``urn:pageinfo:`` record with its own page id, since
-it is not a page, from which the captures index takes `choice_penalty`. In addition to our figures the record has
-browsertrix's `comparison`, for tools that read its QA archives.
+The captures index takes `choice_penalty` from the record, which also has browsertrix's `comparison` for its QA tools.
 """
 
 import json
@@ -163,11 +161,7 @@ PICTURES = ("seen", "shown", "heat")
 
 
 def picture_name(page_id: str, level: str, kind: str) -> str:
-    """Return the path of a check picture of `PICTURES`; InputError if an argument could leave the folder.
-
-    >>> picture_name("0f3c-91", "images", "heat")
-    '0f/0f3c-91.images.heat.webp'
-    """
+    """Return the path of a check picture of `PICTURES`; InputError if an argument could leave the folder."""
     validate_check_ids(page_id, level)
     if kind not in PICTURES:
         raise InputError(f"Not a picture of a check: {kind!r}.")

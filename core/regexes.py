@@ -1,23 +1,17 @@
 """Regular expressions given by users, run by RE2 in linear time: no look-ahead, no back references."""
 
+import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import re2
 
 from core.errors import ConfigError, InputError
 
+REGEX_LIMIT_BYTES = 8 << 20  # of a compiled expression, as RE2's own default; it refuses what would need more
 PATTERN_LIMIT_CHARS = 4_000
 PATTERNS_LIMIT = 1_000
-MEMORY_LIMIT_BYTES = 8 << 20  # for one compiled pattern; RE2's own default
 SHOWN_CHARS = 120
-
-
-class CompiledPattern(Protocol):
-    """Protocol of a compiled pattern."""
-
-    def search(self, text: str, /) -> object | None:
-        """Return a match, or None when the pattern is not found in the text."""
 
 
 class PatternList:
@@ -33,7 +27,6 @@ class PatternList:
         self._expressions = RegexList(self._texts)
 
     def __bool__(self) -> bool:
-        """Return True when there is any pattern."""
         return bool(self._texts)
 
     def first_in(self, url: str) -> str | None:
@@ -42,7 +35,7 @@ class PatternList:
         return None if number is None else self._texts[number]
 
 
-def compile_pattern(text: str, *, where: str) -> CompiledPattern:
+def compile_pattern(text: str, *, where: str) -> re.Pattern[str]:
     """Compile one pattern, or raise ConfigError: empty, too long, or not RE2."""
     shown = text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "…"
     if not text:
@@ -50,7 +43,7 @@ def compile_pattern(text: str, *, where: str) -> CompiledPattern:
     if len(text) > PATTERN_LIMIT_CHARS:
         raise ConfigError(f"{where}: the pattern {shown!r} is longer than {PATTERN_LIMIT_CHARS} characters.")
     try:
-        compiled: CompiledPattern = re2.compile(text, re2_options())
+        compiled: re.Pattern[str] = re2.compile(text, re2_options())
     except (re2.error, UnicodeEncodeError) as error:
         raise ConfigError(
             f"{where}: the pattern {shown!r} cannot be run: {re2_error_text(error)}. "
@@ -59,7 +52,7 @@ def compile_pattern(text: str, *, where: str) -> CompiledPattern:
     return compiled
 
 
-def re2_options(limit_bytes: int = MEMORY_LIMIT_BYTES) -> re2.Options:
+def re2_options(limit_bytes: int = REGEX_LIMIT_BYTES) -> re2.Options:
     """Return RE2 options: a memory limit, and no messages on standard error."""
     options = re2.Options()
     options.log_errors = False
@@ -74,7 +67,6 @@ def re2_error_text(error: Exception) -> str:
 
 
 REGEX_LIMIT_CHARS = 2_000
-REGEX_LIMIT_BYTES = 8 << 20  # of a compiled expression; RE2 refuses what would need more
 SET_PATTERNS = 2_000  # expressions searched at once …
 SET_CHARS = 64_000  # … and their characters: the automaton stays small enough to be fast
 SET_LIMIT_BYTES = 32 << 20
@@ -87,7 +79,7 @@ def check_regex(expression: str, *, before: str = "", after: str = "") -> str:
     whole = f"{before}{expression}{after}"
     try:
         for each in (expression, whole):  # by itself first: its brackets must not pair with the added ones
-            re2.compile(each, re2_options(REGEX_LIMIT_BYTES))
+            re2.compile(each, re2_options())
     except re2.error as error:
         raise _bad(
             expression,
@@ -101,7 +93,8 @@ class RegexList:
 
     def __init__(self, expressions: list[str]) -> None:
         """Compile the expressions, which have passed `check_regex`."""
-        self._sets: list[_RegexSet] = []
+        # Number of the first expression, expressions, and their set; None: a single one is too large for a set.
+        self._sets: list[tuple[int, list[str], Any]] = []
         start, chars = 0, 0
         for number, expression in enumerate(expressions):
             chars += len(expression)
@@ -120,7 +113,7 @@ class RegexList:
                 yield from (first + number - 1 for number in sorted(matches) if number)
                 continue
             for number, expression in enumerate(expressions, start=first):
-                if re2.search(expression, text, re2_options(REGEX_LIMIT_BYTES)):
+                if re2.search(expression, text, re2_options()):
                     yield number
 
     def _add(self, expressions: list[str], first: int) -> None:
@@ -132,22 +125,14 @@ class RegexList:
             for expression in ("", *expressions):
                 compiled.Add(expression)
             compiled.Compile()
-            self._sets.append(_RegexSet(first, expressions, compiled))
+            self._sets.append((first, expressions, compiled))
         except re2.error:
             half = len(expressions) // 2
             if half:
                 self._add(expressions[:half], first)
                 self._add(expressions[half:], first + half)
             else:
-                self._sets.append(_RegexSet(first, expressions, None))
-
-
-class _RegexSet(NamedTuple):
-    """Expressions that are searched for in one pass; without a set, one that is too large for it."""
-
-    first: int  # the number of the first expression
-    expressions: list[str]
-    compiled: Any
+                self._sets.append((first, expressions, None))
 
 
 def _bad(expression: str, why: str) -> InputError:

@@ -1,24 +1,9 @@
 """Timestamps and durations: 14 digits, WARC-Date, Unix milliseconds, `1h30m`.
 
->>> from datetime import UTC, datetime, timedelta
+>>> from datetime import UTC, datetime
 >>> when = datetime(2026, 11, 21, 9, 5, 7, 123456, tzinfo=UTC)
->>> timestamp14(when)
-'20261121090507'
->>> warc_date(when)
-'2026-11-21T09:05:07.123Z'
->>> parse_warc_date('2026-11-21T09:05:07.123Z') == truncate_to_milliseconds(when)
-True
->>> from_unix_milliseconds(unix_milliseconds(when)) == truncate_to_milliseconds(when)
-True
->>> warc_date_at(unix_milliseconds(when)), timestamp14_at(unix_milliseconds(when))
-('2026-11-21T09:05:07.123Z', '20261121090507')
-
->>> parse_duration("1h30m"), parse_duration("30d").days, parse_duration("45").seconds
-(datetime.timedelta(seconds=5400), 30, 45)
->>> format_duration(5400), format_duration(0.25), format_duration(86400 * 12)
-('1 h 30 min', '0.2 s', '12 d')
->>> parse_moment("2026-12-01").isoformat(), parse_moment("2026-12-01T10:00+02:00").isoformat()
-('2026-12-01T00:00:00+00:00', '2026-12-01T08:00:00+00:00')
+>>> timestamp14(when), warc_date(when), warc_date_at(unix_milliseconds(when))
+('20261121090507', '2026-11-21T09:05:07.123Z', '2026-11-21T09:05:07.123Z')
 """
 
 import re
@@ -65,8 +50,7 @@ def from_unix_milliseconds(count: int) -> datetime:
 def timestamp14(when: datetime) -> str:
     """Format the moment as the 14-digit UTC string of CDX and URI-M."""
     # isoformat is several times faster than strftime, and pads years before 1000.
-    text = _utc(when).isoformat(timespec="seconds")
-    return text[:4] + text[5:7] + text[8:10] + text[11:13] + text[14:16] + text[17:19]
+    return _utc(when).isoformat(timespec="seconds")[:19].translate(_DIGITS_ONLY)
 
 
 @lru_cache(maxsize=256)

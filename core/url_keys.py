@@ -21,7 +21,6 @@ _PARTS = re.compile(
 _WWW = re.compile(rb"www\d*\.")
 # A host that begins with 0 is a number only if it is octal throughout.
 _NUMERIC = re.compile(rb"[1-9]\d*(?:\.\d+){0,3}|0[0-7]*(?:\.[0-7]+){0,3}")
-# Everything is escaped except printable characters; of these "#" and "%" are escaped, too.
 _ESCAPED = re.compile(rb'[^!"$&-~]')
 # Most URLs have nothing to fold but letter case and a final slash.
 _PLAIN = re.compile(
@@ -47,10 +46,8 @@ def replay_key(url: str) -> str:
     Scheme, ``www.``, letter case, session identifiers, the order of query arguments, repeated and final slashes are
     folded; ``urn:`` URLs keep their scheme.
 
-    >>> replay_key("https://www.Example.org/A/?b=2&a=1#top")
-    'org,example)/a?a=1&b=2'
-    >>> replay_key("urn:view:https://Example.org/")
-    'urn:view:https://example.org'
+    >>> replay_key("https://www.Example.org/A/?b=2&a=1#top"), replay_key("urn:view:https://Example.org/")
+    ('org,example)/a?a=1&b=2', 'urn:view:https://example.org')
     """
     plain = _PLAIN.fullmatch(url)
     if plain is not None:
@@ -78,10 +75,10 @@ def _key(url: bytes) -> bytes:
         www = _WWW.match(host)
         if www is not None and scheme != b"dns":
             host = host[www.end() :]
-    path = _unescape(path)
+    path = unescape(path)
     if host:
         path = _resolve(path)
-    path = _without_path_session(_escape(path).lower())
+    path = _without_path_session(escape(path).lower())
     if len(path) > 1:
         path = path.removesuffix(b"/")
     if query:
@@ -125,7 +122,7 @@ def _split(url: bytes) -> tuple[bytes, bytes, int | None, bytes, bytes]:
 
 @lru_cache(maxsize=1024)
 def _host(host: bytes) -> bytes:
-    host = _unescape(host)
+    host = unescape(host)
     if not host.isascii():
         # A name that IDNA 2003 does not know keeps its bytes, which are escaped below.
         with contextlib.suppress(ValueError):
@@ -134,7 +131,7 @@ def _host(host: bytes) -> bytes:
     numeric = _dotted_quad(host)
     if numeric is not None:
         return numeric
-    return _escape(host.lower()).lower()
+    return escape(host.lower()).lower()
 
 
 def _dotted_quad(host: bytes) -> bytes | None:
@@ -154,7 +151,7 @@ def _dotted_quad(host: bytes) -> bytes | None:
     return str(ipaddress.IPv4Address(value)).encode()
 
 
-def _unescape(text: bytes) -> bytes:
+def unescape(text: bytes) -> bytes:
     """Decode escapes until none is left, in linear time."""
     if b"%" not in text:
         return text
@@ -174,7 +171,8 @@ def _unescape(text: bytes) -> bytes:
     return bytes(out)
 
 
-def _escape(text: bytes) -> bytes:
+def escape(text: bytes) -> bytes:
+    """Escape all but printable characters, and ``#`` and ``%``, as SURT keys and Safe Browsing do."""
     return _ESCAPED.sub(lambda match: b"%%%02X" % match[0][0], text)
 
 
@@ -209,7 +207,7 @@ def _without_path_session(path: bytes) -> bytes:
 
 def _query(query: bytes) -> bytes:
     """Return the query without sessions, in lower case, its arguments sorted; maybe empty."""
-    query = _escape(_unescape(query))
+    query = escape(unescape(query))
     if b"id=" in query.lower() or b"aspsessionid" in query.lower():
         query = _without_sessions(query)
     query = query.lower()

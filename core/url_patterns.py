@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
 from core.errors import BadUrlError, InputError
-from core.hosts import canonical_host
+from core.hosts import canonical_host, domains_of
 from core.regexes import RegexList, check_regex
 from core.urls import MAX_URL_LENGTH, fetch_key, host_of, identity_key
 
@@ -181,8 +181,6 @@ def _bad(text: str, why: str) -> InputError:
 
 T = TypeVar("T")
 
-HOST_LABELS = 128  # more than a host name can have
-
 
 class PatternMatch(NamedTuple, Generic[T]):
     """Matching pattern with its specificity and value."""
@@ -244,12 +242,8 @@ class PatternTable(Generic[T]):
                 for text, value in prefixes.of(target.rest):
                     yield PatternMatch(PatternRank(PatternForm.PREFIX, len(text), bool(scheme)), value)
         yield from _each(self._hosts, target.host, PatternRank(PatternForm.HOST, len(target.host)))
-        domain = target.host
-        for _ in range(HOST_LABELS):
+        for domain in domains_of(target.host):
             yield from _each(self._trees, domain, PatternRank(PatternForm.HOST_TREE, len(domain)))
-            _, dot, domain = domain.partition(".")
-            if not dot:
-                break
 
     def _compiled(self) -> RegexList:
         if self._expressions is None:
@@ -298,10 +292,7 @@ class _PrefixTable(Generic[T]):
         return self._sorted
 
     def of(self, text: str) -> Iterator[tuple[str, T]]:
-        """Yield the prefixes that the text begins with, longest first.
-
-        The greatest key up to the text is a prefix, or its common part with the text bounds the rest.
-        """
+        """Yield the prefixes that the text begins with, longest first."""
         keys = self.ready()
         end = bisect_right(keys, text)
         while end:
@@ -310,7 +301,7 @@ class _PrefixTable(Generic[T]):
                 for match in _each(self._values, key, PatternRank(PatternForm.PREFIX, 0)):
                     yield key, match.value
                 end = bisect_left(keys, key, 0, end)
-            else:
+            else:  # what both have in common bounds the prefixes that are left
                 text = text[: _in_common(text, key)]
                 end = bisect_right(keys, text, 0, end)
 

@@ -1,15 +1,7 @@
 """Dates of the web: HTTP dates, Retry-After, and dates written in pages.
 
->>> from datetime import UTC, datetime, timedelta
->>> parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT") == parse_http_date("Sunday, 06-Nov-94 08:49:37 GMT")
-True
->>> parse_web_date("2004-12-23T18:00:15+01:00").isoformat(), parse_web_date("soon")
-('2004-12-23T17:00:15+00:00', None)
->>> parse_retry_after("120", now=None, limit=timedelta(days=1)).seconds
-120
-
-An ambiguous date of a page, such as ``01/02/2024``, or an invalid one is returned unchanged: a wrong
-date in a citation is worse than an unusual one.
+An ambiguous date of a page, such as ``01/02/2024``, or an invalid one is returned unchanged: a wrong date in a
+citation is worse than an unusual one.
 """
 
 import re
@@ -114,11 +106,7 @@ _NUMBERED = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})", re.ASCII)
 
 
 def iso_date(words: str) -> str:
-    """Convert the date to ISO 8601 in its precision; an ambiguous text is returned, shortened.
-
-    >>> iso_date("2024/05/01"), iso_date("1 May 2024"), iso_date("01/02/2024")
-    ('2024-05-01', '2024-05-01', '01/02/2024')
-    """
+    """Convert the date to ISO 8601 in its precision; an ambiguous text is returned, shortened."""
     text = " ".join(words[: 4 * PAGE_DATE_LIMIT_CHARS].split())[:PAGE_DATE_LIMIT_CHARS]
     with suppress(ValueError, OverflowError):
         for pattern, read in _READINGS:
@@ -130,19 +118,12 @@ def iso_date(words: str) -> str:
     return text
 
 
-def _day(year: str, _: str, month: str, day: str, *clock: str | None) -> str:
-    return _moment_of_match(date(int(year), int(month), int(day)), clock)
-
-
-def _compact(year: str, month: str, day: str, *clock: str | None) -> str:
-    return _moment_of_match(date(int(year), int(month), int(day)), clock)
-
-
-def _moment_of_match(day: date, clock: tuple[str | None, ...]) -> str:
+def _day(year: str, month: str, day: str, *clock: str | None) -> str:
+    whole = date(int(year), int(month), int(day))
     hours, minutes, seconds, zone = clock
     if hours is None or minutes is None:
-        return day.isoformat()
-    moment = datetime.combine(day, time(int(hours), int(minutes), int(seconds or 0)))
+        return whole.isoformat()
+    moment = datetime.combine(whole, time(int(hours), int(minutes), int(seconds or 0)))
     if zone is None:
         return moment.isoformat()
     digits, offset = zone[1:].replace(":", ""), timedelta()  # Z has none
@@ -178,8 +159,8 @@ def _numbered(one: str, _: str, other: str, year: str) -> str | None:
 _READINGS: tuple[tuple[re.Pattern[str], Callable[..., str | None]], ...] = (
     (_YEAR, lambda year: f"{date(int(year), 1, 1).year:04}"),
     (_MONTH, lambda year, month: date(int(year), int(month), 1).isoformat()[:7]),
-    (_NUMBERS, _day),
-    (_COMPACT, _compact),
+    (_NUMBERS, lambda year, _, *rest: _day(year, *rest)),
+    (_COMPACT, _day),
     (_DAY_FIRST, _day_first),
     (_MONTH_FIRST, lambda month, day, year: _day_first(day, month, year)),
     (_NUMBERED, _numbered),

@@ -1,8 +1,4 @@
-"""Policy of outgoing connections by `[egress]`: refused hosts and ports, given and permitted addresses.
-
-Forms of IPv6 carry an IPv4 address that a translator or tunnel unpacks. `is_global` ignores unallocated space, so for
-IPv6 only the allocated global range, 2000::/3, can be public.
-"""
+"""Policy of outgoing connections by `[egress]`: refused hosts and ports, given and permitted addresses."""
 
 import errno
 import ipaddress
@@ -18,7 +14,7 @@ Addresses = tuple[Address, ...]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052; the private one, RFC 8215, is not on the web
-_ALLOCATED = ipaddress.IPv6Network("2000::/3")  # IANA: the only global unicast there is
+_ALLOCATED = ipaddress.IPv6Network("2000::/3")  # IANA: the only global unicast; is_global ignores unallocated space
 _ISATAP = (0x00005EFE, 0x02005EFE)  # RFC 5214 6.1: the upper half of the interface identifier
 _LOW = 0xFFFFFFFF
 _LOOPBACK: Addresses = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
@@ -161,13 +157,7 @@ def _within(address: Address, networks: Iterable[Network]) -> bool:
 
 
 def rate_limit_prefix(address: Address) -> str:
-    """Return the network that an address is throttled with: IPv4 /24, IPv6 /48 (W23).
-
-    >>> rate_limit_prefix(ipaddress.ip_address("192.0.2.77"))
-    '192.0.2.0/24'
-    >>> rate_limit_prefix(ipaddress.ip_address("2001:db8:1:2::3"))
-    '2001:db8:1::/48'
-    """
+    """Return the network that an address is throttled with: IPv4 /24, IPv6 /48 (W23)."""
     if isinstance(address, ipaddress.IPv4Address):
         return str(ipaddress.IPv4Network((int(address), 24), strict=False))
     return str(ipaddress.IPv6Network((int(address), 48), strict=False))

@@ -34,7 +34,6 @@ class ExponentialBackoff:
     """
 
     def __init__(self, first_s: float, longest_s: float) -> None:
-        """Start with `first_s`; pauses are at most `longest_s` seconds."""
         self._first_s = first_s
         self._longest_s = longest_s
         self._pause_s = first_s

@@ -1,16 +1,4 @@
-"""Errors of outgoing connections, each with the constant of its reason.
-
-BlockedError            refused by policy: a retry changes nothing
-├── BlockedHostError     a rule names the host, or it is invalid
-├── BlockedPortError     a port that is not used by the web
-├── BlockedAddressError  the host's address is not public
-└── BlockedTlsError      its certificate does not verify, and a setting or a login requires it
-UnknownHostError        its name does not resolve
-└── NoSuchHostError      the name servers answer that it does not exist
-ConnectError            none of its addresses accepts the connection
-├── TunnelRefusedError   the HTTP proxy refuses the tunnel
-└── TlsError             no common TLS version or parameters
-"""
+"""Errors of outgoing connections, each with the constant of its reason."""
 
 from typing import ClassVar
 
@@ -18,7 +6,7 @@ from core.errors import PermanentError, TransientError
 
 
 class BlockedError(PermanentError):
-    """Connection refused by policy."""
+    """Connection refused by policy: a retry changes nothing."""
 
     reason: ClassVar[str] = "blocked"
 
@@ -54,10 +42,7 @@ class UnknownHostError(TransientError):
 
 
 class NoSuchHostError(UnknownHostError):
-    """Name of which the name servers say that it does not exist (NXDOMAIN), or has no address: no time-out, no SERVFAIL.
-
-    Its message begins with `NO_SUCH_HOST` less the reason.
-    """
+    """Name that does not exist (NXDOMAIN) or has no address, as its name servers say: no time-out, no SERVFAIL."""
 
 
 class ConnectError(TransientError):

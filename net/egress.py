@@ -1,8 +1,7 @@
 """Egress: connections to checked web addresses only, resolved by the system's resolver (getaddrinfo).
 
-Attempts start a quarter of a second apart, alternating address families. A page can name any host, and a host's name
-server can return any address (C-03, C-04): each connection uses the address that was checked, and one that is not
-globally reachable is refused unless a setting allows its network.
+A page can name any host, and a host's name server can return any address (C-03, C-04): each connection uses the
+address that was checked, and one that is not globally reachable is refused unless a setting allows its network.
 
 The system's resolver cannot be interrupted: lookups run in at most `LOOKUPS_AT_ONCE` threads; callers wait at most
 their own time limit; concurrent requests for a name share one lookup.
@@ -25,16 +24,9 @@ from cachetools import TLRUCache
 
 from core.config.settings import EgressSettings
 from core.errors import BadUrlError
-from core.hosts import UpstreamProxy, UpstreamProxyScheme, canonical_host
+from core.hosts import UpstreamProxy, UpstreamProxyScheme, canonical_host, join_host_port
+from net import connect_errors
 from net.address_policy import Address, Addresses, EgressPolicy, destinations, is_own, literal_address
-from net.connect_errors import (
-    BlockedAddressError,
-    BlockedHostError,
-    ConnectError,
-    NoSuchHostError,
-    TunnelRefusedError,
-    UnknownHostError,
-)
 from net.timeouts import CancellableTimeout
 from net.upstream_proxy import open_http_tunnel, open_socks_tunnel, socket_timeout
 
@@ -57,19 +49,11 @@ def system_lookup(host: str, port: int) -> list[str]:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
         if error.errno in _NO_SUCH_HOST:
-            raise NoSuchHostError(f"no such host: {host} {_NO_SUCH_HOST[error.errno]}.") from error
-        raise UnknownHostError(f"{host} does not resolve: {error}.") from error
+            raise connect_errors.NoSuchHostError(f"no such host: {host} {_NO_SUCH_HOST[error.errno]}.") from error
+        raise connect_errors.UnknownHostError(f"{host} does not resolve: {error}.") from error
     except (OSError, ValueError) as error:
-        raise UnknownHostError(f"{host} does not resolve: {error}.") from error
+        raise connect_errors.UnknownHostError(f"{host} does not resolve: {error}.") from error
     return [str(info[4][0]) for info in found]
-
-
-@dataclass(frozen=True, slots=True)
-class _PendingLookup:
-    host: str
-    port: int
-    due: float
-    answer: Future[Addresses]
 
 
 class Resolver:
@@ -79,11 +63,11 @@ class Resolver:
         self._lookup = lookup
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._known: TLRUCache[str, Addresses | UnknownHostError] = TLRUCache(
+        self._known: TLRUCache[str, Addresses | connect_errors.UnknownHostError] = TLRUCache(
             CACHE_SIZE, lambda _, each, now: now + (FOUND_S if isinstance(each, tuple) else NOT_FOUND_S), monotonic
         )
         self._answers: dict[str, Future[Addresses]] = {}
-        self._pending: deque[_PendingLookup] = deque()
+        self._pending: deque[tuple[str, int, float, Future[Addresses]]] = deque()  # host, port, until when, answer
         self._threads = 0
 
     def addresses(self, host: str, port: int, *, patience: CancellableTimeout) -> Addresses:
@@ -96,7 +80,7 @@ class Resolver:
             with patience.cut.waking(over.set):
                 over.wait(timeout_s)
             if not answer.done():
-                raise UnknownHostError(f"{host} did not resolve within {timeout_s:.0f} s.")
+                raise connect_errors.UnknownHostError(f"{host} did not resolve within {timeout_s:.0f} s.")
         return answer.result()
 
     def _enqueue(self, host: str, port: int, timeout_s: float) -> Future[Addresses]:
@@ -105,7 +89,7 @@ class Resolver:
             known = self._known.get(host)
             if known is not None:
                 settled: Future[Addresses] = Future()
-                if isinstance(known, UnknownHostError):
+                if isinstance(known, connect_errors.UnknownHostError):
                     # A fresh one: an exception that is raised twice grows its traceback.
                     settled.set_exception(type(known)(str(known)))
                 else:
@@ -115,7 +99,7 @@ class Resolver:
             if answer is not None:
                 return answer
             answer = self._answers[host] = Future()
-            self._pending.append(_PendingLookup(host, port, now + timeout_s, answer))
+            self._pending.append((host, port, now + timeout_s, answer))
             if self._threads < LOOKUPS_AT_ONCE:
                 self._threads += 1
                 threading.Thread(target=self._work, name="lookup", daemon=True).start()
@@ -127,28 +111,28 @@ class Resolver:
                 if not self._pending:
                     self._threads -= 1
                     return
-                pending = self._pending.popleft()
-            outcome = self._resolve(pending)
+                host, port, due, answer = self._pending.popleft()
+            outcome = self._resolve(host, port, due)
             with self._lock:
-                del self._answers[pending.host]
-                self._known[pending.host] = outcome
+                del self._answers[host]
+                self._known[host] = outcome
             if isinstance(outcome, tuple):
-                pending.answer.set_result(outcome)
+                answer.set_result(outcome)
             else:
-                pending.answer.set_exception(outcome)
+                answer.set_exception(outcome)
 
-    def _resolve(self, pending: _PendingLookup) -> Addresses | UnknownHostError:
-        if self._monotonic() > pending.due:
-            return UnknownHostError(f"{pending.host} was not resolved: too many names at once.")
+    def _resolve(self, host: str, port: int, due: float) -> Addresses | connect_errors.UnknownHostError:
+        if self._monotonic() > due:
+            return connect_errors.UnknownHostError(f"{host} was not resolved: too many names at once.")
         try:
-            texts = dict.fromkeys(self._lookup(pending.host, pending.port))
+            texts = dict.fromkeys(self._lookup(host, port))
             # A zone id ("%eth0") belongs to link-local addresses, which are not on the web.
             addresses = tuple(ipaddress.ip_address(text.partition("%")[0]) for text in texts)
-        except UnknownHostError as error:
+        except connect_errors.UnknownHostError as error:
             return error
         except Exception as error:  # noqa: BLE001 every error is passed on to the waiting callers
-            return UnknownHostError(f"{pending.host} does not resolve: {error}.")
-        return addresses or UnknownHostError(f"{pending.host} has no address.")
+            return connect_errors.UnknownHostError(f"{host} does not resolve: {error}.")
+        return addresses or connect_errors.UnknownHostError(f"{host} has no address.")
 
 
 STAGGER_S = 0.25  # RFC 8305, 5: the recommended delay between two attempts
@@ -298,7 +282,7 @@ class Egress:
             try:
                 sock = ConnectionRace(patience).run(checked, real_port)
             except OSError as error:
-                raise ConnectError(f"{host}:{port} cannot be reached: {error}.") from error
+                raise connect_errors.ConnectError(f"{host}:{port} cannot be reached: {error}.") from error
             return EgressConnection(sock, str(sock.getpeername()[0]))
         if via.scheme is UpstreamProxyScheme.HTTP:
             return self._through_http(via, host, port, patience, tunnel=tunnel)
@@ -309,21 +293,8 @@ class Egress:
         elif via.scheme is UpstreamProxyScheme.SOCKS5:
             addresses = self._resolver.addresses(host, port, patience=patience)
         else:
-            sock = self._reach(via, patience)
-            with socket_timeout(sock, patience, str(via)):
-                open_socks_tunnel(sock, via, host, port)
-            return EgressConnection(sock, "", via)
-        failure = ConnectError(f"{host} has no address.")
-        for address in self._checked(host, addresses, port)[:TRIED_THROUGH_PROXY]:
-            sock = self._reach(via, patience)
-            try:
-                with socket_timeout(sock, patience, str(via)):
-                    open_socks_tunnel(sock, via, str(address), port)
-            except ConnectError as error:
-                failure = error
-                continue
-            return EgressConnection(sock, str(address), via)
-        raise failure
+            return self._tunnel(via, open_socks_tunnel, host, (None,), port, patience)
+        return self._tunnel(via, open_socks_tunnel, host, self._checked(host, addresses, port), port, patience)
 
     def address_of(self, host: str, *, patience: CancellableTimeout) -> str:
         """Return the host's lowest address as its representative, without connecting; raises as `open`."""
@@ -335,7 +306,7 @@ class Egress:
         elif via is None or via.scheme is UpstreamProxyScheme.SOCKS5:
             addresses = self._resolver.addresses(host, HTTPS_PORT, patience=patience)
         else:
-            raise UnknownHostError(f"{host} is resolved by {via}.")
+            raise connect_errors.UnknownHostError(f"{host} is resolved by {via}.")
         return str(min(addresses, key=lambda address: (address.version, int(address))))
 
     def _permitted(self, host: str, port: int) -> str:
@@ -343,7 +314,7 @@ class Egress:
         try:
             canonical = canonical_host(host)
         except BadUrlError as error:
-            raise BlockedHostError(str(error)) from error
+            raise connect_errors.BlockedHostError(str(error)) from error
         self._policy.check_target(canonical, port)
         return canonical
 
@@ -355,16 +326,16 @@ class Egress:
         addresses: Addresses
         if configured is not None:
             addresses, port = self._checked(host, *configured), configured[1]
-            tunnel = tunnel or _spelled(addresses[0]) != host  # a name would go astray
+            tunnel = tunnel or join_host_port(str(addresses[0]), port) != f"{host}:{port}"  # a name would go astray
         else:
             # The host's checked addresses; none when only the proxy may resolve it.
             try:
                 short = patience.renewed(min(LOOKUP_BESIDE_PROXY_S, patience.left_s))
                 addresses = self._resolver.addresses(host, port, patience=short)
                 addresses = self._checked(host, addresses, port)
-            except UnknownHostError as error:
+            except connect_errors.UnknownHostError as error:
                 if not self._via_unknown_names:
-                    raise UnknownHostError(
+                    raise connect_errors.UnknownHostError(
                         f"{host} has no address here, so it may not be public. [egress] via_unknown_names passes such "
                         f"names on to {via}."
                     ) from error
@@ -372,24 +343,38 @@ class Egress:
         if not tunnel and self._via_absolute_form:
             known = str(addresses[0]) if configured is not None else ""
             return EgressConnection(self._reach(via, patience), known, via, absolute=True)
-        failure = ConnectError(f"{host} has no address.")
-        for address in addresses[:TRIED_THROUGH_PROXY] or (None,):
+        try:
+            return self._tunnel(via, open_http_tunnel, host, addresses or (None,), port, patience)
+        except connect_errors.TunnelRefusedError as error:
+            if tunnel:
+                raise
+            raise connect_errors.TunnelRefusedError(
+                f"{error} Allow CONNECT to port {port} at that proxy, or set [egress] "
+                "via_absolute_form = true, which lets the proxy resolve names."
+            ) from error
+
+    def _tunnel(
+        self,
+        via: UpstreamProxy,
+        open_tunnel: Callable[[socket.socket, UpstreamProxy, str, int], None],
+        host: str,
+        addresses: Sequence[Address | None],
+        port: int,
+        patience: CancellableTimeout,
+    ) -> EgressConnection:
+        """Open a tunnel to the first address that the proxy reaches; None: to the host, whose name the proxy resolves."""
+        failure = connect_errors.ConnectError(f"{host} has no address.")
+        for address in addresses[:TRIED_THROUGH_PROXY]:
             sock = self._reach(via, patience)
-            target = host if address is None else _spelled(address)
             try:
                 with socket_timeout(sock, patience, str(via)):
-                    open_http_tunnel(sock, via, target, port)
-            except TunnelRefusedError as error:
-                if tunnel:
-                    raise
-                raise TunnelRefusedError(
-                    f"{error} Allow CONNECT to port {port} at that proxy, or set [egress] "
-                    "via_absolute_form = true, which lets the proxy resolve names."
-                ) from error
-            except ConnectError as error:
+                    open_tunnel(sock, via, str(address or host), port)
+            except connect_errors.TunnelRefusedError:  # by its rules, which are the same for the other addresses
+                raise
+            except connect_errors.ConnectError as error:
                 failure = error
                 continue
-            return EgressConnection(sock, "" if address is None else str(address), via)
+            return EgressConnection(sock, str(address or ""), via)
         raise failure
 
     def _reach(self, via: UpstreamProxy, patience: CancellableTimeout) -> socket.socket:
@@ -400,8 +385,8 @@ class Egress:
                 self._resolver.addresses(via.host, via.port, patience=patience) if literal is None else (literal,)
             )
             return ConnectionRace(patience).run(addresses, via.port)
-        except (OSError, UnknownHostError) as error:
-            raise ConnectError(f"The proxy {via} cannot be reached: {error}.") from error
+        except (OSError, connect_errors.UnknownHostError) as error:
+            raise connect_errors.ConnectError(f"The proxy {via} cannot be reached: {error}.") from error
 
     def _checked(self, host: str, addresses: Addresses, port: int) -> Addresses:
         checked = tuple(self._policy.check(host, each) for each in addresses)
@@ -413,9 +398,5 @@ class Egress:
                 or any(each.is_unspecified for each in ends)
                 or (listener.is_unspecified and any(self._is_own(each) for each in ends))
             ):
-                raise BlockedAddressError(f"{host} port {port} is the proxy itself.")
+                raise connect_errors.BlockedAddressError(f"{host} port {port} is the proxy itself.")
         return checked
-
-
-def _spelled(address: Address) -> str:
-    return f"[{address}]" if address.version == 6 else str(address)

@@ -1,11 +1,10 @@
-"""HTTP/1.1 messages as bytes: heads, body framing and payload (RFC 9110, RFC 9112).
+"""HTTP/1.1 messages as bytes: heads, body framing and payload (RFC 9110, RFC 9112); linear in the input.
 
 An origin's message is never reformatted: the recorder stores the bytes of the wire. Lenient where browsers are; strict
-where two parsers could disagree about the end of a message. The message to the browser is generated from the parsed
-form. Linear in the input; raises only `MalformedMessageError`.
+where two parsers could disagree about the end of a message (`MalformedMessageError`). The message to the browser is
+generated from the parsed form.
 
-`parse_head` reads any server's answer, as lenient as browsers: lines that end with LF or lack a colon, the protocol
-``ICY``; it raises nothing.
+`parse_head`, for link checks, reads any server's answer as browsers do, and raises nothing.
 """
 
 import re
@@ -54,8 +53,22 @@ class BodyFraming(Enum):
     CLOSE = "close"
 
 
+class MessageHead:
+    """Head of a message."""
+
+    __slots__ = ()
+    headers: Headers
+
+    def get(self, name: bytes) -> bytes | None:
+        """Return the first value of the header, None when absent; `name` in lower case."""
+        for key, _, value in self.headers:
+            if key == name:
+                return value
+        return None
+
+
 @dataclass(frozen=True, slots=True)
-class RequestHead:
+class RequestHead(MessageHead):
     """Request line and headers; names are lower case, order is kept."""
 
     method: str
@@ -63,13 +76,9 @@ class RequestHead:
     version: bytes
     headers: Headers
 
-    def get(self, name: bytes) -> bytes | None:
-        """Return the first value of the header, None when absent; `name` in lower case."""
-        return _first(self.headers, name)
-
 
 @dataclass(frozen=True, slots=True)
-class ResponseHead:
+class ResponseHead(MessageHead):
     """Status line and headers of a response, with its raw bytes."""
 
     raw: bytes  # the head as received, from its status line to its blank line
@@ -77,10 +86,6 @@ class ResponseHead:
     status: int
     reason: bytes
     headers: Headers  # those with a valid name (RFC 9110, 5.6.2); `raw` has all
-
-    def get(self, name: bytes) -> bytes | None:
-        """Return the first value of the header, None when absent; `name` in lower case."""
-        return _first(self.headers, name)
 
     @property
     def mime(self) -> str:
@@ -168,13 +173,6 @@ def _headers(lines: bytes) -> Headers:
     return tuple((name.lower(), name, value.rstrip(b" \t")) for name, value in _HEADER.findall(lines))
 
 
-def _first(headers: Headers, name: bytes) -> bytes | None:
-    for key, _, value in headers:
-        if key == name:
-            return value
-    return None
-
-
 def _listed(headers: Headers, name: bytes) -> list[bytes]:
     """Return the members of a list-valued header in lower case, from all its lines (RFC 9110, 5.3)."""
     members = (part for key, _, value in headers if key == name for part in value.split(b","))
@@ -246,10 +244,7 @@ def reusable(head: ResponseHead) -> bool:
 
 
 class BodyParser:
-    """Incremental parser of a body: identifies payload and the end, however reads are split.
-
-    `feed` returns (number of bytes of the body, payload among them); bytes after the end are not counted.
-    """
+    """Incremental parser of a body: identifies payload and the end, however reads are split."""
 
     __slots__ = ("_framing", "_left", "_line", "_state", "done", "malformed")
 
@@ -340,23 +335,26 @@ def with_headers(head: RequestHead, added: Headers) -> RequestHead:
     return replace(head, headers=(*headers, *wanted.values()))
 
 
-def forwarded_request(head: RequestHead, *, target: str, host: str, length: int | None) -> bytes:
+def forwarded_request(
+    head: RequestHead, *, target: str, host: str, length: int | None, connection: bytes = b"keep-alive"
+) -> bytes:
     """Return the request for the origin: origin-form, Host (RFC 9112, 3.2.2) and this hop's headers replaced in place.
 
     Codings that no WARC reader decodes are removed from Accept-Encoding. The rest is as the browser sent it (C-14).
+    `connection` is ``Upgrade`` for a request to switch protocols, which keeps the header of that name.
     """
     lines = [f"{head.method} {target} HTTP/1.1".encode()]
     ours = {
         b"host": b"Host: " + host.encode(),
         b"content-length": b"" if length is None else b"Content-Length: %d" % length,
-        b"connection": b"Connection: keep-alive",
+        b"connection": b"Connection: " + connection,
     }
     named = _listed(head.headers, b"connection")
     for key, name, value in head.headers:
         kind = _REPLACED.get(key)
         if kind is not None:
             lines.append(ours.pop(kind, b""))
-        elif key in HOP_BY_HOP or key in named:
+        elif (key in HOP_BY_HOP or key in named) and key != connection.lower():
             continue
         elif key == b"accept-encoding":
             codings = [coding.strip() for coding in value.split(b",")]
@@ -404,7 +402,6 @@ VALUE_CHARS = 16_384
 _STATUS = re.compile(rb"(HTTP(?:/\d+(?:\.\d+)?)?|ICY)[ \t]+(-?\d{1,9})(?!\d)", re.IGNORECASE)
 _START = re.compile(rb"[\s\x00]{0,16}(?:HTTP|ICY)", re.IGNORECASE)
 _END = re.compile(rb"\n\r?\n")
-_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}[ \t]*")
 _PREFIXES = (b"http", b"icy")
 
 
@@ -452,25 +449,11 @@ def end_of_head(data: bytes | bytearray, start: int = 0) -> int:
 
 
 def parse_head(data: bytes) -> LenientHead | None:
-    r"""The head that the bytes are; None without a status line.
-
-    >>> parse_head(b"HTTP/1.1 200 OK\nServer: x\nnonsense\n\n")
-    LenientHead(status=200, headers=(('server', 'x'),))
-    """
-    lines = data.lstrip(b"\r\n\t \x00").split(b"\n")
-    status = _STATUS.match(lines[0])
+    r"""Return the head that the bytes are, read as leniently as browsers do; None without a status line."""
+    first, _, rest = data.lstrip(b"\r\n\t \x00").replace(b"\r\n", b"\n").partition(b"\n")
+    status = _STATUS.match(first)
     if status is None:
         return None
-    headers: list[tuple[str, str]] = []
-    for line in (each.rstrip(b"\r") for each in lines[1:]):
-        if line[:1] in (b" ", b"\t"):  # a folded line (RFC 9112, 5.2)
-            if headers:
-                name, before = headers[-1]
-                folded = f"{before} {line.strip().decode('latin-1')}"
-                headers[-1] = (name, folded[:VALUE_CHARS])
-            continue
-        raw, colon, value = line.partition(b":")
-        if colon and _NAME.fullmatch(raw) and len(headers) < HEADERS:
-            name = raw.strip().decode("ascii").lower()
-            headers.append((name, value.strip().decode("latin-1")[:VALUE_CHARS]))
+    found = _headers(_FOLD.sub(b" ", rest))[:HEADERS]
+    headers = ((name.decode("ascii"), value.strip().decode("latin-1")[:VALUE_CHARS]) for name, _, value in found)
     return LenientHead(int(status[2]), tuple(headers))

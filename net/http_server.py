@@ -1,7 +1,4 @@
-"""HTTP server for ASGI applications, with limits on connections and stalled readers, which uvicorn lacks.
-
-Its time-out does not limit the first request, a slow head, a reader that stops, or idle connections.
-"""
+"""HTTP server for ASGI applications, with limits on connections and stalled readers, which uvicorn lacks."""
 
 import asyncio
 import contextlib

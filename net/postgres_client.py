@@ -1,7 +1,4 @@
-"""PostgreSQL connection that reconnects, limits waiting and maps errors.
-
-A server that hangs sends no error: a query that exceeds its time limit ends the connection.
-"""
+"""PostgreSQL connection that reconnects, limits waiting and maps errors."""
 
 import logging
 import os
@@ -51,7 +48,8 @@ def hang_up(connection: psycopg.Connection[Any]) -> None:
 class PostgresConnection:
     """Connection to a PostgreSQL server, made at the first query. Thread-safe; `close` it.
 
-    Outside of a transaction an idempotent query is repeated once when a server restart broke the connection.
+    Outside of a transaction an idempotent query is repeated once when a server restart broke the connection. A query
+    over its time limit ends the connection, as a server that hangs sends no error.
     """
 
     def __init__(self, address: IndexAddress, *, holds: bool = True) -> None:

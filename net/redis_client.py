@@ -75,7 +75,6 @@ class RedisClient:
     """
 
     def __init__(self, address: RedisAddress, options: RedisClientOptions) -> None:
-        """Store the address; nothing is connected yet."""
         self._address = address
         self._options = options
         try:
@@ -120,25 +119,10 @@ class RedisClient:
         """Run a command and return its result, undecoded."""
         return self._run(lambda client, _turn: client.execute_command(*command))
 
-    def set_for(self, key: bytes, value: bytes, milliseconds: int) -> None:
-        """Set a key that expires."""
-        self._run(lambda client, _turn: client.set(key, value, px=milliseconds))
-
-    def delete(self, keys: Sequence[bytes]) -> None:
-        """Delete the keys."""
-        self._run(lambda client, _turn: client.delete(*keys))
-
     def close(self) -> None:
         """Close the connections."""
         for client in self._nodes.values():
             client.close()
-
-    def _connected(self, host: str, port: int) -> Any:
-        return redis_connection(
-            replace(self._address, host=host, port=port),
-            answer_timeout_s=self._options.answer_timeout_s,
-            connect_timeout_s=CONNECT_TIMEOUT_S,
-        )
 
     def _run(self, command: Callable[[Any, int], Any]) -> Any:
         turns = iter(range(RETRIES + 1))
@@ -161,7 +145,12 @@ class RedisClient:
     def _client(self) -> Any:
         client = self._nodes.get(self._node)
         if client is None:
-            client = self._nodes[self._node] = self._connected(*self._node)
+            host, port = self._node
+            client = self._nodes[self._node] = redis_connection(
+                replace(self._address, host=host, port=port),
+                answer_timeout_s=self._options.answer_timeout_s,
+                connect_timeout_s=CONNECT_TIMEOUT_S,
+            )
         return client
 
     def _fault(self, error: Exception) -> RedisFault:

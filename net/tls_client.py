@@ -1,7 +1,4 @@
-"""TLS client: strict handshake as in browsers, lenient fallback, and the facts of the connection.
-
-Each context is created once; a new connection to an origin resumes the last session, which saves signatures.
-"""
+"""TLS client: strict handshake as in browsers, lenient fallback, resumed sessions, and the facts of the connection."""
 
 import base64
 import hashlib
@@ -21,6 +18,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import certifi
+from cachetools import FIFOCache
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
@@ -128,16 +126,16 @@ class TlsClient:
         self._strict = _verifying_context(ca_file)
         self._strict.set_ciphers(_CIPHERS)
         self._lenient = lenient_context()
-        self._sessions: dict[tuple[str, int, bool], tuple[float, ssl.SSLSession]] = {}
+        self._sessions: FIFOCache[tuple[str, int, bool], tuple[float, ssl.SSLSession]] = FIFOCache(SESSIONS_KEPT)
         self._lock = threading.Lock()
 
     def secure(
         self, sock: socket.socket, host: str, port: int, *, verdict: str, patience: CancellableTimeout
     ) -> tuple[ssl.SSLSocket, TlsFacts]:
-        """Perform a handshake on the socket, which is closed on failure.
+        """Perform a handshake on the socket, closed on failure; with `verdict`, a strict one's fault, it is lenient.
 
-        An IP literal is verified but not sent (RFC 6066, 3). With `verdict`, the fault of a strict handshake, this one
-        is lenient. Raises UnverifiedError with a `verdict`, TlsError if it failed or timed out; or WaitCancelledError.
+        An IP literal is verified but not sent (RFC 6066, 3). Raises UnverifiedError with a `verdict`, TlsError if it
+        failed or timed out; or WaitCancelledError.
         """
         strict = not verdict
         context = self._strict if strict else self._lenient
@@ -173,8 +171,6 @@ class TlsClient:
             since, _ = self._sessions.pop(key, (self._monotonic(), None))
             if not sock.session_reused:  # its age is that of the handshake that looked
                 since = self._monotonic()
-            if len(self._sessions) >= SESSIONS_KEPT:
-                del self._sessions[next(iter(self._sessions))]
             self._sessions[key] = (since, session)
 
     def _session(self, host: str, port: int, *, strict: bool) -> ssl.SSLSession | None:
@@ -235,6 +231,7 @@ def _words(error: Exception) -> str:
 
 
 def _verifying_context(ca_file: str) -> ssl.SSLContext:
+    """Create a context that verifies as browsers do, with the file's certificates besides (ConfigError)."""
     context = ssl.create_default_context()
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 sets it; browsers accept what it refuses
     if ca_file:
@@ -245,10 +242,7 @@ def _verifying_context(ca_file: str) -> ssl.SSLContext:
     return for_http1(context)
 
 
-@cache
-def strict_context(ca_file: str) -> ssl.SSLContext:
-    """Create a context that verifies as browsers do, with the file's certificates besides (ConfigError)."""
-    return _verifying_context(ca_file)
+strict_context = cache(_verifying_context)  # shared, as nothing changes it
 
 
 @cache

@@ -1,13 +1,12 @@
 """Passive decoder of a TLS connection between others, from the secrets that one side logs (RFC 9850).
 
-TLS 1.3 (RFC 8446) and the suites of TLS 1.2 that browsers offer: AEAD, and AES-CBC with HMAC-SHA-1. Data in both directions is fed as it passes; what cannot be decoded raises `TlsDecodeError`.
+TLS 1.3 (RFC 8446) and the suites of TLS 1.2 that browsers offer: AEAD, and AES-CBC with HMAC-SHA-1.
 """
 
 import hashlib
 import hmac
 import struct
 import threading
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -84,14 +83,9 @@ class TlsSecrets:
 
     def wait(self, random: bytes, label: str, patience_s: float) -> bytes | None:
         """Return the secret once it is there; None after the time."""
-        deadline, key = time.monotonic() + patience_s, random.hex()
+        key = random.hex()
         with self._change:
-            while (secret := self._connections.get(key, {}).get(label)) is None:
-                left_s = deadline - time.monotonic()
-                if left_s <= 0:
-                    return None
-                self._change.wait(left_s)
-            return secret
+            return self._change.wait_for(lambda: self._connections.get(key, {}).get(label), patience_s)
 
 
 class _RecordProtection:
@@ -170,7 +164,7 @@ class _TlsDirection:
 
 
 class TlsDecoder:
-    """Decoder of one connection; `from_client` and `from_server` return its application data."""
+    """Decoder of one connection; its methods return application data, or raise TlsDecodeError."""
 
     def __init__(self, secrets: TlsSecrets, *, patience_s: float) -> None:
         """Begin before the first byte; `patience_s` is how long a secret that is due is waited for."""
@@ -226,11 +220,7 @@ class TlsDecoder:
         return b"".join(contents)
 
     def _secret(self, side: _TlsDirection, label: str) -> bytes | None:
-        """Return the secret; None when the client cannot have it yet.
-
-        The client has all secrets when it sends its first protected record. Those of the server before
-        that are its handshake's, and must pass for the client to get there.
-        """
+        """Return the secret; None when the client cannot have it yet: it has all at its first protected record."""
         is_due = side is self._client or self._client.protection is not None
         patience_s = self._patience_s if is_due or self._client.has_finished else 0.0
         secret = self._secrets.wait(self._client_random, label, patience_s)

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from core.hosts import UpstreamProxy
+from core.hosts import UpstreamProxy, join_host_port
 from net.connect_errors import ConnectError, TunnelRefusedError
 from net.http1 import MalformedMessageError, ResponseHead, find_head_end, parse_response_head
 from net.timeouts import CancellableTimeout
@@ -79,8 +79,8 @@ def open_socks_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: 
 
 def open_http_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: int) -> None:
     """Open a tunnel (RFC 9110, 9.3.6); raises TunnelRefusedError (its rules), ConnectError or OSError."""
-    authority = f"{host}:{port}".encode()
-    sock.sendall(b"CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s\r\n" % (authority, authority, authorization(via)))
+    authority = join_host_port(host, port)
+    sock.sendall(f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n".encode() + authorization(via) + b"\r\n")
     head = bytearray()
     while (end := find_head_end(head)) < 0:
         piece = sock.recv(4096)
@@ -93,7 +93,7 @@ def open_http_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: i
         raise ConnectError(f"{via} does not speak HTTP.") from error
     if not 200 <= answer.status < 300:
         refused = TunnelRefusedError if answer.status in _RULES_STATUSES else ConnectError
-        raise refused(f"{via} refuses to connect to {host}:{port}: {_status_line(answer)}.")
+        raise refused(f"{via} refuses to connect to {authority}: {_status_line(answer)}.")
     if end != len(head):
         raise ConnectError(f"{via} sends data before the request.")
 

@@ -1,8 +1,8 @@
 """Recorder process: python -m proxy --collection DIR --control SOCKET.
 
 Reads its settings as one JSON line from standard input, runs crash recovery, prints one JSON line
-``{"ready": true, "port": …, "spki": …, "recovered": […]}`` and serves until standard input ends, so
-that it never outlives its parent process. Accepted records are written before it exits.
+``{"ready": true, "port": …, "spki": …, "recovered": […]}`` and serves until standard input ends, so that it never
+outlives its parent process. Accepted records are written before it exits.
 """
 
 import argparse

@@ -17,9 +17,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from cachetools import FIFOCache, cachedmethod
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -79,7 +81,7 @@ class RecorderAuthority:
         self.spki = public_key_pin(self._leaf_key.public_key())
         self.certificate = self.cert.public_bytes(serialization.Encoding.PEM).decode()
         self.folder = folder
-        self._contexts: dict[str, ssl.SSLContext] = {}
+        self._contexts: FIFOCache[str, ssl.SSLContext] = FIFOCache(CONTEXT_LIMIT)
         self._making = threading.Lock()
 
     def context_for(self, host: str) -> ssl.SSLContext:
@@ -88,17 +90,10 @@ class RecorderAuthority:
         parent = host.partition(".")[2]
         is_address = host.startswith("[") or host.replace(".", "").isdigit()
         domain = parent if "." in parent and not is_address else host
-        context = self._contexts.get(domain)
-        if context is None:
-            with self._making:
-                context = self._contexts.get(domain)
-                if context is None:
-                    context = self._make(domain)
-                    if len(self._contexts) >= CONTEXT_LIMIT:
-                        self._contexts.pop(next(iter(self._contexts)))
-                    self._contexts[domain] = context
-        return context
+        with self._making:
+            return self._make(domain)
 
+    @cachedmethod(attrgetter("_contexts"))
     def _make(self, domain: str) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.set_alpn_protocols(["http/1.1"])
@@ -116,18 +111,8 @@ class RecorderAuthority:
             names = [x509.IPAddress(ipaddress.ip_address(domain.strip("[]")))]
         except ValueError:
             names = [x509.DNSName(domain), x509.DNSName(f"*.{domain}")]
-        now = datetime.now(UTC)  # noqa: TID251 see above
-        return (
-            x509.CertificateBuilder()
-            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, domain[:64])]))
-            .issuer_name(self.cert.subject)
-            .public_key(self._leaf_key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - _CLOCK_SKEW)
-            .not_valid_after(now + timedelta(days=LEAF_DAYS))
-            .add_extension(x509.SubjectAlternativeName(names), critical=False)
-            .sign(self.key, hashes.SHA256())
-        )
+        builder = _unsigned(domain, self.cert.subject, self._leaf_key, LEAF_DAYS)
+        return builder.add_extension(x509.SubjectAlternativeName(names), critical=False).sign(self.key, hashes.SHA256())
 
 
 def _authority(path: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
@@ -139,21 +124,27 @@ def _authority(path: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey
             raise ConfigError(f"{path} has no P-256 key: move it away, and the next start creates a new authority.")
         return x509.load_pem_x509_certificate(text), key
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Weboid archiving proxy")])
-    now = datetime.now(UTC)  # noqa: TID251 validity is the one thing here that is about time
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _CLOCK_SKEW)
-        .not_valid_after(now + timedelta(days=3650))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
+    constraints = x509.BasicConstraints(ca=True, path_length=0)
+    builder = _unsigned("Weboid archiving proxy", None, key, 3650).add_extension(constraints, critical=True)
+    certificate = builder.sign(key, hashes.SHA256())
     replace_file(path, _pem(key) + certificate.public_bytes(serialization.Encoding.PEM), mode=0o600)
     return certificate, key
+
+
+def _unsigned(
+    name: str, issuer: x509.Name | None, key: ec.EllipticCurvePrivateKey, days: int
+) -> x509.CertificateBuilder:
+    """Return a certificate to extend and sign; without an issuer it is its own."""
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
+    now = datetime.now(UTC)  # noqa: TID251 validity is the one thing here that is about time
+    return x509.CertificateBuilder(
+        issuer_name=issuer or subject,
+        subject_name=subject,
+        public_key=key.public_key(),
+        serial_number=x509.random_serial_number(),
+        not_valid_before=now - _CLOCK_SKEW,
+        not_valid_after=now + timedelta(days=days),
+    )
 
 
 def _leaf_key(path: Path) -> ec.EllipticCurvePrivateKey:
@@ -174,14 +165,10 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 class RecorderServer(socketserver.TCPServer):
-    """Server of recorder connections, a pooled thread each; at its limit no more are accepted.
-
-    Run `serve_forever` in a thread, then `shutdown` and `end_connections`.
-    """
+    """Server of recorder connections, a pooled thread each; at its limit no more are accepted."""
 
     # What handlers use, set before `__init__`.
     visits: VisitRegistry
-    limits: ReceiveLimits
     ca: RecorderAuthority
     secrets: TlsSecrets  # of connections that browsers make themselves
     exchanges: ExchangeContext

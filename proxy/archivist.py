@@ -1,8 +1,7 @@
 """Archivist: the one thread of a process that dedups, writes WARCs and commits index rows (docs/explanation/proxy.md).
 
-It takes all queued jobs as one batch (group commit) and, inside an index transaction: claims each payload, writes
-`response` or `revisit`, syncs the files, settles the claims, and commits the rows. Nothing is acknowledged earlier. A
-batch that fails is rolled back as a whole, and each visit in it receives the error.
+It takes all queued jobs as one batch (group commit). Nothing is acknowledged before the records are synced, their
+claims settled and their rows committed. A batch that fails is rolled back as a whole; each visit in it gets the error.
 """
 
 import logging
@@ -26,20 +25,7 @@ from core.layout import Layout
 from core.page_manifest import PageInfo
 from core.playback_check import PlaybackCheck, parse_manifest
 from core.timestamps import timestamp14_at, warc_date
-from proxy.archivist_jobs import (
-    FlushBarrier,
-    IndexBacklog,
-    IndexBatch,
-    Job,
-    PendingArtifact,
-    PostponedJobs,
-    SortedBatch,
-    WriteJob,
-    artifact_row,
-    response_members,
-    revisit_members,
-    user_agent_of,
-)
+from proxy import archivist_jobs
 from proxy.exchange import RecordedExchange
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from warc.checksums import ChecksumWorker
@@ -85,9 +71,9 @@ class Archivist:
         self._facts = dict(facts)
         self._ids: FIFOCache[tuple[str, int], str] = FIFOCache(RECORD_ID_LIMIT)  # of records, by file and offset
         self._index = open_index(layout, index)
-        self._reach = IndexBacklog(self._index, index.patience_s)
+        self._reach = archivist_jobs.IndexBacklog(self._index, index.patience_s)
         self._payloads = open_payloads(layout, settings, self._index)
-        self._put_off = PostponedJobs()
+        self._put_off = archivist_jobs.PostponedJobs()
         self._texts: TextIndexThread | None = None
         if index.text:
             from classify.page_excerpt import visible_text
@@ -99,7 +85,7 @@ class Archivist:
             WarcFile, layout.archive, settings=settings, now=now, closed=self._checksums.put, facts=lambda: self._facts
         )
         self._files = {prefix: self._new_file(prefix=prefix) for prefix in _PREFIXES}
-        self._jobs: deque[Job] = deque()
+        self._jobs: deque[archivist_jobs.Job] = deque()
         self._backlog = 0  # bytes
         self.taken = 0  # number of exchanges accepted so far
         self._lock = threading.Lock()
@@ -124,28 +110,23 @@ class Archivist:
         if not self._arrived.is_set():
             self._arrived.set()
 
-    def write(self, artifacts: tuple[PendingArtifact, ...]) -> list[RecordLocation]:
+    def write(self, artifacts: tuple[archivist_jobs.PendingArtifact, ...]) -> list[RecordLocation]:
         """Write artifacts; return when they are on disk and in the index, or raise WeboidError."""
-        job = WriteJob(artifacts)
-        self._enqueue(job)
+        job = archivist_jobs.WriteJob(artifacts)
+        with self._lock:
+            self._jobs.append(job)
+        self._urgent.set()
+        self._arrived.set()
         return job.done.result()
 
     def flush(self) -> None:
         """Wait until all jobs accepted so far are on disk and in the index."""
-        barrier = FlushBarrier()
-        self._enqueue(barrier)
-        barrier.done.result()
+        self.write(())
 
     @property
     def waiting(self) -> int:
         """Return the number of jobs that the writer has not taken yet."""
         return len(self._jobs)
-
-    def _enqueue(self, job: Job) -> None:
-        with self._lock:
-            self._jobs.append(job)
-        self._urgent.set()
-        self._arrived.set()
 
     def require_stores(self) -> None:
         """Raise Dedup- or IndexUnavailableError if an index does not answer (after `patience_s`)."""
@@ -196,12 +177,12 @@ class Archivist:
             self._texts.close()
         self._index.close()
 
-    def _settle(self, batch: list[Job]) -> None:
+    def _settle(self, batch: list[archivist_jobs.Job]) -> None:
         """Write the batch, retrying as needed, and complete every job with a result or an error."""
         while not self._try(batch):
             self._roll_back()
 
-    def _try(self, batch: list[Job]) -> bool:
+    def _try(self, batch: list[archivist_jobs.Job]) -> bool:
         """Write the batch; return False when it must be rolled back and tried again."""
         try:
             self._reach.pay()
@@ -215,7 +196,7 @@ class Archivist:
         except DedupUnavailableError as error:
             # Reject the jobs that need a claim and write the others.
             log.warning("archivist.unclaimed error=%s", error)
-            rest: list[Job] = []
+            rest: list[archivist_jobs.Job] = []
             for job in batch:
                 if isinstance(job, RecordedExchange) and self._payload_key(job) is not None:
                     self._fail(job, error)
@@ -238,7 +219,7 @@ class Archivist:
             self._complete(done, locations)
         return True
 
-    def _complete(self, done: SortedBatch, locations: dict[int, list[RecordLocation]]) -> None:
+    def _complete(self, done: archivist_jobs.SortedBatch, locations: dict[int, list[RecordLocation]]) -> None:
         """Complete jobs whose records are on disk; postpone those that wait for another machine."""
         put_off = self._put_off.add(done.put_off)
         with self._lock:
@@ -250,13 +231,13 @@ class Archivist:
                 job.spool.close()
                 if job.visit.rules is not None:
                     job.visit.rules.note(job.entry)
-            elif isinstance(job, WriteJob):
-                job.done.set_result(locations[id(job)])
             else:
-                job.done.set_result(None)
+                job.done.set_result(locations[id(job)])
 
-    def _commit(self, batch: list[Job]) -> tuple[SortedBatch, dict[int, list[RecordLocation]]]:
-        changes = IndexBatch()
+    def _commit(
+        self, batch: list[archivist_jobs.Job]
+    ) -> tuple[archivist_jobs.SortedBatch, dict[int, list[RecordLocation]]]:
+        changes = archivist_jobs.IndexBatch()
         locations: dict[int, list[RecordLocation]] = {}
         written: list[tuple[RequestLogEntry, RequestOutcome, RecordLocation]] = []
         keys = {id(job): self._payload_key(job) for job in batch if isinstance(job, RecordedExchange)}
@@ -277,7 +258,7 @@ class Archivist:
             for job in done.ready:
                 if isinstance(job, RecordedExchange):
                     written.append(self._write_exchange(job, keys[id(job)], originals, changes.rows))
-                elif isinstance(job, WriteJob):
+                else:
                     locations[id(job)] = [self._write_artifact(a, changes) for a in job.artifacts]
             for file in self._files.values():
                 file.sync()
@@ -340,9 +321,9 @@ class Archivist:
     def _claimed(
         self, wanted: Mapping[tuple[str, ...], Collection[PayloadKey]]
     ) -> Iterator[dict[PayloadKey, OriginalRecord | Claim]]:
-        """Claim the payloads, given by the buckets to search as well, and yield the answers.
+        """Claim the payloads, given by the buckets to search as well, and yield the answers; release them on failure.
 
-        Without a bucket of their own they are looked up only. The claims are released when the batch fails.
+        Without a bucket of their own they are looked up only.
         """
         answers: dict[PayloadKey, OriginalRecord | Claim] = {}
         try:
@@ -379,18 +360,9 @@ class Archivist:
         original = None if key is None else originals.get(key)
         is_confirmation = recorded.head.status == 304
         if is_confirmation:
-            entry.digest, record_id = "", ""
-            confirmed = recorded.visit.confirmed_by(entry)
-            if recorded.confirms is not None:
-                original, record_id = recorded.confirms
-                entry.digest = original.digest
-            elif confirmed is not None:
-                entry.digest, record_id = confirmed.digest, confirmed.record_id
-                original = OriginalRecord(
-                    confirmed.digest, confirmed.url, confirmed.started_ms,
-                    confirmed.filename, confirmed.offset, confirmed.length,
-                )  # fmt: skip
-            principal, request = revisit_members(recorded, original, record_id)
+            original, record_id = recorded.confirms or recorded.visit.confirmed_by(entry.url) or (None, "")
+            entry.digest = "" if original is None else original.digest
+            principal, request = archivist_jobs.revisit_members(recorded, original, record_id)
         elif original is None:
             if recorded.body is None:
                 entry.digest = ""
@@ -398,16 +370,16 @@ class Archivist:
                 entry.digest = key.digest
             else:
                 entry.digest = sha256_digest(recorded.body)
-            principal, request = response_members(recorded)
+            principal, request = archivist_jobs.response_members(recorded)
         else:
             entry.digest = original.digest
-            principal, request = revisit_members(
+            principal, request = archivist_jobs.revisit_members(
                 recorded, original, self._ids.get((original.filename, original.offset), "")
             )
         prefix = _CAPTURES if recorded.visit.rules is None else recorded.visit.rules.prefix
         file = self._file(prefix)
         if not file.end:  # the file that begins now names the client
-            self._facts["http-header-user-agent"] = user_agent_of(recorded.request)
+            self._facts["http-header-user-agent"] = archivist_jobs.user_agent_of(recorded.request)
         location = file.append(principal)
         file.append((request,))
         if original is None and key is not None and key.bucket:
@@ -441,7 +413,9 @@ class Archivist:
         is_revisit = is_confirmation or original is not None
         return entry, RequestOutcome.REVISIT if is_revisit else RequestOutcome.RESPONSE, location
 
-    def _write_artifact(self, artifact: PendingArtifact, changes: IndexBatch) -> RecordLocation:
+    def _write_artifact(
+        self, artifact: archivist_jobs.PendingArtifact, changes: archivist_jobs.IndexBatch
+    ) -> RecordLocation:
         digest, record = artifact_member(
             artifact.uri,
             artifact.data,
@@ -462,7 +436,7 @@ class Archivist:
             changes.pages.append(manifest)
         elif manifest is not None:
             changes.qualities.append(quality_row(manifest, location))
-        row = artifact_row(artifact, digest, location)
+        row = archivist_jobs.artifact_row(artifact, digest, location)
         is_check = isinstance(manifest, PlaybackCheck)
         changes.rows.append(row._replace(urlkey="") if is_check else row)
         return location
@@ -477,7 +451,7 @@ class Archivist:
             log.critical("archivist.lost", exc_info=True)
             os._exit(EXIT_DISK)
 
-    def _fail(self, job: Job, error: Exception) -> None:
+    def _fail(self, job: archivist_jobs.Job, error: Exception) -> None:
         failure = to_weboid_error(error)
         if isinstance(job, RecordedExchange):
             job.entry.kept = RequestOutcome.FAILED

@@ -1,8 +1,8 @@
 """Jobs of the archivist, their records and index rows, and the backlog of rows for an unreachable index.
 
-A record whose payload another machine is writing waits for a later batch, and flush barriers wait behind it. Before a
-batch's payloads are published its records can be rolled back. Afterwards they stay on disk, and their rows are written
-before anything else, idempotently. A file with rows in the backlog keeps its ``.open`` suffix, for recovery.
+A record whose payload another machine is writing waits for a later batch, and barriers wait behind it. Once a batch's
+payloads are published its records stay on disk, and their rows are written before anything else, idempotently. A file
+with rows in the backlog keeps its ``.open`` suffix, for recovery.
 """
 
 import logging
@@ -23,18 +23,9 @@ from core.timestamps import truncate_to_milliseconds, warc_date_at
 from net.backoff import ExponentialBackoff
 from proxy.exchange import RecordedExchange
 from proxy.visit_registry import VisitSession
+from warc import record_builder
 from warc.dedup.payloads import Claim, OriginalRecord, PayloadKey
 from warc.index.protocol import CaptureIndex, CaptureRow, QualityRow, capture_row, key_or_empty
-from warc.record_builder import (
-    RECORD_END,
-    Part,
-    compress,
-    compress_pieces,
-    is_packed,
-    new_record_id,
-    one_line,
-    store_pieces,
-)
 
 # A batch takes milliseconds; a living process that needs longer has a stuck disk.
 BUSY_LIMIT_S = 60.0
@@ -55,20 +46,13 @@ class PendingArtifact:
 
 @dataclass(slots=True)
 class WriteJob:
-    """Artifacts to write; `done` resolves to their locations."""
+    """Artifacts to write, `done` resolves to their locations; without any, a barrier: all jobs before it are on disk."""
 
     artifacts: tuple[PendingArtifact, ...]
     done: "Future[list[RecordLocation]]" = field(default_factory=Future)
 
 
-@dataclass(slots=True)
-class FlushBarrier:
-    """Barrier that is completed when all jobs before it are on disk."""
-
-    done: "Future[None]" = field(default_factory=Future)
-
-
-Job = RecordedExchange | WriteJob | FlushBarrier
+Job = RecordedExchange | WriteJob
 
 
 @dataclass(slots=True)
@@ -114,7 +98,7 @@ class PostponedJobs:
             if key is not None and key in busy and isinstance(job, RecordedExchange):
                 late = now - self._since[key] > self._limit_s
                 (done.overdue if late else done.put_off).append(job)
-            elif isinstance(job, FlushBarrier) and (done.put_off or self._jobs):
+            elif isinstance(job, WriteJob) and not job.artifacts and (done.put_off or self._jobs):
                 done.put_off.append(job)
             else:
                 done.ready.append(job)
@@ -270,7 +254,7 @@ REQUEST_TYPE = "application/http; msgtype=request"
 _TLS_VERSIONS = {"TLSv1.3": "tls/1.3", "TLSv1.2": "tls/1.2", "TLSv1.1": "tls/1.1", "TLSv1": "tls/1.0", "SSLv3": "ssl/3"}
 
 
-def response_members(recorded: RecordedExchange) -> tuple[Iterable[Part], bytes]:
+def response_members(recorded: RecordedExchange) -> tuple[Iterable[record_builder.Part], bytes]:
     """Build the gzip members of a `response`, in parts, and of its `request`."""
     spool, head, entry = recorded.spool, recorded.head.raw, recorded.entry
     # WARC-Identified-Payload-Type (WARC/1.1), when the payload is unambiguous.
@@ -285,23 +269,27 @@ def response_members(recorded: RecordedExchange) -> tuple[Iterable[Part], bytes]
     ).encode() + head
     beginning = next(spool.pieces(), b"")
     coding = recorded.head.get(b"content-encoding")
-    if is_packed(entry.mime, coding, spool.size, beginning):
-        principal: Iterable[Part] = store_pieces(front, spool.pieces(), RECORD_END)
+    if record_builder.is_packed(entry.mime, coding, spool.size, beginning):
+        principal: Iterable[record_builder.Part] = record_builder.store_pieces(
+            front, spool.pieces(), record_builder.RECORD_END
+        )
     elif spool.size <= _ONE_CALL_BYTES:
-        principal = (compress(b"".join((front, *spool.pieces(), RECORD_END))),)
+        principal = (record_builder.compress(b"".join((front, *spool.pieces(), record_builder.RECORD_END))),)
     else:
-        principal = compress_pieces(chain[bytes | bytearray]((front,), spool.pieces(), (RECORD_END,)))
+        principal = record_builder.compress_pieces(
+            chain[bytes | bytearray]((front,), spool.pieces(), (record_builder.RECORD_END,))
+        )
     return principal, _request_member(recorded)
 
 
 def revisit_members(
     recorded: RecordedExchange, original: OriginalRecord | None, original_id: str = ""
-) -> tuple[Iterable[Part], bytes]:
-    """Build the gzip members of a `revisit` that refers to `original`, and of its `request`.
+) -> tuple[Iterable[record_builder.Part], bytes]:
+    """Build the gzip members of a `revisit` that refers to `original`, and of its `request` (WARC/1.1, 6.7.2).
 
-    WARC/1.1, 6.7.2: the original's record identifier where known; WARC-Truncated, for the block is the response's head
-    only. A 304 has the profile server-not-modified (6.7.3), and no original when it confirms another visit's copy;
-    with `CONFIRMED_HEADER`, and without a block, the browser received what it confirms.
+    WARC-Truncated, for the block is the response's head only. A 304 has the profile server-not-modified (6.7.3), and no
+    original when it confirms another visit's copy; with `CONFIRMED_HEADER`, and without a block, the browser received
+    what it confirms.
     """
     # Readers show a block's status and headers with the payload: of a capture these are the original's.
     head = recorded.head.raw if recorded.confirms is None else b""
@@ -324,13 +312,13 @@ def revisit_members(
         f"WARC-Block-Digest: {sha256_digest(head)}\r\n"
         f"Content-Length: {len(head)}\r\n\r\n"
     ).encode()
-    return (compress(front + head + RECORD_END),), _request_member(recorded)
+    return (record_builder.compress(front + head + record_builder.RECORD_END),), _request_member(recorded)
 
 
 def _common(kind: RecordType, recorded: RecordedExchange) -> str:
     """Return the header lines that `response` and `revisit` share; assigns the record's id."""
     entry, page_id = recorded.entry, recorded.visit.page_id
-    entry.record_id = new_record_id()
+    entry.record_id = record_builder.new_record_id()
     page = _page_facts(page_id, recorded.visit.login)
     digest = f"WARC-Payload-Digest: {entry.digest}\r\n" if entry.digest else ""
     # Only a proxy on the way may know where the origin is ([egress] via).
@@ -348,7 +336,7 @@ def _common(kind: RecordType, recorded: RecordedExchange) -> str:
         if entry.tls_certificate:
             tls += f"WARC-TLS-Certificate: sha256:{entry.tls_certificate}\r\n"
     if entry.tls_error:
-        tls += f"WARC-TLS-Verification: failed; {one_line(entry.tls_error)}\r\n"
+        tls += f"WARC-TLS-Verification: failed; {record_builder.one_line(entry.tls_error)}\r\n"
     return (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {entry.record_id}\r\n"
         f"WARC-Date: {warc_date_at(entry.started_ms)}\r\nWARC-Target-URI: {entry.url}\r\n"
@@ -366,20 +354,20 @@ def _request_member(recorded: RecordedExchange) -> bytes:
     entry, page_id, request = recorded.entry, recorded.visit.page_id, recorded.request
     page = _page_facts(page_id, recorded.visit.login)
     front = (
-        f"WARC/1.1\r\nWARC-Type: request\r\nWARC-Record-ID: {new_record_id()}\r\n"
+        f"WARC/1.1\r\nWARC-Type: request\r\nWARC-Record-ID: {record_builder.new_record_id()}\r\n"
         f"WARC-Date: {warc_date_at(entry.started_ms)}\r\nWARC-Target-URI: {entry.url}\r\n"
         f"WARC-Concurrent-To: {entry.record_id}\r\n{page}"
         f"Content-Type: {REQUEST_TYPE}\r\n"
         f"WARC-Block-Digest: {sha256_digest(request)}\r\n"
         f"Content-Length: {len(request)}\r\n\r\n"
     ).encode()
-    return compress(front + request + RECORD_END)
+    return record_builder.compress(front + request + record_builder.RECORD_END)
 
 
 def user_agent_of(request: bytes) -> str:
     """Return the User-Agent in the head of a request; empty without one."""
-    for line in request.partition(RECORD_END)[0].split(b"\r\n")[1:]:
+    for line in request.partition(record_builder.RECORD_END)[0].split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")
         if name.lower() == b"user-agent":
-            return one_line(value.decode("latin-1"))[:_AGENT_CHARS]
+            return record_builder.one_line(value.decode("latin-1"))[:_AGENT_CHARS]
     return ""

@@ -1,7 +1,6 @@
 """Browser's side of an exchange: blocking socket read by heads and pieces, and request targets (RFC 9112, 3.2).
 
-Targets are validated before origin or URL are used (C-12); escapes and quotes in a path stay as they are, since that
-is what the origin receives.
+Targets are validated before origin or URL are used (C-12); escapes and quotes in a path stay as the origin gets them.
 """
 
 import ipaddress
@@ -27,9 +26,7 @@ class TargetTooLongError(MalformedMessageError):
 
 
 def parse_absolute(target: str) -> tuple[Origin, str, str]:
-    """Parse an absolute-form target into (origin, request target in origin form, URL).
-
-    Raises MalformedMessageError if it is not an http URL, TargetTooLongError.
+    """Parse an absolute-form target into (origin, request target in origin form, URL), or MalformedMessageError.
 
     >>> parse_absolute("http://user:secret@Example.org:80/a?b#c")
     (('example.org', 80, False), '/a?b', 'http://example.org/a?b')
@@ -54,11 +51,7 @@ def parse_tunnelled(target: str, origin: Origin) -> tuple[str, str]:
 
 
 def parse_authority(text: str, default_port: int) -> tuple[str, int]:
-    """Parse host (lower case, IPv6 in brackets) and port; else MalformedMessageError.
-
-    >>> parse_authority("[2001:DB8::1]:8443", 443)
-    ('[2001:db8::1]', 8443)
-    """
+    """Parse host (lower case, IPv6 in brackets) and port; else MalformedMessageError."""
     match = _AUTHORITY.fullmatch(text)
     if match is None or len(match[1]) > _MAX_HOST_LENGTH:
         raise MalformedMessageError(f"Not a valid host: {text[:80]!r}.")

@@ -19,19 +19,8 @@ from core.config.settings import ProxySettings
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import PermanentError
 from core.mime_sniffer import HEADER_BYTES, SNIFF_BYTES, sniff
+from net import http1
 from net.connect_errors import BlockedError, ConnectError, UnknownHostError
-from net.http1 import HEAD_LIMIT_BYTES as HEAD_LIMIT
-from net.http1 import (
-    BodyFraming,
-    BodyParser,
-    MalformedMessageError,
-    ResponseHead,
-    find_head_end,
-    forwarded_response_head,
-    parse_response_head,
-    response_framing,
-    reusable,
-)
 from net.timeouts import CancelSignal, WaitCancelledError
 from net.tls_client import CertificateVerifier
 from proxy.browser_connection import BrowserConnection, ConnectionLostError, Origin
@@ -42,6 +31,7 @@ from proxy.stored_responses import StoredPayload, StoredResponse, StoredResponse
 from proxy.upstream import OriginConnection, UpstreamConnector
 from proxy.visit_registry import VisitSession
 from warc.dedup.payloads import OriginalRecord
+from warc.writer import log_failure, to_weboid_error
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +40,7 @@ _GZIP_CODINGS = (b"gzip", b"x-gzip")
 _GZIP_WRAPPER, _ZLIB_WRAPPER = 31, 15  # window bits, as zlib has them
 
 
-def identify_payload(head: ResponseHead, beginning: bytes) -> str:
+def identify_payload(head: http1.ResponseHead, beginning: bytes) -> str:
     """Return the media type of a body without transfer coding (`core.mime_sniffer.sniff`).
 
     Empty without a payload, for a range that does not begin at byte 0, or a coding not decoded here (br).
@@ -73,7 +63,7 @@ def identify_payload(head: ResponseHead, beginning: bytes) -> str:
 
 
 Bytes = bytes | bytearray
-Answer = tuple[ResponseHead, OriginConnection, bytes]  # and what came of the body together with the head
+Answer = tuple[http1.ResponseHead, OriginConnection, bytes]  # and what came of the body together with the head
 # RFC 9110 9.2.2: only these may be sent again when a reused connection closes without an answer.
 _IDEMPOTENT = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
 # Available data is hashed and relayed together, up to this size.
@@ -90,7 +80,7 @@ class RecordedExchange:
     entry: RequestLogEntry
     visit: VisitSession
     request: bytes  # the request as sent to the origin; with a login, secrets are redacted
-    head: ResponseHead  # the response's head; likewise
+    head: http1.ResponseHead  # the response's head; likewise
     spool: BodySpool  # the response's body as received
     block: Any  # running SHA-256 of head and body
     # Running SHA-256 of the body without its transfer coding; None when the coding was broken or
@@ -125,12 +115,13 @@ def left_out_reason(what: str, stored: StoredLevel) -> str:
 
 
 class NoResponseError(Exception):
-    """Exchange without a response. `status` is sent to the browser, `reason` goes into the log."""
+    """Exchange without a response: the browser gets `status`, the log `reason`; its connection ends when `close` is set."""
 
-    def __init__(self, status: int, reason: str) -> None:
+    def __init__(self, status: int, reason: str, *, close: bool = False) -> None:
         super().__init__(reason)
         self.status = status
         self.reason = reason
+        self.close = close
 
 
 class Exchange:
@@ -172,10 +163,10 @@ class Exchange:
             browser.abort()  # a stalled reader must not delay shutdown
 
     def run(self, origin: Origin, request: bytes, browser: BrowserConnection | None, *, keep_alive: bool) -> bool:
-        """Send the request in origin form, relay and record the response; return whether the browser's side stays open.
+        """Send the request in origin form, relay and record the response; return whether the browser stays connected.
 
-        Without `browser` it is only archived. Raises NoResponseError if there is nothing to record or the stored level
-        leaves it out, before anything is sent to the browser; OSError if the spool cannot be written.
+        Without `browser` it is only archived. Raises NoResponseError before anything is sent to the browser, if there
+        is nothing to record or the stored level leaves it out; OSError if the spool cannot be written.
         """
         self._browser = browser
         self.sent_to = (origin, request)
@@ -188,18 +179,35 @@ class Exchange:
             with self._tools.stored.payload(stored) as payload:
                 if payload is not None:
                     return self._deliver_stored(answer, request, stored, payload, keep_alive=keep_alive)
-            self._free(answer)  # the payload is gone: fetch it again
+            head, connection, rest = answer
+            self._release(connection, head, is_whole=not rest)  # the payload is gone: fetch it again
             request = plain
         answer = self._ask(origin, request)
         return self._deliver(answer, request, keep_alive=keep_alive)
+
+    def run_alone(self, origin: Origin, request: bytes) -> None:
+        """Run it to its end without a browser; the outcome is stored in its log entry."""
+        try:
+            self.run(origin, request, None, keep_alive=True)
+        except NoResponseError as error:
+            self.entry.reason = error.reason
+        except OSError as error:
+            self.fail_visit(error)
+
+    def fail_visit(self, error: OSError) -> None:
+        """Mark the whole visit as failed: received data could not be stored."""
+        log_failure(log, "exchange.failed", error)
+        self.entry.reason = f"disk: {error}"
+        self.visit.failure = to_weboid_error(error)
 
     def _deliver_stored(
         self, answer: Answer, request: bytes, stored: StoredResponse, payload: StoredPayload, *, keep_alive: bool
     ) -> bool:
         """Send the response that a 304 confirms to the browser and hand the record over; return as `run`."""
-        confirmation, entry = answer[0], self.entry
+        confirmation, connection, rest = answer
+        entry = self.entry
         self.count(len(confirmation.raw))
-        self._free(answer)
+        self._release(connection, confirmation, is_whole=not rest)
         head = updated_head(stored.head, confirmation, size=payload.size)
         held = _browser_head(head, self, keep_alive=keep_alive)
         beginning, browser, is_whole = b"", self._browser, False
@@ -235,15 +243,10 @@ class Exchange:
         )
         return keep_alive and is_whole
 
-    def _free(self, answer: Answer) -> None:
-        """Return the connection of a 304 to the pool, or close it."""
-        head, connection, rest = answer
-        self._release(connection, head, is_whole=not rest)
-
-    def _release(self, connection: OriginConnection, head: ResponseHead, *, is_whole: bool) -> None:
+    def _release(self, connection: OriginConnection, head: http1.ResponseHead, *, is_whole: bool) -> None:
         """Return the connection to the pool if the response was read whole and it stays open; else close it."""
         self._connection = None  # from here on it may be another's
-        if is_whole and reusable(head):
+        if is_whole and http1.reusable(head):
             self._tools.upstream.give_back(connection)
         else:
             connection.close()
@@ -254,8 +257,8 @@ class Exchange:
         if head.status in _REDIRECTS:
             self.entry.location = (head.get(b"location") or b"").decode("latin-1")
         try:
-            framing, length = response_framing(head, self.entry.method)
-        except MalformedMessageError as error:
+            framing, length = http1.response_framing(head, self.entry.method)
+        except http1.MalformedMessageError as error:
             connection.close()
             raise NoResponseError(502, f"malformed: {error}") from error
         # Refuse a response whose type the visit's stored level leaves out.
@@ -266,9 +269,9 @@ class Exchange:
         if self.visit.login:
             request, stored_head = redact_request(request), redact_response(head)
         spool = BodySpool(self._tools.space)
-        relay = ResponseRelay(self, spool, self._browser, coded=framing is BodyFraming.CHUNKED)
-        keep_alive = keep_alive and framing is not BodyFraming.CLOSE
-        body = BodyParser(framing, length)
+        relay = ResponseRelay(self, spool, self._browser, coded=framing is http1.BodyFraming.CHUNKED)
+        keep_alive = keep_alive and framing is not http1.BodyFraming.CLOSE
+        body = http1.BodyParser(framing, length)
         try:
             relay.start(head, stored_head, keep_alive=keep_alive)
             relay.body(body, rest, connection)
@@ -276,12 +279,19 @@ class Exchange:
             spool.close()
             connection.close()
             raise
-        self._settle(connection, head, body, relay)
+        self.complete_entry(head, body, relay)
+        is_whole = body.done and not self.entry.truncated and not relay.surplus
+        self._release(connection, head, is_whole=is_whole)
         self.record(request, stored_head, body, framing, relay)
         return keep_alive and body.done and relay.browser_listens
 
     def record(
-        self, request: bytes, stored_head: ResponseHead, body: BodyParser, framing: BodyFraming, relay: "ResponseRelay"
+        self,
+        request: bytes,
+        stored_head: http1.ResponseHead,
+        body: http1.BodyParser,
+        framing: http1.BodyFraming,
+        relay: "ResponseRelay",
     ) -> None:
         """Hand the finished exchange over, unless the visit's stored level excludes it."""
         if relay.is_excluded:
@@ -297,13 +307,13 @@ class Exchange:
                 spool=relay.spool,
                 block=relay.block,
                 # A chunked body cut short has no payload that two readers would agree on.
-                payload=relay.payload if plain and (body.done or framing is not BodyFraming.CHUNKED) else None,
+                payload=relay.payload if plain and (body.done or framing is not http1.BodyFraming.CHUNKED) else None,
                 body=(relay.coded or relay.payload) if plain else None,
                 payload_size=relay.payload_size,
             )
         )
 
-    def leave_out(self, head: ResponseHead, mime: str) -> NoResponseError:
+    def leave_out(self, head: http1.ResponseHead, mime: str) -> NoResponseError:
         """Mark the response as left out for its type; return the error for the browser."""
         entry = self.entry
         entry.kept, entry.status, entry.mime = RequestOutcome.LEFT_OUT, head.status, head.mime
@@ -331,7 +341,7 @@ class Exchange:
                 if self._cut_for:
                     reason = f"cut: {self._cut_for}"
                 raise NoResponseError(504 if timed_out else 502, reason) from error
-            except MalformedMessageError as error:
+            except http1.MalformedMessageError as error:
                 connection.close()
                 if connection.reused and not self._cut_for:
                     fresh = True  # its beginning may be the rest of an earlier answer, such as the body of a 304
@@ -373,24 +383,24 @@ class Exchange:
             connection.abort()
         return connection
 
-    def _read_head(self, connection: OriginConnection) -> tuple[ResponseHead, bytes]:
+    def _read_head(self, connection: OriginConnection) -> tuple[http1.ResponseHead, bytes]:
         buffer, interim, searched = bytearray(), 0, 0
         deadline = self._started + self._tools.settings.response_limit_s
         while True:
-            end = find_head_end(buffer, searched)
+            end = http1.find_head_end(buffer, searched)
             if end >= 0:
                 searched = 0
-                head = parse_response_head(bytes(buffer[:end]))
+                head = http1.parse_response_head(bytes(buffer[:end]))
                 del buffer[:end]
                 if head.status >= 200 or (head.status == 101 and self.switches):
                     return head, bytes(buffer)
                 interim += 1  # RFC 9110 15.2: interim responses come before the one
                 if head.status == 101 or interim > MAX_INTERIM:
-                    raise MalformedMessageError("It switches protocols, or sends only interim responses.")
+                    raise http1.MalformedMessageError("It switches protocols, or sends only interim responses.")
                 continue
             searched = len(buffer)
-            if searched > HEAD_LIMIT:
-                raise MalformedMessageError("The head is longer than 1 MiB.")
+            if searched > http1.HEAD_LIMIT_BYTES:
+                raise http1.MalformedMessageError("The head is longer than 1 MiB.")
             if self._tools.monotonic() > deadline:
                 raise TimeoutError
             piece = connection.sock.recv(connection.read_bytes)
@@ -398,7 +408,7 @@ class Exchange:
                 raise ConnectionLostError("closed before a response")
             buffer += piece
 
-    def read_more(self, connection: OriginConnection, body: BodyParser, received: int) -> Bytes:
+    def read_more(self, connection: OriginConnection, body: http1.BodyParser, received: int) -> Bytes:
         """Return the next body bytes; empty at the end or when truncated (`entry.truncated`)."""
         limits, entry = self._tools.limits, self.entry
         excess = limits.excess(self.visit, received, self._tools.monotonic() - self._started)
@@ -464,15 +474,7 @@ class Exchange:
         """Count received bytes against the limits."""
         self._tools.limits.count(self.visit, size)
 
-    def _settle(
-        self, connection: OriginConnection, head: ResponseHead, body: BodyParser, relay: "ResponseRelay"
-    ) -> None:
-        """Complete the log entry and return the connection to the pool."""
-        self.complete_entry(head, body, relay)
-        is_whole = body.done and not self.entry.truncated and not relay.surplus
-        self._release(connection, head, is_whole=is_whole)
-
-    def complete_entry(self, head: ResponseHead, body: BodyParser, relay: "ResponseRelay") -> None:
+    def complete_entry(self, head: http1.ResponseHead, body: http1.BodyParser, relay: "ResponseRelay") -> None:
         """Complete the log entry after the last byte."""
         entry = self.entry
         entry.status = head.status
@@ -505,16 +507,16 @@ class ResponseRelay:
         self.surplus = False
         self.is_excluded = False  # by the visit's stored level
         self._is_sniffed = False
-        self._head: ResponseHead | None = None
+        self._head: http1.ResponseHead | None = None
 
-    def start(self, head: ResponseHead, stored: ResponseHead, *, keep_alive: bool) -> None:
+    def start(self, head: http1.ResponseHead, stored: http1.ResponseHead, *, keep_alive: bool) -> None:
         """Begin with the head, and its form for the record."""
         self._head = head
         self.block = hashlib.sha256(stored.raw)
         self._held = _browser_head(head, self._exchange, keep_alive=keep_alive)
         self._exchange.count(len(head.raw))
 
-    def body(self, body: BodyParser, piece: Bytes, connection: OriginConnection) -> None:
+    def body(self, body: http1.BodyParser, piece: Bytes, connection: OriginConnection) -> None:
         """Read the body from the connection to its end, after a first piece."""
         left = body.left
         short = left is not None and 0 < len(piece) < left <= GATHER_BYTES
@@ -535,7 +537,7 @@ class ResponseRelay:
         if self._held:
             self._send(b"")
 
-    def take(self, body: BodyParser, piece: Bytes) -> int:
+    def take(self, body: http1.BodyParser, piece: Bytes) -> int:
         """Count, check, hash and store a piece; return how many of its bytes belong to the body."""
         taken, payload = body.feed(piece)
         if taken != len(piece):
@@ -590,13 +592,13 @@ class ResponseRelay:
                 self.browser_listens = False
 
 
-def _browser_head(head: ResponseHead, exchange: Exchange, *, keep_alive: bool) -> bytes:
+def _browser_head(head: http1.ResponseHead, exchange: Exchange, *, keep_alive: bool) -> bytes:
     """Return the response's head as sent to the browser.
 
-    The browser would attribute an origin's 407 to this proxy, so it fails here (RFC 9110, 15.5.8; C-01). If it asked
-    for a range that is the whole, a whole response becomes the partial one requested, ``bytes=0-`` (RFC 9110, 14.2).
+    It would attribute an origin's 407 to this proxy (RFC 9110, 15.5.8; C-01). For a range that is the whole, a whole
+    response becomes the partial one requested, ``bytes=0-`` (RFC 9110, 14.2).
     """
-    forwarded = forwarded_response_head(head, keep_alive=keep_alive)
+    forwarded = http1.forwarded_response_head(head, keep_alive=keep_alive)
     first = b""
     if head.status == 407:
         first = b"HTTP/1.1 502 Bad Gateway\r\nWeboid-Proxy-Error: origin: 407"

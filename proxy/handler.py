@@ -1,8 +1,7 @@
 """Handler of one browser connection: authorisation, tunnels, any number of requests.
 
-The proxy credentials (RFC 7617) identify the visit, and nothing else in a request controls the proxy:
-`WARCPROX_WRITE_RECORD`, `Warcprox-Meta` and ``/status`` are ordinary traffic here (C-01, C-02);
-`proxy.warcprox_api` has a listener of its own for them.
+The proxy credentials (RFC 7617) identify the visit, and nothing else in a request controls the proxy (C-01, C-02);
+`proxy.warcprox_api` has a listener of its own for warcprox's methods and headers.
 """
 
 import logging
@@ -10,21 +9,12 @@ import socket
 import socketserver
 import ssl
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from net.http1 import (
-    BodyFraming,
-    BodyParser,
-    MalformedMessageError,
-    RequestHead,
-    forwarded_request,
-    keeps_alive,
-    parse_request_head,
-    request_framing,
-    with_headers,
-)
+from net import http1
 from proxy.browser_connection import (
     BrowserConnection,
     ConnectionLostError,
@@ -39,8 +29,7 @@ from proxy.exchange import Exchange, NoResponseError, left_out_reason
 from proxy.observed_tunnel import REQUEST_BODY_LIMIT_BYTES, ObservedTunnel, open_tunnel
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from proxy.visit_registry import TOKEN_HEADER, VisitSession
-from proxy.websocket import WebSocketExchange, asks_for_websocket, upgrade_request
-from warc.writer import log_failure, to_weboid_error
+from proxy.websocket import WebSocketExchange, asks_for_websocket
 
 if TYPE_CHECKING:
     from proxy.archiving_proxy import RecorderServer
@@ -49,16 +38,6 @@ log = logging.getLogger(__name__)
 
 ERROR_HEADER = "Weboid-Proxy-Error"
 IDLE_TIMEOUT_S = 120.0
-
-
-class RequestRefusedError(Exception):
-    """Request answered by the proxy itself; the connection ends when `close` is set."""
-
-    def __init__(self, status: int, reason: str, *, close: bool = False) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
-        self.close = close
 
 
 class ArchivingHandler(socketserver.BaseRequestHandler):
@@ -93,7 +72,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
                 continue
         except (ConnectionLostError, ssl.SSLError, OSError) as error:
             log.debug("connection.lost %s", error)
-        except MalformedMessageError as error:
+        except http1.MalformedMessageError as error:
             status = 414 if isinstance(error, TargetTooLongError) else 400
             self.answer_error(status, f"malformed: {error}", keep_alive=False)
 
@@ -102,9 +81,9 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
         raw = self.wire.read_head()
         if raw is None:
             return False
-        head = parse_request_head(raw)
+        head = http1.parse_request_head(raw)
         connection = head.get(b"proxy-connection") or head.get(b"connection")
-        keep_alive = keeps_alive(head.version, connection)
+        keep_alive = http1.keeps_alive(head.version, connection)
         visit = self.visit_of(head)
         if visit is None:
             between = self.server.visits.is_between_visits(self._authorization)
@@ -114,7 +93,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
                 return False
             try:
                 self.read_body(head)
-            except RequestRefusedError as error:
+            except NoResponseError as error:
                 raise ConnectionLostError("An unread request body was too long.") from error
             finally:
                 self.return_borrowed()
@@ -122,7 +101,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             return keep_alive
         if head.method == "CONNECT":
             if self.tunnel is not None:
-                raise MalformedMessageError("CONNECT inside a tunnel.")
+                raise http1.MalformedMessageError("CONNECT inside a tunnel.")
             host, port = parse_authority(head.target, 443)
             self.send(200, b"", keep_alive=True, body=None)
             self.tunnel = (host, port, self.wire.speaks_tls())
@@ -140,13 +119,13 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             return True
         return self.forward(head, visit, keep_alive=keep_alive)
 
-    def visit_of(self, head: RequestHead) -> VisitSession | None:
+    def visit_of(self, head: http1.RequestHead) -> VisitSession | None:
         """Return the visit of a request, None without valid credentials; in a tunnel those of its CONNECT count."""
         if self.tunnel is None:  # the CONNECT has named the context; its visits take turns
             self._authorization = head.get(b"proxy-authorization")
         return self.server.visits.authorised(self._authorization)
 
-    def is_answered(self, _head: RequestHead, _visit: VisitSession, _url: str, *, keep_alive: bool) -> bool:  # noqa: ARG002
+    def is_answered(self, _head: http1.RequestHead, _visit: VisitSession, _url: str, *, keep_alive: bool) -> bool:  # noqa: ARG002
         """Answer a request that must not reach its origin; return whether it was one."""
         return False
 
@@ -160,7 +139,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
         ).run()
         return True
 
-    def forward(self, head: RequestHead, visit: VisitSession, *, keep_alive: bool) -> bool:
+    def forward(self, head: http1.RequestHead, visit: VisitSession, *, keep_alive: bool) -> bool:
         """Run the exchange of a request; return whether another may follow."""
         # (origin, request target in origin form, URL) of a request.
         if self.tunnel is None:
@@ -176,7 +155,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
                 return False
             kept = tuple(each for each in head.headers if each[0] != TOKEN_HEADER)
             head = replace(head, headers=kept)
-        head = with_headers(head, visit.headers)
+        head = http1.with_headers(head, visit.headers)
         if self.is_answered(head, visit, url, keep_alive=keep_alive):
             return keep_alive
         kind = WebSocketExchange if asks_for_websocket(head) else Exchange
@@ -199,7 +178,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             visit.remember(exchange.entry, exchange.sent_to)
             visit.end(exchange)
 
-    def _for_the_whole(self, exchange: Exchange, head: RequestHead) -> RequestHead:
+    def _for_the_whole(self, exchange: Exchange, head: http1.RequestHead) -> http1.RequestHead:
         """Remove a range that covers the whole resource (a player's ``bytes=0-``), unless that was already fetched."""
         settings = self.server.exchanges.settings
         if head.get(b"range") != b"bytes=0-" or exchange.switches or not settings.whole_ranges:
@@ -210,24 +189,31 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
         return replace(head, headers=tuple(h for h in head.headers if h[0] != b"range"))
 
     def _fetch_whole(
-        self, part: RequestLogEntry, visit: VisitSession, head: RequestHead, origin: Origin, target: str
+        self, part: RequestLogEntry, visit: VisitSession, head: http1.RequestHead, origin: Origin, target: str
     ) -> None:
         """Fetch the whole of a resource requested by range, once, in the background."""
         if head.method != "GET" or not visit.wants_whole(part.url):
             return
         headers = tuple(h for h in head.headers if h[0] not in (b"range", b"if-range"))
-        request = forwarded_request(
+        request = http1.forwarded_request(
             replace(head, headers=headers), target=target, host=host_header(origin), length=None
         )
         exchange = Exchange(self.server.exchanges, visit, part.url, "GET", awaited=True)
         if not visit.begin(exchange, exchange.entry):
-            Thread(target=_run_alone, args=(exchange, origin, request, visit), daemon=True).start()
+
+            def run() -> None:
+                try:
+                    exchange.run_alone(origin, request)
+                finally:
+                    visit.end(exchange)
+
+            Thread(target=run, daemon=True).start()
 
     def _exchange(
-        self, exchange: Exchange, head: RequestHead, origin: Origin, target: str, *, keep_alive: bool
+        self, exchange: Exchange, head: http1.RequestHead, origin: Origin, target: str, *, keep_alive: bool
     ) -> bool:
         entry = exchange.entry
-        refusal = self.server.limits.refusal(exchange.visit)
+        refusal = self.server.exchanges.limits.refusal(exchange.visit)
         if refusal:
             entry.kept, entry.reason = RequestOutcome.BLOCKED, refusal
             self.answer_error(403, refusal, keep_alive=False)
@@ -242,7 +228,11 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             body = self.read_body(head)
             _check_level(exchange, head)
             length = None if body is None else len(body)
-            request = forwarded_request(head, target=target, host=host_header(origin), length=length)
+            connection = b"Upgrade" if exchange.switches else b"keep-alive"
+            forward = partial(
+                http1.forwarded_request, target=target, host=host_header(origin), length=length, connection=connection
+            )
+            request = forward(head)
             visit = exchange.visit
             if visit.confirm_within_ms and not exchange.switches:
                 stored = self.server.exchanges.stored.find(
@@ -250,34 +240,28 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
                 )
                 if stored is not None:
                     exchange.confirmable = (stored, request)
-                    asking = with_headers(head, stored.conditions)
-                    request = forwarded_request(asking, target=target, host=host_header(origin), length=length)
-            if exchange.switches:
-                request = upgrade_request(head, target=target, host=host_header(origin))
+                    request = forward(http1.with_headers(head, stored.conditions))
             return exchange.run(origin, request + (body or b""), self.wire, keep_alive=keep_alive)
         except NoResponseError as error:
             entry.reason = error.reason
+            keep_alive = keep_alive and not error.close
             self.answer_error(error.status, error.reason, keep_alive=keep_alive)
             return keep_alive
-        except RequestRefusedError as error:
-            entry.reason = error.reason
-            self.answer_error(error.status, error.reason, keep_alive=not error.close)
-            return keep_alive and not error.close
-        except (ConnectionLostError, MalformedMessageError) as error:
+        except (ConnectionLostError, http1.MalformedMessageError) as error:
             entry.reason = entry.reason or f"request: {error}"
             raise
         except OSError as error:  # the spool's disk, not the browser
-            _fail_visit(exchange, error)
+            exchange.fail_visit(error)
             return False
 
-    def read_body(self, head: RequestHead) -> bytes | None:
-        """Read the request's body without its transfer coding; None without; RequestRefusedError: long."""
-        framing, length = request_framing(head)
-        if framing is BodyFraming.NONE:
+    def read_body(self, head: http1.RequestHead) -> bytes | None:
+        """Read the request's body without its transfer coding; None without; NoResponseError: too long."""
+        framing, length = http1.request_framing(head)
+        if framing is http1.BodyFraming.NONE:
             return None
         if (head.get(b"expect") or b"").lower() == b"100-continue":
             self.wire.send(b"HTTP/1.1 100 Continue\r\n\r\n")
-        body, pieces, size = BodyParser(framing, length), [], 0
+        body, pieces, size = http1.BodyParser(framing, length), [], 0
         while not body.done:
             piece = self.wire.read_piece()
             if not piece or body.malformed:
@@ -289,7 +273,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             # Take memory for it from the shared allowance.
             space = self.server.exchanges.space
             if size > REQUEST_BODY_LIMIT_BYTES or not space.take(len(payload)):
-                raise RequestRefusedError(413, "request-too-large", close=True)
+                raise NoResponseError(413, "request-too-large", close=True)
             self._borrowed += len(payload)
         return b"".join(pieces)
 
@@ -322,42 +306,23 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
         self.wire.send(lines + headers + b"\r\n" + (b"" if head_only else body or b""))
 
 
-def _may_lack_token(head: RequestHead) -> bool:
+def _may_lack_token(head: http1.RequestHead) -> bool:
     """Return whether browsers make such a request themselves, without the headers of a page."""
     destination = (head.get(b"sec-fetch-dest") or b"").decode("latin-1")
     return head.method == "OPTIONS" or asks_for_websocket(head) or destination.endswith("worker")
 
 
-def _run_alone(exchange: Exchange, origin: Origin, request: bytes, visit: VisitSession) -> None:
-    """Run an exchange without a browser."""
-    try:
-        exchange.run(origin, request, None, keep_alive=True)
-    except NoResponseError as error:
-        exchange.entry.reason = error.reason
-    except OSError as error:
-        _fail_visit(exchange, error)
-    finally:
-        visit.end(exchange)
-
-
-def _check_handshake(exchange: Exchange, head: RequestHead) -> None:
+def _check_handshake(exchange: Exchange, head: http1.RequestHead) -> None:
     """Refuse a handshake with a body, which origins could parse as a request (RFC 9112, 11.2)."""
-    if request_framing(head)[0] is not BodyFraming.NONE:
+    if http1.request_framing(head)[0] is not http1.BodyFraming.NONE:
         exchange.entry.kept = RequestOutcome.BLOCKED
-        raise RequestRefusedError(400, "websocket: a handshake has no body", close=True)
+        raise NoResponseError(400, "websocket: a handshake has no body", close=True)
 
 
-def _check_level(exchange: Exchange, head: RequestHead) -> None:
+def _check_level(exchange: Exchange, head: http1.RequestHead) -> None:
     """Refuse a request that the stored level leaves out; browsers name its destination to secure origins only."""
     destination = (head.get(b"sec-fetch-dest") or b"").decode("latin-1").strip().lower()
     stored = exchange.visit.stored
     if stored.excludes_destination(destination):
         exchange.entry.kept = RequestOutcome.LEFT_OUT
-        raise RequestRefusedError(403, left_out_reason(destination, stored))
-
-
-def _fail_visit(exchange: Exchange, error: OSError) -> None:
-    """Mark the whole visit as failed: received data could not be stored."""
-    log_failure(log, "exchange.failed", error)
-    exchange.entry.reason = f"disk: {error}"
-    exchange.visit.failure = to_weboid_error(error)
+        raise NoResponseError(403, left_out_reason(destination, stored))

@@ -1,7 +1,4 @@
-"""Byte and time limits for a response, a visit and a run; memory for bodies until they are written.
-
-Bytes are counted while they arrive, since responses that matter here may never end.
-"""
+"""Byte and time limits for a response, a visit and a run, while bytes arrive; memory for bodies not yet written."""
 
 from __future__ import annotations
 
@@ -25,10 +22,9 @@ _CRAWL = "limit: crawl_limit_bytes"
 
 
 class ByteCounter:
-    """Counter of the bytes that a run's proxies receive, without locks between them.
+    """Counter of the bytes that a run's proxies receive, without locks between them. Thread-safe; `close` it.
 
-    The file, made by who starts the proxies, has an unsigned 64-bit number for each, zero at first; it is mapped
-    into memory. Without a file it counts on its own. Thread-safe; `close` it.
+    The memory-mapped file has an unsigned 64-bit number for each, zero at first. Without a file it counts on its own.
     """
 
     def __init__(self, path: Path | None = None, slot: int = 0) -> None:
@@ -114,16 +110,15 @@ MEMORY_BYTES = 128 << 20  # all bodies in memory
 READ_BYTES = 1 << 20
 
 
-class SpoolSpace:
-    """Folder and memory allowance shared by the spools of a process. Thread-safe."""
+class ByteAllowance:
+    """Number of bytes that several may use. Thread-safe."""
 
-    def __init__(self, folder: Path, *, memory_bytes: int = MEMORY_BYTES) -> None:
-        self.folder = folder
-        self._left = memory_bytes
+    def __init__(self, size: int) -> None:
+        self._left = size
         self._lock = threading.Lock()
 
     def take(self, size: int) -> bool:
-        """Take that much memory; return False when it is not available."""
+        """Take that many bytes; return False when they are not available."""
         with self._lock:
             if self._left < size:
                 return False
@@ -131,9 +126,17 @@ class SpoolSpace:
             return True
 
     def give_back(self, size: int) -> None:
-        """Release memory that was taken."""
+        """Return bytes that were taken."""
         with self._lock:
             self._left += size
+
+
+class SpoolSpace(ByteAllowance):
+    """Folder and memory allowance shared by the spools of a process."""
+
+    def __init__(self, folder: Path, *, memory_bytes: int = MEMORY_BYTES) -> None:
+        super().__init__(memory_bytes)
+        self.folder = folder
 
 
 class BodySpool:

@@ -1,16 +1,15 @@
 """Tunnels whose TLS and HTTP are the browser's own, decoded with its secrets and recorded as they pass.
 
-For hosts that refuse the recorder's connections (docs/decisions/037-browser-connections.md). The proxy connects to a
-checked address, as for every request, and relays the bytes unchanged. Data is decoded before it is passed on:
-what cannot be recorded ends the tunnel.
+For hosts that refuse the recorder's connections (docs/decisions/037-browser-connections.md). Data is decoded before
+it is passed on, unchanged: what cannot be recorded ends the tunnel.
 """
 
 import hashlib
 import logging
 import re
 from collections import deque
+from dataclasses import InitVar, dataclass
 from http import HTTPStatus
-from typing import Protocol
 
 import hpack
 
@@ -27,7 +26,6 @@ from proxy.request_log import RequestOutcome
 from proxy.upstream import OriginConnection, UpstreamConnector
 from proxy.visit_registry import VisitSession
 from proxy.websocket import SocketRelay
-from warc.writer import log_failure, to_weboid_error
 
 log = logging.getLogger(__name__)
 
@@ -116,10 +114,9 @@ class ObservedExchange(Exchange):
         except NoResponseError:
             pass  # the stored level excludes it
         except OSError as error:
-            log_failure(log, "exchange.failed", error)
-            self.visit.failure = to_weboid_error(error)
+            self.fail_visit(error)
             self._is_stopped = True
-            raise TunnelEndError(f"disk: {error}") from error
+            raise TunnelEndError(self.entry.reason) from error
         return relay.body_size - before
 
     def finish(self, *, is_whole: bool = True, reason: str = "") -> None:
@@ -148,40 +145,22 @@ class ObservedExchange(Exchange):
         self.visit.end(self)
 
 
-class MessageReader(Protocol):
-    """Reader of the decoded data of both directions."""
-
-    def from_browser(self, data: bytes) -> None:
-        """Read data that the browser has sent."""
-
-    def from_origin(self, data: bytes) -> None:
-        """Read data that the origin has sent."""
-
-    def close(self, reason: str, *, is_left: bool) -> None:
-        """Finish messages in progress at the end of the connection, which the browser has closed if `is_left`."""
-
-
+@dataclass(eq=False)
 class ObservedTunnel:
     """Tunnel of one browser connection to an origin."""
 
-    def __init__(
-        self,
-        tools: ExchangeContext,
-        visit: VisitSession,
-        origin: Origin,
-        connection: OriginConnection,
-        browser: BrowserConnection,
-        secrets: TlsSecrets,
-    ) -> None:
-        self.tools = tools
-        self.visit = visit
-        self.origin = origin
-        self.connection = connection
-        self.browser = browser
-        self.decoder = TlsDecoder(secrets, patience_s=tools.settings.connect_timeout_s)
+    tools: ExchangeContext
+    visit: VisitSession
+    origin: Origin
+    connection: OriginConnection
+    browser: BrowserConnection
+    secrets: InitVar[TlsSecrets]
+
+    def __post_init__(self, secrets: TlsSecrets) -> None:
+        self.decoder = TlsDecoder(secrets, patience_s=self.tools.settings.connect_timeout_s)
         self.protocol = ""  # ``h2`` or ``http/1.1``, once it is known
         self._certificate = ("", "")
-        self._reader: MessageReader | None = None
+        self._reader: Http1Reader | Http2Reader | None = None
         self._early = b""  # what the origin sent before the browser
         self.is_opaque = False  # whether it was left to a protocol that is not recorded
 
@@ -266,7 +245,7 @@ class ObservedTunnel:
 
 
 class Http1Reader:
-    """`MessageReader` of HTTP/1.1 (RFC 9112)."""
+    """Reader of both directions of HTTP/1.1 (RFC 9112)."""
 
     def __init__(self, tunnel: ObservedTunnel) -> None:
         self._tunnel = tunnel
@@ -276,7 +255,7 @@ class Http1Reader:
         self._latest: ObservedExchange | None = None
 
     def from_browser(self, data: bytes) -> None:
-        """See `MessageReader.from_browser`."""
+        """Read data that the browser has sent."""
         self._sent += data
         while self._sent:
             if self._upload.done:
@@ -297,7 +276,7 @@ class Http1Reader:
                     raise TunnelEndError("malformed: the request's chunks make no sense")
 
     def from_origin(self, data: bytes) -> None:
-        """See `MessageReader.from_origin`."""
+        """Read data that the origin has sent."""
         self._received += data
         while self._received:
             if not self._pending:
@@ -324,7 +303,7 @@ class Http1Reader:
                 self._pending.popleft().finish()
 
     def close(self, reason: str, *, is_left: bool) -> None:
-        """See `MessageReader.close`; an end of the connection that is the browser's is not that of a message."""
+        """Finish messages in progress; an end of the connection by the browser (`is_left`) is not that of a message."""
         for exchange in self._pending:
             exchange.finish(is_whole=not is_left, reason=reason)
 
@@ -341,7 +320,7 @@ class _FrameBuffer:
 
 
 class Http2Reader:
-    """`MessageReader` of HTTP/2 (RFC 9113); records hold the HTTP/1.1 form of its messages."""
+    """Reader of both directions of HTTP/2 (RFC 9113); records hold the HTTP/1.1 form of its messages."""
 
     def __init__(self, tunnel: ObservedTunnel) -> None:
         self._tunnel = tunnel
@@ -350,17 +329,17 @@ class Http2Reader:
         self._preface = len(PREFACE)  # bytes of it that are to come
 
     def from_browser(self, data: bytes) -> None:
-        """See `MessageReader.from_browser`."""
+        """Read data that the browser has sent."""
         skipped = min(self._preface, len(data))
         self._preface -= skipped
         self._read(self._browser, data[skipped:])
 
     def from_origin(self, data: bytes) -> None:
-        """See `MessageReader.from_origin`."""
+        """Read data that the origin has sent."""
         self._read(self._origin, data)
 
     def close(self, reason: str, *, is_left: bool) -> None:  # noqa: ARG002
-        """See `MessageReader.close`."""
+        """Finish messages in progress, none of which is whole."""
         for exchange in self._streams.values():
             exchange.finish(is_whole=False, reason=reason)
 

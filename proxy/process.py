@@ -1,9 +1,8 @@
 """Lifecycle of the recorder: recovery, start-up, serving, shutdown; presence among those that share a collection.
 
-Writing a WARC, recovery, the authority's keys and SHA256SUMS are protected by flock(2). Between machines that holds
-only where the file system propagates locks: NFS does, unless mounted with `nolock` or `local_lock`; others ignore
-them. So each proxy of a cluster keeps a locked file in ``db/proxies`` in which a number grows. A proxy that can lock
-another machine's file and then sees the number grow does not start.
+Between machines flock(2) holds only where the file system propagates locks: NFS does, unless mounted with `nolock` or
+`local_lock`. So each proxy of a cluster keeps a locked file in ``db/proxies`` in which a number grows. A proxy that can
+lock another machine's file and then sees the number grow does not start.
 """
 
 import gc
@@ -27,7 +26,7 @@ from core.layout import Layout
 from core.timestamps import from_unix_milliseconds
 from proxy.archiving_proxy import LOOPBACK, ArchivingProxy, ListenAddress
 from proxy.control.handshake import ClusterSecret
-from proxy.control.server import ControlServer, TcpControlServer
+from proxy.control.server import ControlServer
 from proxy.exchange import now_ms
 from proxy.limits import ByteCounter
 from warc.local_storage import PresenceFile, ScratchKind, dead_presences, scratch_folder
@@ -62,14 +61,9 @@ class RunningProxy:
     """Proxy in service."""
 
     proxy: ArchivingProxy
-    control: ControlServer | TcpControlServer
+    control: ControlServer
     warcprox_api: "WarcproxServer | None"  # the listener for clients of warcprox
     recovered: Sequence[WarcRecovery]  # results of the recovery before start-up
-
-    @property
-    def control_port(self) -> int:
-        """Return the TCP port of the control server; 0 with a unix socket."""
-        return self.control.port
 
 
 @contextmanager
@@ -88,13 +82,11 @@ def run_proxy(
         spool = stack.enter_context(scratch_folder(ScratchKind.SPOOL, layout.root))
         proxy = ArchivingProxy(layout, settings, now_ms=now_ms, spool_folder=spool, tally=tally(), listen=listen)
         stack.callback(proxy.close)
-        server: ControlServer | TcpControlServer
         if isinstance(control, Path):
             server = ControlServer(control, proxy)
         else:
-            server = TcpControlServer((control.host, control.port), proxy, control.secret)
-            host, port = server.server_address[:2]
-            proxy.keep_from((str(host), port))
+            server = ControlServer((control.host, control.port), proxy, control.secret)
+            proxy.keep_from((str(server.server_address[0]), server.port))
         threading.Thread(target=proxy.serve_forever, args=(POLL_S,), daemon=True).start()
         stack.callback(proxy.shutdown)
         threading.Thread(target=server.serve_forever, args=(POLL_S,), daemon=True).start()
@@ -170,16 +162,12 @@ class ProxyPresence:
         return json.dumps(about).encode().ljust(_SIZE)
 
 
-def this_machine() -> str:
-    """Return an identifier of the running kernel; containers on it share it (random(4))."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
 def join_collection(
     folder: Path, *, machine: str | None = None, wait: Callable[[float], object] | None = None
 ) -> ProxyPresence:
     """Create the presence file, check that others' locks hold, remove files of dead proxies."""
-    machine = machine or this_machine()
+    # Of the running kernel; containers on it share it (random(4)).
+    machine = machine or Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     wait = wait or threading.Event().wait
     presence = ProxyPresence(folder / secrets.token_hex(8), machine)
     with ExitStack() as on_error:

@@ -14,30 +14,16 @@ from urllib.parse import urljoin
 from core.urls import fetch_key
 from net.http1 import MalformedMessageError, RequestHead, forwarded_request, with_headers
 from proxy.browser_connection import Origin, host_header, parse_absolute, parse_tunnelled
-from proxy.exchange import Exchange, ExchangeContext, NoResponseError
+from proxy.exchange import Exchange, ExchangeContext
+from proxy.limits import ByteAllowance
 from proxy.request_log import RefetchRequest, RequestOutcome
 from proxy.visit_registry import VisitSession
-from warc.writer import to_weboid_error
 
 REDIRECTS = 10
 # Of the visit's first request, what any other has as well.
 _COMMON = (b"user-agent", b"accept-language", b"accept-encoding", b"dnt", b"sec-gpc")
 _HINTS = b"sec-ch-ua"
 _SPELLED = re.compile(r"[!-~]+")
-
-
-class ByteAllowance:
-    """Shared byte budget of repeated requests. Thread-safe."""
-
-    def __init__(self, limit: int) -> None:
-        self._left = limit
-        self._lock = threading.Lock()
-
-    def use(self, size: int) -> bool:
-        """Count bytes; return False when the allowance is used up."""
-        with self._lock:
-            self._left -= size
-            return self._left >= 0
 
 
 class RefetchExchange(Exchange):
@@ -54,24 +40,17 @@ class RefetchExchange(Exchange):
     def count(self, size: int) -> None:
         """Count received bytes; cut the exchange when the allowance is used up."""
         super().count(size)
-        if not self._allowance.use(size) and not self._over:
+        if not self._allowance.take(size) and not self._over:
             self._over = True
             self.cut("length")
 
     def run_alone(self, origin: Origin, request: bytes) -> None:
-        """Run it to its end; the outcome is stored in its log entry."""
+        """Run it to its end, unless the visit has reached a limit."""
         entry = self.entry
-        try:
-            refusal = self._tools.limits.refusal(self.visit)
-            if refusal:
-                entry.kept, entry.reason = RequestOutcome.BLOCKED, refusal
-                return
-            self.run(origin, request, None, keep_alive=True)
-        except NoResponseError as error:
-            entry.reason = error.reason
-        except OSError as error:
-            entry.reason = f"disk: {error}"
-            self.visit.failure = to_weboid_error(error)
+        if refusal := self._tools.limits.refusal(self.visit):
+            entry.kept, entry.reason = RequestOutcome.BLOCKED, refusal
+            return
+        super().run_alone(origin, request)
         if self._over and (entry.truncated or not entry.status):
             entry.reason = "limit: refetch_limit_bytes"
 

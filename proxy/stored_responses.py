@@ -1,8 +1,7 @@
 """Conditional requests for URLs that the archive holds, and the payloads that a 304 confirms (RFC 9110, 13).
 
 A request becomes conditional when the latest capture of its URL is a whole 200 of the same dedup bucket, no older than
-the visit allows, with a strong validator, and its request had the same values of whatever the response varies by. A
-304 is written as a revisit of the profile server-not-modified; the browser receives the payload from its record.
+the visit allows, with a strong validator, and its request had the same values of whatever the response varies by.
 """
 
 import logging

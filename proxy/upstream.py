@@ -21,10 +21,7 @@ from net.http1 import ResponseHead
 from net.timeouts import CancellableTimeout, CancelSignal, WaitCancelledError
 from net.tls_client import TlsClient, TlsFacts, UnverifiedError
 from net.upstream_proxy import absolute_request, proxy_fault, shut_socket
-from proxy.browser_connection import Origin, host_header
-
-READ_BYTES = 1 << 16
-TLS_READ_BYTES = 1 << 14  # OpenSSL returns one record at a time, of at most this length
+from proxy.browser_connection import PIECE_BYTES, TLS_PIECE_BYTES, Origin, host_header
 
 
 @dataclass(slots=True, eq=False)
@@ -47,7 +44,7 @@ class OriginConnection:
     @property
     def read_bytes(self) -> int:
         """Return the best size for one read."""
-        return TLS_READ_BYTES if self.origin[2] else READ_BYTES
+        return TLS_PIECE_BYTES if self.origin[2] else PIECE_BYTES
 
     def send(self, request: bytes) -> None:
         """Send a request given in origin form, in the form that the next hop needs."""
@@ -123,10 +120,10 @@ class ConnectionPool:
     def borrow(
         self, origin: Origin, patience: CancellableTimeout, *, fresh: bool, strict: bool = False
     ) -> OriginConnection | None:
-        """Take an idle connection; None when the caller may open a new one, and then must.
+        """Take an idle connection; None when the caller may open a new one, and then must, until `release`.
 
-        That right ends with `release`. `fresh`: a new one; `strict`: with a verified certificate, or a new one. Raises
-        ConnectError if no slot became free in time, or WaitCancelledError.
+        `fresh`: a new one; `strict`: with a verified certificate, or a new one. Raises ConnectError if no slot became
+        free in time, or WaitCancelledError.
         """
         while True:
             connection, waiter = self._take(origin, fresh=fresh, strict=strict)
@@ -147,9 +144,7 @@ class ConnectionPool:
         now = connection.idle_since = self._monotonic()
         with self._lock:
             host = self._hosts[connection.origin]
-            waiter = _first_waiter(host)
-            if waiter is not None:
-                _serve_waiter(waiter, connection)
+            if _served_waiter(host, connection):
                 return
             host.idle.append(connection)
             self._idle[connection] = None
@@ -167,9 +162,7 @@ class ConnectionPool:
         """Release the slot of a connection that was closed or could not be opened."""
         with self._lock:
             host = self._hosts[origin]
-            waiter = _first_waiter(host)
-            if waiter is not None:
-                _serve_waiter(waiter, None)
+            if _served_waiter(host, None):
                 return
             host.count -= 1
             if host.count == 0:
@@ -241,13 +234,14 @@ def _suits(connection: OriginConnection, *, strict: bool) -> bool:
     return not (strict and connection.tls.error)
 
 
-def _first_waiter(host: _OriginSlots) -> _PoolWaiter | None:
-    return host.waiters.popleft() if host.waiters else None
-
-
-def _serve_waiter(waiter: _PoolWaiter, connection: OriginConnection | None) -> None:
+def _served_waiter(host: _OriginSlots, connection: OriginConnection | None) -> bool:
+    """Give the connection, or the right to open one, to the caller that waits longest; False: there is none."""
+    if not host.waiters:
+        return False
+    waiter = host.waiters.popleft()
     waiter.served, waiter.connection = True, connection
     waiter.woken.set()
+    return True
 
 
 class UpstreamConnector:
@@ -273,8 +267,8 @@ class UpstreamConnector:
         """Connect to the origin: an idle connection, or a new one; waiting and connecting may take the time-out each.
 
         `fresh`: for requests that must not be sent twice, since an idle connection may be closing; `tunnel`, which
-        implies it: for relays; `strict`: the certificate must verify. Raises as `Egress.open`, ConnectError,
-        TlsError, BlockedTlsError.
+        implies it: for relays; `strict`: the certificate must verify. Raises as `Egress.open`, TlsError,
+        BlockedTlsError.
         """
         cut = cut or CancelSignal()
         patience = CancellableTimeout(self._connect_timeout_s, cut=cut)

@@ -1,18 +1,17 @@
 """Open visits by their proxy credentials, with their requests in flight.
 
-A request without credentials, or with those of a closed visit, is refused. Consecutive visits of a shared context
-have the same ones, and a token each that the browser adds to the requests of a page and its workers: a late
-one (a beacon, a keep-alive fetch, whatever waited for a connection) is refused, and never attributed to the next.
+Consecutive visits of a shared context have the same credentials, and a token each that the browser adds to the requests
+of a page and its workers: a late one (a beacon, whatever waited for a connection) is refused, never attributed to the
+next visit.
 """
 
 import base64
 import secrets
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
 
@@ -21,6 +20,11 @@ from core.errors import InputError, InvariantError, WeboidError
 from net.http1 import Headers
 from proxy.browser_connection import Origin
 from proxy.request_log import RequestLogEntry
+from warc.dedup.payloads import OriginalRecord
+
+if TYPE_CHECKING:
+    from proxy.exchange import Exchange
+    from proxy.warcprox_api import MetaRules
 
 UNANSWERED_LIMIT = 256
 UNANSWERED_BYTES = 65_536  # of one
@@ -29,37 +33,6 @@ UNANSWERED_BYTES = 65_536  # of one
 TOKEN_HEADER = b"content-language"
 CONTEXTS_LIMIT = 256  # shared contexts whose records are remembered, for what a 304 confirms
 CONTEXT_RECORDS = 10_000  # of one context
-
-
-class AbortableRequest(Protocol):
-    """Request in flight that can be cut from another thread."""
-
-    url: str
-    awaited: bool  # whether a seal waits for it as for the page itself
-    # Whether it has no natural end, so that a seal cuts it without a grace period.
-    switches: ClassVar[bool]
-
-    def cut(self, reason: str) -> None:
-        """Cancel it now; it is recorded as truncated for `reason`."""
-        ...
-
-
-class CaptureRules(Protocol):
-    """Rules of a client for its captures (`proxy.warcprox_api`)."""
-
-    @property
-    def prefix(self) -> str:
-        """Return the prefix of the WARC that has them."""
-        ...
-
-    @property
-    def also(self) -> Sequence[str]:
-        """Return the dedup buckets whose payloads are referred to, after the own one."""
-        ...
-
-    def note(self, entry: RequestLogEntry) -> None:
-        """Count a capture whose records are on disk."""
-        ...
 
 
 @dataclass(eq=False, repr=False)
@@ -79,7 +52,7 @@ class VisitSession:
     stored: StoredLevel = DEFAULT_STORED_LEVEL
     # Captures no older may be confirmed by their origins instead of being fetched again; 0: none.
     confirm_within_ms: int = 0
-    rules: CaptureRules | None = None  # None: those of the settings
+    rules: "MetaRules | None" = None  # of a client of warcprox; None: those of the settings
     added_head: bytes = b""  # lines for the client in the head of each response
     # Hosts that the browser connects to itself, "*" for all: their tunnels are observed, not intercepted.
     browser_hosts: frozenset[str] = frozenset()
@@ -101,12 +74,12 @@ class VisitSession:
     entries: list[RequestLogEntry] = field(default_factory=list, init=False)
     # Cause of the failure of the whole visit; None when it did not fail.
     failure: WeboidError | None = field(default=None, init=False)
-    _in_flight: set[AbortableRequest] = field(default_factory=set, init=False)
+    _in_flight: "set[Exchange]" = field(default_factory=set, init=False)
     _fetched_whole: set[str] = field(default_factory=set, init=False)
     _sealed: bool = field(default=False, init=False)
     _change: threading.Condition = field(default_factory=threading.Condition, init=False)
 
-    def begin(self, exchange: AbortableRequest, entry: RequestLogEntry) -> str:
+    def begin(self, exchange: "Exchange", entry: RequestLogEntry) -> str:
         """Register a request; return the reason to refuse it, empty when it is allowed."""
         with self._change:
             if self._sealed:
@@ -147,7 +120,7 @@ class VisitSession:
     def wait(self, *, grace_s: float, awaited: frozenset[str] = frozenset(), await_s: float = 0.0) -> list[str]:
         """Wait as `seal` does, but cut none; return the URLs in flight that have a natural end."""
 
-        def going() -> list[AbortableRequest]:
+        def going() -> "list[Exchange]":
             return [each for each in self._in_flight if not each.switches]
 
         def waited() -> bool:
@@ -160,7 +133,7 @@ class VisitSession:
             self._change.wait_for(lambda: not waited(), timeout=max(left, 0.0))
             return [each.url for each in going()]
 
-    def end(self, exchange: AbortableRequest) -> None:
+    def end(self, exchange: "Exchange") -> None:
         """Remove an exchange that has handed over its record, or has none."""
         with self._change:
             self._in_flight.discard(exchange)
@@ -192,13 +165,14 @@ class VisitSession:
         with self._change:
             return [each.record_id for each in self.entries if each.url == url and each.record_id]
 
-    def confirmed_by(self, confirmation: RequestLogEntry) -> RequestLogEntry | None:
-        """Return the context's latest recorded success of the URL that a 304 confirms, or None."""
+    def confirmed_by(self, url: str) -> tuple[OriginalRecord, str] | None:
+        """Return the record, and its id, of the context's latest success of the URL that a 304 confirms, or None."""
         with self._change:
-            for each in reversed(self.entries):
-                if each.url == confirmation.url and _is_recorded_success(each):
-                    return each
-        return self.earlier.get(confirmation.url)
+            own = (each for each in reversed(self.entries) if each.url == url and _is_recorded_success(each))
+            it = next(own, None) or self.earlier.get(url)
+        if it is None:
+            return None
+        return OriginalRecord(it.digest, it.url, it.started_ms, it.filename, it.offset, it.length), it.record_id
 
     def abandon(self) -> None:
         """Cancel all requests without waiting: the manifest is no longer needed."""
@@ -239,9 +213,7 @@ class VisitRegistry:
 
     def authorised(self, proxy_authorization: bytes | None) -> VisitSession | None:
         """Return the visit with these credentials, None when there is none (RFC 7617)."""
-        if proxy_authorization is None:
-            return None
-        return self._by_authorization.get(proxy_authorization)
+        return self._by_authorization.get(proxy_authorization or b"")
 
     def is_between_visits(self, proxy_authorization: bytes | None) -> bool:
         """Return whether these are credentials of a shared context that has no open visit."""

@@ -1,10 +1,9 @@
-"""Listener for clients of warcprox, such as brozzler: its protocol, on an address of its own.
+"""Listener for clients of warcprox, such as brozzler: its protocol, on an address of its own, without credentials.
 
-A client needs no credentials: every client that reaches the address is trusted. `Warcprox-Meta` names the WARC, dedup
-buckets, blocks, limits and counters of a request and goes no further; `WARCPROX_WRITE_RECORD` (or `PUTMETA`)
-writes a record, which is on disk when the answer comes; ``GET /status`` describes the service as warcprox's
-service registry has it. A page in the client's browser cannot write records: browsers mark what scripts send.
-Tests hold this module and stock warcprox to the same contract.
+`Warcprox-Meta` names the WARC, dedup buckets, blocks, limits and counters of a request and goes no further;
+`WARCPROX_WRITE_RECORD` (or `PUTMETA`) writes a record, which is on disk when the answer comes; ``GET /status``
+describes the service. A page in the client's browser cannot write records: browsers mark what scripts send. Tests
+hold this module and stock warcprox to the same contract.
 """
 
 import base64
@@ -18,12 +17,13 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import re2
 import urlcanon
-from cachetools import LRUCache
+from cachetools import LRUCache, cachedmethod
 
 from core.captures import RecordType, parse_artifact_uri
 from core.errors import WeboidError
@@ -33,8 +33,8 @@ from proxy.archiving_proxy import MAX_CONNECTIONS, ArchivingProxy, ListenAddress
 from proxy.archivist import BACKLOG_RECORDS
 from proxy.archivist_jobs import PendingArtifact
 from proxy.browser_connection import ConnectionLostError
-from proxy.exchange import RecordedExchange, now_ms
-from proxy.handler import ArchivingHandler, RequestRefusedError
+from proxy.exchange import NoResponseError, RecordedExchange, now_ms
+from proxy.handler import ArchivingHandler
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from proxy.visit_registry import VisitSession
 from warc.local_storage import replace_file
@@ -263,7 +263,7 @@ class WarcproxHandler(ArchivingHandler):
         if self.server.proxy.disk.is_low():
             self.answer_error(503, "limit: disk_reserve_bytes", keep_alive=False)
             raise ConnectionLostError("Half of the reserve is used.")
-        refusal = visit.rules.refusal(url) if isinstance(visit.rules, MetaRules) else None
+        refusal = visit.rules.refusal(url) if visit.rules is not None else None
         if refusal is None:
             return False
         has_body = request_framing(head)[0] is not BodyFraming.NONE
@@ -297,12 +297,12 @@ class WarcproxHandler(ArchivingHandler):
         rules = visit.rules
         try:
             data = self.read_body(head) or b""
-            if isinstance(rules, MetaRules) and not rules.discards(content_type):
+            if rules is not None and not rules.discards(content_type):
                 date = from_unix_milliseconds(now_ms())
                 record = PendingArtifact(head.target, content_type, date, "", visit, data, kind)
                 (at,) = self.server.proxy.archivist.write((record,))
                 self.server.count(rules.buckets(head.target), len(data), "new", at.length)
-        except RequestRefusedError as error:
+        except NoResponseError as error:
             self.answer_error(error.status, error.reason, keep_alive=False)
             return False
         except WeboidError as error:
@@ -324,7 +324,7 @@ class WarcproxServer(RecorderServer):
     def __init__(self, proxy: ArchivingProxy, listen: ListenAddress, folder: Path) -> None:
         """Listen, or raise ListenError; counters are kept in the `folder`, a file for each address."""
         self.proxy = proxy
-        self.visits, self.ca, self.limits, self.secrets = proxy.visits, proxy.ca, proxy.limits, proxy.secrets
+        self.visits, self.ca, self.secrets = proxy.visits, proxy.ca, proxy.secrets
         self.exchanges = replace(proxy.exchanges, hand_over=self._hand_over)
         self.busy: set[WarcproxHandler] = set()  # those with a request in progress
         super().__init__(listen, WarcproxHandler)
@@ -340,15 +340,10 @@ class WarcproxServer(RecorderServer):
         self._keeper = threading.Thread(target=self._keep, name="warcprox-counters", daemon=True)
         self._keeper.start()
 
+    @cachedmethod(attrgetter("_cache"), lock=attrgetter("_lock"))
     def rules(self, value: bytes) -> MetaRules:
         """Return the rules of a Warcprox-Meta value; MalformedMessageError if it is not valid."""
-        with self._lock:
-            rules = self._cache.get(value)
-        if rules is None:
-            rules = MetaRules(self, value)
-            with self._lock:
-                self._cache[value] = rules
-        return rules
+        return MetaRules(self, value)
 
     def count(self, buckets: Iterable[str], size: int, kind: str, written: int) -> None:
         """Count a capture of `size` received and `written` stored bytes."""
@@ -405,7 +400,7 @@ class WarcproxServer(RecorderServer):
     def _hand_over(self, recorded: RecordedExchange) -> None:
         rules = recorded.visit.rules
         content_type = (recorded.head.get(b"content-type") or b"").decode("latin-1")
-        if isinstance(rules, MetaRules) and rules.discards(content_type):
+        if rules is not None and rules.discards(content_type):
             recorded.spool.close()
             self.count(rules.buckets(recorded.entry.url), recorded.entry.size, "", 0)
         else:

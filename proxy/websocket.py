@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from typing import ClassVar
 
-from net.http1 import HOP_BY_HOP, RequestHead
-from proxy.browser_connection import BrowserConnection, ConnectionLostError, Origin
+from net.http1 import RequestHead
+from proxy.browser_connection import PIECE_BYTES, BrowserConnection, ConnectionLostError, Origin
 from proxy.exchange import Exchange
 from proxy.request_log import RequestOutcome
 from proxy.upstream import OriginConnection
@@ -19,8 +19,6 @@ from proxy.upstream import OriginConnection
 # Servers ping every 20 to 60 s; who keeps silent longer has gone.
 IDLE_S = 120.0
 BUFFER_BYTES = 1 << 18  # what one side sends faster than the other reads; then it has to wait
-PIECE_BYTES = 1 << 16
-_FRAMING = frozenset((b"content-length", b"transfer-encoding"))  # a handshake has no body
 _READ, _WRITE = select.POLLIN, select.POLLOUT
 
 
@@ -32,22 +30,6 @@ def asks_for_websocket(head: RequestHead) -> bool:
         and b"websocket" in (option.strip() for option in upgrade.split(b","))
         and head.get(b"sec-websocket-key") is not None
     )
-
-
-def upgrade_request(head: RequestHead, *, target: str, host: str) -> bytes:
-    """Return the handshake for the origin: the browser's, without headers for the proxy."""
-    lines = [f"GET {target} HTTP/1.1".encode()]
-    # Headers named in Connection are for the next hop only (RFC 9110, 7.6.1).
-    options = (head.get(b"connection") or b"").lower().split(b",")
-    ours = {option.strip() for option in options} - {b"upgrade"} | _FRAMING
-    for key, name, value in head.headers:
-        if key == b"host":  # always set to the target host (RFC 9112, 3.2.2)
-            lines.append(name + b": " + host.encode())
-        elif key == b"connection":
-            lines.append(name + b": Upgrade")
-        elif key == b"upgrade" or (key not in HOP_BY_HOP and key not in ours):
-            lines.append(name + b": " + value)
-    return b"\r\n".join(lines) + b"\r\n\r\n"
 
 
 class WebSocketExchange(Exchange):

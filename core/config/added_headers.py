@@ -39,25 +39,17 @@ _REFUSED_PREFIXES = {
 }
 
 
-def check_header(name: str, value: str) -> None:
-    """Check that a header may be added to requests; the text of a ConfigError gives the reason."""
-    if not _NAME.fullmatch(name):
-        raise ConfigError(f"{name[:100]!r} is not a header name: write letters and hyphens.")
-    key = name.lower()
-    why = _REFUSED.get(key)
-    for prefix, reason in _REFUSED_PREFIXES.items():
-        if key.startswith(prefix):
-            why = reason
-    if why is not None:
-        raise ConfigError(f"{name} cannot be added: {why}.")
-    if not _VALUE.fullmatch(value):
-        raise ConfigError(f"the value of {name} must be printable ASCII on one line, without blanks around it.")
-
-
 def check_headers(headers: Mapping[str, str]) -> None:
-    """Check that the headers may be added to requests, once each and not too many, or ConfigError."""
+    """Check that the headers may be added to requests, once each and not too many, or ConfigError with the reason."""
     for name, value in headers.items():
-        check_header(name, value)
+        if not _NAME.fullmatch(name):
+            raise ConfigError(f"{name[:100]!r} is not a header name: write letters and hyphens.")
+        key = name.lower()
+        prefixed = (reason for prefix, reason in _REFUSED_PREFIXES.items() if key.startswith(prefix))
+        if why := _REFUSED.get(key) or next(prefixed, ""):
+            raise ConfigError(f"{name} cannot be added: {why}.")
+        if not _VALUE.fullmatch(value):
+            raise ConfigError(f"the value of {name} must be printable ASCII on one line, without blanks around it.")
     if len({name.lower() for name in headers}) != len(headers):
         raise ConfigError("a name is repeated; case does not matter.")
     size = sum(len(name) + len(value) for name, value in headers.items())

@@ -17,6 +17,7 @@ from enum import StrEnum
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from core.errors import ConfigError
+from core.hosts import join_host_port
 
 DEFAULT_INDEX = "weboid"
 DEFAULT_POSTGRES_PORT = 5432
@@ -46,8 +47,7 @@ class IndexAddress:
         """Format the address for messages: without user and password."""
         if self.host.startswith("/"):
             return f"postgresql:///{self.database}?host={self.host}"
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"postgresql://{host}:{self.port}/{self.database}"
+        return f"postgresql://{join_host_port(self.host, self.port)}/{self.database}"
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -151,8 +151,7 @@ class RedisAddress:
         """Format the address for messages: without user and password."""
         if self.path:
             return f"unix://{self.path}?db={self.number}"
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'rediss' if self.tls else 'redis'}://{host}:{self.port}/{self.number}"
+        return f"{'rediss' if self.tls else 'redis'}://{join_host_port(self.host, self.port)}/{self.number}"
 
     @property
     def tag(self) -> str:

@@ -1,7 +1,6 @@
-"""Settings: typed, frozen, with units in their names; read by `core.config.profile`.
+"""Settings: typed, frozen, with units in their names; read from a profile (TOML) by `core.config.profile`.
 
-A profile is a TOML file with one table a group. A function takes the group it needs. A `[[sheet]]` table changes some
-of it for a part of the web. `docs/reference/settings.md` is made from each field's comment.
+A function takes the group it needs. `docs/reference/settings.md` is made from each field's comment.
 """
 
 from dataclasses import dataclass, field

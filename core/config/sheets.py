@@ -107,7 +107,6 @@ class SurtPrefixMap(Generic[T]):
         self._lengths = sorted({len(prefix) for prefix in self._values})
 
     def __bool__(self) -> bool:
-        """Return True when there is any value."""
         return bool(self._values)
 
     def of(self, surt_: str) -> tuple[T, ...]:

@@ -1,13 +1,10 @@
-"""Stored levels: how much of a page is recorded, from `[visit] store`; shown ones are in `playback.access.levels`.
-
-The proxy applies it to each request of a visit, so it holds for frames, workers and scripts alike.
-"""
+"""Stored levels: how much of a page is recorded, from `[visit] store`; shown ones are in `playback.access.levels`."""
 
 from enum import StrEnum
 
 
 class StoredLevel(StrEnum):
-    """Stored level, from the least to the most."""
+    """Stored level, from the least to the most; the proxy applies it to each request of a visit."""
 
     TEXT = "text"  # documents, style sheets, scripts and data; no images, fonts, audio or video
     NO_MEDIA = "no-media"  # everything but audio and video

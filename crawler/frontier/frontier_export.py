@@ -1,6 +1,7 @@
 """Export and import of frontier items as JSON lines; their selection and retry by an operator."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -8,7 +9,6 @@ from typing import Annotated, Any, BinaryIO
 
 from core.errors import BadUrlError, InputError
 from core.json_values import FactsOf, json_facts, json_value
-from core.regexes import CompiledPattern
 from core.urls import fetch_key
 from crawler.frontier.base import AddResult, Frontier, ItemRecord, ItemState, Lane, NewItem
 from crawler.jobs.list_files import bounded_lines
@@ -25,7 +25,7 @@ class ItemSelection:
     host: str | None = None  # the slot key
     job: str | None = None  # the crawl that it belongs to; empty: items of plain lists
     reason: str = ""  # a substring of its outcome, ignoring case
-    pattern: CompiledPattern | None = None  # searched for in its URL
+    pattern: re.Pattern[str] | None = None  # searched for in its URL
 
     @property
     def is_empty(self) -> bool:

@@ -1,10 +1,8 @@
 """Access control: the one place that decides whether a page, capture or body may be shown.
 
-Every route checks access twice: where captures and pages are looked up (`playback.replay.capture_lookup`,
-`playback.web.page_store`), hence before any cache and any 304, and where bytes leave (`playback.replay.archive`).
-Hidden items are skipped as if they had never been captured; so are captures with a login (docs/how-to/logins.md), and
-blocked items; if nothing else is left, `TakenDownError` carries the reason. If decisions cannot be read, nothing is
-shown (P-22).
+Every route checks access twice: where captures and pages are looked up, hence before any cache and any 304, and where
+bytes leave. Hidden items, captures with a login (docs/how-to/logins.md) and blocked items are skipped; if nothing else
+is left, `TakenDownError` carries the reason. If decisions cannot be read, nothing is shown (P-22).
 """
 
 import hashlib
@@ -243,8 +241,7 @@ class AccessControl:
     def embedded(self, page_ids: Sequence[str]) -> dict[str, tuple[EmbeddedDocument, ...]]:
         """Return framed documents that must not be shown, by `page_id`: taken down or with a threat.
 
-        They were captured at other URLs than the page's; redirects of such a page are among them, as they may have
-        led there.
+        They were captured at other URLs than the page's, redirects among them, as they may have led there.
         """
         takedowns = self._takedowns()
         if not takedowns and not self.holds.any_threat():

@@ -1,8 +1,6 @@
 """Levels of a copy: rules, rights of editors, and rule precedence (A18 to A21; docs/how-to/levels.md); pure.
 
-A rule assigns a level to a link, a domain with its subdomains, a wiki, or everything, with precedence in this order;
-longer domains precede shorter ones, and the rule of the reader's wiki the same rule for all wikis; likewise stored
-levels. An editor's rule is limited by the editor's current right: once it is withdrawn their rules can only restrict.
+An editor's rule is limited by the editor's current right: once it is withdrawn their rules can only restrict.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -14,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import core.page_classes
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import BadUrlError, InputError
+from core.hosts import domains_of
 from core.layout import check_name
 from core.urls import fetch_key, host_of, identity_and_host, identity_key
 
@@ -83,7 +82,6 @@ class LevelActor:
         return not self.wiki
 
     def __str__(self) -> str:
-        """Return ``name``, or ``name@wiki``."""
         return f"{self.name}@{self.wiki}" if self.wiki else self.name
 
 
@@ -109,7 +107,6 @@ class LevelTarget:
     what: str = ""  # a link's identity key, or a domain; else empty
 
     def __str__(self) -> str:
-        """Return a description for people."""
         where = f" in the wiki {self.wiki}" if self.wiki else ""
         if self.scope is LevelScope.WIKI:
             return f"the wiki {self.wiki}"
@@ -178,10 +175,6 @@ class LevelRuling(Generic[_L]):
     is_capped: bool = False  # the rule's level exceeds the current right of its editor
 
 
-Ruling = LevelRuling[Level]  # of the copy as shown
-StoredRuling = LevelRuling[StoredLevel]
-
-
 @dataclass(frozen=True)  # no slots: generic aliases set an attribute (Python 3.11)
 class _LevelKind(Generic[_L]):
     """Kind of level (shown or stored)."""
@@ -231,10 +224,7 @@ class RuleTable(Generic[_L]):
         """Return every rule that matches the URL, in order of precedence; BadUrlError for no URL."""
         identity, host = identity_and_host(url)
         whose = (wiki, "") if wiki else ("",)
-        named = [(LevelScope.LINK, identity), (LevelScope.DOMAIN, host)]
-        while not host.startswith("[") and "." in host:  # its parent domains, longest first
-            host = host.partition(".")[2]
-            named.append((LevelScope.DOMAIN, host))
+        named = [(LevelScope.LINK, identity), *((LevelScope.DOMAIN, each) for each in domains_of(host))]
         targets = [LevelTarget(scope, each, what) for scope, what in named for each in whose]
         if wiki:
             targets.append(LevelTarget(LevelScope.WIKI, wiki))
@@ -338,14 +328,10 @@ class LevelRules(RuleTable[Level]):
         return self.ruling(url, wiki).level
 
     def of_page(self, urls: Iterable[str], wiki: str = "") -> Level:
-        """Return the highest level shown of a page; see `page_ruling`."""
-        return self.page_ruling(urls, wiki).level
-
-    def page_ruling(self, urls: Iterable[str], wiki: str = "") -> Ruling:
-        """Return the ruling for a page with several URLs: a rule for one of them, else the lowest level."""
+        """Return the highest level shown of a page with several URLs: by a rule for one of them, else the lowest."""
         rulings = [self.ruling(url, wiki) for url in dict.fromkeys(urls)]
         named = [each for each in rulings if each.rule and each.rule.target.scope is LevelScope.LINK]
-        return min(named or rulings, key=lambda ruling: ruling.level.rank)
+        return lowest_level(*(each.level for each in named or rulings))
 
 
 def _after(

@@ -96,7 +96,6 @@ class TakedownSet:
             self.put(each)
 
     def __len__(self) -> int:
-        """Return the number of take-downs."""
         return len(self._by_number)
 
     @property
@@ -179,11 +178,7 @@ def strictest_takedown(takedowns: Iterable[Takedown | None]) -> Takedown | None:
 
 
 def url_within(url: str) -> str:
-    """Return the URL within an artifact's ``urn:``; other URLs are returned unchanged.
-
-    >>> url_within("urn:view:https://example.org/"), url_within("https://example.org/")
-    ('https://example.org/', 'https://example.org/')
-    """
+    """Return the URL within an artifact's ``urn:``; other URLs are returned unchanged."""
     while (match := _URN.fullmatch(url)) is not None:
         url = match[1]
     return url

@@ -3,11 +3,6 @@
 URLs are canonicalised and hashed as in Safe Browsing v4 ("URLs and Hashing"): an expression is a host suffix with a
 path prefix; a list holds prefixes of the expressions' SHA-256. No network request is made.
 
->>> canonical_url("http://www.GOOgle.com/a/../b?q#frag")
-b'http://www.google.com/b?q'
->>> url_expressions("http://a.b.c/1/2.html?param=1")[:3]
-[b'a.b.c/1/2.html?param=1', b'a.b.c/1/2.html', b'a.b.c/']
-
 A file, memory-mapped and immutable, holds for each length from 4 to 32 bytes the sorted prefixes, concatenated.
 
     WEBOID PREFIXES 1                           a line
@@ -33,13 +28,12 @@ from typing import NamedTuple
 
 from core.errors import InputError, TransientError
 from core.timestamps import unix_milliseconds
+from core.url_keys import escape, unescape
 from playback.access.decision_store import DecisionStore, Values, insert_row, record_of, row_values
 from warc.local_storage import replacing_file
 
 _WITH_SLASHES = re.compile(rb"([A-Za-z][A-Za-z0-9+.-]*)://", re.DOTALL)
 _PORT = re.compile(rb":\d*\Z")
-_ESCAPED = re.compile(rb"[\x00-\x20\x7f-\xff#%]")
-_HEX = frozenset(b"0123456789abcdefABCDEF")
 _NUMBERS = re.compile(rb"[0-9a-fx.]+")
 _BARE_HEX = re.compile(rb"\b0x(?=\.|\Z)")  # zero
 _MOST_HOST_PARTS = 5
@@ -60,7 +54,7 @@ class _UrlParts(NamedTuple):
 def canonical_url(url: str | bytes) -> bytes:
     """Return the canonical form of the URL that is hashed; accepts any text."""
     parts = _parts(url)
-    return parts.scheme + b"://" + _escape(parts.host + parts.path + parts.query)
+    return parts.scheme + b"://" + escape(parts.host + parts.path + parts.query)
 
 
 def url_expressions(url: str | bytes) -> list[bytes]:
@@ -78,7 +72,7 @@ def url_expressions(url: str | bytes) -> list[bytes]:
         b"/" + b"".join(folder + b"/" for folder in folders[:count])
         for count in range(min(len(folders) + 1, _MOST_PATHS))
     ]
-    expressions = (_escape(host + path) for host in hosts[:_MOST_HOST_PARTS] for path in paths)
+    expressions = (escape(host + path) for host in hosts[:_MOST_HOST_PARTS] for path in paths)
     return list(dict.fromkeys(expressions))
 
 
@@ -90,7 +84,7 @@ def url_hashes(url: str | bytes) -> list[bytes]:
 def _parts(url: str | bytes) -> _UrlParts:
     data = url.encode(errors="surrogatepass") if isinstance(url, str) else url
     data = data.strip(b" ").translate(None, b"\t\r\n")
-    data = _unescape(data.partition(b"#")[0])
+    data = unescape(data.partition(b"#")[0])
     scheme, rest = b"http", data
     match = _WITH_SLASHES.match(data)
     if match is not None:
@@ -110,19 +104,6 @@ def _parts(url: str | bytes) -> _UrlParts:
     ends = bool(resolved) and segments[-1] in (b"", b".", b"..")
     path = b"/" + b"/".join(resolved) + (b"/" if ends else b"")
     return _UrlParts(scheme, host, path, mark + query, is_address)
-
-
-def _unescape(data: bytes) -> bytes:
-    """Percent-decode repeatedly until nothing changes, in linear time."""
-    if b"%" not in data:
-        return data
-    out = bytearray()
-    for byte in data:
-        out.append(byte)
-        # A decoded byte may itself end an escape: "%2541" is "%41" is "A".
-        while len(out) > 2 and out[-3] == 0x25 and out[-2] in _HEX and out[-1] in _HEX:
-            out[-3:] = bytes((int(out[-2:], 16),))
-    return bytes(out)
 
 
 def _host(host: bytes) -> tuple[bytes, bool]:
@@ -145,10 +126,6 @@ def _host(host: bytes) -> tuple[bytes, bool]:
             number = socket.inet_aton(_BARE_HEX.sub(b"0x0", host).decode())
             return str(ipaddress.IPv4Address(number)).encode(), True
     return host, False
-
-
-def _escape(data: bytes) -> bytes:
-    return _ESCAPED.sub(lambda match: b"%%%02X" % match[0][0], data)
 
 
 SHORTEST_PREFIX, LONGEST_PREFIX = 4, 32  # bytes

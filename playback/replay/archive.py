@@ -1,11 +1,10 @@
 """Reader of capture payloads in WARCs, subject to access control.
 
-An index can be manipulated: only plain names inside ``archive/`` are opened, only at the place that
-the index gives, and only when the record found there is the requested one (P-20). The file is opened
-for each record, so that a file that replaces another one, e.g. after an erasure, is used at once.
+An index can be manipulated: only plain names inside ``archive/`` are opened, only at the place that the index gives,
+and only when the record there is the requested one (P-20). A file that replaces another is used at once.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -40,27 +39,21 @@ class PartialPayload:
     blocks: Iterator[bytes]  # the requested bytes; can be iterated once
 
 
+@dataclass(frozen=True, slots=True)
 class CaptureArchive:
     """Read access to the WARCs of one collection."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        permits: AccessControl | None = None,  # access control; None: everything may be read
-        # finds other records for a revisit whose original is missing or damaged
-        twins: record_reader.FindTwins = lambda _digest: (),
-    ) -> None:
-        self._folder = str(layout.archive)
-        self._permits = permits
-        self._twins = twins
+    layout: Layout
+    permits: AccessControl | None = None  # access control; None: everything may be read
+    # finds other records for a revisit whose original is missing or damaged
+    twins: record_reader.FindTwins = lambda _digest: ()
 
     def load(self, capture: Capture, *, limit: int) -> Payload:
         """Return the capture's payload, at most `limit` bytes after decoding.
 
-        The payload of a revisit is read from the record it refers to, or, when that is missing or damaged, from another
-        record with the same digest. Raises TakenDownError: the capture or its payload must not be shown;
-        BodyTooLargeError: the payload is longer, or expands too much; PermanentError: the record is missing, damaged,
-        or not the capture's.
+        That of a revisit is read from the record it refers to, or else from another one with the same digest. Raises
+        TakenDownError; BodyTooLargeError: it is longer, or expands too much; PermanentError: the record is missing,
+        damaged, or not the capture's.
         """
         self._check(capture)
         place = capture.original or capture.location
@@ -86,15 +79,12 @@ class CaptureArchive:
                 raise
             with self._record(twin) as record:
                 payload = _payload(capture, shown, record, limit)
-        if self._permits is not None:
-            self._permits.check_payload(payload.body)
+        if self.permits is not None:
+            self.permits.check_payload(payload.body)
         return payload
 
     def request(self, capture: Capture, *, limit: int) -> tuple[str, str, bytes] | None:
-        """Return method, Content-Type and body of the capture's request; None when none follows it.
-
-        The recorder writes the request right after its response; of a body at most `limit` bytes are read.
-        """
+        """Return method, Content-Type and body (up to `limit` bytes) of the request, the capture's next record."""
         place = capture.location
         after = replace(place, offset=place.offset + place.length, length=limit + record_reader.LONGEST_HEAD)
         try:
@@ -108,16 +98,15 @@ class CaptureArchive:
             return None
 
     def _check(self, capture: Capture) -> None:
-        takedown = None if self._permits is None else self._permits.capture(capture)
+        takedown = None if self.permits is None else self.permits.capture(capture)
         if takedown is not None:
             raise TakenDownError(takedown)
 
     @contextmanager
     def open(self, capture: Capture, *, limit: int) -> Iterator[PartialPayload]:
-        """Yield the capture's payload as blocks, for payloads too large for memory; raises as `load`.
+        """Yield the capture's payload as blocks, for payloads too large for memory; raises as `load`, also in a block.
 
-        Other greenlets run between blocks, whose reading may raise PermanentError. A payload under a content
-        coding has neither size nor blocks and must be loaded.
+        Other greenlets run between blocks. A payload under a content coding has neither size nor blocks: load it.
         """
         self._check(capture)
         if capture.record_type is RecordType.REVISIT:
@@ -133,11 +122,11 @@ class CaptureArchive:
             if is_coded:
                 yield PartialPayload(None, iter(()))
                 return
-            if self._permits is None or not self._permits.depend_on_payloads():
+            if self.permits is None or not self.permits.depend_on_payloads():
                 yield PartialPayload(record.size, _yield_turns(record.content))
                 return
             # The payload is compared with its digests before it is sent, so it is read once in advance.
-            self._permits.check_digests(digests_of(_yield_turns(record.content)))
+            self.permits.check_digests(digests_of(_yield_turns(record.content)))
         with self._playable_record(capture, limit) as record:
             yield PartialPayload(record.size, _yield_turns(record.content))
 
@@ -176,7 +165,7 @@ class CaptureArchive:
         """Return the location of another record with the payload of a revisit, or None."""
         if capture.record_type is not RecordType.REVISIT:
             return None
-        for each in self._twins(capture.digest):
+        for each in self.twins(capture.digest):
             place = each.location
             if place == capture.original or place.length > limit + limit // 256 + record_reader.LONGEST_HEAD:
                 continue
@@ -187,22 +176,17 @@ class CaptureArchive:
         return None
 
     def _record(self, place: RecordLocation) -> AbstractContextManager[record_reader.Record]:
-        return record_reader.open_record(self._folder, place.filename, place.offset, place.length, run=_in_thread)
+        in_thread = gevent.get_hub().threadpool.apply  # other greenlets run meanwhile
+        return record_reader.open_record(self.layout.archive, place.filename, place.offset, place.length, run=in_thread)
 
     def _check_record(self, capture: Capture, record: record_reader.Record) -> None:
         """Raise unless the record is the indexed one and its login may be shown."""
         target = record.warc.get("warc-target-uri").strip("<>")
         if target != capture.url or record.warc.get("warc-type") != capture.record_type:
             raise PermanentError("The index points to another record.")
-        why = None if self._permits is None else self._permits.login(record.warc.get(_LOGIN))
+        why = None if self.permits is None else self.permits.login(record.warc.get(_LOGIN))
         if why is not None:
             raise TakenDownError(why)
-
-
-def _in_thread(request: Callable[[], bytes]) -> bytes:
-    """Return the result of a request that blocks; other greenlets run meanwhile."""
-    data: bytes = gevent.get_hub().threadpool.apply(request)
-    return data
 
 
 def _payload(

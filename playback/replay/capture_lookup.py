@@ -1,12 +1,11 @@
 """Look-ups of captures and pages in the captures index for replay.
 
-Captures are filed under pywb's key of their URL (`core.url_keys`), which merges distinct pages: letter case, the
-scheme, ``#!`` and more are folded, in a ``urn:``, too. A look-up therefore prefers captures of the exact URL.
+The key of their URL (`core.url_keys`) merges distinct pages, so captures of the exact URL are preferred.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -82,37 +81,30 @@ def call_inline(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any
     return function(*arguments)
 
 
+@dataclass(frozen=True, slots=True)
 class CaptureLookup:
     """Look-ups in a captures index; a collection without an index counts as empty.
 
-    Taken-down captures are not found; a look-up that finds nothing else raises TakenDownError
-    (`playback.access.control`). All methods raise TransientError when the index cannot be read.
+    Taken-down captures are not found; a look-up that finds nothing else raises TakenDownError. All methods raise
+    TransientError when the index cannot be read.
     """
 
-    def __init__(
-        self,
-        database: IndexDatabase,  # the index, owned by the caller
-        *,
-        permits: AccessControl | None = None,  # access control; None: everything may be found
-        # calls a function with arguments, e.g. in another thread
-        call: Callable[..., Any] = call_inline,
-        # finds captures in another index (`warc.index.outback`): of a URL, near a moment in
-        # milliseconds, at most so many. They belong to the page with their URL and moment
-        beyond: Beyond | None = None,
-    ) -> None:
-        self._database = database
-        self._permits = permits
-        self._call = call
-        self._beyond = beyond
+    database: IndexDatabase  # the index, owned by the caller
+    _: KW_ONLY
+    permits: AccessControl | None = None  # access control; None: everything may be found
+    call: Callable[..., Any] = call_inline  # calls a function with arguments, e.g. in another thread
+    # finds captures in another index (`warc.index.outback`): of a URL, near a moment in
+    # milliseconds, at most so many. They belong to the page with their URL and moment
+    beyond: Beyond | None = None
 
     @property
     def has_key(self) -> str:
         """The condition that a row's urlkey is `key`; see `warc.index.database.IndexDatabase`."""
-        return self._database.has_key
+        return self.database.has_key
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
         """Return the rows of a query, for other modules, too (`playback.mementos`)."""
-        result: list[Any] = self._call(self._database.rows, (query, values))
+        result: list[Any] = self.call(self.database.rows, (query, values))
         return result
 
     def captures(self, url: str, at: datetime, *, window: timedelta | None = None) -> Iterator[Capture]:
@@ -142,9 +134,8 @@ class CaptureLookup:
     def alternative(self, url: str, page_id: str) -> Capture | None:
         """Return the page's capture of the same URL but for parameters without meaning; None without one.
 
-        Cache-busting parameters and moments in callback names are left out on both sides. A file is
-        found with any query; of several the one with most parameters in common. Values that are new at each
-        visit may differ where the page has one such capture only.
+        Cache-busting parameters and moments in callback names do not count. A file is found with any query; of several
+        the one with most parameters in common. Values that are new at each visit may differ where there is one only.
         """
         path, _, query = url.partition("?")
         values = {"page": page_id, "length": len(path) + 1, "path": path}
@@ -179,7 +170,7 @@ class CaptureLookup:
 
     def _with_page_id(self, capture: Capture | None) -> Capture | None:
         """Return the capture with its page, when it comes from an index without pages."""
-        if capture is None or self._beyond is None or capture.page_id is not None:
+        if capture is None or self.beyond is None or capture.page_id is not None:
             return capture
         url, at = url_within(capture.url), unix_milliseconds(capture.captured_at)
         try:
@@ -188,7 +179,7 @@ class CaptureLookup:
             return capture
         values = {**key, "url": url, "at": at, "first": at - _VISIT_MS, "last": at + _VISIT_MS}
         for row in self.rows(
-            f"SELECT page_id, login FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
+            f"SELECT page_id, login FROM pages WHERE {self.database.has_key}"  # noqa: S608 constants of ours
             " AND captured_ms BETWEEN :first AND :last AND (url = :url OR final_url = :url)"
             " ORDER BY abs(captured_ms - :at) LIMIT 1",
             values,
@@ -198,17 +189,17 @@ class CaptureLookup:
 
     def _refusal(self, capture: Capture | None) -> TakenDownError | None:
         """Return the reason why the capture must not be found, or None."""
-        if self._permits is None or capture is None:
+        if self.permits is None or capture is None:
             return None
-        takedown = self._permits.capture(capture)
+        takedown = self.permits.capture(capture)
         return None if takedown is None else TakenDownError(takedown)
 
     def page(self, url: str, at: datetime, *, on_purpose: bool = False) -> PageFacts | None:
         """Return the page of `url` to show for the moment `at`: neither failed nor skipped.
 
-        The capture whose timestamp `at` names is shown whatever its class; for any other moment the best there is, and
-        then the nearest (`warc.index.queries`). Withheld pages, such as bot challenges, are shown only `on_purpose`, by
-        their timestamp. Raises TakenDownError: that very page is blocked, or every one that could be shown.
+        The capture whose timestamp `at` names is shown whatever its class; else the best, and then the nearest.
+        Withheld pages, such as bot challenges, are shown only `on_purpose`, by their timestamp. Raises TakenDownError:
+        that very page is blocked, or every one that could be shown.
         """
         shown = OFFERED if on_purpose else SHOWN
         try:
@@ -217,7 +208,7 @@ class CaptureLookup:
             return None  # the index has no such key
         timestamp, blocked = timestamp14(at), None
         best = BestPageQuery(url, unix_milliseconds(at), timestamp, shown)
-        for row in best_pages(self.rows, self._database.has_key, key, _PAGE_COLUMNS, best):
+        for row in best_pages(self.rows, self.database.has_key, key, _PAGE_COLUMNS, best):
             page, error = self._page_and_refusal(row)
             if error is None:
                 return page
@@ -242,7 +233,7 @@ class CaptureLookup:
 
     def _page_and_refusal(self, row: Any) -> tuple[PageFacts, TakenDownError | None]:
         page = page_facts(row)
-        takedown = None if self._permits is None else self._permits.page(page)
+        takedown = None if self.permits is None else self.permits.page(page)
         return page, None if takedown is None else TakenDownError(takedown)
 
     def documents(self, url: str, at: datetime, *, of_page: str | None = None) -> Iterator[Capture]:
@@ -290,13 +281,13 @@ class CaptureLookup:
         ):
             return self._permitted(capture_of(row))
         # The same where no pages are known: by its URL, near the page's moment.
-        if self._beyond is None:
+        if self.beyond is None:
             return None
         at = unix_milliseconds(parse_timestamp14(page.timestamp))
         artifacts: list[Capture] = []
         for url in {page.url, page.final_url}:
             uri = artifact_uri(kind, url)
-            rows = [row for row in self._beyond(uri, at, _NEAREST) if row["url"] == uri]
+            rows = [row for row in self.beyond(uri, at, _NEAREST) if row["url"] == uri]
             captures = (capture_of(row) for row in rows if abs(row["captured_ms"] - at) <= _VISIT_MS)
             artifacts += [replace(each, page_id=page.page_id) for each in captures if each is not None]
         if not artifacts:
@@ -326,12 +317,12 @@ class CaptureLookup:
             "reach": _REACH * limit,
         }
         for form in (_OF_THE_URL, _OF_EQUALS):
-            rows = self.rows(form.format(has_key=self._database.has_key), values)
-            if self._beyond is not None:
+            rows = self.rows(form.format(has_key=self.database.has_key), values)
+            if self.beyond is not None:
                 places = {(row["filename"], row["offset"]) for row in rows}
                 rows = rows + [
                     row
-                    for row in self._beyond(url, at_ms, _BEYOND * limit)
+                    for row in self.beyond(url, at_ms, _BEYOND * limit)
                     if abs(row["captured_ms"] - at_ms) <= reach
                     and (row["filename"], row["offset"]) not in places
                     and (row["url"] == url) is (form is _OF_THE_URL)

@@ -1,9 +1,7 @@
-"""Header gate: outermost layer of replay, sets every response header.
+"""Header gate: outermost layer of replay, sets every response header (P-12, P-17, P-19).
 
-Responses of the application are matched against an allow-list: `TYPE_POLICIES`, the media types and
-their policies, and `ALLOWED_HEADERS`, the headers it may set and their values. Mandatory headers are
-set on every response (P-12, P-17, P-19). Of a request, the application sees only the
-method, the target, If-None-Match and, by strict patterns, Range, If-Range and Sec-Fetch-Dest.
+Responses of the application are matched against allow-lists: `TYPE_POLICIES` and `ALLOWED_HEADERS`. Of a request, the
+application sees only the method, the target, If-None-Match and, by strict patterns, Range, If-Range and Sec-Fetch-Dest.
 """
 
 import logging
@@ -124,7 +122,15 @@ _PERMISSIONS = """
     publickey-credentials-get screen-wake-lock serial storage-access usb web-share
     window-management xr-spatial-tracking
 """.split()  # noqa: SIM905 a table in rows can be read and compared
-PERMISSIONS_POLICY = ", ".join(f"{feature}=()" for feature in _PERMISSIONS)
+COMMON_HEADERS = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Permissions-Policy", ", ".join(f"{feature}=()" for feature in _PERMISSIONS)),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Origin-Agent-Cluster", "?1"),
+    ("X-DNS-Prefetch-Control", "off"),
+    ("X-Robots-Tag", "noindex, noarchive"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,23 +164,14 @@ def fixed_headers(policy: Policy, content_type: str) -> tuple[tuple[str, str], .
     )
     return (
         ("Content-Security-Policy", "; ".join(directives)),
-        ("X-Content-Type-Options", "nosniff"),
-        ("Referrer-Policy", "no-referrer"),
-        ("Permissions-Policy", PERMISSIONS_POLICY),
-        ("Cross-Origin-Opener-Policy", "same-origin"),
+        *COMMON_HEADERS,
         ("Cross-Origin-Resource-Policy", "cross-origin" if kind.is_part else "same-origin"),
-        ("Origin-Agent-Cluster", "?1"),
-        ("X-DNS-Prefetch-Control", "off"),
-        ("X-Robots-Tag", "noindex, noarchive"),
         *((("Access-Control-Allow-Origin", "*"),) if kind.is_shared else ()),
     )
 
 
 class HeaderGate:
-    """WSGI middleware that applies the policy to the responses of `application`.
-
-    A body is complete, in a list, or an iterable whose attribute `size` is its number of bytes.
-    """
+    """WSGI middleware; a body is complete, in a list, or an iterable whose attribute `size` is its number of bytes."""
 
     def __init__(self, application: WSGIApplication, policy: Policy) -> None:
         self._application = application

@@ -1,12 +1,9 @@
 """Caches of made values: in memory, behind it in files; one maker per value.
 
-A key contains all that its value was made of, so values never expire; access is checked before the
-cache is asked (P-22).
+A key contains all that its value was made of, so values never expire; access is checked before a look-up (P-22).
 
-Files are in the collection's ``cache/playback``, in 256 folders by name, shared by all replay
-processes and restarts. Each begins with a digest of name and value, so damaged, truncated or misplaced
-files are made again; a full or read-only disk only costs time. The least recently used files are
-removed above a size limit. Processes that need the same value wait for each other by file locks.
+Files are shared by all replay processes and restarts. Each begins with a digest of name and value, so damaged ones are
+made again; a full or read-only disk only costs time. The least recently used are removed above a size limit.
 """
 
 import contextlib
@@ -16,7 +13,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from cachetools import LRUCache, TTLCache
@@ -44,24 +41,19 @@ class CacheUsage:
     size: int  # total bytes
 
 
+@dataclass(eq=False)
 class FileCache:
-    """Values in files below `folder`, which is created on first use."""
+    """Values in files below `folder`, in 256 folders by name; processes wait for each other by file locks."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        limit: int,  # total size in bytes
-        wait: Callable[[float], object],  # sleeps for that many seconds
-        later: Callable[..., object],  # calls a function with arguments in the background
-        now: Callable[[], float],  # returns the Unix time in seconds
-    ) -> None:
-        self._folder = folder
-        self._limit = limit
-        self._wait = wait
-        self._later = later
-        self._now = now
-        self._written = limit  # so that the first stored value scans the folder
+    folder: Path
+    _: KW_ONLY
+    limit: int  # total size in bytes
+    wait: Callable[[float], object]  # sleeps for that many seconds
+    later: Callable[..., object]  # calls a function with arguments in the background
+    now: Callable[[], float]  # returns the Unix time in seconds
+
+    def __post_init__(self) -> None:
+        self._written = self.limit  # so that the first stored value scans the folder
         self._lock_file: int | None = None
 
     def find(self, name: str) -> bytes | None:
@@ -78,14 +70,14 @@ class FileCache:
             with contextlib.suppress(OSError):
                 os.unlink(path)  # noqa: PTH108 as above
             return None
-        if self._now() - used > _TOUCH_AFTER_S:
+        if self.now() - used > _TOUCH_AFTER_S:
             with contextlib.suppress(OSError):
-                os.utime(path, (self._now(), self._now()))
+                os.utime(path, (self.now(), self.now()))
         return value
 
     def keep(self, name: str, value: bytes) -> None:
         """Store the value; do nothing when that fails."""
-        if len(value) > self._limit // 4:
+        if len(value) > self.limit // 4:
             return
         path = self._path(name)
         unfinished = f"{path}.{secrets.token_hex(8)}.new"
@@ -104,9 +96,9 @@ class FileCache:
                 os.unlink(unfinished)  # noqa: PTH108 as above
             return
         self._written += len(value)
-        if self._written > self._limit * _SWEEP_EVERY:
+        if self._written > self.limit * _SWEEP_EVERY:
             self._written = 0
-            self._later(sweep_cache, self._folder, self._limit, self._now())
+            self.later(sweep_cache, self.folder, self.limit, self.now())
 
     @contextlib.contextmanager
     def alone(self, name: str) -> Iterator[bool]:
@@ -114,9 +106,9 @@ class FileCache:
         # The file of locks. It stays open: closing one of its descriptors would end them all.
         if self._lock_file is None:
             with contextlib.suppress(OSError):
-                os.makedirs(self._folder, mode=0o700, exist_ok=True)  # noqa: PTH103 as above
+                os.makedirs(self.folder, mode=0o700, exist_ok=True)  # noqa: PTH103 as above
                 flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-                self._lock_file = os.open(self._folder / ".locks", flags, 0o600)
+                self._lock_file = os.open(self.folder / ".locks", flags, 0o600)
         file = self._lock_file
         place = int(name[:12], 16)
         waited, ends = False, time.monotonic() + _LOCK_WAIT_S
@@ -127,7 +119,7 @@ class FileCache:
                 held = True
             except BlockingIOError:
                 waited = True
-                self._wait(_LOCK_STEP_S)
+                self.wait(_LOCK_STEP_S)
             except OSError:
                 break
         try:
@@ -137,7 +129,7 @@ class FileCache:
                 fcntl.lockf(file, fcntl.LOCK_UN, 1, place)
 
     def _path(self, name: str) -> str:
-        return f"{self._folder}{os.sep}{name[:_PARTS]}{os.sep}{name}"
+        return f"{self.folder}{os.sep}{name[:_PARTS]}{os.sep}{name}"
 
 
 def cache_usage(folder: Path) -> CacheUsage:
@@ -202,10 +194,7 @@ _MOST_FAILURES = 2_000
 
 
 class MadeCache:
-    """Values by their inputs, from memory, from files, or made on request.
-
-    After a failure a value is not tried again for `FAILURE_S`, because each try occupies a maker.
-    """
+    """Values by their inputs; a failed one is not tried again for `FAILURE_S`, because each try occupies a maker."""
 
     def __init__(
         self, memory_bytes: int, files: FileCache | None = None, *, monotonic: Callable[[], float] = time.monotonic

@@ -15,20 +15,8 @@ from core.media_types import HTML_TYPES, IMAGE_TYPES, PDF, READ_TYPES, TEXT_TYPE
 from core.timestamps import timestamp14
 from playback.access.control import PageFacts
 from playback.access.levels import Level
-from playback.access.threat_lists import ListEffect, ListHit
-from playback.replay.replay_context import (
-    HTML,
-    NEVER,
-    OtherAnswerError,
-    ReplayContext,
-    ReplayResponse,
-    Request,
-    decode_text,
-    first_playable,
-    limit_level,
-    missing,
-    redirect,
-)
+from playback.access.threat_lists import ListEffect
+from playback.replay import replay_context
 from playback.replay.resource_routes import download_type, offer_download
 from playback.replay.sanitizer import html_document
 from playback.replay.sanitizer_pool import DocumentJob, PdfJob
@@ -37,7 +25,7 @@ from playback.url_paths import MementoModifier, ReplayUrlRewriter, is_web_url, m
 CONFIRMED_VIEW = "as-captured"  # of the front: the copy, after the warning page
 
 
-def warn_of_threats(context: ReplayContext, request: Request, *urls: str) -> None:
+def warn_of_threats(context: replay_context.ReplayContext, request: replay_context.Request, *urls: str) -> None:
     """Answer with the notice shown before a copy when one of its addresses is on a threat list."""
     hit = context.permits.holds.listed(*urls)
     if hit is None or hit.on.effect is not ListEffect.HOLD:
@@ -45,15 +33,13 @@ def warn_of_threats(context: ReplayContext, request: Request, *urls: str) -> Non
     address = request.memento
     path = page_path(address.timestamp, address.url, view=CONFIRMED_VIEW)
     link = (f"{context.front}{path}", "Show the copy anyway")
-    document = html_document.notice_document("This address is on a list", threat_text(hit), link=link)
-    raise OtherAnswerError(ReplayResponse(HTTPStatus.FORBIDDEN, HTML, document.encode()))
-
-
-def threat_text(hit: ListHit) -> str:
-    """Return the text about an address that was found on a threat list."""
-    on = "is" if hit.is_sure else "may be"
-    text = f"It {on} on the list {hit.on.name}, as of {hit.on.added_at:%Y-%m-%d}"
-    return f"{text}: {hit.on.reason}." if hit.on.reason else f"{text}."
+    is_on = "is" if hit.is_sure else "may be"
+    why = f": {hit.on.reason}" if hit.on.reason else ""
+    text = f"It {is_on} on the list {hit.on.name}, as of {hit.on.added_at:%Y-%m-%d}{why}."
+    document = html_document.notice_document("This address is on a list", text, link=link)
+    raise replay_context.OtherAnswerError(
+        replay_context.ReplayResponse(HTTPStatus.FORBIDDEN, replay_context.HTML, document.encode())
+    )
 
 
 _STYLE = (
@@ -103,42 +89,42 @@ def pdf_document(facts: Mapping[str, Any], title: str, picture: Callable[[int], 
 class PageRoutes:
     """Routes that answer with a document."""
 
-    def __init__(self, context: ReplayContext) -> None:
+    def __init__(self, context: replay_context.ReplayContext) -> None:
         self._context = context
 
-    def very_page(self, request: Request) -> ReplayResponse:
+    def very_page(self, request: replay_context.Request) -> replay_context.ReplayResponse:
         """Answer with the exact capture of the timestamp, also one that is not offered to readers."""
         url = request.memento.url
         page = self._context.index.page(url, request.at, on_purpose=True) if is_web_url(url) else None
         if page is None or page.timestamp != request.memento.timestamp:
-            return missing("There is no capture of this page with exactly that date.")
+            return replay_context.missing("There is no capture of this page with exactly that date.")
         return self._shown(request, page)
 
-    def page(self, request: Request) -> ReplayResponse:
+    def page(self, request: replay_context.Request) -> replay_context.ReplayResponse:
         """Answer with the copy nearest to the requested moment, at the requested level."""
         url = request.memento.url
         if not is_web_url(url):
-            return missing("Only http(s) pages are shown here.")
+            return replay_context.missing("Only http(s) pages are shown here.")
         page = self._page_of(request)
         if page is not None:
             return self._shown(request, page)
         warn_of_threats(self._context, request, url)
         return self._source(request, None)
 
-    def _page_of(self, request: Request) -> PageFacts | None:
+    def _page_of(self, request: replay_context.Request) -> PageFacts | None:
         """Return the page nearest to the moment; redirect to its address, and warn of threats."""
         page = self._context.index.page(request.memento.url, request.at)
         if page is None:
             return None
         true = replace(request.memento, timestamp=page.timestamp, url=page.url)
         if memento_path(true) != memento_path(request.memento):
-            raise OtherAnswerError(redirect(true))
+            raise replay_context.OtherAnswerError(replay_context.redirect(true))
         warn_of_threats(self._context, request, page.url, page.final_url)
         return page
 
-    def _shown(self, request: Request, page: PageFacts) -> ReplayResponse:
+    def _shown(self, request: replay_context.Request, page: PageFacts) -> replay_context.ReplayResponse:
         self._context.permits.check_copy(page.page_id)
-        request, level = limit_level(self._context, request, page.url, page.final_url)
+        request, level = replay_context.limit_level(self._context, request, page.url, page.final_url)
         embedded = self._context.permits.embedded((page.page_id,)).get(page.page_id, ())
         withheld = tuple(sorted({each.url for each in embedded}))
         if withheld:
@@ -155,39 +141,39 @@ class PageRoutes:
             return self._document(request, dom, page.final_url, level, was_scripted=True, withheld=withheld)
         return self._source(request, page)
 
-    def _source(self, request: Request, page: PageFacts | None) -> ReplayResponse:
+    def _source(self, request: replay_context.Request, page: PageFacts | None) -> replay_context.ReplayResponse:
         """Make the copy from the page's own response, when no DOM was stored."""
         url = page.final_url if page is not None else request.memento.url
         of_page = page.page_id if page is not None else None
-        capture = first_playable(self._context.index.documents(url, request.at, of_page=of_page))
+        capture = replay_context.first_playable(self._context.index.documents(url, request.at, of_page=of_page))
         if capture is None:
-            return missing(NEVER)
+            return replay_context.missing(replay_context.NEVER)
         timestamp = timestamp14(capture.captured_at)
         if page is None and timestamp != request.memento.timestamp:
-            return redirect(replace(request.memento, timestamp=timestamp, url=capture.url))
+            return replay_context.redirect(replace(request.memento, timestamp=timestamp, url=capture.url))
         urls = (capture.url,) if page is None else (page.url, page.final_url)
-        request, level = limit_level(self._context, request, *urls)
+        request, level = replay_context.limit_level(self._context, request, *urls)
         if capture.status is not None and 300 <= capture.status < 400:
             target = urljoin(capture.url, self._context.archive.load(capture, limit=1_000_000).location)
             if target == capture.url or not is_web_url(target):
-                return missing("This page led to an address that cannot be shown.")
+                return replay_context.missing("This page led to an address that cannot be shown.")
             address = request.memento
             modifier = address.modifier if address.level is not None else MementoModifier.PAGE
-            return redirect(replace(address, modifier=modifier, url=target))
+            return replay_context.redirect(replace(address, modifier=modifier, url=target))
         if capture.mime in HTML_TYPES:
             return self._document(request, capture, capture.url, level, was_scripted=False)
         return self._other_document(request, capture, level)
 
     def _document(
         self,
-        request: Request,
+        request: replay_context.Request,
         capture: Capture,
         base: str,
         level: Level,
         *,
         was_scripted: bool,
         withheld: tuple[str, ...] = (),
-    ) -> ReplayResponse:
+    ) -> replay_context.ReplayResponse:
         address = request.memento
         rewriter = ReplayUrlRewriter(
             address.timestamp,
@@ -202,37 +188,39 @@ class PageRoutes:
 
         def prepare() -> DocumentJob:
             payload = self._context.archive.load(capture, limit=self._context.limits.html_bytes)
-            return DocumentJob(decode_text(payload), rewriter, was_scripted, level)
+            return DocumentJob(replay_context.decode_text(payload), rewriter, was_scripted, level)
 
-        return self._context.made_answer(request, capture, HTML, lambda: self._context.make(prepare))
+        return self._context.made_answer(request, capture, replay_context.HTML, lambda: self._context.make(prepare))
 
     def _text(
-        self, request: Request, capture: Capture, document: Callable[[str, str], str], title: str
-    ) -> ReplayResponse:
+        self, request: replay_context.Request, capture: Capture, document: Callable[[str, str], str], title: str
+    ) -> replay_context.ReplayResponse:
         def make() -> bytes:
             payload = self._context.archive.load(capture, limit=self._context.limits.text_bytes)
-            return document(decode_text(payload), title).encode(errors="replace")
+            return document(replay_context.decode_text(payload), title).encode(errors="replace")
 
-        return self._context.made_answer(request, capture, HTML, make)
+        return self._context.made_answer(request, capture, replay_context.HTML, make)
 
-    def _other_document(self, request: Request, capture: Capture, level: Level) -> ReplayResponse:
+    def _other_document(
+        self, request: replay_context.Request, capture: Capture, level: Level
+    ) -> replay_context.ReplayResponse:
         """Answer with a main resource that is not HTML: image, text, PDF or download."""
         if capture.mime in TEXT_TYPES:
             return self._text(request, capture, html_document.text_document, capture.url)
         if capture.mime == PDF:
             return self._pdf(request, capture, level)
         if not level.covers(Level.IMAGES):
-            return missing("This is not text, and only text is shown at this level.")
+            return replay_context.missing("This is not text, and only text is shown at this level.")
         if capture.mime in IMAGE_TYPES:
             address = replace(request.memento, modifier=MementoModifier.IMAGE, url=capture.url)
             body = html_document.image_document(memento_path(address), capture.url).encode()
-            return request.answer(capture, HTML, lambda: body)
+            return request.answer(capture, replay_context.HTML, lambda: body)
         offered = offer_download(self._context, request, capture)
         if offered is not None:
             return offered
-        return missing("Captures of this type are archived, but not shown.")
+        return replay_context.missing("Captures of this type are archived, but not shown.")
 
-    def _pdf(self, request: Request, capture: Capture, level: Level) -> ReplayResponse:
+    def _pdf(self, request: replay_context.Request, capture: Capture, level: Level) -> replay_context.ReplayResponse:
         """Answer with a PDF page by page, as text and, where the level shows images, as pictures."""
         has_pictures = level.covers(Level.IMAGES)
 
@@ -255,24 +243,24 @@ class PageRoutes:
             document = pdf_document(facts, capture.url, picture if has_pictures else None)
             return document.encode(errors="replace")
 
-        return self._context.made_answer(request, capture, HTML, make)
+        return self._context.made_answer(request, capture, replay_context.HTML, make)
 
-    def file(self, request: Request) -> ReplayResponse:
+    def file(self, request: replay_context.Request) -> replay_context.ReplayResponse:
         """Answer with the original file of a page that is shown in another form, e.g. a PDF."""
         url = request.memento.url
         if not is_web_url(url):
-            return missing("Only http(s) files can be downloaded.")
+            return replay_context.missing("Only http(s) files can be downloaded.")
         page = self._page_of(request)
         if page is not None:
             self._context.permits.check_copy(page.page_id)
         target = url if page is None else page.final_url
         of_page = None if page is None else page.page_id
-        capture = first_playable(self._context.index.documents(target, request.at, of_page=of_page))
+        capture = replay_context.first_playable(self._context.index.documents(target, request.at, of_page=of_page))
         if capture is None or capture.mime in READ_TYPES - {PDF}:
-            return missing("There is no file to download at this address.")
+            return replay_context.missing("There is no file to download at this address.")
         rules, wiki = self._context.levels.now(), request.memento.wiki
         urls = (capture.url,) if page is None else (page.url, page.final_url)
         if not rules.of_page(urls, wiki).covers(Level.IMAGES):
-            return missing("Files cannot be downloaded at this level.")
+            return replay_context.missing("Files cannot be downloaded at this level.")
         offered = offer_download(self._context, request, capture)
-        return offered or missing("There is no file to download at this address.")
+        return offered or replay_context.missing("There is no file to download at this address.")

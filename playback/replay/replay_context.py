@@ -1,7 +1,7 @@
 """Context of replay routes: requests, responses, and objects that routes share.
 
-The level rules are read for each answer, before a cached value is looked up. They apply to the URLs of the shown
-capture, not to the URL of the request: an index look-up merges distinct pages, which rules about links must not.
+Level rules are read for each answer, before a cached value is looked up. They apply to the URLs of the shown capture,
+not to the URL of the request: an index look-up merges distinct pages, which rules about links must not.
 """
 
 import hashlib
@@ -54,7 +54,6 @@ class BodyStream:
     close: Callable[[], object]  # closes the source
 
     def __iter__(self) -> Iterator[bytes]:
-        """Iterate over the blocks."""
         return self.blocks
 
 
@@ -243,7 +242,6 @@ class ReplayContext:
     levels: LevelStore = field(init=False)  # level rules
 
     def __post_init__(self) -> None:
-        """Open the level store."""
         object.__setattr__(self, "levels", LevelStore(self.decisions))
 
     def made_answer(
@@ -326,8 +324,7 @@ def shows_image(
 ) -> bool:
     """Return True when the image in `capture` may be shown.
 
-    An embedded image follows the level of its page, an image opened directly that of its own URL, and a
-    screenshot that of the page it shows.
+    An embedded image follows the level of its page, one opened directly its own URL's, a screenshot that of its page.
     """
     if artifact is None:
         return request.destination == "image" or _may_be_seen(context, request, capture)
@@ -338,10 +335,9 @@ def shows_image(
 
 
 def loads_part(context: ReplayContext, request: Request, capture: Capture, *destinations: str) -> bool:
-    """Return True when a font, a mask or media may be sent: to a page, whose level decides.
+    """Return True when a font, a mask or media may be sent: to a page, whose level decides, not if opened directly.
 
-    Opened directly or read by a script, it is absent. Browsers without Fetch Metadata, and all
-    browsers over plain HTTP, do not send the destination; then the level of its own URL decides.
+    Browsers without Fetch Metadata, and over plain HTTP, do not send the destination; then its own URL's level decides.
     """
     if request.destination:
         return request.destination in destinations

@@ -1,11 +1,10 @@
-"""HTTP server of replay: a gevent loop over connections.
+"""HTTP server of replay: a gevent loop over connections, for GET and HEAD.
 
-gevent's own server spends more time per request than replay itself, accepts request bodies, and
-stops accepting connections when there are many. This one reads GET and HEAD without bodies, has a
-timeout for each step, and closes the longest idle connection when there are too many (P-21).
+gevent's own server spends more time per request than replay itself, and stops accepting connections when there are
+many. This one has a timeout for each step, and closes the longest idle connection when there are too many (P-21).
 
-Heads are parsed strictly (RFC 9112). A request that announces a body, by any method, is refused and its connection
-closed, which prevents request smuggling; so are folded lines, bare line feeds, spaces before colons and a second Host.
+Heads are parsed strictly (RFC 9112). A request that announces a body is refused and its connection closed, which
+prevents request smuggling; so are folded lines, bare line feeds, spaces before colons and a second Host.
 """
 
 import logging
@@ -19,6 +18,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import formatdate
+from functools import lru_cache, partial
 from io import BytesIO
 from ipaddress import ip_address
 from typing import Any
@@ -292,15 +292,12 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
 
 
 _TOO_LARGE = "431 Request Header Fields Too Large"
-_dated: tuple[int, str] = (0, "")  # the field Date of a second
+_date = lru_cache(maxsize=1)(partial(formatdate, usegmt=True))  # of a second
 
 
 def _head(status: str, headers: Iterable[tuple[str, str]], *, keeps: bool) -> bytes:
-    global _dated  # noqa: PLW0603 made once a second
-    now = int(time.time())
-    if _dated[0] != now:
-        _dated = (now, f"Date: {formatdate(now, usegmt=True)}")
-    lines = [f"HTTP/1.1 {status}", *[f"{name}: {value}" for name, value in headers], _dated[1]]
+    lines = [f"HTTP/1.1 {status}", *[f"{name}: {value}" for name, value in headers]]
+    lines.append(f"Date: {_date(int(time.time()))}")
     if not keeps:
         lines.append("Connection: close")
     lines.append("\r\n")

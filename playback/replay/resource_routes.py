@@ -16,22 +16,8 @@ from urllib.parse import urljoin
 from core.captures import ArtifactKind, Capture, parse_artifact_uri
 from core.errors import BodyTooLargeError, PermanentError
 from core.media_types import FONT_TYPE, PDF, charset_of
+from playback.replay import replay_context
 from playback.replay.archive import Payload
-from playback.replay.replay_context import (
-    CSS,
-    MASK,
-    TEXT,
-    BodyStream,
-    Headers,
-    OtherAnswerError,
-    ReplayContext,
-    ReplayResponse,
-    Request,
-    absent,
-    first_playable,
-    loads_part,
-    shows_image,
-)
 from playback.replay.sanitizer.media_sniffer import image_type, raster_kind
 from playback.replay.sanitizer_pool import FontJob, Job, PdfJob, RasterJob, SheetJob
 from playback.url_paths import MementoModifier, ReplayUrlRewriter, is_web_url, parse_pdf_page
@@ -46,13 +32,11 @@ class UnsatisfiableRangeError(Exception):
 def parse_range(text: str, if_range: str, etag: str, size: int) -> tuple[int, int] | None:
     """Return the first byte of the range and the one after the last; None for the whole body.
 
-    Several ranges, other units, malformed ranges and a range of another version than `etag` are ignored
-    (RFC 9110, 13.1.5 and 14.2). One beyond the end raises UnsatisfiableRangeError, for a 416.
+    Several ranges, other units, malformed ranges and a range of another version than `etag` are ignored (RFC 9110,
+    13.1.5 and 14.2). One beyond the end raises UnsatisfiableRangeError, for a 416.
 
-    >>> parse_range("bytes=2-", "", '"a"', 10)
-    (2, 10)
-    >>> parse_range("bytes=-3", "", '"a"', 10)
-    (7, 10)
+    >>> parse_range("bytes=2-", "", '"a"', 10), parse_range("bytes=-3", "", '"a"', 10)
+    ((2, 10), (7, 10))
     """
     match = _RANGE.fullmatch(text)
     if match is None or (if_range and if_range != etag):
@@ -113,8 +97,8 @@ def download_type(head: bytes) -> str | None:
 
 
 def offer_download(
-    context: ReplayContext, request: Request, capture: Capture, *, is_part: bool = False
-) -> ReplayResponse | None:
+    context: replay_context.ReplayContext, request: replay_context.Request, capture: Capture, *, is_part: bool = False
+) -> replay_context.ReplayResponse | None:
     """Return the capture as a download, or the requested range; None when it is not offered.
 
     With `is_part` it is sound or film for a player within a page. Raises TakenDownError: it must not be sent, e.g.
@@ -136,7 +120,7 @@ def offer_download(
         kind = download_type(head)
         if kind is None or (is_part and kind == PDF):
             return None
-        named: Headers = (("Accept-Ranges", "bytes"),)
+        named: replay_context.Headers = (("Accept-Ranges", "bytes"),)
         if is_part:
             kind = f"{kind}; role=part"
         else:
@@ -147,15 +131,15 @@ def offer_download(
         except UnsatisfiableRangeError:
             status = HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
             headers = (*named, ("Content-Range", f"bytes */{size}"))
-            return ReplayResponse(status, kind, b"", headers)
+            return replay_context.ReplayResponse(status, kind, b"", headers)
         first, end = span or (0, size)
         # The record stays open until the last byte has left.
         sent = _cut(chain([head], blocks), first, end)
-        content = BodyStream(end - first, sent, opened.pop_all().close)
+        content = replay_context.BodyStream(end - first, sent, opened.pop_all().close)
     if span is not None:
         named += (("Content-Range", f"bytes {first}-{end - 1}/{size}"),)
     headers = request.answer(capture, kind, bytes, *named).headers
-    return ReplayResponse(HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK, kind, content, headers)
+    return replay_context.ReplayResponse(HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK, kind, content, headers)
 
 
 def _cut(blocks: Iterator[bytes], first: int, end: int) -> Iterator[bytes]:
@@ -175,18 +159,18 @@ _MOST_REDIRECTS = 5
 class PartRoutes:
     """Routes that answer with a part of a page."""
 
-    def __init__(self, context: ReplayContext) -> None:
+    def __init__(self, context: replay_context.ReplayContext) -> None:
         self._context = context
 
-    def image(self, request: Request) -> ReplayResponse:
+    def image(self, request: replay_context.Request) -> replay_context.ReplayResponse:
         """Answer with an image of a page, one of its screenshots, or a page of a PDF."""
         pdf_page = parse_pdf_page(request.memento.url)
         if pdf_page is not None:
             return self._pdf_page(request, *pdf_page)
         capture, load = self._part(request, self._context.limits.image_bytes, _PICTURES)
         artifact = parse_artifact_uri(request.memento.url)
-        if not shows_image(self._context, request, capture, artifact):
-            return absent()
+        if not replay_context.shows_image(self._context, request, capture, artifact):
+            return replay_context.absent()
         if (known := request.unchanged(capture, "image/png")) is not None:
             return known
         body = load().body
@@ -194,26 +178,26 @@ class PartRoutes:
         if media_type is None and raster_kind(body) is not None:
             del body  # formats that are not sent as they are, are drawn as PNG (P-02)
             return self._drawn(request, capture, "image/png", lambda: RasterJob(load().body))
-        return absent() if media_type is None else request.answer(capture, media_type, lambda: body)
+        return replay_context.absent() if media_type is None else request.answer(capture, media_type, lambda: body)
 
-    def _pdf_page(self, request: Request, number: int, url: str) -> ReplayResponse:
+    def _pdf_page(self, request: replay_context.Request, number: int, url: str) -> replay_context.ReplayResponse:
         named = replace(request, memento=replace(request.memento, url=url))
         capture, load = self._part(named, self._context.limits.pdf_shown_bytes)
-        if capture.mime != PDF or not shows_image(self._context, named, capture, None):
-            return absent()
+        if capture.mime != PDF or not replay_context.shows_image(self._context, named, capture, None):
+            return replay_context.absent()
         return self._drawn(
             request, capture, "image/webp", lambda: PdfJob(load().body, number), empty_on=BodyTooLargeError
         )
 
     def _drawn(
         self,
-        request: Request,
+        request: replay_context.Request,
         capture: Capture,
         media_type: str,
         job: Callable[[], Job],
         *,
         empty_on: type[PermanentError] = PermanentError,
-    ) -> ReplayResponse:
+    ) -> replay_context.ReplayResponse:
         """Answer with a picture or font that a maker makes; absent, also the next time, after `empty_on`."""
 
         def make() -> bytes:
@@ -224,20 +208,20 @@ class PartRoutes:
 
         answer = self._context.made_answer(request, capture, media_type, make)
         known = answer.status is HTTPStatus.NOT_MODIFIED
-        return answer if answer.body or known else absent()
+        return answer if answer.body or known else replay_context.absent()
 
-    def mask(self, request: Request) -> ReplayResponse:
+    def mask(self, request: replay_context.Request) -> replay_context.ReplayResponse:
         """Answer with the shape of a small image, for masks in style sheets."""
         capture, load = self._part(request, self._context.limits.mask_bytes)
-        if not loads_part(self._context, request, capture, "image"):
-            return absent()
-        return self._drawn(request, capture, MASK, lambda: RasterJob(load().body, is_mask=True))
+        if not replay_context.loads_part(self._context, request, capture, "image"):
+            return replay_context.absent()
+        return self._drawn(request, capture, replay_context.MASK, lambda: RasterJob(load().body, is_mask=True))
 
-    def style(self, request: Request) -> ReplayResponse:
+    def style(self, request: replay_context.Request) -> replay_context.ReplayResponse:
         """Answer with a filtered style sheet."""
         capture, load = self._part(request, self._context.limits.css_bytes)
         if capture.mime not in {"text/css", "text/plain", ""}:
-            return absent()
+            return replay_context.absent()
         is_whole = request.memento.modifier is MementoModifier.STYLE
         rewriter = ReplayUrlRewriter(
             request.memento.timestamp,
@@ -252,34 +236,34 @@ class PartRoutes:
             payload = load()
             return SheetJob(payload.body, charset_of(payload.content_type) or None, rewriter)
 
-        return self._context.made_answer(request, capture, CSS, lambda: self._context.make(prepare))
+        return self._context.made_answer(request, capture, replay_context.CSS, lambda: self._context.make(prepare))
 
-    def font(self, request: Request) -> ReplayResponse:
+    def font(self, request: replay_context.Request) -> replay_context.ReplayResponse:
         """Answer with a font of a page, re-encoded by a maker; absent where fonts are switched off."""
         if not self._context.has_fonts:
-            return absent()
+            return replay_context.absent()
         capture, load = self._part(request, self._context.limits.font_bytes)
-        if not loads_part(self._context, request, capture, "font"):
-            return absent()
+        if not replay_context.loads_part(self._context, request, capture, "font"):
+            return replay_context.absent()
         return self._drawn(request, capture, FONT_TYPE, lambda: FontJob(load().body))
 
-    def media(self, request: Request) -> ReplayResponse:
+    def media(self, request: replay_context.Request) -> replay_context.ReplayResponse:
         """Answer with sound or film of a page, or with a range of it."""
         capture, _ = self._part(request, self._context.limits.download_bytes)
-        if not loads_part(self._context, request, capture, "audio", "video"):
-            return absent()
-        return offer_download(self._context, request, capture, is_part=True) or absent()
+        if not replay_context.loads_part(self._context, request, capture, "audio", "video"):
+            return replay_context.absent()
+        return offer_download(self._context, request, capture, is_part=True) or replay_context.absent()
 
-    def text(self, request: Request) -> ReplayResponse:
+    def text(self, request: replay_context.Request) -> replay_context.ReplayResponse:
         """Answer with the visible text of a page."""
         if parse_artifact_uri(request.memento.url) is None:
-            return absent()
+            return replay_context.absent()
         limit = self._context.limits.text_bytes
         capture, load = self._part(request, limit, {ArtifactKind.TEXT})
-        return request.answer(capture, TEXT, lambda: load().body.decode(errors="replace").encode())
+        return request.answer(capture, replay_context.TEXT, lambda: load().body.decode(errors="replace").encode())
 
     def _part(
-        self, request: Request, limit: int, kinds: Collection[ArtifactKind] = ()
+        self, request: replay_context.Request, limit: int, kinds: Collection[ArtifactKind] = ()
     ) -> tuple[Capture, Callable[[], Payload]]:
         """Return the capture of a page's part near the page's moment, after redirects.
 
@@ -288,7 +272,7 @@ class PartRoutes:
         url, seen = request.memento.url, set[str]()
         artifact = parse_artifact_uri(url)
         if not (is_web_url(url) if artifact is None else artifact[0] in kinds):
-            raise OtherAnswerError(absent())
+            raise replay_context.OtherAnswerError(replay_context.absent())
         while url not in seen and len(seen) <= _MOST_REDIRECTS:
             seen.add(url)
             captures: Iterable[Capture] = self._context.index.captures(
@@ -296,10 +280,10 @@ class PartRoutes:
             )
             if url.startswith("urn:"):  # a screenshot is evidence for one URL, not for its key
                 captures = (each for each in captures if each.url == url)
-            capture = first_playable(captures)
+            capture = replay_context.first_playable(captures)
             if capture is None:
                 break
             if capture.status is None or capture.status < 300:
                 return capture, partial(self._context.archive.load, capture, limit=limit)
             url = urljoin(capture.url, self._context.archive.load(capture, limit=1_000_000).location)
-        raise OtherAnswerError(absent())
+        raise replay_context.OtherAnswerError(replay_context.absent())

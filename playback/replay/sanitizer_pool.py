@@ -1,8 +1,7 @@
 """Pools of maker processes, which sanitise and rewrite within limits of time and memory (P-21).
 
-The time of a parser can grow with the square of its input, and Python cannot interrupt a thread. So hostile documents
-are read by makers: processes without any other state, which the kernel ends when a job exceeds its limits
-(`playback.replay.maker_process`). Those of the level `full` run on the interpreter of the environment with pywb.
+The time of a parser can grow with the square of its input, and Python cannot interrupt a thread: the kernel ends makers
+whose job exceeds its limits (`playback.replay.maker_process`). Those of the level `full` run in pywb's environment.
 """
 
 import base64
@@ -46,8 +45,7 @@ def sanitizer_command(deadline_s: float) -> list[str]:
 def rewriter_command(python: Path, deadline_s: float) -> list[str]:
     """Return the command of a maker that rewrites with pywb, for the level `full`.
 
-    The project is not installed there: its packages come last on the path, so that they hide none of
-    that environment, and ``-I`` keeps PYTHONPATH and the working directory out.
+    Our packages come last on the path, so that they hide none of that environment; ``-I`` keeps PYTHONPATH out.
     """
     code = (
         f"import sys; sys.path.append({str(_ROOT)!r});"
@@ -80,7 +78,6 @@ class RasterJob:
     """Job: draw an SVG, or a picture in an old format, as PNG."""
 
     data: bytes
-    scale: float = 1.0  # pixels per CSS pixel of an SVG
     is_mask: bool = False  # draw only the shape of a small picture
 
 
@@ -105,12 +102,9 @@ Make = Callable[[Callable[[], Job]], bytes]
 
 
 class MakerPool:
-    """Pool of maker processes, each used by one job at a time; `close` after use.
+    """Pool of maker processes, each used by one job at a time, started when needed; `close` after use.
 
-    The first is started at once, another when one more job comes while those that run are busy.
-
-    Large jobs never occupy all makers, so that small ones are done in parallel. The number of waiting
-    jobs and their wait are limited.
+    Large jobs never occupy all makers. The number of waiting jobs and their wait are limited.
     """
 
     def __init__(self, count: int, command: list[str]) -> None:
@@ -124,11 +118,10 @@ class MakerPool:
         self._waiting_large = 0
 
     def __call__(self, prepare: Callable[[], Job]) -> bytes:
-        """Return the result of the job that `prepare` loads; other greenlets run meanwhile.
+        """Return the result of the job that `prepare` loads once a maker is free; other greenlets run meanwhile.
 
-        The payload is loaded when a maker is free, so that waiting jobs hold no memory. Raises MakingFailedError: it
-        exceeded its time or memory, or crashed the parser; OverloadedError: too many jobs are waiting, or it waited too
-        long.
+        Raises MakingFailedError: it exceeded its time or memory, or crashed the parser; OverloadedError: too many jobs
+        are waiting, or it waited too long.
         """
         with self._maker() as maker:
             job = prepare()
@@ -227,14 +220,14 @@ class _MakerProcess:
 
 def run_maker(deadline_s: float) -> None:
     """Do the jobs that arrive on stdin until it ends; body of a maker process."""
-    run_jobs(_do, lambda job: min(deadline_s, _DRAWING_S) if "scale" in job else deadline_s)
+    run_jobs(_do, lambda job: min(deadline_s, _DRAWING_S) if "is_mask" in job else deadline_s)
 
 
 def _do(job: dict[str, Any]) -> bytes:
-    if "scale" in job:
+    if "is_mask" in job:
         try:
             data = job["data"].encode("latin-1")
-            return mask(data) if job["is_mask"] else raster(data, job["scale"])
+            return mask(data) if job["is_mask"] else raster(data)
         except PermanentError:
             return b""
     if "is_font" in job:

@@ -1,11 +1,7 @@
 """WSGI application of replay: a route per modifier, Memento headers, temporal drift.
 
-Only pages that are usable copies carry Memento headers: parts are not mementos by themselves, nor are captures of
-errors or bot challenges.
-
-A page's own records share its `page_id` and count as captured at its moment; the distance in time of
-other parts is the drift of the copy, computed from the addresses in the document as it is sent and
-in its style sheets. The gate (`playback.replay.header_gate`) must wrap this application.
+Only pages that are usable copies carry Memento headers: not their parts, nor captures of errors or bot challenges. The
+gate (`playback.replay.header_gate`) must wrap this application.
 """
 
 import hashlib
@@ -19,80 +15,50 @@ from html import unescape
 from http import HTTPStatus
 from wsgiref.types import StartResponse, WSGIEnvironment
 
-from core.errors import (
-    BodyTooLargeError,
-    InputError,
-    MakingFailedError,
-    OverloadedError,
-    PermanentError,
-    TransientError,
-)
+from core import errors
 from core.media_types import TOO_LARGE
 from core.timestamps import parse_timestamp14
+from playback import mementos
 from playback.access.control import TakenDownError
 from playback.access.holds import PayloadHold
-from playback.mementos import (
-    MementoEndpoints,
-    MementoIndex,
-    PageMemento,
-    link_header,
-    memento_date,
-    memento_links,
-    page_links,
-)
+from playback.replay import replay_context
 from playback.replay.page_routes import PageRoutes
-from playback.replay.replay_context import (
-    HTML,
-    NEVER,
-    TEXT,
-    OtherAnswerError,
-    ReplayContext,
-    ReplayResponse,
-    Request,
-    absent,
-    blocked,
-    first_playable,
-    held_back,
-    maker_version,
-    missing,
-    notice,
-)
 from playback.replay.resource_routes import PartRoutes
 from playback.url_paths import LEVEL_MODIFIERS, Memento, MementoModifier, parse_memento_path
 
-Route = Callable[[Request], ReplayResponse]
+Route = Callable[[replay_context.Request], replay_context.ReplayResponse]
 
 _SHOWN = {HTTPStatus.OK, HTTPStatus.NOT_MODIFIED}
 
 
-def with_memento_headers(context: ReplayContext, route: Route) -> Route:
+def with_memento_headers(context: replay_context.ReplayContext, route: Route) -> Route:
     """Return the route with Memento headers on its pages."""
-    places = MementoEndpoints(context.front, context.origin)
-    mementos = MementoIndex(context.index, context.permits)
+    places = mementos.MementoEndpoints(context.front, context.origin)
+    index = mementos.MementoIndex(context.index, context.permits)
 
-    def answer(request: Request) -> ReplayResponse:
+    def answer(request: replay_context.Request) -> replay_context.ReplayResponse:
         made = route(request)
         if made.status not in _SHOWN and made.status is not HTTPStatus.FOUND:
             return made
         url, timestamp = request.memento.url, request.memento.timestamp
-        links = page_links(places, url)
+        links = mementos.page_links(places, url)
         if made.status is HTTPStatus.FOUND:
-            return replace(made, headers=(*made.headers, ("Link", link_header(links))))
-        shown = PageMemento(url, timestamp)
-        if not mementos.is_listed(shown):
-            return replace(made, headers=(*_without_date(made), ("Link", link_header(links))))
-        around = mementos.around(url, timestamp)
+            return replace(made, headers=(*made.headers, ("Link", mementos.link_header(links))))
+        shown = mementos.PageMemento(url, timestamp)
+        if not index.is_listed(shown):
+            return replace(made, headers=(*_without_date(made), ("Link", mementos.link_header(links))))
+        around = index.around(url, timestamp)
         headers = (
             # The page's time, as in its address, not that of the record that it is made from.
-            ("Memento-Datetime", memento_date(shown)),
-            ("Link", link_header(links, memento_links(places, shown, around))),
+            ("Memento-Datetime", mementos.memento_date(shown)),
+            ("Link", mementos.link_header(links, mementos.memento_links(places, shown, around))),
         )
         return replace(made, headers=(*_without_date(made), *headers))
 
     return answer
 
 
-def _without_date(made: ReplayResponse) -> tuple[tuple[str, str], ...]:
+def _without_date(made: replay_context.ReplayResponse) -> tuple[tuple[str, str], ...]:
     return tuple(pair for pair in made.headers if pair[0] != "Memento-Datetime")
 
 
@@ -105,26 +71,26 @@ _MOST_SHEETS = 30
 class DriftRoute:
     """``/c/<timestamp>sk_/<url>``: four numbers about a copy, one per line, for the front.
 
-    They are the number of parts, of those from other visits, and the largest distance in seconds of
-    these before and after the page.
+    The number of parts, of those from other visits than the page's, and their largest distance in seconds before and
+    after it, by the addresses in the document as it is sent and in its style sheets.
     """
 
-    def __init__(self, context: ReplayContext, page: Route, style: Route) -> None:
+    def __init__(self, context: replay_context.ReplayContext, page: Route, style: Route) -> None:
         self._context = context
         self._page = page
         self._style = style
 
-    def answer(self, request: Request) -> ReplayResponse:
+    def answer(self, request: replay_context.Request) -> replay_context.ReplayResponse:
         """Answer with the four numbers."""
         parts = [*self._parts(request)]
         if not parts:
-            return absent()
+            return replay_context.absent()
         page = self._context.index.page(request.memento.url, request.at)
         own = page.page_id if page is not None else None
         shown, others = 0, list[timedelta]()
         for url in dict.fromkeys(each.url for each in parts[1:]):
             captures = self._context.index.captures(url, request.at, window=self._context.limits.window)
-            capture = first_playable(captures)
+            capture = replay_context.first_playable(captures)
             if capture is None:
                 continue
             shown += 1
@@ -139,13 +105,13 @@ class DriftRoute:
             "later": max((each for each in seconds if each > 0), default=0),
         }
         text = "".join(f"{name} {number}\n" for name, number in facts.items())
-        return ReplayResponse(HTTPStatus.OK, TEXT, text.encode())
+        return replay_context.ReplayResponse(HTTPStatus.OK, replay_context.TEXT, text.encode())
 
-    def _parts(self, request: Request) -> Iterator[Memento]:
+    def _parts(self, request: replay_context.Request) -> Iterator[Memento]:
         """Yield the address of the page and those of its parts; nothing when there is no document."""
         address = replace(request.memento, modifier=MementoModifier.PAGE)
         made = self._page(replace(request, memento=address, known_etags=""))
-        if made.status is not HTTPStatus.OK or made.content_type != HTML:
+        if made.status is not HTTPStatus.OK or made.content_type != replay_context.HTML:
             return
         yield address
         waiting = [made.text]
@@ -177,22 +143,22 @@ _PARTS = (
 )
 
 # No copy is ever for search engines (P-23).
-ROBOTS = ReplayResponse(HTTPStatus.OK, TEXT, b"User-agent: *\nDisallow: /\n")
+ROBOTS = replay_context.ReplayResponse(HTTPStatus.OK, replay_context.TEXT, b"User-agent: *\nDisallow: /\n")
 
 
 def _answering(route: Route) -> Route:
     """Return the route with the other answers that it may have instead."""
 
-    def answer(request: Request) -> ReplayResponse:
+    def answer(request: replay_context.Request) -> replay_context.ReplayResponse:
         try:
             return route(request)
-        except OtherAnswerError as other:
+        except replay_context.OtherAnswerError as other:
             return other.answer
 
     return answer
 
 
-def routes(context: ReplayContext) -> Mapping[MementoModifier, Route]:
+def routes(context: replay_context.ReplayContext) -> Mapping[MementoModifier, Route]:
     """Return the route of each modifier."""
     pages, parts = PageRoutes(context), PartRoutes(context)
     page, style = _answering(pages.page), _answering(parts.style)
@@ -216,11 +182,11 @@ def routes(context: ReplayContext) -> Mapping[MementoModifier, Route]:
 class Replay:
     """Application that dispatches to the routes and reports errors."""
 
-    def __init__(self, context: ReplayContext) -> None:
+    def __init__(self, context: replay_context.ReplayContext) -> None:
         self._context = context
         self._routes = routes(context)
         # Copies that a reader's browser keeps lead to the front, name fonts or not, and are as safe as what made them.
-        made = hashlib.sha256(f"{maker_version()} {context.front} {context.has_fonts}".encode())
+        made = hashlib.sha256(f"{replay_context.maker_version()} {context.front} {context.has_fonts}".encode())
         self._made = made.hexdigest()[:8]
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -231,12 +197,12 @@ class Replay:
         start_response(status, [("Content-Type", answer.content_type), *answer.headers])
         return [answer.body] if isinstance(answer.body, bytes) else answer.body
 
-    def _answer(self, environ: WSGIEnvironment) -> ReplayResponse:
+    def _answer(self, environ: WSGIEnvironment) -> replay_context.ReplayResponse:
         memento = parse_memento_path(environ.get("REQUEST_URI", ""))
         if memento is None:
-            return missing("There is nothing at this address.")
+            return replay_context.missing("There is nothing at this address.")
         try:
-            request = Request(
+            request = replay_context.Request(
                 memento,
                 _moment(memento.timestamp),
                 environ.get("HTTP_IF_NONE_MATCH", ""),
@@ -246,37 +212,39 @@ class Replay:
                 destination=environ.get("HTTP_SEC_FETCH_DEST", ""),
             )
             return self._permitted(request)
-        except InputError:
-            return missing("This address has no timestamp.")
-        except BodyTooLargeError:
-            return missing(TOO_LARGE)
-        except MakingFailedError:
-            return missing("This capture is too complex to be shown.")
-        except PermanentError as error:
+        except errors.InputError:
+            return replay_context.missing("This address has no timestamp.")
+        except errors.BodyTooLargeError:
+            return replay_context.missing(TOO_LARGE)
+        except errors.MakingFailedError:
+            return replay_context.missing("This capture is too complex to be shown.")
+        except errors.PermanentError as error:
             _LOG.warning("replay.record_unusable: %s", error)
-            return missing("This capture cannot be read.")
-        except TransientError as error:
+            return replay_context.missing("This capture cannot be read.")
+        except errors.TransientError as error:
             _LOG.warning("replay.unavailable: %s", error)
-            busy = notice(HTTPStatus.SERVICE_UNAVAILABLE, "Not now", "Try again in a moment.")
-            if isinstance(error, OverloadedError):
+            busy = replay_context.notice(HTTPStatus.SERVICE_UNAVAILABLE, "Not now", "Try again in a moment.")
+            if isinstance(error, errors.OverloadedError):
                 return replace(busy, headers=(("Retry-After", str(error.retry_after_s)),))
             return busy
 
-    def _permitted(self, request: Request) -> ReplayResponse:
+    def _permitted(self, request: replay_context.Request) -> replay_context.ReplayResponse:
         """Return the route's answer, or a notice when a take-down forbids it."""
         modifier = request.memento.modifier
         try:
             return self._routes[modifier](request)
-        except OtherAnswerError as other:
+        except replay_context.OtherAnswerError as other:
             return other.answer
         except TakenDownError as error:
             if isinstance(error.takedown, PayloadHold):
-                return absent() if modifier in _PARTS else held_back(error.takedown.reason)
+                return (
+                    replay_context.absent() if modifier in _PARTS else replay_context.held_back(error.takedown.reason)
+                )
             if error.is_disclosed:
-                return blocked(error.takedown.reason, self._context.front)
+                return replay_context.blocked(error.takedown.reason, self._context.front)
             if modifier in (MementoModifier.PAGE, MementoModifier.VERY, *LEVEL_MODIFIERS.values()):
-                return missing(NEVER)
-            return absent()
+                return replay_context.missing(replay_context.NEVER)
+            return replay_context.absent()
 
 
 # A page's parts all name its moment, and reading one takes longer than finding a capture.

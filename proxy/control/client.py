@@ -59,24 +59,19 @@ class ContextCredentials(NamedTuple):
         return cls(token_hex(8), token_hex(16))
 
 
+@dataclass(eq=False)
 class ProxyVisit:
     """One visit at the proxy. Created by `ProxyClient.visit`, which also ends it."""
 
-    def __init__(
-        self,
-        connection: _ControlConnection,
-        credentials: ProxyEndpoint,
-        send_secrets: Callable[[list[str]], None] | None = None,
-    ) -> None:
-        self._connection = connection
-        # Set by the seal: number of requests beyond the limit, which have no log entry.
-        self.refused = 0
-        self.credentials = credentials  # for the visit's browser context
-        # Takes lines of the browser's key log; None where it makes no connections itself.
-        self.send_secrets = send_secrets
+    _connection: _ControlConnection
+    credentials: ProxyEndpoint  # for the visit's browser context
+    # Takes lines of the browser's key log; None where it makes no connections itself.
+    send_secrets: Callable[[list[str]], None] | None = None
+    # Set by the seal: number of requests beyond the limit, which have no log entry.
+    refused: int = 0
 
     async def write(self, artifacts: Sequence[NewArtifact], *, document: str, date: datetime) -> list[RecordLocation]:
-        """Write the artifacts of the page with that URL after redirects; return when they are on disk and in the index.
+        """Write artifacts of the page with that URL after redirects; return when they are on disk and in the index.
 
         Raises DiskFullError, ProxyUnavailableError, or WeboidError if they could not be written.
         """
@@ -147,25 +142,23 @@ class ProxyClient:
         """Open a visit and yield it; it is closed at the end of the block.
 
         `unverified_tls` allows the login at origins whose certificate does not verify; `shared`: a context whose visits
-        take turns; `confirm_within_s`: origins may confirm captures no older, instead of sending them again;
-        `browser_hosts`: hosts that the browser connects to itself ("*": all). Raises ConfigError for a header,
-        DiskFullError, LimitReachedError, ProxyUnavailableError.
+        take turns; `confirm_within_s`: origins may confirm captures no older; `browser_hosts`: those that the browser
+        connects to itself ("*": all). Raises ConfigError for a header, DiskFullError, LimitReachedError.
         """
         async with self._connected() as connection:
-            message: Message = {"verb": "open", "page_id": page_id, "bucket": bucket}
-            if headers:
-                message["headers"] = dict(headers)
-            if login:
-                message["login"] = login
-                message["unverified_tls"] = unverified_tls
-            if stored is not DEFAULT_STORED_LEVEL:
-                message["stored"] = str(stored)
-            if confirm_within_s:
-                message["confirm_within_s"] = confirm_within_s
+            message: Message = {
+                "verb": "open",
+                "page_id": page_id,
+                "bucket": bucket,
+                "headers": dict(headers or {}),
+                "login": login,
+                "unverified_tls": unverified_tls,
+                "stored": str(stored),
+                "confirm_within_s": confirm_within_s,
+                "browser_hosts": list(browser_hosts),
+            }
             if shared is not None:
                 message |= shared._asdict()
-            if browser_hosts:
-                message["browser_hosts"] = list(browser_hosts)
             answer = await connection.ask(message)
             credentials = ProxyEndpoint(*(answer[name] for name in ("host", "port", "username", "password", "token")))
             async with self._sending_secrets() if browser_hosts else nullcontext() as send:

@@ -1,7 +1,6 @@
 """Frames of the control socket, and their authentication tags.
 
-``uint32 size | JSON of that size | body``, where the object's ``"body"`` is the size of the body. Memory is allocated
-as bytes arrive, and anything that is not a frame ends the connection.
+``uint32 size | JSON of that size | body``, where the object's ``"body"`` is the size of the body.
 
 Over TCP a tag follows the JSON, and another the body, if there is one: HMAC-SHA-256 over the part's number and the
 part, with a key of this connection and direction (`proxy.control.handshake`), so that nothing can be changed,

@@ -1,8 +1,7 @@
 """Control server: workers open, write, seal and close visits, over a socket or TCP (`proxy.control.frames`).
 
-A connection handles one visit at a time: ``open``, any number of ``write``, ``seal``, ``write`` again, ``close`` or the
-end of the connection. An error, or an invalid field, is answered with its class and text, and the connection stays
-open. Data that is not a frame ends it, as the next frame boundary is unknown.
+A connection handles one visit at a time. An error, or an invalid field, is answered with its class and text, and the
+connection stays open. Data that is not a frame ends it, as the next frame boundary is unknown.
 """
 
 import logging
@@ -43,41 +42,33 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 MAX_UNAUTHENTICATED = 256  # connections that have proved nothing yet
 
 
-class ControlServer(socketserver.ThreadingUnixStreamServer):
-    """Control server on the unix socket at `path`: `serve_forever`, `shutdown`, `server_close`."""
+class ControlServer(socketserver.ThreadingTCPServer):
+    """Control server: `serve_forever`, `shutdown`, `server_close`.
 
-    port = 0
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 512  # workers that open visits all at once
-
-    def __init__(self, path: Path, proxy: ArchivingProxy) -> None:
-        self.proxy = proxy
-        self.started = time.monotonic()
-        super().__init__(str(path), _ControlSession)
-        path.chmod(0o600)
-
-    def admits(self, _request: socket.socket) -> FrameTags | None:
-        """Accept every peer: access is limited by the folder's permissions."""
-        return UNTAGGED
-
-
-class TcpControlServer(socketserver.ThreadingTCPServer):
-    """Control server on a TCP port, for peers that hold the secret; others are dropped cheaply."""
+    On a unix socket, whose folder limits access; with a secret on a TCP port, where other peers are dropped cheaply.
+    """
 
     daemon_threads = True
     block_on_close = False
     allow_reuse_address = True
-    request_queue_size = 512
+    request_queue_size = 512  # workers that open visits all at once
 
-    def __init__(self, address: tuple[str, int], proxy: ArchivingProxy, secret: ClusterSecret) -> None:
+    def __init__(
+        self, address: Path | tuple[str, int], proxy: ArchivingProxy, secret: ClusterSecret | None = None
+    ) -> None:
         """Start listening, or raise ListenError."""
-        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.proxy = proxy
         self.started = time.monotonic()
-        self.admitted = self.refused = 0  # connections so far
+        self.admitted = self.refused = 0  # connections so far, over TCP
         self._secret = secret
         self._strangers = threading.BoundedSemaphore(MAX_UNAUTHENTICATED)
+        if isinstance(address, Path):
+            self.address_family = socket.AF_UNIX
+            super().__init__(str(address), _ControlSession)  # type: ignore[arg-type] # as of that family
+            address.chmod(0o600)
+            self.port = 0
+            return
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         try:
             super().__init__(address, _ControlSession)
         except OSError as error:
@@ -86,17 +77,20 @@ class TcpControlServer(socketserver.ThreadingTCPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve the connection in a thread, unless too many handshakes are in progress already."""
-        if not self._strangers.acquire(blocking=False):
+        if self._secret is not None and not self._strangers.acquire(blocking=False):
             self.shutdown_request(request)
             return
         try:
             super().process_request(request, client_address)
         except BaseException:
-            self._strangers.release()
+            if self._secret is not None:
+                self._strangers.release()
             raise
 
     def admits(self, request: socket.socket) -> FrameTags | None:
         """Run the handshake; return the tags of later frames, None for an unauthenticated peer."""
+        if self._secret is None:
+            return UNTAGGED
         tags = None
         try:
             enable_keepalive(request)
@@ -116,7 +110,7 @@ class TcpControlServer(socketserver.ThreadingTCPServer):
 class _ControlSession(socketserver.BaseRequestHandler):
     """One control connection: reads messages, sends answers."""
 
-    server: ControlServer | TcpControlServer
+    server: ControlServer
     request: socket.socket
 
     def handle(self) -> None:

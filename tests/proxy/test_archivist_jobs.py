@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,17 @@ from hypothesis import strategies as st
 from core.config.settings import Settings
 from core.digests import sha256_digest
 from core.layout import Layout
-from proxy.archivist_jobs import FlushBarrier, Job, PostponedJobs, WriteJob, user_agent_of
+from proxy.archivist_jobs import Job, PendingArtifact, PostponedJobs, WriteJob, user_agent_of
 from proxy.exchange import RecordedExchange
 from proxy.limits import BodySpool, SpoolSpace
 from proxy.request_log import RequestLogEntry
+from proxy.visit_registry import VisitSession
 from tests.support.proxy_fixtures import Browser, Origin, Proxy, Record, check, ok, records
 from warc.dedup.payloads import Claim, OriginalRecord, PayloadKey
 
+ARTIFACT = PendingArtifact(
+    "urn:text:http://a.example/", "text/plain", datetime.now(UTC), "", VisitSession("p", "b", limit_requests=1), b""
+)
 KEYS = [PayloadKey(sha256_digest(name.encode()), "default") for name in "abc"]
 
 
@@ -54,12 +59,12 @@ def test_a_busy_payload_is_put_off_and_others_are_not(space: SpoolSpace) -> None
 
 def test_whoever_waits_for_all_waits_behind_what_is_put_off(space: SpoolSpace) -> None:
     """A barrier before it goes on, and so do artifacts."""
-    busy, before, behind, write = recorded(space), FlushBarrier(), FlushBarrier(), WriteJob(())
+    busy, before, behind, write = recorded(space), WriteJob(()), WriteJob(()), WriteJob((ARTIFACT,))
     put_off = PostponedJobs()
     batch: list[Job] = [before, busy, behind, write]
     done = put_off.sort(batch, {id(busy): KEYS[0]}, {KEYS[0]: Claim.BUSY}, now=1.0)
     put_off.add(done.put_off)
-    later = put_off.sort([latest := FlushBarrier()], {}, {}, now=1.0)
+    later = put_off.sort([latest := WriteJob(())], {}, {}, now=1.0)
 
     assert (done.ready, done.put_off) == ([before, write], [busy, behind])
     assert later.put_off == [latest]
@@ -110,10 +115,8 @@ def test_no_job_is_lost_doubled_or_overtaken(
     keys: dict[int, PayloadKey | None] = {}
     for kind in kinds:
         job: Job
-        if kind == "barrier":
-            job = FlushBarrier()
-        elif kind == "write":
-            job = WriteJob(())
+        if kind in ("barrier", "write"):
+            job = WriteJob((ARTIFACT,) if kind == "write" else ())
         else:
             job = recorded(space)
             keys[id(job)] = None if kind is None else KEYS[kind]
@@ -125,7 +128,7 @@ def test_no_job_is_lost_doubled_or_overtaken(
     for jobs in (done.ready, done.put_off):
         assert [places[id(job)] for job in jobs] == sorted(places[id(job)] for job in jobs)
     first = min((places[id(job)] for job in done.put_off), default=len(batch))
-    assert all(places[id(job)] < first for job in done.ready if isinstance(job, FlushBarrier))
+    assert all(places[id(job)] < first for job in done.ready if isinstance(job, WriteJob) and not job.artifacts)
 
 
 SITE = "http://origin.example"

@@ -22,10 +22,10 @@ from core.clock import SystemClock
 from core.config.settings import BrowserSettings, Settings, VisitSettings
 from core.hosts import ProxyEndpoint
 from core.layout import Layout
-from net.http1 import parse_request_head
+from net.http1 import forwarded_request, parse_request_head
 from proxy.control.client import ProxyVisit
 from proxy.request_log import RequestLogEntry
-from proxy.websocket import SocketRelay, upgrade_request
+from proxy.websocket import SocketRelay
 from render.browser import Browser as RealBrowser
 from render.chromium import find_browser
 from render.visit import VisitRequest, visit
@@ -170,7 +170,7 @@ def test_a_handshake_has_no_framing_and_nothing_that_is_for_the_next_hop() -> No
         b"Upgrade: websocket\r\nX-Hop: 1\r\nX-Mine: 2\r\nContent-Length: 4\r\n"
         b"Sec-WebSocket-Key: k\r\n\r\n"
     )
-    sent = parse_request_head(upgrade_request(head, target="/", host="a.test"))
+    sent = parse_request_head(forwarded_request(head, target="/", host="a.test", length=None, connection=b"Upgrade"))
 
     assert [name for name, _, _ in sent.headers] == [
         *(b"host", b"connection", b"upgrade", b"x-mine", b"sec-websocket-key")

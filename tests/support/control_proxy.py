@@ -23,4 +23,4 @@ def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningProxy]:
 
 def address(stands: RunningProxy) -> tuple[str, int]:
     """Where its control listens."""
-    return "127.0.0.1", stands.control_port
+    return "127.0.0.1", stands.control.port

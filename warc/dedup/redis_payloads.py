@@ -126,7 +126,7 @@ class RedisPayloadIndex(PayloadIndex):
 
     def check(self) -> None:
         """Renew the heartbeat, which checks that the server answers."""
-        self._server.set_for(self._heartbeat, self._about, self._lease_ms)
+        self._server.call("SET", self._heartbeat, self._about, "PX", self._lease_ms)
 
     def claim(self, keys: Collection[PayloadKey], also: Sequence[str] = ()) -> dict[PayloadKey, OriginalRecord | Claim]:
         """Claim each key; return its original, or the state of its claim; one round trip."""
@@ -200,7 +200,7 @@ class RedisPayloadIndex(PayloadIndex):
     def release_dead(self) -> None:
         """Release the claims of this collection's dead processes."""
         for path in self._dead:
-            self._server.delete((self._heartbeat_of(path.name),))
+            self._server.call("DEL", self._heartbeat_of(path.name))
             path.unlink(missing_ok=True)
             log.info("payloads.freed owner=%s", path.name)
         self._dead.clear()
@@ -212,7 +212,7 @@ class RedisPayloadIndex(PayloadIndex):
         try:
             with self._turn:
                 self._run_pending()
-            self._server.delete((self._heartbeat,))
+            self._server.call("DEL", self._heartbeat)
         except DedupUnavailableError as error:
             log.warning("payloads.left pending=%d error=%s", len(self._pending), error)
         self._presence.close()

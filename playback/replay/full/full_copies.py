@@ -1,9 +1,8 @@
 """Server of full copies (level `full`): captures at hosts of their own, with scripts.
 
-The host name identifies the capture of a page (`playback.url_paths`). It is served only while the
-level rules allow it for that page and no take-down forbids it. Its parts are the captures nearest to
-the page's moment, within the window of all copies (P-10). A document that is neither the page nor was
-captured with it is replaced by a notice with a link to its own copy. Only known media types are sent.
+The host name identifies the capture of a page (`playback.url_paths`). It is served only while the level rules and
+take-downs allow it. Its parts are the captures nearest to the page's moment, within the window of all copies (P-10). A
+document that is neither the page nor was captured with it is replaced by a notice with a link to its own copy.
 """
 
 import hashlib
@@ -26,27 +25,7 @@ from playback.access.control import PageFacts, TakenDownError
 from playback.access.holds import PayloadHold
 from playback.access.levels import Level
 from playback.replay.archive import Payload
-from playback.replay.full.full_gate import (
-    BodyRequest,
-    FullAnswer,
-    FullGate,
-    FullPolicy,
-    FullRequest,
-    body_parameters,
-    dispatch_by_host,
-    match_body,
-    parse_body_query,
-    plain_answer,
-)
-from playback.replay.full.text_rewriter import (
-    PAGE_MODIFIER,
-    SCRIPT_MODIFIERS,
-    SCRIPT_TYPES,
-    STATIC_PATH,
-    RewriteJob,
-    WombatJob,
-    kind_of,
-)
+from playback.replay.full import full_gate, text_rewriter
 from playback.replay.replay_context import ReplayContext, maker_version
 from playback.replay.resource_routes import UnsatisfiableRangeError, parse_range
 from playback.replay.sanitizer.html_document import notice_document
@@ -75,7 +54,7 @@ _ALIASES = {
     "application/rss+xml": "application/xml",
     "application/atom+xml": "application/xml",
     "application/x-mpegurl": "application/x-mpegURL",
-    **dict.fromkeys(SCRIPT_TYPES, "text/javascript"),
+    **dict.fromkeys(text_rewriter.SCRIPT_TYPES, "text/javascript"),
 }
 _MEDIA = re.compile(r"(?:audio|video)/[a-z0-9.+-]{1,40}")
 _MARKUP = re.compile(
@@ -88,7 +67,7 @@ _GUESSED = frozenset({"", "text/plain", _BINARY, "text/html", "binary/octet-stre
 def media_type_of(payload: Payload, modifier: str) -> str:
     """Return the media type of a payload from its header, its use in the page, and its first bytes."""
     media_type = payload.content_type.partition(";")[0].strip().lower()
-    if modifier in SCRIPT_MODIFIERS - {"js_"}:
+    if modifier in text_rewriter.SCRIPT_MODIFIERS - {"js_"}:
         return "text/javascript"
     is_markup = _MARKUP.match(payload.body[:1024]) is not None
     if media_type in _GUESSED and not is_markup and modifier in _USES:
@@ -109,7 +88,9 @@ _LOG = logging.getLogger(__name__)
 _HTML = "text/html; charset=utf-8"
 # Workers made from blobs ask without the moment (wombat's `wkrf_`).
 _TARGET = re.compile(r"/c/(?:(\d{14})([a-z]{2,4}_)?|wkrf_)/(.+)", re.ASCII | re.DOTALL)
-_MODIFIERS = frozenset({PAGE_MODIFIER, "if_", "fr_", "im_", "cs_", "oe_", "wkrf_", "id_", *SCRIPT_MODIFIERS})
+_MODIFIERS = frozenset(
+    {text_rewriter.PAGE_MODIFIER, "if_", "fr_", "im_", "cs_", "oe_", "wkrf_", "id_", *text_rewriter.SCRIPT_MODIFIERS}
+)
 # Destinations of requests for frames (Fetch Metadata).
 _FRAMES = frozenset({"iframe", "frame", "object", "embed"})
 _PARTS = {"script": "js_", "style": "cs_", "image": "im_", "json": "oe_"}
@@ -124,8 +105,8 @@ _OUR_SCRIPTS = {
 _WOMBAT_SCRIPTS = frozenset({"wombat.js", "wombatWorkers.js"})
 
 
-_NEVER = plain_answer(404, "There is nothing at this address.\n")
-_ABSENT = plain_answer(404, "Not captured.\n")
+_NEVER = full_gate.plain_answer(404, "There is nothing at this address.\n")
+_ABSENT = full_gate.plain_answer(404, "Not captured.\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +118,8 @@ class _PartRequest:
     origin: str
     modifier: str
     url: str
-    request: FullRequest
-    sent: BodyRequest | None = None  # for what the page sent by another method than GET
+    request: full_gate.FullRequest
+    sent: full_gate.BodyRequest | None = None  # for what the page sent by another method than GET
 
     @property
     def is_nested(self) -> bool:
@@ -147,23 +128,21 @@ class _PartRequest:
 
 
 def with_full(others: WSGIApplication, context: ReplayContext, pattern: str, rewrite: Make) -> WSGIApplication:
-    """Return the application that answers for full copies at their hosts, and `others` elsewhere.
+    """Return the application that answers for full copies at their hosts, and `others`, with its own gate, elsewhere.
 
-    Args:
-        others: application for all other hosts, with its own gate.
-        context: the context of all routes.
-        pattern: the origins of full copies; ConfigError when they, or the secret, are invalid.
-        rewrite: makers of the environment with pywb.
+    `pattern`: the origins of full copies (ConfigError: they or the secret are invalid); `rewrite`: makers with pywb.
     """
     origins = FullOrigins(pattern, os.environ.get(FULL_SECRET, "").encode())
     full = FullCopyServer(context, origins, rewrite)
-    return dispatch_by_host(FullGate(full, FullPolicy(origins, context.front)), others, origins)
+    return full_gate.dispatch_by_host(
+        full_gate.FullGate(full, full_gate.FullPolicy(origins, context.front)), others, origins
+    )
 
 
 class _FullCopyRefusedError(Exception):
     """Request that is refused with `answer`."""
 
-    def __init__(self, answer: FullAnswer) -> None:
+    def __init__(self, answer: full_gate.FullAnswer) -> None:
         super().__init__(answer.status)
         self.answer = answer
 
@@ -175,9 +154,9 @@ class FullCopyServer:
         self._context = context
         self._origins = origins
         self._rewrite = rewrite
-        self._scripts: dict[str, FullAnswer] = {}
+        self._scripts: dict[str, full_gate.FullAnswer] = {}
 
-    def __call__(self, request: FullRequest) -> FullAnswer:
+    def __call__(self, request: full_gate.FullRequest) -> full_gate.FullAnswer:
         """Answer one request."""
         try:
             return self._answer(request)
@@ -187,35 +166,35 @@ class FullCopyServer:
             if not error.is_disclosed:
                 return _NEVER
             if isinstance(error.takedown, PayloadHold):
-                return plain_answer(403, f"Held back. {error.takedown.reason}\n")
+                return full_gate.plain_answer(403, f"Held back. {error.takedown.reason}\n")
             text = f"Taken down. {error.takedown.reason}".strip()
-            return plain_answer(451, f"{text}\n")
+            return full_gate.plain_answer(451, f"{text}\n")
         except BodyTooLargeError:
-            return plain_answer(404, "This part is too large to be shown.\n")
+            return full_gate.plain_answer(404, "This part is too large to be shown.\n")
         except PermanentError as error:
             _LOG.warning("replay.record_unusable: %s", error)
-            return plain_answer(404, "This part cannot be read.\n")
+            return full_gate.plain_answer(404, "This part cannot be read.\n")
         except TransientError as error:
             _LOG.warning("replay.index_unavailable: %s", error)
-            return plain_answer(503, "Try again in a moment.\n")
+            return full_gate.plain_answer(503, "Try again in a moment.\n")
 
-    def _answer(self, request: FullRequest) -> FullAnswer:
+    def _answer(self, request: full_gate.FullRequest) -> full_gate.FullAnswer:
         page = self._page_of(request.host)
         if request.destination == "document":
             # Outside the front's frame a page could lead its reader anywhere (P-08).
             address = f"{self._context.front}/full/{page.timestamp}/{escape_url(page.url)}"
-            return FullAnswer(303, headers=(("Location", address),), ours=True)
-        if request.target.startswith(STATIC_PATH):
-            return self._script(request.target.removeprefix(STATIC_PATH))
+            return full_gate.FullAnswer(303, headers=(("Location", address),), ours=True)
+        if request.target.startswith(text_rewriter.STATIC_PATH):
+            return self._script(request.target.removeprefix(text_rewriter.STATIC_PATH))
         part = self._parse_request(request, page)
         best = self._nearest(part)
         # The document of the page's frame, not that of a frame within it.
-        is_document = part.modifier == PAGE_MODIFIER and request.destination in {"", *_FRAMES}
+        is_document = part.modifier == text_rewriter.PAGE_MODIFIER and request.destination in {"", *_FRAMES}
         if is_document and (best is None or not (best.page_id == part.page.page_id or _is_page_itself(part))):
             address = self._context.front + page_path(part.page.timestamp, part.url)
             link = (address, "See its own copy")
             text = notice_document("This link leads to another page", part.url, link=link)
-            return FullAnswer(200, _HTML, text.encode(), ours=True)
+            return full_gate.FullAnswer(200, _HTML, text.encode(), ours=True)
         if best is None or (part.is_nested and _is_page_itself(part)):
             return _ABSENT  # otherwise the page could be framed anywhere, without the banner
         return replace(self._shown(part, best), nested=part.is_nested)
@@ -250,24 +229,24 @@ class FullCopyServer:
             if rank < best_rank:
                 best, best_rank = capture, rank
         if part.sent is not None:
-            best = match_body(part.sent, self._requests(answers))
+            best = full_gate.match_body(part.sent, self._requests(answers))
         elif best is None and part.request.destination not in {"", *_FRAMES}:  # no other document
             best = index.alternative(part.url, part.page.page_id)
         return best
 
-    def _requests(self, captures: list[Capture]) -> Iterator[tuple[Capture, BodyRequest]]:
+    def _requests(self, captures: list[Capture]) -> Iterator[tuple[Capture, full_gate.BodyRequest]]:
         """Yield the captures with the requests that they answer."""
         for capture in captures:
             stored = self._context.archive.request(capture, limit=_LONGEST_BODY)
             if stored is not None:
                 method, content_type, body = stored
-                yield capture, BodyRequest(method, body_parameters(content_type, body))
+                yield capture, full_gate.BodyRequest(method, full_gate.body_parameters(content_type, body))
 
     def _page_of(self, host: str) -> PageFacts:
         """Return the page that the host identifies, after a check that it may be shown."""
         named = self._origins.page_of(host)
         if named is None:
-            raise _FullCopyRefusedError(plain_answer(421, "This host does not answer here.\n"))
+            raise _FullCopyRefusedError(full_gate.plain_answer(421, "This host does not answer here.\n"))
         page = self._context.index.page_by_id(named.page_id)
         if page is None:
             raise _FullCopyRefusedError(_NEVER)
@@ -279,10 +258,10 @@ class FullCopyServer:
             raise _FullCopyRefusedError(_NEVER)
         if rules.of_page((page.url, page.final_url), wiki) is not Level.FULL:
             text = "This copy may not be shown with its scripts.\n"
-            raise _FullCopyRefusedError(plain_answer(403, text))
+            raise _FullCopyRefusedError(full_gate.plain_answer(403, text))
         return page
 
-    def _parse_request(self, request: FullRequest, page: PageFacts) -> _PartRequest:
+    def _parse_request(self, request: full_gate.FullRequest, page: PageFacts) -> _PartRequest:
         origin = self._origins.scheme + request.host
         match = _TARGET.fullmatch(request.target)
         if match is None:
@@ -297,20 +276,20 @@ class FullCopyServer:
         url = re.sub(r"^(https?):/+", r"\1://", match[3], count=1, flags=re.IGNORECASE)
         if url.startswith("//"):  # without a scheme it has the page's
             url = f"{urlsplit(page.final_url).scheme}:{url}"
-        url, sent = parse_body_query(url) or (url, None)
-        modifier = match[2] or (PAGE_MODIFIER if match[1] else "wkrf_")
+        url, sent = full_gate.parse_body_query(url) or (url, None)
+        modifier = match[2] or (text_rewriter.PAGE_MODIFIER if match[1] else "wkrf_")
         is_url = len(url) <= LONGEST_URL and is_web_url(url)
         is_of_page = match[1] in {page.timestamp, None}
         if not is_url or not is_of_page or modifier not in _MODIFIERS:
             raise _FullCopyRefusedError(_ABSENT)
         is_other_module = modifier == "esm_" and request.destination in {"style", "json"}
-        if modifier == PAGE_MODIFIER or is_other_module:
+        if modifier == text_rewriter.PAGE_MODIFIER or is_other_module:
             # A relative address keeps the page's modifier, whatever it is for.
             modifier = _PARTS.get(request.destination, modifier)
         at = parse_timestamp14(page.timestamp)
         return _PartRequest(page, at, origin, modifier, url, request, sent)
 
-    def _shown(self, part: _PartRequest, capture: Capture) -> FullAnswer:
+    def _shown(self, part: _PartRequest, capture: Capture) -> full_gate.FullAnswer:
         rules = self._context.permits.state_of_digests()
         place = f"{capture.location.filename}:{capture.location.offset}"
         facts = (place, part.request.destination, part.modifier, rules, maker_version())
@@ -320,7 +299,7 @@ class FullCopyServer:
             ("Memento-Datetime", format_datetime(capture.captured_at, usegmt=True)),
         )
         if etag in part.request.known_etags and not part.request.range:
-            return FullAnswer(304, headers=headers)
+            return full_gate.FullAnswer(304, headers=headers)
         payload = self._context.archive.load(capture, limit=self._context.limits.full_bytes)
         status = capture.status or 200
         if 300 <= status < 400:
@@ -333,7 +312,7 @@ class FullCopyServer:
         media_type = media_type_of(payload, use if use == "js_" else part.modifier)
         if media_type in ACTIVE_TYPES and not part.request.destination:
             # Without a known destination no document is sent: it might not be in a frame.
-            return plain_answer(403, "Scripts run only in browsers that send Sec-Fetch headers.\n")
+            return full_gate.plain_answer(403, "Scripts run only in browsers that send Sec-Fetch headers.\n")
         charset = charset_of(payload.content_type)
         textual = media_type.startswith("text/") or media_type in ACTIVE_TYPES
         content_type = f"{media_type}; charset={charset}" if charset and textual else media_type
@@ -341,37 +320,37 @@ class FullCopyServer:
         if media_type == "application/pdf":
             name = f"capture-{part.page.timestamp}.pdf"
             headers += (("Content-Disposition", f'attachment; filename="{name}"'),)
-        answer = FullAnswer(status, content_type, body, headers)
+        answer = full_gate.FullAnswer(status, content_type, body, headers)
         return _ranged(answer, part.request.range) if status == 200 else answer
 
     def _rewritten(self, part: _PartRequest, capture: Capture, content_type: str, payload: Payload) -> bytes:
-        kind = kind_of(content_type.partition(";")[0], part.modifier)
+        kind = text_rewriter.kind_of(content_type.partition(";")[0], part.modifier)
         if not kind or part.modifier in {"id_", "wkrf_"}:
             return payload.body
         if part.request.destination == "empty" and kind != "application/json":
             return payload.body  # what a script reads itself, it means to read as it was
         if len(payload.body) > self._context.limits.html_bytes:
             raise BodyTooLargeError("A text that is too long to be rewritten.")
-        job = RewriteJob(
+        job = text_rewriter.RewriteJob(
             payload.body.decode("latin-1"), content_type, capture.url, part.page.timestamp, part.modifier, part.origin
         )
         place = (capture.digest, capture.url, capture.location.filename, capture.location.offset)
         key = ("full", place, part.origin, part.modifier, content_type, maker_version())
         return self._context.made.get(key, lambda: self._rewrite(lambda: job))
 
-    def _script(self, name: str) -> FullAnswer:
+    def _script(self, name: str) -> full_gate.FullAnswer:
         """Return one of the scripts that are added to pages: Weboid's own, or wombat's."""
         if name not in self._scripts:
             if name in _OUR_SCRIPTS:
                 folder = resources.files("playback.replay.full")
                 body = b"".join((folder / each).read_bytes() for each in _OUR_SCRIPTS[name])
             elif name in _WOMBAT_SCRIPTS:
-                body = self._rewrite(lambda: WombatJob(name))
+                body = self._rewrite(lambda: text_rewriter.WombatJob(name))
                 if name == "wombatWorkers.js":  # wombat adds it to blob workers, but none of our scripts
                     body = self._script("worker.js").body + body
             else:
                 return _ABSENT
-            self._scripts[name] = FullAnswer(200, "text/javascript; charset=utf-8", body)
+            self._scripts[name] = full_gate.FullAnswer(200, "text/javascript; charset=utf-8", body)
         return self._scripts[name]
 
 
@@ -380,22 +359,22 @@ def _is_page_itself(part: _PartRequest) -> bool:
     return part.url in {urldefrag(page.url).url, urldefrag(page.final_url).url}
 
 
-def _to(timestamp: str, modifier: str, url: str) -> FullAnswer:
+def _to(timestamp: str, modifier: str, url: str) -> full_gate.FullAnswer:
     address = f"/c/{timestamp}{modifier}/{quote(url, safe=_SAFE + '#', errors='replace')}"
     # 307: clients must not cache it.
-    return FullAnswer(307, headers=(("Location", address),))
+    return full_gate.FullAnswer(307, headers=(("Location", address),))
 
 
-def _ranged(answer: FullAnswer, range_header: str) -> FullAnswer:
+def _ranged(answer: full_gate.FullAnswer, range_header: str) -> full_gate.FullAnswer:
     size = len(answer.body)
     headers = (*answer.headers, ("Accept-Ranges", "bytes"))
     try:
         span = parse_range(range_header.replace(" ", ""), "", "", size)
     except UnsatisfiableRangeError:
-        refused = plain_answer(416, "There is no such part.\n")
+        refused = full_gate.plain_answer(416, "There is no such part.\n")
         return replace(refused, headers=(("Content-Range", f"bytes */{size}"),))
     if span is None:
         return replace(answer, headers=headers)
     first, end = span
     headers += (("Content-Range", f"bytes {first}-{end - 1}/{size}"),)
-    return FullAnswer(206, answer.content_type, answer.body[first:end], headers)
+    return full_gate.FullAnswer(206, answer.content_type, answer.body[first:end], headers)

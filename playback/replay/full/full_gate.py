@@ -1,13 +1,10 @@
 """Gate of full copies: sandbox and content policy for archived scripts, and requests with a body.
 
-Like `playback.replay.header_gate`, it sets every header of every response. All archived content gets
-the same policy: a sandbox, and requests to the capture's own origin only (P-01,
-P-03 to P-08, P-12, P-17). Safety does not depend on rewriting.
+It sets every header of every response. All archived content gets the same policy: a sandbox, and requests to the
+capture's own origin only (P-01, P-03 to P-08, P-12, P-17). Safety does not depend on rewriting.
 
-A copy's script (`full.js`) writes method, media type and body into the query of a GET, with names as those that
-pywb and wabac use. A body is compared with captured ones by its parameters: fields of a form, or leaves of a JSON
-text. A value that is new at each visit, such as a moment or a random identifier, need not be the same where the
-page's capture has one such request only.
+A copy's script (`full.js`) writes method, media type and body into the query of a GET, as pywb and wabac do. A body is
+compared with captured ones by its parameters, but for values that are new at each visit where there is one such only.
 """
 
 import base64
@@ -23,7 +20,7 @@ from urllib.parse import parse_qsl, unquote
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from playback.replay.capture_lookup import FRESH_VALUE
-from playback.replay.header_gate import NO_BODY, PERMISSIONS_POLICY, Headers, entity_headers
+from playback.replay.header_gate import COMMON_HEADERS, NO_BODY, Headers, entity_headers
 from playback.url_paths import FullOrigins
 
 _LOG = logging.getLogger(__name__)
@@ -118,7 +115,11 @@ class FullGate:
                 _LOG.exception("replay.full_request_failed")
                 answer = plain_answer(500, "This capture cannot be shown.\n")
         status = HTTPStatus(answer.status)
-        headers = full_headers(self._policy, request.host, answer)
+        kind = answer.content_type or "text/plain; charset=utf-8"
+        headers = entity_headers(answer.status, kind, [*answer.headers], len(answer.body))
+        if status is HTTPStatus.METHOD_NOT_ALLOWED:
+            headers.append(("Allow", ", ".join(_METHODS)))
+        headers += fixed_full_headers(self._policy, request.host, answer)
         start_response(f"{status.value} {status.phrase}", headers)
         if environ.get("REQUEST_METHOD") == "HEAD" or answer.status in NO_BODY:
             return [b""]
@@ -154,15 +155,6 @@ def plain_answer(status: int, text: str) -> FullAnswer:
     return FullAnswer(status, "text/plain; charset=utf-8", text.encode(), ours=True)
 
 
-def full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Headers:
-    """Return all headers of a response, in order."""
-    kind = answer.content_type or "text/plain; charset=utf-8"
-    headers = entity_headers(answer.status, kind, [*answer.headers], len(answer.body))
-    if answer.status == HTTPStatus.METHOD_NOT_ALLOWED:
-        headers.append(("Allow", ", ".join(_METHODS)))
-    return headers + fixed_full_headers(policy, host, answer)
-
-
 def fixed_full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Headers:
     """Return the headers that every response carries; notices of our own need fewer permissions."""
     connected = policy.front_origin if answer.ours else f"{policy.origins.scheme}{host}"
@@ -170,10 +162,7 @@ def fixed_full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Hea
         ("Content-Security-Policy", content_policy(policy, host, answer)),
         # Where browsers know it, it also holds what no content policy does: WebRTC, connection hints.
         ("Connection-Allowlist", f'(response-origin "{connected}/*")'),
-        ("X-Content-Type-Options", "nosniff"),
-        ("Referrer-Policy", "no-referrer"),
-        ("Permissions-Policy", PERMISSIONS_POLICY),
-        ("Cross-Origin-Opener-Policy", "same-origin"),
+        *COMMON_HEADERS,
         # An opaque origin is foreign to every origin, its own address included; this host's name is
         # unguessable.
         ("Cross-Origin-Resource-Policy", "cross-origin"),
@@ -181,17 +170,13 @@ def fixed_full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Hea
         ("Access-Control-Allow-Methods", "GET, HEAD"),
         ("Access-Control-Allow-Headers", "*, Authorization"),
         ("Access-Control-Expose-Headers", "*"),
-        ("Origin-Agent-Cluster", "?1"),
-        ("X-DNS-Prefetch-Control", "off"),
-        ("X-Robots-Tag", "noindex, noarchive"),
     ]
 
 
 def content_policy(policy: FullPolicy, host: str, answer: FullAnswer) -> str:
-    """Return the Content-Security-Policy of a response.
+    """Return the Content-Security-Policy of a response; an unknown host gets no origin at all.
 
-    The capture's origin is named explicitly, because browsers differed on the meaning of ``'self'`` in an
-    opaque origin. An unknown host gets no origin at all.
+    The capture's origin is named, because browsers differed on the meaning of ``'self'`` in an opaque origin.
     """
     own = ""
     if not answer.ours and policy.origins.page_of(host) is not None:

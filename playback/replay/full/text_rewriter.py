@@ -1,15 +1,13 @@
 """Rewriter of pages, scripts, modules and style sheets on pywb, for the level `full`: jobs, environment.
 
-Rewriting serves the appearance of a copy and is not a protection: the content policy blocks what it misses
-(`playback.replay.full.full_gate`). It runs in makers, since it reads hostile text.
+Rewriting serves the appearance of a copy and is not a protection: the content policy blocks what it misses. It runs in
+makers, since it reads hostile text.
 
-pywb wraps a script in a block to replace its `window` and `location`. The imports of a module would
-be syntax errors in a block, so a module imports those names from a generated module instead. Modules
-and import maps are rewritten by patterns, as in pywb.
+pywb wraps a script in a block to replace its `window` and `location`. The imports of a module would be syntax errors
+there, so a module imports those names from a generated module. Modules and import maps are rewritten by patterns.
 
-pywb has an environment of its own, because it pins old versions of libraries that the main one has in
-newer ones (redis, brotlipy). `run_rewriter` runs there, where only pywb's own libraries are installed:
-this module must not import others, nor `warc.record_reader`, which needs a newer Brotli.
+pywb pins old versions of libraries that the main environment has in newer ones, so `run_rewriter` runs in one of its
+own: this module must import only pywb's libraries, and not `warc.record_reader`, which needs a newer Brotli.
 """
 
 import io
@@ -39,10 +37,7 @@ _REMEDY = f"Run `weboid setup full` (in a checkout: `make setup-full`), or set {
 
 
 def find_pywb_python() -> Path:
-    """Return the interpreter with pywb: ``$WEBOID_REPLAY_PYTHON``, ``.venv-replay``, or `PYWB_FOLDER`.
-
-    Raises UnavailableError: there is none; the text names the next step.
-    """
+    """Return pywb's interpreter: ``$WEBOID_REPLAY_PYTHON``, ``.venv-replay``, `PYWB_FOLDER`; or UnavailableError."""
     named = os.environ.get(PYWB_PYTHON)
     python = Path(named) if named else _ROOT / ".venv-replay" / "bin" / "python"
     if not named and not python.is_file():

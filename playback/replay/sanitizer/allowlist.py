@@ -1,7 +1,6 @@
-"""Allow-lists of elements, attributes and values, by level (A18); the names are in ``allowlist.toml``.
+"""Allow-lists of elements, attributes and values, by level (A18), each a subset of the next; in ``allowlist.toml``.
 
-Every level is a subset of the next one. svg, math, style and script are on no list of nh3's (P-01, P-02), nor
-is any element with raw text, except textarea.
+svg, math, style and script are on no list of nh3's (P-01, P-02), nor is any element with raw text, except textarea.
 """
 
 import tomllib

@@ -1,11 +1,8 @@
 """CSS filter: style sheets through an allow-list, with a fast path for plain rules.
 
 tinycss2 parses as CSS Syntax Level 3 specifies for browsers; only listed constructs are written again. A ``url()``
-leads to our image route, an ``@import`` to our style route, and fonts are removed unless they are switched on
-(`playback.replay.sanitizer.css_rules`). Nothing is kept that could load from elsewhere or stay fixed over the window.
-
-The fast path reads plain rules by a strict expression and leaves the others to the parser.
-`tests/playback/replay/sanitizer/test_css_prescan.py` checks that both give the same results.
+leads to our image route, an ``@import`` to our style route. Nothing is kept that could load from elsewhere or stay
+fixed over the window. The fast path gives the same results (test_css_prescan.py).
 """
 
 import re
@@ -129,10 +126,9 @@ def filter_sheet(data: bytes, charset: str | None, rewriter: ReplayUrlRewriter) 
 
 
 class ParserBudget:
-    """Number of characters of CSS that the parser may still read for one document.
+    """Characters of CSS that the parser may still read for one document; plain rules need no parser.
 
-    The parser takes one to two seconds for a million characters (P-21). What exceeds the budget is left
-    out; plain rules need no parser and are not counted.
+    It takes one to two seconds for a million characters (P-21). What exceeds the budget is left out.
     """
 
     def __init__(self, most: int = MOST_PARSED) -> None:

@@ -1,16 +1,15 @@
 """CSS tokens, and the special rules for selectors, mask images and font faces.
 
 A copy disables all controls, so rules for disabled ones are rewritten to select an added attribute of controls that
-were disabled at capture; likewise for dialogs and popovers that scripts had put above
-the page (HTML, 6.12). Attributes whose values a copy rewrites are selected by the values that the page
-wrote, which are stored next to them; elements that a copy replaces, by what replaces them, as specific as before.
+were disabled at capture; likewise for dialogs and popovers that scripts had put above the page (HTML, 6.12).
+Attributes whose values a copy rewrites are selected by the values that the page wrote, which are stored next to them;
+elements that a copy replaces, by what replaces them, as specific as before.
 
 Mask images come from our mask route, which sends only their shape. A variable with a rewritten address gets a second
 one for masks, which properties of masks use first.
 
-A font source is our font route, or a checked font within the sheet. ``local()`` is removed, because
-the installed typefaces identify the reader. ``unicode-range`` is kept, although requests then depend
-on the text of the page: they go to this archive only, which knows the page.
+``local()`` fonts are removed, because the installed typefaces identify the reader. ``unicode-range`` is kept, although
+requests then depend on the text of the page: they go to this archive only, which knows the page.
 """
 
 import re
@@ -310,7 +309,7 @@ _FONT_MAGICS = {b"\0\1\0\0", b"true", b"OTTO", b"wOFF", b"wOF2"}
 def sanitise_font(data: bytes) -> bytes:
     """Return the font as OpenType with checked tables only; empty when it is damaged or no font.
 
-    Glyphs in SVG, metadata, private data and unknown tables are left out. The parser is C++: call it in a maker only.
+    The parser is C++: call it in a maker only.
     """
     if data[:4] not in _FONT_MAGICS:
         return b""

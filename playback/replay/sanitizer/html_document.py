@@ -1,8 +1,8 @@
 """Safe HTML documents: archived markup through nh3, and documents of our own.
 
-nh3 (ammonia, html5ever) keeps only what is on a level's lists (`playback.replay.sanitizer.allowlist`;
-P-01, P-02). All URLs in the result come from `ReplayUrlRewriter`. Paragraphs and line
-breaks are made from markup that nh3 wrote, so that every ``<`` begins a tag (HTML, 13.3).
+nh3 (ammonia, html5ever) keeps only what is on a level's lists (P-01, P-02). All URLs in the result come from
+`ReplayUrlRewriter`. Paragraphs and line breaks are made from markup that nh3 wrote, so that every ``<`` begins a tag
+(HTML, 13.3).
 """
 
 import re
@@ -172,9 +172,8 @@ def sanitise_document(
 ) -> str:
     """Return the archived document as a complete safe one, ``<!DOCTYPE html>`` to ``</html>``.
 
-    Framed documents within our DOM artifact are sanitised likewise. At levels with a look they become
-    sandboxed frames under the page's own policy (HTML, 7.1.7: srcdoc inherits it); at others, text.
-    With `was_scripted` the text is the DOM after scripts ran, rather than the source.
+    Framed documents within our DOM artifact become, at levels with a look, sandboxed frames under the page's own policy
+    (HTML, 7.1.7: srcdoc inherits it); at others, text. `was_scripted`: the text is the DOM after scripts ran.
     """
     shows = allowlist_of(level)
     has_fonts = rewriter.has_fonts and shows.has_images
@@ -296,10 +295,10 @@ class _AttributeFilter:
 
 
 def _settled(text: str, clean: Callable[[str], str], keep: _AttributeFilter, is_settled: Callable[[str], bool]) -> str:
-    """Apply `clean` until the text no longer changes.
+    """Apply `clean` until the text no longer changes; text that does not settle is shown as plain text.
 
-    HTML's rules (13.2.6) move misplaced elements, which may move again at the next parsing; browsers
-    must parse what was checked (P-02). Text that does not settle is shown as plain text.
+    HTML's rules (13.2.6) move misplaced elements, which may move again at the next parsing; browsers must parse what
+    was checked (P-02).
     """
     text = clean(text)
     keep.is_settling = True

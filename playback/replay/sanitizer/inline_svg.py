@@ -1,7 +1,7 @@
 """Inline SVG of a document, replaced by images; for makers only.
 
-Styles of an ``svg`` element do not apply within an image, so our DOM artifact stores the look of each
-drawing (``data-weboid-look``: size, colours, place), and what the page's styles set of its shapes.
+Styles of the page do not apply within an image, so our DOM artifact stores the look of each drawing
+(``data-weboid-look``: size, colours, place), and what styles set of its shapes.
 """
 
 import re
@@ -192,10 +192,7 @@ def _as_xml(markup: str) -> str:
 
 
 def _dress(element: Element, look: dict[str, str], names: frozenset[str]) -> None:
-    """Apply a stored look to a shape: geometry as attributes, the rest as its style.
-
-    Those of a look are computed values, so they win over style sheets within the drawing.
-    """
+    """Apply a stored look to a shape: geometry as attributes, the rest as its style, over that of sheets."""
     values = {name: value for name, value in look.items() if _VALUE.fullmatch(value)}
     if "font-family" in values:  # text in an unavailable typeface is drawn in this one
         values["font-family"] += f",{'serif' if _SERIF.search(values['font-family']) else 'sans-serif'}"

@@ -1,7 +1,7 @@
 """Media types of images and drawings, detected from their bytes (P-16); pure.
 
 PNG, JPEG, GIF, WebP and AVIF are sent unchanged, unless their header has no size, or more pixels than a browser should
-allocate, in one picture or in all frames. SVG, BMP and ICO are drawn as PNG (`playback.replay.sanitizer.rasterizer`).
+allocate, in one picture or in all frames. SVG, BMP and ICO are drawn as PNG.
 """
 
 import re
@@ -55,10 +55,7 @@ def _png(data: bytes) -> _Extent:
 
 
 def _jpeg(data: bytes) -> _Extent:
-    """Read the size from the frame header: the first marker SOF0 to SOF15 that is not a table.
-
-    Bytes between segments are skipped, as decoders do (libjpeg's next_marker).
-    """
+    """Read the size from the first SOF marker; bytes between segments are skipped (libjpeg's next_marker)."""
     at = 2
     while (at := data.find(b"\xff", at)) >= 0:
         marker = data[at + 1]
@@ -132,10 +129,7 @@ def _u24(data: bytes, at: int) -> int:
 
 
 def _avif(data: bytes) -> _Extent:
-    """Read sizes from ``ispe`` properties (ISO/IEC 23008-12, 6.5.3) and tracks.
-
-    Every property must be within the limits, because assigning them to items needs a full parser.
-    """
+    """Read sizes from ``ispe`` properties (ISO/IEC 23008-12, 6.5.3), all of which count, and tracks."""
     end = min(int.from_bytes(data[:4], "big"), 256)
     if not any(data[at : at + 4] in _AVIF_BRANDS for at in range(8, end, 4)):
         return 0, 0, 0

@@ -1,13 +1,10 @@
 """Scan of markup before it is sanitised: nesting depth, doctype, parts taken out.
 
-html5ever searches the open elements for many tags: 250 kB of ``<div>`` take ten seconds. Browsers
-limit the depth to 512 elements (Blink's ``kMaximumHTMLParserDOMTreeDepth``). Unclosed formatting
-elements are reopened in each paragraph (HTML, 13.2.4.3), so fewer of them are allowed.
+html5ever searches the open elements for many tags: 250 kB of ``<div>`` take ten seconds. Browsers limit the depth to
+512 elements (Blink's ``kMaximumHTMLParserDOMTreeDepth``). Unclosed formatting elements are reopened in each paragraph
+(HTML, 13.2.4.3), so fewer of them are allowed.
 
-Title, style sheets and the attributes of ``html`` and ``body`` are taken out; images get the source
-that the browser loaded, links their target window; shadow trees are opened, framed documents set
-aside, and formulas replaced by their text. This affects only the look of the copy: the sanitiser
-(`playback.replay.sanitizer.html_document`) checks all results.
+This affects only the look of the copy: the sanitiser (`playback.replay.sanitizer.html_document`) checks all results.
 """
 
 import re
@@ -161,8 +158,7 @@ class FramedDocument:
 class DocumentScan:
     """Parts taken out of a document, and the rest of it.
 
-    Frame n is replaced by ``<wbr id="<mark>n">``, formula n by ``<wbr id="<mark>fn">``, with a mark that
-    the document cannot know.
+    Frame n is replaced by ``<wbr id="<mark>n">``, formula n by ``<wbr id="<mark>fn">``; no document knows its mark.
     """
 
     body: str = ""
@@ -184,11 +180,8 @@ def scan_document(
 ) -> DocumentScan:
     """Scan a document in one pass.
 
-    Args:
-        text: the document.
-        rewriter: tells links within the page, and whether images or their alternative text are shown.
-        was_scripted: scripts have run, so that fallback content for browsers without them is left out.
-        has_frames: set framed documents aside; otherwise their text replaces them.
+    `was_scripted`: scripts have run, so that fallback content for browsers without them is left out; `has_frames`:
+    framed documents are set aside, otherwise their text replaces them.
     """
     return _DocumentScanner(text, rewriter, was_scripted=was_scripted, frame_depth=None if has_frames else 0).run()
 
@@ -468,8 +461,7 @@ _FORMULA_CLASS = re.compile(r"[\w -]{1,200}", re.ASCII)
 def write_formula(attributes: Attributes, text: str, write_style: Callable[[str], str] = lambda _: "") -> str:
     """Return the content of a ``math`` element as MathML of listed elements, attributes and text.
 
-    It is balanced and contains no element that leaves MathML, so browsers parse it as written (HTML,
-    13.2.6.5). `write_style` filters the declarations of a style attribute.
+    It is balanced and contains no element that leaves MathML, so browsers parse it as written (HTML, 13.2.6.5).
     """
 
     def start(name: str, values: Attributes) -> str:

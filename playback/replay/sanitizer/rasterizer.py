@@ -1,10 +1,8 @@
 """Rasterizer of SVG, old picture formats and PDF pages; for makers only.
 
-resvg runs no scripts, but opens files that an ``image`` names, and copies shapes as often as ``use``
-asks. So an SVG is parsed and reduced first: no entities, no references out of the document, a bounded
-number of shapes, and a size set by us (P-02). What cannot be drawn is a PermanentError.
-
-PDFs are as untrusted as pages. Only pixels and characters leave the process.
+resvg runs no scripts, but opens files that an ``image`` names, and copies shapes as often as ``use`` asks. So an SVG is
+reduced first: no entities, no references out of the document, a bounded number of shapes, and a size set by us (P-02).
+What cannot be drawn is a PermanentError.
 """
 
 import io
@@ -282,11 +280,11 @@ _MOST_MASK_PIXELS = 512 * 512
 _MASKS = ("PNG", "GIF", "WEBP", "JPEG")
 
 
-def raster(data: bytes, scale: float = 1.0) -> bytes:
-    """Return the picture as PNG, an SVG with `scale` pixels per CSS pixel; else raise PermanentError."""
+def raster(data: bytes) -> bytes:
+    """Return the picture as PNG; else raise PermanentError."""
     kind = raster_kind(data)
     if kind is RasterKind.SVG:
-        return raster_svg(data, scale)
+        return raster_svg(data)
     if kind is None:
         raise PermanentError("This is not a picture.")
     with _picture(data, (kind.value,), _MOST_PIXELS) as image:

@@ -85,7 +85,7 @@ def signed(name: str, said: dict[str, Any], secret: ClusterSecret = SECRET) -> s
 
 def announce(frontier: SqliteFrontier, started: RunningProxy, **changed: Any) -> str:
     """Note a proxy that runs, once; its name."""
-    name = join_host_port("127.0.0.1", started.control_port)
+    name = join_host_port("127.0.0.1", started.control.port)
     said = {**ProxyDescription(started, name, CLOCK)(), "beat": 1, **changed}
     until = CLOCK.now() + timedelta(minutes=5)
     frontier.put_note(PROXY_SERVICE, name, signed(name, said), now=CLOCK.now(), until=until)

@@ -13,7 +13,7 @@ from core.config.settings import EgressSettings
 from core.errors import ProxyUnavailableError
 from core.layout import Layout
 from proxy.control.client import ProxyClient
-from proxy.control.server import MAX_UNAUTHENTICATED, TcpControlServer
+from proxy.control.server import MAX_UNAUTHENTICATED
 from proxy.process import RunningProxy, TcpControl, run_proxy
 from proxy.request_log import RequestOutcome
 from tests.support.control_proxy import SECRET, SETTINGS, address
@@ -24,7 +24,6 @@ pytestmark = pytest.mark.proxy
 
 def test_too_many_strangers_at_once_are_not_heard(stands: RunningProxy) -> None:
     """They cost a bounded number of threads; a worker is served when they are gone."""
-    assert isinstance(stands.control, TcpControlServer)
     before = threading.active_count()
     crowd = [socket.create_connection(address(stands)) for _ in range(MAX_UNAUTHENTICATED + 50)]
     extra = crowd[-1]
@@ -57,11 +56,10 @@ async def test_a_page_gets_nothing_from_the_proxys_own_ports(tmp_path: Path, lis
                 lambda: [
                     _ask(given_.port, given_.username, given_.password, f"http://{host}:{port}/")
                     for host in hosts
-                    for port in (started.control_port, given_.port if host != "127.0.0.9" else 1)
+                    for port in (started.control.port, given_.port if host != "127.0.0.9" else 1)
                 ]
             )
             entries = await visit.seal(grace_s=1)
-        assert isinstance(started.control, TcpControlServer)
         refused = started.control.refused
 
     assert set(statuses) == {403}

@@ -53,7 +53,7 @@ class RedisProcess:
 
     def lapse(self) -> None:
         """Stall for so long that the heartbeat runs out."""
-        self.payloads._server.delete((self.payloads._heartbeat,))
+        self.payloads._server.call("DEL", self.payloads._heartbeat)
 
     def crash(self) -> None:
         """Die without a word; the heartbeat runs out."""

@@ -151,7 +151,7 @@ class _ProxyService:
     @property
     def name(self) -> str:
         """Return the proxy's name: the address at which workers reach it."""
-        return join_host_port(self.options.host, self.started.control_port)
+        return join_host_port(self.options.host, self.started.control.port)
 
     def check(self) -> None:
         """Check that all proxies share one collection; raises as `check_same_collection`."""

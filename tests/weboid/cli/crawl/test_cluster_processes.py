@@ -315,7 +315,7 @@ async def test_proxy_recovers_files_of_a_dead_proxy(
     dead = ProxyProcess(layout, settings, "dead", tmp_path)
     await write_artifact(dead.client)
     dead.kill()
-    await write_artifact(ProxyClient(("127.0.0.1", started.control_port), CLUSTER_SECRET))
+    await write_artifact(ProxyClient(("127.0.0.1", started.control.port), CLUSTER_SECRET))
     before = open_warcs(layout)
     events: asyncio.Queue[FileRecovered | WaitStarted | WaitEnded] = asyncio.Queue()
     loop = asyncio.get_running_loop()
@@ -334,7 +334,7 @@ async def test_proxy_recovers_files_of_a_dead_proxy(
     assert isinstance(event, FileRecovered)
     assert not event.lost
     assert (len(before), len(after)) == (2, 1)
-    await write_artifact(ProxyClient(("127.0.0.1", started.control_port), CLUSTER_SECRET))
+    await write_artifact(ProxyClient(("127.0.0.1", started.control.port), CLUSTER_SECRET))
     assert len(list(layout.archive.glob("artifacts-*.warc.gz"))) == 1
     check_collection(layout)
 
@@ -342,7 +342,7 @@ async def test_proxy_recovers_files_of_a_dead_proxy(
 async def test_proxy_description_has_address_and_load(started: RunningProxy) -> None:
     """Private keys are not in it."""
     about = ProxyDescription(started, "a:1", CLOCK)
-    client = ProxyClient(("127.0.0.1", started.control_port), CLUSTER_SECRET)
+    client = ProxyClient(("127.0.0.1", started.control.port), CLUSTER_SECRET)
     async with client.visit("page", bucket="default"):
         facts = about()
 
