@@ -15,7 +15,6 @@ from core.mime_sniffer import sniff
 from core.web_dates import parse_retry_after
 from links.check_result import (
     CONNECTION_DOUBTS,
-    FAILURE_MEANINGS,
     CheckMethod,
     CheckResult,
     CheckVerdict,
@@ -138,19 +137,18 @@ def judge_trace(trace: ProbeTrace, now: datetime) -> CheckResult:
     )
     if trace.trouble is not None:
         trouble = trace.trouble
-        meaning = FAILURE_MEANINGS[trouble]
         note = f"{trouble}: {trace.detail}" if trace.detail else str(trouble)
         # Intermediate hosts are no evidence about the host that was requested first.
-        verdict = meaning.verdict
+        verdict = trouble.verdict
         if trace.hops and verdict is CheckVerdict.INVALID:
             verdict = CheckVerdict.SUSPECT
         if trouble in CONNECTION_DOUBTS and trace.final.startswith("https:"):
             verdict, note = CheckVerdict.SUSPECT, f"{note}; a browser's connection may be answered"
-        whole_host = meaning.whole_host and not trace.hops
+        whole_host = trouble.whole_host and not trace.hops
         if whole_host and not trouble.startswith("dns"):  # one on an unusual port may not be
             target = request_target(trace.url)
             whole_host = target.authority == target.host
-        return replace(finding, code=meaning.code, verdict=verdict, note=note, whole_host=whole_host)
+        return replace(finding, code=trouble.code, verdict=verdict, note=note, whole_host=whole_host)
     assert answer is not None
     return _of_answer(finding, trace, answer, now)
 
@@ -158,7 +156,7 @@ def judge_trace(trace: ProbeTrace, now: datetime) -> CheckResult:
 def head_is_conclusive(trace: ProbeTrace, finding: CheckResult) -> bool:
     """Return True when an answer to HEAD suffices (W42): success with type and length, 429, no connection."""
     if trace.trouble is not None:
-        return not trace.hops and FAILURE_MEANINGS[trace.trouble].settled
+        return not trace.hops and trace.trouble.settled
     assert trace.answer is not None
     head = trace.answer.head
     if head.status == 429 or (head.status == 503 and finding.retry_after_s is not None):
