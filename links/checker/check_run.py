@@ -19,7 +19,7 @@ from core.errors import TransientError
 from links.check_history import day_of
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, FetchFailure, StatusCode
 from links.checker import check_schedule
-from links.checker.due_urls import ALL_HOSTS, DueUrl, HostShare
+from links.checker.due_urls import ALL_HOSTS, HostShare
 from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
 from links.checker.outage_guard import ControlChecks, OutageGuard
@@ -32,6 +32,7 @@ from links.registry.database import RegistryThread
 from links.registry.quirks import hosts_that_limit
 from links.registry.schema import state_counts
 from links.registry.statements import insert_missing
+from links.registry.urls import UrlRow
 from links.states import LinkState
 
 
@@ -130,7 +131,7 @@ class CheckRun:
         means.turns.on_parked = self._changed.set
         means.turns.allow(plan.connections)
 
-    async def run(self, stop: asyncio.Event, *, named: Sequence[DueUrl] | None = None) -> CheckTally:
+    async def run(self, stop: asyncio.Event, *, named: Sequence[UrlRow] | None = None) -> CheckTally:
         """Check everything due, or only `named`; LeaseLostError when another checker has our hosts."""
         now = self._means.clock.now()
         today = day_of(now)

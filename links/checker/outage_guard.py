@@ -7,23 +7,22 @@ the failures are the hosts' own. If none does, the results are discarded, and th
 import asyncio
 from collections import OrderedDict
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from links.check_result import CheckMethod, CheckResult, CheckVerdict
-from links.checker.due_urls import DueUrl
 from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
 from links.checker.result_store import UrlCheckResult
 from links.registry.database import RegistryThread
-from links.registry.schema import hosts, urls
+from links.registry.schema import urls
+from links.registry.urls import UrlRow, row_of, select_url_rows
 from links.states import LinkState
-from links.url_parts import SCHEMES, UrlParts
 
 SILENT_HOSTS = 20  # that do not answer, one after the other, before we doubt ourselves
 CONTROLS = 5  # URLs to request then, each of another host …
 FEWEST_CONTROLS = 3  # … of the known ones: fewer are not conclusive
 _CANDIDATES = 50
-HeldResult = tuple[DueUrl, UrlCheckResult]
+HeldResult = tuple[UrlRow, UrlCheckResult]
 
 
 class OutageGuard:
@@ -45,7 +44,7 @@ class OutageGuard:
         """Count the results that are held back."""
         return len(self._held)
 
-    def take(self, url: DueUrl, result: UrlCheckResult) -> list[HeldResult]:
+    def take(self, url: UrlRow, result: UrlCheckResult) -> list[HeldResult]:
         """Add a result; return those that may be stored now."""
         if is_silent(result.finding):
             self._silent[url.host] = None
@@ -103,13 +102,10 @@ class ControlChecks:
 def control_urls(connection: Connection) -> list[str]:
     """Return the latest URLs that were alive at their last check, each of another host."""
     query = (
-        select(urls.c.scheme, urls.c.port, urls.c.path, hosts.c.name)
-        .join_from(urls, hosts, hosts.c.id == urls.c.host_id)
+        select_url_rows()
         .where(urls.c.state == int(LinkState.ALIVE), urls.c.due_day.is_not(None))
         .order_by(urls.c.due_day.desc(), urls.c.key.desc())
         .limit(_CANDIDATES)
     )
-    found = {
-        row.name: UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path).url for row in connection.execute(query)
-    }
+    found = {row.host: row.url for row in map(row_of, connection.execute(query))}
     return list(found.values())

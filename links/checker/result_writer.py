@@ -14,7 +14,7 @@ from core.clock import Clock
 from core.errors import InvariantError, TransientError, WeboidError
 from links.checker import due_urls
 from links.checker.check_schedule import CheckRunRow
-from links.checker.due_urls import CheckLease, DueUrl, HostShare
+from links.checker.due_urls import CheckLease, HostShare
 from links.checker.result_store import (
     CheckRules,
     RecordedResult,
@@ -25,6 +25,7 @@ from links.checker.result_store import (
     record_results,
 )
 from links.registry.database import RegistryThread
+from links.registry.urls import UrlRow
 
 _LOG = logging.getLogger(__name__)
 LEASE_S = 90
@@ -106,12 +107,12 @@ class ResultBatch:
     """Batch of results, host delays, and URLs whose results cannot be stored."""
 
     number: int
-    results: list[tuple[DueUrl, UrlCheckResult]] = field(default_factory=list)
-    later: list[tuple[DueUrl, int]] = field(default_factory=list)  # with the day asked for
-    broken: list[DueUrl] = field(default_factory=list)
+    results: list[tuple[UrlRow, UrlCheckResult]] = field(default_factory=list)
+    later: list[tuple[UrlRow, int]] = field(default_factory=list)  # with the day asked for
+    broken: list[UrlRow] = field(default_factory=list)
 
     @property
-    def urls(self) -> list[DueUrl]:
+    def urls(self) -> list[UrlRow]:
         """Return the URLs that it settles."""
         looked = [url for url, _ in self.results]
         return [*looked, *(url for url, _ in self.later), *self.broken]
@@ -138,9 +139,9 @@ class ResultWriter:
         self._number = made.batch
         self._horizon = horizon
         self._on_kept = on_kept
-        self._results: deque[tuple[DueUrl, UrlCheckResult]] = deque()
-        self._later: deque[tuple[DueUrl, int]] = deque()
-        self._broken_urls: deque[DueUrl] = deque()
+        self._results: deque[tuple[UrlRow, UrlCheckResult]] = deque()
+        self._later: deque[tuple[UrlRow, int]] = deque()
+        self._broken_urls: deque[UrlRow] = deque()
         self._under_way = 0
         self._closing = False
         self._broken = 0  # results in a row that could not be kept
@@ -153,17 +154,17 @@ class ResultWriter:
         waiting = len(self._results) + len(self._later) + len(self._broken_urls)
         return waiting + self._under_way
 
-    def put(self, url: DueUrl, result: UrlCheckResult) -> None:
+    def put(self, url: UrlRow, result: UrlCheckResult) -> None:
         """Add a result of the URL."""
         self._results.append((url, result))
         self._wake()
 
-    def put_later(self, url: DueUrl, due_day: int) -> None:
+    def put_later(self, url: UrlRow, due_day: int) -> None:
         """Schedule the URL, and its host's others, for that day."""
         self._later.append((url, due_day))
         self._wake()
 
-    def put_broken(self, url: DueUrl) -> None:
+    def put_broken(self, url: UrlRow) -> None:
         """Schedule a URL for the next day after an internal error lost its result."""
         self._broken_urls.append(url)
         self._wake()

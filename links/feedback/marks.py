@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import Connection, func, insert, select, update
 
@@ -26,8 +26,8 @@ from links.registry.database import RegistryStore
 from links.registry.schema import marks as book
 from links.registry.schema import urls
 from links.registry.statements import MOST, batches
-from links.registry.urls import UrlRow, hosts_of, matcher, urls_by_id
-from links.states import MARKS, LinkState
+from links.registry.urls import UrlRow, health_columns, hosts_of, matcher, urls_by_id
+from links.states import MARKS, LinkHealth, LinkState
 
 REFRESH_S: Final = 1.0
 
@@ -204,9 +204,6 @@ def read_marks(connection: Connection, *, with_lifted: bool = True) -> list[Link
 
 WATCHED_AGAIN_DAYS: Final = 7
 MOST_TEXT: Final = 2_000  # characters of a reason
-_UNMARKED: dict[str, Any] = {
-    "fails": 0, "first_fail_day": None, "last_fail_day": None, "proofs": 0, "opinion_day": None,
-}  # fmt: skip
 
 
 MARK_SETTINGS: Final[dict[str, tuple[Callable[[str], bool], str]]] = {
@@ -390,7 +387,8 @@ def _follow(connection: Connection, ids: Sequence[int], marks: MarkSet, clock: C
             due = day + each.id % WATCHED_AGAIN_DAYS if back else None
             groups.setdefault((wanted, due), []).append(each.id)
     for (state, due), some in groups.items():
-        connection.execute(update(urls).where(urls.c.id.in_(some)).values(state=int(state), due_day=due, **_UNMARKED))
+        values = health_columns(LinkHealth(state)) | {"due_day": due, "opinion_day": None}
+        connection.execute(update(urls).where(urls.c.id.in_(some)).values(values))
 
 
 def _lift(connection: Connection, ids: Collection[int], actor: str, moment: int) -> None:
