@@ -167,6 +167,8 @@ TRANSITIONS: Mapping[tuple[LinkState, CheckVerdict], TransitionRule] = {
     (state, verdict): rule for state, row in _ROWS.items() for verdict, rule in zip(CheckVerdict, row, strict=True)
 }
 MARKS = frozenset({LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.EXCLUDED})
+# Decided by people or policy, or not fetchable: a check result changes nothing.
+SETTLED = MARKS | {LinkState.INVALID}
 _INFERABLE = frozenset({LinkState.UNKNOWN, LinkState.ALIVE, LinkState.DEAD})
 _MOST_FAILS = 255
 _BY = {  # a browser uses GET

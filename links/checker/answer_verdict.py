@@ -146,8 +146,7 @@ def judge_trace(trace: ProbeTrace, now: datetime) -> CheckResult:
             verdict, note = CheckVerdict.SUSPECT, f"{note}; a browser's connection may be answered"
         whole_host = trouble.whole_host and not trace.hops
         if whole_host and not trouble.startswith("dns"):  # one on an unusual port may not be
-            target = request_target(trace.url)
-            whole_host = target.authority == target.host
+            whole_host = not request_target(trace.url).port
         return replace(finding, code=trouble.code, verdict=verdict, note=note, whole_host=whole_host)
     assert answer is not None
     return _of_answer(finding, trace, answer, now)

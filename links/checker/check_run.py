@@ -24,7 +24,7 @@ from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
 from links.checker.outage_guard import ControlChecks, OutageGuard
 from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult
-from links.checker.result_writer import LeaseHolder, ResultBatch, ResultWriter
+from links.checker.result_writer import CheckOutcome, LeaseHolder, ResultWriter
 from links.checker.timetable import CheckTurn, Timetable, TurnAction
 from links.checker.timetable_feed import CheckCandidate, Table, TimetableFeed, wants_sibling
 from links.feedback.marks import LiveMarks
@@ -285,7 +285,7 @@ class CheckRun:
                     wall = self._means.clock.now()
                     due_day = max(day_of(wall + timedelta(seconds=wait_s)), day_of(wall) + 1)
                     self._feed.forget_host(url.host_id)
-                    keeper.put_later(url, due_day)
+                    keeper.put(url, due_day)
         return math.inf
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
@@ -312,7 +312,7 @@ class CheckRun:
                     self._add_result(turn.payload, finding, keeper)
             except Exception:
                 # The pass would wait for it forever, or request it again at once.
-                keeper.put_broken(turn.payload.url)
+                keeper.put(turn.payload.url, None)
                 raise
 
     def _ask_fewer(self) -> None:
@@ -388,12 +388,12 @@ class CheckRun:
             return finding
         return _nothing("busy: too many redirects to one host")
 
-    def _note_stored(self, batch: ResultBatch, booked: list[RecordedResult]) -> None:
-        for url in batch.urls:
-            self._feed.release(url)
+    def _note_stored(self, batch: Sequence[CheckOutcome], booked: list[RecordedResult]) -> None:
         tally = self.tally
-        tally.kept += len(batch.results)
-        tally.put_off += len(batch.later)
+        for url, outcome in batch:
+            self._feed.release(url)
+            tally.kept += isinstance(outcome, UrlCheckResult)
+            tally.put_off += isinstance(outcome, int)
         tally.active = len(self._active)
         tally.waiting = self._keeper.waiting if self._keeper is not None else 0
         for each in booked:

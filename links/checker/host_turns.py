@@ -43,7 +43,7 @@ _LOOK: ContextVar[ActiveCheck] = ContextVar("look")
 
 
 class HostTurns:
-    """The `links.checker.http_probe.RequestLimiter` of one checker. Bound to one event loop."""
+    """Limiter of the requests of one checker to each host. Bound to one event loop."""
 
     def __init__(
         self, gaps: HostGaps | float, *, monotonic: Callable[[], float], longest_wait_s: float = LONGEST_WAIT_S
@@ -86,7 +86,7 @@ class HostTurns:
                 return None
 
     async def take(self, host: str) -> None:
-        """Wait until a request to the host is allowed. Only within `run`."""
+        """Wait until a request to the canonical host is allowed. Only within `run`."""
         look = _LOOK.get()
         self._let_go(look)
         there = self._hosts.get(host)

@@ -11,13 +11,12 @@ without a colon, line ends without a carriage return, bytes after the answer to 
 
 import asyncio
 import errno
-import re
 import socket
 import ssl
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import aiohappyeyeballs
@@ -27,6 +26,7 @@ from core.config.settings import EgressSettings, LinksSettings
 from core.urls import host_of
 from links.check_result import NO_FILES, FetchFailure, NoAnswerError
 from links.checker.dns_resolver import DnsResolver
+from links.url_parts import UrlParts, split_identity
 from net.address_policy import Address, Addresses, EgressPolicy, unmap_ipv4
 from net.connect_errors import BlockedHostError, BlockedPortError
 from net.http1 import LenientHead, end_of_head, may_begin, parse_head
@@ -53,7 +53,6 @@ def tls_refusal(error: Exception) -> FetchFailure | None:
     return next((trouble for part, trouble in _REFUSALS if part in reason), None)
 
 
-_PARTS = re.compile(r"(https?)://(?:\[[^\]]*\]|[^/:?#]*)(?::(\d+))?([^#]*)")
 CONNECT_S = 15.0  # a connection with its handshakes
 TRIED = 4  # addresses of one host
 STAGGER_S = 0.25  # RFC 8305, 5
@@ -67,30 +66,10 @@ _OURS = frozenset(
 _NOT_THERE = frozenset((errno.EHOSTUNREACH, errno.EHOSTDOWN))
 
 
-@dataclass(frozen=True, slots=True)
-class RequestTarget:
-    """Target of a request."""
-
-    scheme: str  # ``http`` or ``https``
-    host: str  # canonical: lower case, punycode, no final dot; IPv6 in brackets
-    port: int  # the port, the scheme's own included
-    path: str  # path and query, as in a request line
-
-    @property
-    def authority(self) -> str:
-        """Return the value of the Host header."""
-        own = {"http": 80, "https": 443}[self.scheme]
-        return self.host if self.port == own else f"{self.host}:{self.port}"
-
-
 @lru_cache(maxsize=8192)
-def request_target(url: str) -> RequestTarget:
-    """Split a fetch key into the target of a request."""
-    parts = _PARTS.match(url)
-    assert parts is not None, url
-    scheme, port, path = parts[1], parts[2], parts[3]
-    own = 443 if scheme == "https" else 80
-    return RequestTarget(scheme, host_of(url), int(port) if port else own, path or "/")
+def request_target(url: str) -> UrlParts:
+    """Split a fetch key into the target of a request, whose path has no fragment."""
+    return replace(split_identity(url.partition("#")[0]), host=host_of(url))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +123,7 @@ class ConnectionOpener:
         self._strict = strict_context(egress.ca_file)
         self._lenient = lenient_context()
 
-    async def open(self, target: RequestTarget, limit_s: float) -> HostConnection:
+    async def open(self, target: UrlParts, limit_s: float) -> HostConnection:
         """Open a connection to the target, with TLS for https; NoAnswerError with the reason if it fails."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limit_s
@@ -174,10 +153,10 @@ class ConnectionOpener:
             fault = "old protocol"
         return HostConnection(way.reader, way.writer, fault)
 
-    async def _addresses(self, target: RequestTarget) -> tuple[Addresses, int]:
+    async def _addresses(self, target: UrlParts) -> tuple[Addresses, int]:
         """Return the permitted addresses and the port; NoAnswerError when there is none."""
-        self._rules.check(target.host, target.port)
-        fine, port = await self._rules.addresses(target.host, target.port)
+        self._rules.check(target.host, target.real_port)
+        fine, port = await self._rules.addresses(target.host, target.real_port)
         # Both families have a turn within the first few.
         first = list(fine[:TRIED])
         others = [each for each in fine[TRIED:] if each.version != first[0].version]
@@ -199,7 +178,7 @@ class ConnectionOpener:
             raise NoAnswerError(_failure_of(error)) from error
 
     async def _secured(
-        self, sock: socket.socket, target: RequestTarget, context: ssl.SSLContext, limit_s: float
+        self, sock: socket.socket, target: UrlParts, context: ssl.SSLContext, limit_s: float
     ) -> HostConnection:
         """Run the TLS handshake on the socket, which is closed on failure."""
         try:
@@ -261,7 +240,7 @@ class RequestWriter:
         )
         self._headers = "\r\n".join(lines)
 
-    def write(self, method: str, target: RequestTarget, cookies: str = "") -> bytes:
+    def write(self, method: str, target: UrlParts, cookies: str = "") -> bytes:
         """Encode the request."""
         cookie = f"Cookie: {cookies}\r\n" if cookies else ""
         text = f"{method} {target.path} HTTP/1.1\r\nHost: {target.authority}\r\n{self._headers}\r\n{cookie}\r\n"

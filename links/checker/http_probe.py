@@ -11,7 +11,7 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol, Self
+from typing import Self
 
 from classify.page_excerpt import AnswerFingerprint, compare_answers, invent_sibling, parse_page_excerpt, simhash
 from classify.redirect_target import BadLocationError, resolve_location
@@ -38,6 +38,7 @@ from links.checker.answer_verdict import (
     refresh_target,
 )
 from links.checker.dns_resolver import DnsResolver
+from links.checker.host_turns import HostTurns
 from links.checker.http_exchange import ConnectionOpener, HttpAnswer, RequestWriter, exchange, request_target
 from net.address_policy import Address
 
@@ -162,13 +163,6 @@ class RedirectChain:
         return True
 
 
-class RequestLimiter(Protocol):
-    """Interface that spaces requests to one host; its waits do not count towards the check's time limit."""
-
-    async def take(self, host: str) -> None:
-        """Wait until a request to the host (canonical, as `core.urls.host_of`) is allowed."""
-
-
 class HttpProber:
     """Prober of URLs; bound to one event loop. No method raises for server or DNS behaviour."""
 
@@ -178,7 +172,7 @@ class HttpProber:
         *,
         is_own: Callable[[Address], bool],
         names: DnsResolver | None = None,
-        turns: RequestLimiter | None = None,
+        turns: HostTurns | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
@@ -275,7 +269,7 @@ class HttpProber:
         if trace.hops or trace.trouble not in _TRY_OTHER_SCHEME:
             return trace, found
         target = request_target(url)
-        if target.authority != target.host or budget.left_s <= 0:
+        if target.port or budget.left_s <= 0:
             return trace, found
         scheme = "http" if target.scheme == "https" else "https"
         other = f"{scheme}{url.removeprefix(target.scheme)}"

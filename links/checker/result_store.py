@@ -33,7 +33,7 @@ from links.registry.quirks import (
 from links.registry.schema import observations, passes, urls
 from links.registry.statements import insert_missing
 from links.registry.urls import UrlRow, health_columns, row_of, select_url_rows
-from links.states import PRESETS, CheckPreset, LinkHealth, LinkState, needs_browser, next_health
+from links.states import PRESETS, SETTLED, CheckPreset, LinkHealth, LinkState, needs_browser, next_health
 from links.url_parts import split_identity
 
 OBSERVATIONS = 8  # single looks that are kept of a URL at most
@@ -165,8 +165,6 @@ def _format(stored: UrlRow, finding: CheckResult) -> tuple[str | None, int | Non
 _AT_ONCE = 500
 # A page's "dead link" tag.
 _TAGGED_DEAD = CheckResult(StatusCode.NONE, CheckVerdict.GONE, CheckMethod.PERSON)
-# Decided by people or policy, or not fetchable: a check result changes nothing.
-SETTLED = frozenset({LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.INVALID, LinkState.EXCLUDED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 
 from sqlalchemy import Connection
@@ -102,20 +102,8 @@ class LeaseHolder:
             await self.desk.try_write(all_of_them)
 
 
-@dataclass(frozen=True, slots=True)
-class ResultBatch:
-    """Batch of results, host delays, and URLs whose results cannot be stored."""
-
-    number: int
-    results: list[tuple[UrlRow, UrlCheckResult]] = field(default_factory=list)
-    later: list[tuple[UrlRow, int]] = field(default_factory=list)  # with the day asked for
-    broken: list[UrlRow] = field(default_factory=list)
-
-    @property
-    def urls(self) -> list[UrlRow]:
-        """Return the URLs that it settles."""
-        looked = [url for url, _ in self.results]
-        return [*looked, *(url for url, _ in self.later), *self.broken]
+# A URL and its result; or the day that its host asked for; or None: an internal error lost the result.
+CheckOutcome = tuple[UrlRow, UrlCheckResult | int | None]
 
 
 class ResultWriter:
@@ -129,7 +117,7 @@ class ResultWriter:
         made: CheckRunRow,
         *,
         horizon: int,
-        on_kept: Callable[[ResultBatch, list[RecordedResult]], None],
+        on_kept: Callable[[Sequence[CheckOutcome], list[RecordedResult]], None],
     ) -> None:
         """Set the run and its horizon; `on_kept` is called with stored results."""
         self._desk = desk
@@ -139,9 +127,7 @@ class ResultWriter:
         self._number = made.batch
         self._horizon = horizon
         self._on_kept = on_kept
-        self._results: deque[tuple[UrlRow, UrlCheckResult]] = deque()
-        self._later: deque[tuple[UrlRow, int]] = deque()
-        self._broken_urls: deque[UrlRow] = deque()
+        self._queue: deque[CheckOutcome] = deque()
         self._under_way = 0
         self._closing = False
         self._broken = 0  # results in a row that could not be kept
@@ -151,23 +137,14 @@ class ResultWriter:
     @property
     def waiting(self) -> int:
         """Count the results that are not stored yet."""
-        waiting = len(self._results) + len(self._later) + len(self._broken_urls)
-        return waiting + self._under_way
+        return len(self._queue) + self._under_way
 
-    def put(self, url: UrlRow, result: UrlCheckResult) -> None:
-        """Add a result of the URL."""
-        self._results.append((url, result))
-        self._wake()
-
-    def put_later(self, url: UrlRow, due_day: int) -> None:
-        """Schedule the URL, and its host's others, for that day."""
-        self._later.append((url, due_day))
-        self._wake()
-
-    def put_broken(self, url: UrlRow) -> None:
-        """Schedule a URL for the next day after an internal error lost its result."""
-        self._broken_urls.append(url)
-        self._wake()
+    def put(self, url: UrlRow, outcome: UrlCheckResult | int | None) -> None:
+        """Add a result of the URL; a day: it and its host's others are due then; None: it is due the next day."""
+        self._queue.append((url, outcome))
+        self._some.set()
+        if self.waiting >= BATCH:
+            self._many.set()
 
     def close(self) -> None:
         """Stop `run` when all results are stored."""
@@ -183,42 +160,31 @@ class ResultWriter:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_LINGER_S):
                         await self._many.wait()
-            if not (self._results or self._later or self._broken_urls):
+            if not self._queue:
                 if self._closing:
                     return
                 self._some.clear()
                 self._many.clear()
                 continue
-            batch = ResultBatch(self._number + 1)
-            while self._results and len(batch.results) < BATCH:
-                batch.results.append(self._results.popleft())
-            batch.later.extend(self._later)
-            batch.broken.extend(self._broken_urls)
-            self._later.clear()
-            self._broken_urls.clear()
-            self._under_way = len(batch.urls)
+            batch = [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
+            self._under_way = len(batch)
             booked = await self._write(batch)
             self._under_way = 0
             self._on_kept(batch, booked)
 
-    async def _write(self, batch: ResultBatch) -> list[RecordedResult]:
+    async def _write(self, batch: Sequence[CheckOutcome]) -> list[RecordedResult]:
         """Store a batch; on an internal error one by one, postponing what cannot be stored by a day."""
+        number = self._number + 1
         try:
-            booked = await self._desk.write(lambda rows: self._book(rows, batch))
+            booked = await self._desk.write(lambda rows: self._book(rows, number, batch))
         except WeboidError:
             raise
         except Exception as error:
-            if len(batch.results) > 1:
-                booked, rest = [], batch
-                for each in batch.results:
-                    number = self._number + 1
-                    booked += await self._write(replace(rest, number=number, results=[each]))
-                    rest = ResultBatch(self._number)
-                return booked
-            if not batch.results:
+            if len(batch) > 1:
+                return [each for outcome in batch for each in await self._write([outcome])]
+            ((url, outcome),) = batch
+            if not isinstance(outcome, UrlCheckResult):
                 raise
-            # Postpone the URL whose result cannot be stored, and store the rest of its batch.
-            url = batch.results[0][0]
             self._broken += 1
             _LOG.error("The result of %r cannot be stored.", url.url, exc_info=error)
             if self._broken >= INTERNAL_ERRORS:
@@ -226,22 +192,19 @@ class ResultWriter:
                     f"{self._broken} results in a row could not be stored, the last: {error}. The log has each "
                     "with its traceback: please report it. Due links remain due."
                 ) from error
-            return await self._write(replace(batch, results=[], broken=[*batch.broken, url]))
-        self._number = batch.number
-        self._broken = 0 if batch.results else self._broken
+            return await self._write([(url, None)])
+        self._number = number
+        if any(isinstance(outcome, UrlCheckResult) for _, outcome in batch):
+            self._broken = 0
         return booked
 
-    def _wake(self) -> None:
-        self._some.set()
-        if self.waiting >= BATCH:
-            self._many.set()
-
-    def _book(self, rows: Connection, batch: ResultBatch) -> list[RecordedResult]:
+    def _book(self, rows: Connection, number: int, batch: Sequence[CheckOutcome]) -> list[RecordedResult]:
         for lease in self._tenure.leases:
             due_urls.hold_check_lease(rows, lease)
-        if not advance_run(rows, self._pass_id, batch.number, len(batch.results)):
+        results = [outcome for _, outcome in batch if isinstance(outcome, UrlCheckResult)]
+        if not advance_run(rows, self._pass_id, number, len(results)):
             return []  # it was already stored: the confirmation was lost with the connection
-        hosts = {url.host_id: due_day for url, due_day in batch.later}
-        delay_hosts(rows, hosts, horizon=self._horizon)
-        postpone_urls(rows, [url.id for url in batch.broken], due_day=self._horizon + 1)
-        return record_results(rows, [result for _, result in batch.results], self._rules)
+        delays = {url.host_id: outcome for url, outcome in batch if isinstance(outcome, int)}
+        delay_hosts(rows, delays, horizon=self._horizon)
+        postpone_urls(rows, [url.id for url, outcome in batch if outcome is None], due_day=self._horizon + 1)
+        return record_results(rows, results, self._rules)

@@ -15,14 +15,14 @@ from core.errors import BadUrlError
 from links.check_result import CheckResult, CheckVerdict
 from links.checker import due_urls
 from links.checker.due_urls import START, URGENT_DAY, DuePosition, HostShare
-from links.checker.result_store import SETTLED, set_marked_state
+from links.checker.result_store import set_marked_state
 from links.checker.timetable import AddOutcome, Deciding, Timetable
 from links.feedback.marks import LiveMarks
 from links.registry.citations import links_tagged_dead
 from links.registry.database import RegistryThread
 from links.registry.quirks import HostQuirk, quirks_of
 from links.registry.urls import UrlRow
-from links.states import LinkState, may_infer
+from links.states import SETTLED, LinkState, may_infer
 
 _SOFT = "soft 404"  # how the notes of such findings begin
 # An answer to HEAD does not reveal a soft 404, and the page itself does not reveal that its content was

@@ -100,8 +100,8 @@ class LinkMark:
 class MarkSet:
     """Marks indexed by pattern. Thread-safe. `unread` has the errors of ignored, unreadable marks."""
 
-    def __init__(self, found: Iterable[LinkMark], clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, found: Iterable[LinkMark], now: Callable[[], datetime]) -> None:
+        self._now = now
         self._table: PatternTable[LinkMark] = PatternTable()
         self.unread: dict[int, str] = {}
         for mark in found:
@@ -144,7 +144,7 @@ class MarkSet:
     def _first(self, url: str, key: str) -> LinkMark | None:
         if not self._table.size:
             return None
-        now = self._clock.now()
+        now = self._now()
         fitting = [
             match for match in self._table.find(pattern_target(url))
             if match.value.key == key and match.value.holds(now)
@@ -162,7 +162,7 @@ class LiveMarks:
         self._store = store
         self._clock = clock
         self._lock = threading.Lock()
-        self._marks = MarkSet((), clock)
+        self._marks = MarkSet((), clock.now)
         self._stamp: tuple[int, int] | None = None
         self._asked = float("-inf")
 
@@ -174,7 +174,7 @@ class LiveMarks:
                 with self._store.reading() as rows:
                     stamp = marks_version(rows)
                     if stamp != self._stamp:
-                        self._marks = MarkSet(active_marks(rows), self._clock)
+                        self._marks = MarkSet(active_marks(rows), self._clock.now)
                         self._stamp = stamp
                 self._asked = now
             return self._marks
@@ -300,7 +300,7 @@ def apply_marks(
 ) -> MarkTally:
     """Update the states of all URLs to the pending marks, in transactions that each respect concurrent changes."""
     tally = MarkTally()
-    stamp, decided = None, MarkSet((), clock)
+    stamp, decided = None, MarkSet((), clock.now)
     with store.reading() as rows:
         waiting = pending_marks(rows, clock.now())
     for mark in waiting:
@@ -308,7 +308,7 @@ def apply_marks(
             with store.writing() as rows:
                 now_there = marks_version(rows)
                 if now_there != stamp:
-                    stamp, decided = now_there, MarkSet(active_marks(rows), clock)
+                    stamp, decided = now_there, MarkSet(active_marks(rows), clock.now)
                 _follow(rows, chosen, decided, clock, tally)
             on_progress(tally.looked)
         done = MarkProgress.APPLIED if mark.holds(clock.now()) else MarkProgress.TAKEN_BACK
@@ -328,7 +328,7 @@ def preview_marks(store: RegistryStore, made: Sequence[LinkMark], lifted: Collec
     left = [mark for mark in there if mark.id not in lifted and not _is_in(mark, replaced)]
     newest = max((mark.id for mark in there), default=0) + 1
     fresh = [replace(mark, id=newest + place) for place, mark in enumerate(made)]
-    decided = MarkSet([*left, *fresh], clock)
+    decided = MarkSet([*left, *fresh], clock.now)
     gone = [mark for mark in there if mark not in left]
     seen: set[int] = set()
     for mark in (*fresh, *gone):

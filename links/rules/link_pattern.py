@@ -18,13 +18,12 @@ from core.hosts import canonical_host
 from core.urls import MAX_URL_LENGTH, fetch_key, identity_key
 from links.registry.schema import PATH_HEAD, PATH_HEAD_CHARS, hosts, urls
 from links.registry.statements import MOST, Reader, SqlStatement, many, one
-from links.url_parts import SCHEMES, UrlParts, domain_index, split_identity
+from links.url_parts import DEFAULT_PORTS, SCHEMES, UrlParts, domain_index, split_identity
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):(?=//)", re.IGNORECASE | re.ASCII)
 _OTHER = re.compile(r"(?:mailto|tel|sip|sips|sms|xmpp|news|urn|geo|magnet|bitcoin):", re.IGNORECASE)
 _AUTHORITY = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::(\d{1,5}))?")
 _IPV4_START = re.compile(r"(?:\d{1,4}\.){1,3}\*", re.ASCII)
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 _GROUPS = 8  # of an IPv6 address
 LAST_CHARACTER = "\U0010ffff"
 
@@ -62,7 +61,7 @@ class LinkPattern:
             return False
         if self.port is None:
             return self.is_tree or self.any_port or port == 0
-        return (port or _DEFAULT_PORTS[scheme]) == self.port
+        return (port or DEFAULT_PORTS[scheme]) == self.port
 
     def meets(self, other: "LinkPattern") -> bool:
         """Return True when a URL may match both patterns."""
@@ -206,7 +205,7 @@ def _ports_meet(one: LinkPattern, other: LinkPattern, scheme: str) -> bool:
     ports = []
     for pattern in (one, other):
         is_any = pattern.port is None and (pattern.is_tree or pattern.any_port)
-        ports.append(None if is_any else pattern.port or _DEFAULT_PORTS[scheme])
+        ports.append(None if is_any else pattern.port or DEFAULT_PORTS[scheme])
     return None in ports or ports[0] == ports[1]
 
 
