@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sqlalchemy import Boolean, Connection, delete, false, func, insert, or_, select, true, update
+from sqlalchemy import Connection, delete, false, func, insert, or_, select, true, update
 
 from core.errors import CollectionInUseError, InputError, InvariantError
 from links.registry.pages import LinkRef, number_of
@@ -21,12 +21,9 @@ NAMES = (
     *("id", "wiki_id", "page_id", "kind", "job", "moment", "base_rev", "rev", "digest", "state"),
     *("undone_rev", "undone_by", "note", "checked", "is_reported", "reviewed", "reviewed_by"),
 )
-MOVED = ("state", "rev", "note", "undone_rev", "undone_by", "checked", "reviewed", "reviewed_by")
-_COLUMNS = tuple(edits.c[name] for name in NAMES)
-_EDIT = select(*_COLUMNS)
+_EDIT = select(*(edits.c[name] for name in NAMES))
 _OF_WIKI = edits.c.wiki_id == one("wiki")
 _IN_STATES = (_OF_WIKI, edits.c.state.in_(many("states")))
-_IS = edits.c.id == one("of")
 BY_ID = SqlStatement(_EDIT.where(edits.c.id.in_(many("ids"))), "ids")
 OF_PAGE = SqlStatement(_EDIT.where(_OF_WIKI, edits.c.page_id == one("page")).order_by(edits.c.id))
 IN_STATES = SqlStatement(_EDIT.where(*_IN_STATES).order_by(edits.c.id).limit(one("most")), "states")
@@ -96,35 +93,10 @@ REVIVED = SqlStatement(
     .limit(one("most")),
     *("states", "living"),
 )
-MOVE = SqlStatement(
-    update(edits).where(_IS, edits.c.state == one("was")).values({name: one(f"new_{name}") for name in MOVED})
-)
 SET_CHECKED = SqlStatement(update(edits).where(edits.c.id.in_(many("ids"))).values(checked=one("seen_at")), "ids")
-SET_REPORTED = SqlStatement(update(edits).where(_IS).values(is_reported=true()))
-SET_UNDONE = SqlStatement(
-    update(edit_changes)
-    .where(edit_changes.c.edit_id == one("of"), edit_changes.c.number == one("place"))
-    .values(is_undone=one("undone", Boolean()))
-)
-FORGET_CHANGES = SqlStatement(delete(edit_changes).where(edit_changes.c.edit_id == one("of")))
-FORGET = SqlStatement(delete(edits).where(_IS, edits.c.state == one("was")))
-FORGET_NOTHING = SqlStatement(
-    delete(edits).where(_OF_WIKI, edits.c.page_id == one("page"), edits.c.state == one("was"))
-)
 LOOK_AGAIN = SqlStatement(
     update(urls).where(urls.c.id.in_(many("ids")), urls.c.due_day > one("day_now")).values(due_day=one("day_now")),
     "ids",
-)
-TURN = SqlStatement(select(edit_turns.c.holder, edit_turns.c.until).where(edit_turns.c.wiki_id == one("wiki")))
-TAKE_TURN = SqlStatement(
-    update(edit_turns)
-    .where(
-        edit_turns.c.wiki_id == one("wiki"), or_(edit_turns.c.holder == one("who"), edit_turns.c.until <= one("now"))
-    )
-    .values(holder=one("who"), until=one("end"))
-)
-END_TURN = SqlStatement(
-    delete(edit_turns).where(edit_turns.c.wiki_id == one("wiki"), edit_turns.c.holder == one("who"))
 )
 
 
@@ -290,9 +262,9 @@ def move_edit(
     if state not in MOVES[edit.state]:
         raise InvariantError(f"An edit that is {edit.state.name} cannot become {state.name}.")
     made = replace(edit, state=state, checked=moment, **facts)
-    values = {f"new_{name}": getattr(made, name) for name in MOVED}
-    values |= {"new_state": int(state), "new_note": made.note[:2_000]}
-    if not MOVE.run(connection, {**values, "of": edit.id, "was": int(edit.state)}):
+    values = facts | {"state": int(state), "checked": moment, "note": made.note[:2_000]}
+    is_as_known = (edits.c.id == edit.id, edits.c.state == int(edit.state))
+    if not connection.execute(update(edits).where(*is_as_known).values(values)).rowcount:
         raise InputError(f"Edit {edit.id} was changed by another process meanwhile: reload it.")
     if undone is None:
         return made
@@ -300,23 +272,25 @@ def move_edit(
     for place, change in enumerate(made.changes):
         now = place in undone
         if now != change.is_undone:
-            SET_UNDONE.run(connection, {"of": edit.id, "place": place, "undone": now})
+            its = (edit_changes.c.edit_id == edit.id, edit_changes.c.number == place)
+            connection.execute(update(edit_changes).where(*its).values(is_undone=now))
         changes.append(replace(change, is_undone=now))
     return replace(made, changes=tuple(changes))
 
 
 def forget_edit(connection: Connection, edit_id: int) -> None:
     """Delete an edit that was certainly not made, such as one that met a conflict."""
-    if FORGET.run(connection, {"of": edit_id, "was": int(EditState.INTENDED)}):
-        FORGET_CHANGES.run(connection, {"of": edit_id})
+    gone = delete(edits).where(edits.c.id == edit_id, edits.c.state == int(EditState.INTENDED))
+    if connection.execute(gone).rowcount:
+        connection.execute(delete(edit_changes).where(edit_changes.c.edit_id == edit_id))
 
 
 def note_nothing_to_do(
     connection: Connection, wiki_id: int, wanted: IntendedEdit, basis: bytes, *, moment: int
 ) -> None:
     """Record that there was nothing to do on a page, for that revision and state of knowledge."""
-    of_page = {"wiki": wiki_id, "page": wanted.page_id}
-    FORGET_NOTHING.run(connection, {**of_page, "was": int(EditState.NOTHING)})
+    of_page = (edits.c.wiki_id == wiki_id, edits.c.page_id == wanted.page_id)
+    connection.execute(delete(edits).where(*of_page, edits.c.state == int(EditState.NOTHING)))
     row = _row(wiki_id, wanted, EditState.NOTHING, moment) | {"basis": basis}
     connection.execute(insert(edits).values(row))
 
@@ -328,7 +302,7 @@ def set_checked(connection: Connection, edit_ids: Collection[int], *, moment: in
 
 def set_reported(connection: Connection, edit_id: int) -> None:
     """Record that the revert of the edit was counted as a report."""
-    SET_REPORTED.run(connection, {"of": edit_id})
+    connection.execute(update(edits).where(edits.c.id == edit_id).values(is_reported=True))
 
 
 def make_urls_due(connection: Connection, url_ids: Collection[int], *, day: int) -> int:
@@ -339,10 +313,12 @@ def make_urls_due(connection: Connection, url_ids: Collection[int], *, day: int)
 def take_edit_lock(connection: Connection, wiki_id: int, who: str, *, now: int, length_s: int) -> None:
     """Lock a wiki for the run of that unique name, or renew the lock; BotBusyError when another has it."""
     insert_missing(connection, edit_turns, [{"wiki_id": wiki_id, "holder": who, "until": 0}])
-    parameters = {"wiki": wiki_id, "who": who, "now": now, "end": now + length_s}
-    if TAKE_TURN.run(connection, parameters):
+    turn, table = edit_turns.c.wiki_id == wiki_id, edit_turns.c
+    is_free = or_(table.holder == who, table.until <= now)
+    taken = update(edit_turns).where(turn, is_free).values(holder=who, until=now + length_s)
+    if connection.execute(taken).rowcount:
         return
-    holder, until = TURN.rows(connection, {"wiki": wiki_id})[0]
+    holder, until = connection.execute(select(table.holder, table.until).where(turn)).one()
     raise BotBusyError(
         f"Another run ({holder}) edits this wiki: wait until it ends. If it was killed, its lease expires "
         f"in {max(until - now, 0)} s."
@@ -351,7 +327,7 @@ def take_edit_lock(connection: Connection, wiki_id: int, who: str, *, now: int, 
 
 def release_edit_lock(connection: Connection, wiki_id: int, who: str) -> None:
     """Release the lock of a wiki, unless another run holds it."""
-    END_TURN.run(connection, {"wiki": wiki_id, "who": who})
+    connection.execute(delete(edit_turns).where(edit_turns.c.wiki_id == wiki_id, edit_turns.c.holder == who))
 
 
 def edits_by_id(reader: Reader, ids: Iterable[int]) -> dict[int, BotEdit]:

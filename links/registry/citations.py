@@ -234,7 +234,6 @@ class DomainSpread(NamedTuple):
 REVISIONS = SqlStatement(
     select(page_revisions.c.page, page_revisions.c.rev_id).where(page_revisions.c.page.in_(many("pages"))), "pages"
 )
-OLD_ADDITIONS = SqlStatement(delete(additions).where(additions.c.day <= one("before")))
 
 
 def revisions_of(reader: Reader, numbers: Iterable[int]) -> dict[int, int]:

@@ -19,9 +19,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from io import BufferedIOBase, BufferedReader
+from io import BufferedIOBase, BufferedReader, RawIOBase
 from itertools import groupby
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from sqlalchemy import delete, select
 
@@ -132,10 +132,8 @@ def read_links(
 
     `one_wiki`: TSV has no column for the wiki; `progress` gets the number of bytes read since its last call.
     """
-    source = cast("BufferedReader", _CountingStream(stream, progress))
-    plain: Any = source
-    if source.peek(2)[:2] == _GZIP:
-        plain = gzip.GzipFile(fileobj=source, mode="rb")
+    source = BufferedReader(_CountingStream(stream, progress), 1 << 16)
+    plain = gzip.GzipFile(fileobj=source, mode="rb") if source.peek(2)[:2] == _GZIP else source
     try:
         yield from _rows(plain, one_wiki=one_wiki)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -165,29 +163,20 @@ def url_of_index(index: str, path: str) -> str:
     return f"{start}{user}@{host}{port}{path}" if user else f"{start}{host}{port}{path}"
 
 
-class _CountingStream:
+class _CountingStream(RawIOBase):
     """Stream that counts the bytes read."""
 
     def __init__(self, stream: BufferedIOBase, progress: Callable[[int], None]) -> None:
         self._stream = stream
         self._progress = progress
-        self._ahead = b""
 
-    def peek(self, size: int) -> bytes:
-        self._ahead += self._stream.read(size - len(self._ahead))
-        return self._ahead
+    def readable(self) -> bool:
+        return True
 
-    def read(self, size: int = -1) -> bytes:
-        ahead, self._ahead = self._ahead, b""
-        data = ahead if 0 <= size <= len(ahead) else ahead + self._stream.read(size)
-        self._progress(len(data))
-        return data
-
-    def readline(self, limit: int = -1) -> bytes:
-        ahead, self._ahead = self._ahead, b""
-        line = ahead if ahead.endswith(b"\n") else ahead + self._stream.readline(limit)
-        self._progress(len(line))
-        return line
+    def readinto(self, buffer: Any) -> int:
+        size = self._stream.readinto(buffer)
+        self._progress(size)
+        return size
 
 
 def _rows(stream: Any, *, one_wiki: bool) -> Iterator[DumpLink | MalformedLine]:
@@ -435,8 +424,8 @@ class LinkImporter:
                         upsert(connection, imports, ["digest"], [row])
                 for each in put:
                     self._count(done, each.links)
-                done.added += result.added
-                done.gone += result.gone
+                done.added += len(result.added)
+                done.gone += len(result.gone)
                 progress(len(batch))
         with self._store.writing() as connection:
             FORGET.run(connection, {"of": self._digest})

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Integer, LargeBinary, cast, func, literal_column, null, or_, select, union_all
 
 from links.registry import pages as page_book
-from links.registry.pages import WikiPageRow, find_pages, find_titled, number_of, page_of, plain_title, text_digest
+from links.registry.pages import WikiPageRow, find_pages, find_titled, number_of, page_of, plain_title
 from links.registry.quirks import believed_quirks
 from links.registry.schema import (
     copies,
@@ -31,6 +31,7 @@ from links.registry.urls import COLUMNS, UrlRow, row_of, select_url_rows, urls_b
 from links.registry.wikis import Wiki
 from links.rules.wiki_rules import is_present
 from links.states import LinkState
+from links.url_parts import key_of
 
 
 class QuirkFacts(NamedTuple):
@@ -304,7 +305,7 @@ def uses_anywhere(reader: Reader, url_id: int, *, limit: int, after: int = 0) ->
 
 def refused_uses(reader: Reader, text: str, *, limit: int) -> list[RefusedUse]:
     """Return pages of all farms that have a link which is not watched, as written: for operators."""
-    found = REFUSED_USES.rows(reader, {"key": text_digest(text), "most": limit})
+    found = REFUSED_USES.rows(reader, {"key": key_of(text), "most": limit})
     return [RefusedUse(page_of(row), row[9], row[10]) for row in found]
 
 

@@ -5,11 +5,11 @@ with the day of its removal (A24, W64); a restored one keeps its first day. A pa
 bits and the wiki's own page id in its low bits, so that it survives a move (W33).
 """
 
+import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, insert, or_, select, update
@@ -18,9 +18,10 @@ from core.errors import InputError
 from links.registry.schema import additions, citations, invalid, page_revisions, pages, refs, spam_hits, wanted, wikis
 from links.registry.statements import Reader, SqlStatement, batches, insert_missing, many, one
 from links.registry.urls import ensure_urls
-from links.rules.exclusion_list import ExclusionCounts, count_entries, entry_counts_text, parse_entry_counts
+from links.rules.exclusion_list import add_entry_counts
 from links.rules.link_class import ClassifiedLink, LinkClass
 from links.rules.wiki_rules import hits_of, write_spam_hits
+from links.url_parts import key_of
 
 PAGE_BITS = 40
 MAX_PAGE_ID = (1 << PAGE_BITS) - 1
@@ -68,20 +69,11 @@ class LinkRef(NamedTuple):
     url_id: int
 
 
-class PutSummary(NamedTuple):
-    """Counts of the changes by writing pages."""
-
-    pages: int  # pages written
-    urls: int  # URLs that they have, each page's counted
-    added: int  # references that are new or restored
-    gone: int  # references that were removed
-    invalid: int  # invalid URLs on them
-
-
 class WrittenLinks(NamedTuple):
     """Changed links by writing pages."""
 
-    put: PutSummary  # the counts
+    pages: int  # pages written
+    urls: int  # URLs that they have, each page's counted
     ids: Mapping[str, int]  # of the URLs that the pages have, by their identity keys
     added: tuple[LinkRef, ...]  # references that are new or restored
     gone: tuple[LinkRef, ...]  # references that were removed
@@ -122,11 +114,6 @@ ASK = SqlStatement(
     .where(*_NAMED, or_(pages.c.asked_day.is_(None), pages.c.asked_day < one("day")))
     .values(asked_day=one("day")),
     "ids",
-)
-MOVE = SqlStatement(
-    update(pages)
-    .where(_OF_WIKI, pages.c.page_id == one("page"))
-    .values(title=one("new_title"), namespace=one("new_namespace"))
 )
 NEVER_LISTED = SqlStatement(
     select(*COLUMNS)
@@ -177,18 +164,13 @@ def find_pages(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[in
     return rows
 
 
-def put_pages(connection: Connection, wiki_id: int, written: Iterable[PutPage], *, day: int) -> PutSummary:
+def put_pages(connection: Connection, wiki_id: int, written: Iterable[PutPage], *, day: int) -> WrittenLinks:
     """Write the URLs of pages that were read today; new pages are created; InputError for an invalid one.
 
     Of two entries for one page the later one counts. Watched URLs become references; invalid ones are stored with the
     page, spam hits recorded, excluded matches counted (`links.rules.link_class`); the rest is not stored. Batches of
-    some hundreds are fastest.
+    some hundreds are fastest. The new and removed links are returned (A01).
     """
-    return write_pages(connection, wiki_id, written, day=day).put
-
-
-def write_pages(connection: Connection, wiki_id: int, written: Iterable[PutPage], *, day: int) -> WrittenLinks:
-    """Write pages as `put_pages`; return the new and removed links as well (A01)."""
     put = {each.name.page_id: each for each in written}
     _lock(connection, wiki_id)
     _write_names(connection, wiki_id, [each.name for each in put.values()], day)
@@ -207,22 +189,14 @@ def write_pages(connection: Connection, wiki_id: int, written: Iterable[PutPage]
     }
     new, back, gone = _write_refs(connection, lists, spellings, day)
     refused = {
-        page: {text_digest(link.text): link for link in links if link.sort in _NOTED}
-        for page, links in by_number.items()
+        page: {key_of(link.text): link for link in links if link.sort in _NOTED} for page, links in by_number.items()
     }
     _write_invalid(connection, refused, day)
     hits = {page: hits_of(links) for page, links in by_number.items()}
     write_spam_hits(connection, wiki_id, hits, today=day)
-    tallies = {page: count_entries(link.entry for link in links if link.entry) for page, links in by_number.items()}
+    tallies = {page: Counter(link.entry for link in links if link.entry) for page, links in by_number.items()}
     _write_tallies(connection, wiki_id, tallies, day)
-    figures = PutSummary(
-        pages=len(put),
-        urls=sum(map(len, lists.values())),
-        added=len(new) + len(back),
-        gone=len(gone),
-        invalid=sum(map(len, refused.values())),
-    )
-    return WrittenLinks(figures, ids, (*new, *back), tuple(gone), tuple(new))
+    return WrittenLinks(len(put), sum(map(len, lists.values())), ids, (*new, *back), tuple(gone), tuple(new))
 
 
 def mark_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -> int:
@@ -255,8 +229,8 @@ def ask_for(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, da
 
 def move_page(connection: Connection, wiki_id: int, name: PageName) -> bool:
     """Set another title of a page (W33); return False when it is not known; InputError if invalid."""
-    facts = {"new_title": check_name(name), "new_namespace": name.namespace}
-    return MOVE.run(connection, {"wiki": wiki_id, "page": name.page_id, **facts}) > 0
+    moved = update(pages).where(pages.c.wiki_id == wiki_id, pages.c.page_id == name.page_id)
+    return connection.execute(moved.values(title=check_name(name), namespace=name.namespace)).rowcount > 0
 
 
 def drop_pages(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, day: int) -> int:
@@ -406,16 +380,8 @@ def _write_invalid(connection: Connection, lists: Mapping[int, Mapping[bytes, Cl
 def _write_tallies(connection: Connection, wiki_id: int, now: Mapping[int, Mapping[str, int]], day: int) -> None:
     """Update the counts of excluded links of each page (X05), and the wiki's sums."""
     found = TALLIES.each(connection, "pages", now)
-    before = {page: parse_entry_counts(text) for page, text in found}
+    before: dict[int, dict[str, int]] = {page: json.loads(text) for page, text in found}
     changed = [page for page, counts in now.items() if counts != before.get(page, {})]
-    changes = ExclusionCounts()
-    for page in changed:
-        changes.note(before.get(page, {}), now[page])
-    if changed:
-        changes.write(connection, wiki_id, today=day)
-    SET_TALLY.run(connection, [{"of": page, "tally": entry_counts_text(now[page])} for page in changed])
-
-
-def text_digest(text: str) -> bytes:
-    """Return the key of a link that is stored as written on its page."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    add_entry_counts(connection, wiki_id, ((before.get(page, {}), now[page]) for page in changed), today=day)
+    tallies = {page: json.dumps(now[page], ensure_ascii=False, sort_keys=True) for page in changed}
+    SET_TALLY.run(connection, [{"of": page, "tally": tallies[page] if now[page] else None} for page in changed])

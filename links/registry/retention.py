@@ -13,7 +13,6 @@ from sqlalchemy import Connection, Delete, Select, Table, delete, exists, func, 
 
 from links.check_history import date_of
 from links.registry.citations import KEEP_DAYS as ADDITION_DAYS
-from links.registry.citations import OLD_ADDITIONS
 from links.registry.database import RegistryStore
 from links.registry.pages import LOCK_WIKI, forget_pages
 from links.registry.quirks import GET_ONLY_DAYS, HOST_QUIRK_DAYS, URL_QUIRK_DAYS, HostQuirk
@@ -122,7 +121,6 @@ FORGET_HOST_QUIRK = SqlStatement(
 )
 OLD_OBSERVATIONS = _deletion(observations, observations.c.moment < one("before"))
 OVER_REPORTS = _deletion(reports, reports.c.expires_day < one("before"))
-OLD_IMPORTS = SqlStatement(delete(imports).where(imports.c.day <= one("before")))
 COUNT_PAGES = _count(pages, pages.c.wiki_id == one("wiki"), pages.c.touched_day <= one("before"))
 COUNT_LINKS = _count(refs, refs.c.gone_day <= one("before"))
 COUNT_URLS = SqlStatement(
@@ -172,9 +170,9 @@ def purge(
     looks = _repeat(store, OLD_OBSERVATIONS, _second(day), "observations", progress)
     over = _repeat(store, OVER_REPORTS, day, "reports", progress)
     with store.writing() as connection:
-        OLD_IMPORTS.run(connection, {"before": day - IMPORT_DAYS})
+        connection.execute(delete(imports).where(imports.c.day <= day - IMPORT_DAYS))
         forget_spam_hits(connection, before_day=day - SPAM_DAYS)
-        OLD_ADDITIONS.run(connection, {"before": day - ADDITION_DAYS})
+        connection.execute(delete(additions).where(additions.c.day <= day - ADDITION_DAYS))
     return PurgeSummary(gone_pages, links, gone_urls, gone_hosts, quirks, looks, over)
 
 

@@ -74,15 +74,10 @@ class InterwikiMap:
         url = found.url.replace("$1", encoded_title(title))
         return InterwikiLink(prefix, title, url, found.is_local, found.wiki)
 
-    def local_urls(self, links: Iterable[tuple[str, str]]) -> list[str]:
-        """Return the URLs of links to the farm's own wikis, of (prefix, title): they are not watched (W50)."""
+    def urls(self, links: Iterable[tuple[str, str]], *, is_local: bool = False) -> list[str]:
+        """Return the URLs of links, of (prefix, title); or of those to the farm's own wikis: not watched (W50)."""
         found = (self.link(prefix, title) for prefix, title in links)
-        return list(dict.fromkeys(each.url for each in found if each.url and each.is_local))
-
-    def urls(self, links: Iterable[tuple[str, str]]) -> list[str]:
-        """Return the URLs of links, of (prefix, title); without those to the farm's own wikis."""
-        found = (self.link(prefix, title) for prefix, title in links)
-        return list(dict.fromkeys(each.url for each in found if each.url and not each.is_local))
+        return list(dict.fromkeys(each.url for each in found if each.url and each.is_local is is_local))
 
 
 def read_interwikis(text: str | bytes) -> InterwikiMap:
@@ -188,14 +183,6 @@ FIND_WIKI = SqlStatement(_WIKI.where(farms.c.name == one("farm"), wikis.c.dbname
 WIKI_BY_ID = SqlStatement(_WIKI.where(wikis.c.id == one("id")))
 ALL_WIKIS = SqlStatement(_WIKI.order_by(wikis.c.farm_id, wikis.c.dbname))
 LAST_FARM = SqlStatement(select(func.max(farms.c.id)))
-CHANGE_FARM = SqlStatement(
-    update(farms).where(farms.c.id == one("of")).values(address=one("new_address"), internal=one("new_internal"))
-)
-CHANGE_WIKI = SqlStatement(
-    update(wikis)
-    .where(wikis.c.id == one("of"))
-    .values(url=one("new_url"), pages_url=one("new_pages_url"), settings=one("new_settings"))
-)
 
 
 def observed_namespaces(wiki: Wiki) -> tuple[int, ...]:
@@ -244,8 +231,7 @@ def put_farm(connection: Connection, name: str, *, address: str = "", internal: 
         facts = {"id": last + 1, "name": name, "address": address, "internal": internal}
         insert_missing(connection, farms, [facts])
     else:
-        changed = {"new_address": address, "new_internal": internal}
-        CHANGE_FARM.run(connection, {"of": there.id, **changed})
+        connection.execute(update(farms).where(farms.c.id == there.id).values(address=address, internal=internal))
     found = find_farm(connection, name)
     assert found is not None
     return found
@@ -305,15 +291,11 @@ def change_wiki(
     """Update a wiki; None leaves a value as it is; InputError when `pages_url` lacks ``$1``."""
     if pages_url and "$1" not in pages_url:
         raise InputError("The address of pages needs $1 where the title goes.")
-    text = wiki.settings
-    if settings is not None:
-        text = json.dumps(dict(settings), ensure_ascii=False, sort_keys=True)
-    new = {
-        "new_url": wiki.url if url is None else url,
-        "new_pages_url": wiki.pages_url if pages_url is None else pages_url,
-        "new_settings": text,
-    }
-    CHANGE_WIKI.run(connection, {"of": wiki.id, **new})
+    text = None if settings is None else json.dumps(dict(settings), ensure_ascii=False, sort_keys=True)
+    given = {"url": url, "pages_url": pages_url, "settings": text}
+    new = {name: value for name, value in given.items() if value is not None}
+    if new:
+        connection.execute(update(wikis).where(wikis.c.id == wiki.id).values(new))
     return wiki_of(connection, wiki.id)
 
 
@@ -349,10 +331,6 @@ FEEDS = SqlStatement(
     .where(feeds.c.wiki_id == one("wiki"))
     .order_by(feeds.c.kind)
 )
-FORGET_FEED = SqlStatement(delete(feeds).where(feeds.c.wiki_id == one("of"), feeds.c.kind == one("which")))
-SET_TROUBLE = SqlStatement(
-    update(feeds).where(feeds.c.wiki_id == one("of"), feeds.c.kind == one("which")).values(trouble=one("why"))
-)
 
 
 def feeds_of(reader: Reader, wiki_id: int) -> dict[str, FeedCursor]:
@@ -371,18 +349,18 @@ def put_cursor(connection: Connection, wiki_id: int, kind: str, cursor: str, *, 
 
 def forget_feed(connection: Connection, wiki_id: int, kind: str) -> None:
     """Delete the position of a feed."""
-    FORGET_FEED.run(connection, {"of": wiki_id, "which": kind})
+    connection.execute(delete(feeds).where(feeds.c.wiki_id == wiki_id, feeds.c.kind == kind))
 
 
 def put_trouble(connection: Connection, wiki_id: int, kinds: Iterable[str], why: str, *, now: datetime) -> None:
     """Set or clear the reason that feeds are stopped; cursors and times are kept."""
+    # On one line, without characters that databases reject.
+    plain = " ".join(storable(why).split())[:TROUBLE_LIMIT_CHARS]
     for kind in kinds:
-        # On one line, without characters that databases reject.
-        plain = " ".join(storable(why).split())[:TROUBLE_LIMIT_CHARS]
-        parameters = {"of": wiki_id, "which": kind, "why": plain}
-        if not SET_TROUBLE.run(connection, parameters) and why:
+        stopped = update(feeds).where(feeds.c.wiki_id == wiki_id, feeds.c.kind == kind).values(trouble=plain)
+        if not connection.execute(stopped).rowcount and why:
             put_cursor(connection, wiki_id, kind, "", now=now)
-            SET_TROUBLE.run(connection, parameters)
+            connection.execute(stopped)
 
 
 def take_feed_lease(
@@ -395,8 +373,7 @@ def take_feed_lease(
     is_gone: Callable[[str], bool] = lambda _holder: False,
 ) -> None:
     """Claim or renew the lease of a wiki; FeedHeldError when another has it, unless `is_gone`."""
-    LOCK_WIKI.rows(connection, {"wiki": wiki_id})
-    there = feeds_of(connection, wiki_id).get(LEASE)
+    there = _locked_lease(connection, wiki_id)
     is_free = there is None or there.cursor in ("", holder) or there.moment <= now
     if there is not None and not is_free and not is_gone(there.cursor):
         raise FeedHeldError(
@@ -407,10 +384,14 @@ def take_feed_lease(
     put_cursor(connection, wiki_id, LEASE, holder, now=now + length)
 
 
+def _locked_lease(connection: Connection, wiki_id: int) -> FeedCursor | None:
+    LOCK_WIKI.rows(connection, {"wiki": wiki_id})
+    return feeds_of(connection, wiki_id).get(LEASE)
+
+
 def hold_feed_lease(connection: Connection, wiki_id: int, holder: str) -> None:
     """Lock the lease until the commit; FeedHeldError when another has it by now: write nothing."""
-    LOCK_WIKI.rows(connection, {"wiki": wiki_id})
-    there = feeds_of(connection, wiki_id).get(LEASE)
+    there = _locked_lease(connection, wiki_id)
     if there is None or there.cursor != holder:
         raise FeedHeldError(
             "Another process now watches this wiki, because this one did not renew its lease in time.",
@@ -420,17 +401,14 @@ def hold_feed_lease(connection: Connection, wiki_id: int, holder: str) -> None:
 
 def release_feed_lease(connection: Connection, wiki_id: int, holder: str, *, now: datetime) -> None:
     """Release the lease, unless another process holds it."""
-    LOCK_WIKI.rows(connection, {"wiki": wiki_id})
-    there = feeds_of(connection, wiki_id).get(LEASE)
+    there = _locked_lease(connection, wiki_id)
     if there is not None and there.cursor == holder:
         put_cursor(connection, wiki_id, LEASE, "", now=now)
-
-
-FORGET_SIGNATURES = SqlStatement(delete(webhook_signatures).where(webhook_signatures.c.moment < one("before")))
 
 
 def use_signature(connection: Connection, signature: bytes, moment: datetime, *, kept: timedelta) -> bool:
     """Record a signature as used, and delete those older than `kept`; True when it was not used before."""
     made = int(moment.timestamp())
-    FORGET_SIGNATURES.run(connection, {"before": made - int(kept.total_seconds())})
+    over = webhook_signatures.c.moment < made - int(kept.total_seconds())
+    connection.execute(delete(webhook_signatures).where(over))
     return insert_new(connection, webhook_signatures, {"signature": signature, "moment": made})

@@ -5,7 +5,6 @@ written. A suggestion is a host that very many pages link to with few different 
 it is trusted is a human decision.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -155,54 +154,33 @@ def warning_for(pattern: LinkPattern, entries: Iterable[ExclusionEntry], wiki: s
     )
 
 
-def count_entries(entries: Iterable[str]) -> dict[str, int]:
-    """Count the excluded links of a page by entry."""
-    return dict(Counter(filter(None, entries)))
-
-
-def entry_counts_text(counts: Mapping[str, int]) -> str | None:
-    """Encode a page's counts for `link_pages.excluded`; None when nothing was excluded."""
-    return json.dumps(counts, ensure_ascii=False, sort_keys=True) if counts else None
-
-
-def parse_entry_counts(text: str | None) -> dict[str, int]:
-    """Decode the counts of a row."""
-    return dict(json.loads(text)) if text else {}
-
-
-class ExclusionCounts:
-    """Changes of the counts of a wiki's entries by written pages."""
-
-    def __init__(self) -> None:
-        self._links: dict[str, int] = {}
-        self._pages: dict[str, int] = {}
-
-    def note(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
-        """Add the difference of a page's stored and new counts; empty for a page that does not exist."""
+def add_entry_counts(
+    rows: Connection, wiki_id: int, changes: Iterable[tuple[Mapping[str, int], Mapping[str, int]]], *, today: int
+) -> None:
+    """Add the changes of pages to the counts of a wiki's entries: excluded links by entry, before and after."""
+    links: Counter[str] = Counter()
+    on_pages: Counter[str] = Counter()
+    for before, after in changes:
         for entry in {*before, *after}:
             old, new = before.get(entry, 0), after.get(entry, 0)
-            self._links[entry] = self._links.get(entry, 0) + new - old
-            self._pages[entry] = self._pages.get(entry, 0) + bool(new) - bool(old)
-
-    def write(self, rows: Connection, wiki_id: int, *, today: int) -> None:
-        """Update the rows of `link_excluded` by the collected differences."""
-        names = sorted(self._links)  # in one order, so that two writers never wait for each other
-        table = excluded.c
-        for name in names:
-            links, on_pages = self._links[name], self._pages[name]
-            changed = rows.execute(
-                update(excluded)
-                .where(table.wiki_id == wiki_id, table.entry == name)
-                .values(
-                    links=table.links + links,
-                    pages=table.pages + on_pages,
-                    # A deleted page is not a sign of activity.
-                    last_day=case((table.last_day > today, table.last_day), else_=today),
-                )
+            links[entry] += new - old
+            on_pages[entry] += bool(new) - bool(old)
+    table = excluded.c
+    for name in sorted(links):  # in one order, so that two writers never wait for each other
+        changed = rows.execute(
+            update(excluded)
+            .where(table.wiki_id == wiki_id, table.entry == name)
+            .values(
+                links=table.links + links[name],
+                pages=table.pages + on_pages[name],
+                # A deleted page is not a sign of activity.
+                last_day=case((table.last_day > today, table.last_day), else_=today),
             )
-            if not changed.rowcount and links > 0:
-                row = {"wiki_id": wiki_id, "entry": name, "links": links, "pages": on_pages}
-                rows.execute(insert(excluded), [{**row, "last_day": today}])
+        )
+        if not changed.rowcount and links[name] > 0:
+            row = {"wiki_id": wiki_id, "entry": name, "links": links[name], "pages": on_pages[name]}
+            rows.execute(insert(excluded), [{**row, "last_day": today}])
+    if links:
         rows.execute(delete(excluded).where(table.wiki_id == wiki_id, table.pages <= 0))
 
 

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select, update
@@ -222,8 +221,7 @@ def has_list(rows: Connection, farm_id: int, each: SpamList, *, wiki_id: int = F
 
 
 def _digest(each: SpamList) -> bytes:
-    text = f"{each.kind}\n{each.content}"
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return key_of(f"{each.kind}\n{each.content}")
 
 
 def remove_list(rows: Connection, farm_id: int, name: str, *, wiki_id: int = FARM_WIDE) -> bool:

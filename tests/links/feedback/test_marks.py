@@ -110,7 +110,7 @@ def test_a_mark_ends_when_it_said(sqlite_store: RegistryStore) -> None:
     clock = HandClock()
     end = int((NOW + DAY).timestamp())
     marks = MarkSet(
-        [mark(MarkKind.PERMALIVE, "example.org", 1), mark(MarkKind.NEVER, f"{SITE}/x", 2, expires=end)], clock
+        [mark(MarkKind.PERMALIVE, "example.org", 1), mark(MarkKind.NEVER, f"{SITE}/x", 2, expires=end)], clock.now
     )
     assert marks.state_of(f"{SITE}/x") is LinkState.EXCLUDED
     clock.moment = NOW + DAY
