@@ -12,7 +12,7 @@ from email.utils import format_datetime
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, cast
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urljoin
 
 from core.errors import BadUrlError, ConfigError
 from core.timestamps import timestamp14
@@ -160,12 +160,15 @@ class TimeMapAdapter(HttpAdapter):
 
 
 class TimeGateAdapter(HttpAdapter):
-    """Adapter for a TimeGate (RFC 7089, 4): the copy nearest to a time."""
+    """Adapter for a TimeGate (RFC 7089, 4): the copy nearest to a time, which it gets in ``{ts}/`` or in a header."""
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
         """Return the copy that the TimeGate redirects to."""
-        headers = {} if at is None else {"Accept-Datetime": format_datetime(at.astimezone(UTC), usegmt=True)}
-        address = self._template.replace("{url}", escape_for_path(url))
+        headers = {}
+        if at is not None and "{ts}" not in self._template:
+            headers["Accept-Datetime"] = format_datetime(at.astimezone(UTC), usegmt=True)
+        address = self._template.replace("{ts}/", f"{timestamp14(at)}/" if at is not None else "")
+        address = address.replace("{url}", escape_for_path(url))
         request = ArchiveRequest(address, headers=headers, is_head_enough=True)
         response = await self._ask(request, 200, *REDIRECTS)
         if response is None:
@@ -179,9 +182,9 @@ class TimeGateAdapter(HttpAdapter):
                 stamp = stamp or timestamp_of(link.parameters.get("datetime", ""))
         if response.status == 200 and not stamp:
             raise malformed_answer_error(self.name, "it shows a page, not a copy")
-        target = place or response.url
+        target = urljoin(address, place) if place else response.url
         copy = recognise(target)
-        if copy is None and not self._is_at_home(target):
+        if copy is None and (self.name in SERVICES or not self._is_at_home(target)):
             raise malformed_answer_error(self.name, f"it redirects to {target[:200]}")
         stamp = stamp or (copy.timestamp if copy is not None else "")
         return self._copies([ListedCopy(target, stamp)], url)
@@ -255,31 +258,8 @@ class AvailabilityAdapter(HttpAdapter):
         return copies
 
 
-class WaybackRedirectAdapter(HttpAdapter):
-    """Adapter for the redirect of ``/web/<url>``: finds pages that the availability API omits."""
-
-    def __init__(self, asker: ArchiveClient) -> None:
-        """Store the client."""
-        super().__init__(asker, "wayback", _WAYBACK_HOME)
-
-    async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
-        """Return the copy that the redirect for `at` points to."""
-        stamp = f"{timestamp14(at)}/" if at is not None else ""
-        address = f"{_WAYBACK_HOME}web/{stamp}{escape_for_path(url)}"
-        response = await self._ask(ArchiveRequest(address, is_head_enough=True), 200, *REDIRECTS)
-        if response is None:
-            return []
-        target = response.headers.get("location", "") if response.status in REDIRECTS else address
-        stamped = timestamp_of(response.headers.get("memento-datetime", ""))
-        if response.status == 200 and not stamped:
-            raise malformed_answer_error(self.name, "it shows a page, not a copy")
-        if target.startswith("/"):
-            target = _WAYBACK_HOME + target.removeprefix("/")
-        if recognise(target) is None:
-            raise malformed_answer_error(self.name, f"it redirects to {target[:200]}")
-        return self._copies([ListedCopy(target, stamped)], url)
-
-
+# Finds pages that the availability API omits.
+WAYBACK_REDIRECT: Final = f"{_WAYBACK_HOME}web/{{ts}}/{{url}}"
 TIME_TRAVEL: Final = "http://timetravel.mementoweb.org/api/json/{ts}/{url}"
 AdapterFactory = Callable[[ArchiveClient], ArchiveAdapter]
 
@@ -310,7 +290,9 @@ class FallbackAdapter:
 
 KNOWN_ADAPTERS: Final[Mapping[str, AdapterFactory]] = MappingProxyType(
     {
-        "wayback": lambda asker: FallbackAdapter((AvailabilityAdapter(asker), WaybackRedirectAdapter(asker))),
+        "wayback": lambda asker: FallbackAdapter(
+            (AvailabilityAdapter(asker), TimeGateAdapter(asker, "wayback", WAYBACK_REDIRECT))
+        ),
         "wayback-cdx": lambda asker: CdxAdapter(asker, "wayback", f"{_WAYBACK_HOME}cdx/search/cdx"),
         "arquivo": lambda asker: CdxAdapter(asker, "arquivo", "https://arquivo.pt/wayback/cdx"),
         "time-travel": lambda asker: TimeMapAdapter(asker, "memento", TIME_TRAVEL),

@@ -11,7 +11,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from aiohttp.abc import ResolveResult
 
 
-ANSWER_BYTES: Final = 8_000_000  # TimeMaps of famous pages have tens of thousands of lines
+ANSWER_BYTES: Final = (
+    8_000_000  # a longer answer counts as none; TimeMaps of famous pages have tens of thousands of lines
+)
 GAP_S: Final = 1.0  # between two questions to one service
 FIRST_PAUSE_S: Final = 30.0
 LONGEST_PAUSE_S: Final = 3_600.0
@@ -84,7 +86,6 @@ class ArchiveRequest:
     headers: Mapping[str, str] = field(default_factory=dict)  # besides those of every request
     body: bytes = b""  # the request body
     hops: int = 0  # maximum number of redirects followed
-    limit_bytes: int = ANSWER_BYTES  # a longer answer counts as no answer
     is_head_enough: bool = False  # the body is not needed and is truncated
 
 
@@ -232,23 +233,22 @@ class HttpFetch:
 
     async def __call__(self, request: ArchiveRequest) -> ArchiveResponse:
         """Send the request; NoReplyError for no or an overlong answer, or a prohibited address."""
-        url, headers = request.url, dict(request.headers)
-        method, body = request.method, request.body
         for _ in range(request.hops + 1):
-            response = await self._once(request, method, url, headers, body)
+            response = await self._once(request)
             target = response.headers.get("location", "")
             if response.status not in REDIRECTS or not target or not request.hops:
                 return response
             try:
-                following = fetch_key(urljoin(url, target), allow_single_label=True)
+                following = fetch_key(urljoin(request.url, target), allow_single_label=True)
             except (BadUrlError, ValueError) as error:
                 reason = "it redirects to an invalid address"
                 raise NoReplyError(ArchiveFailure.NONSENSE, reason) from error
-            if authority_of(following) != authority_of(url):
-                headers = {k: v for k, v in headers.items() if k.lower() not in _PRIVATE}
-            if response.status in (301, 302, 303) and method == "POST":
-                method, body = "GET", b""
-            url = following
+            if authority_of(following) != authority_of(request.url):
+                public = {k: v for k, v in request.headers.items() if k.lower() not in _PRIVATE}
+                request = replace(request, headers=public)
+            if response.status in (301, 302, 303) and request.method == "POST":
+                request = replace(request, method="GET", body=b"")
+            request = replace(request, url=following)
         raise NoReplyError(ArchiveFailure.NONSENSE, "it redirects in a loop")
 
     async def download(
@@ -324,24 +324,22 @@ class HttpFetch:
                 raise TransientError(f"{url} does not answer as it should: {reason}. Import it again later.") from error
         raise InputError(f"{url} redirects more than {hops} times.")
 
-    async def _once(
-        self, request: ArchiveRequest, method: str, url: str, headers: Mapping[str, str], body: bytes
-    ) -> ArchiveResponse:
+    async def _once(self, request: ArchiveRequest) -> ArchiveResponse:
         from aiohttp import ClientConnectorDNSError, ClientError
 
-        target = self._judge.check(url)
-        session = self._opened()
+        target, data = self._judge.check(request.url), request.body or None
+        asking = self._opened().request(
+            request.method, target, headers=request.headers, data=data, allow_redirects=False
+        )
         try:
-            async with session.request(
-                method, target, headers=headers, data=body or None, allow_redirects=False
-            ) as answer:
-                limit = _LITTLE_BYTES if request.is_head_enough else request.limit_bytes
+            async with asking as answer:
+                limit = _LITTLE_BYTES if request.is_head_enough else ANSWER_BYTES
                 body = await _read(answer.content, limit, cut=request.is_head_enough)
                 joined: dict[str, str] = {}
                 for header, value in answer.headers.items():
                     name = header.lower()
                     joined[name] = f"{joined[name]}, {value}" if name in joined else value
-                return ArchiveResponse(answer.status, url, joined, body)
+                return ArchiveResponse(answer.status, request.url, joined, body)
         except NoReplyError:
             raise
         except TimeoutError as error:
