@@ -7,8 +7,8 @@ has a recent copy; after a failed one archives are searched as well; a page that
 
 import asyncio
 import logging
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -51,11 +51,6 @@ class CopyVisit:
     copy: DueCopy  # the checked copy
     visit: CopyCheckEffect  # the effect on the registry
     seen: CopyCheckResult  # the check result
-
-
-def count_effects(visits: list[CopyVisit]) -> Mapping[CopyCheckEffect, int]:
-    """Count checks by effect."""
-    return Counter(each.visit for each in visits)
 
 
 async def check_due_copies(

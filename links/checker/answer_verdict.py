@@ -22,19 +22,8 @@ from links.check_result import (
     RedirectHop,
     StatusCode,
     code_of_http,
-    verdict_of,
 )
 from links.checker.http_exchange import HttpAnswer, request_target
-
-
-@dataclass(frozen=True, slots=True)
-class StatusReading:
-    """Interpretation of an answer's status in view of its body."""
-
-    code: StatusCode  # the status byte, `StatusCode.CORRECTED` when the status is implausible
-    verdict: CheckVerdict  # the verdict
-    note: str = ""  # reason of the correction, a constant first; empty without one
-
 
 # A document of less bytes than this may be a placeholder; a PDF of one line of text has about 900.
 _DOCUMENT_BYTES = 4096
@@ -52,8 +41,8 @@ _WRAPPERS = frozenset({"application/gzip", "application/zstd", "application/x-bz
 _PLACEHOLDERS = ("image/", "text/", "message/", "multipart/", "font/")
 
 
-def read_status(status: int, mime: str, length: int | None, body: bytes) -> StatusReading:
-    """Classify a GET answer by its status, unless the body contradicts it (W53).
+def read_status(status: int, mime: str, length: int | None, body: bytes) -> tuple[StatusCode, CheckVerdict, str]:
+    """Return code, verdict and note of a GET answer by its status, unless the body contradicts it (W53).
 
     HTML, text and images never override an error status, however large: sites send whole pages and pictures with a
     correct 404. A document or recording of at least 4 KiB whose declared type and first bytes agree is OK. Where only
@@ -61,10 +50,10 @@ def read_status(status: int, mime: str, length: int | None, body: bytes) -> Stat
     with 4xx and long pages with 5xx.
     """
     code = code_of_http(status)
-    plain = StatusReading(code, verdict_of(code))
+    plain = code, code.verdict, ""
     if status not in _DENIALS and status not in _FAULTS:
         return plain
-    if plain.verdict in (CheckVerdict.REFUSED, CheckVerdict.UNDECIDED):
+    if code.verdict in (CheckVerdict.REFUSED, CheckVerdict.UNDECIDED):
         return plain  # who refuses us may say so by any means
     size = len(body) if length is None else length
     kind = ""
@@ -76,10 +65,10 @@ def read_status(status: int, mime: str, length: int | None, body: bytes) -> Stat
             kind = sniffed
     if kind:
         verdict = CheckVerdict.OK if kind == mime and body else CheckVerdict.SUSPECT
-        return StatusReading(StatusCode.CORRECTED, verdict, f"false status: {status} with {kind}")
+        return StatusCode.CORRECTED, verdict, f"false status: {status} with {kind}"
     is_too_long = size > _ERROR_PAGE_BYTES if status in _FAULTS else mime == "text/plain" and size > _ERROR_TEXT_BYTES
     if is_too_long:
-        return StatusReading(StatusCode.CORRECTED, CheckVerdict.SUSPECT, f"false status: {status} with {size} bytes")
+        return StatusCode.CORRECTED, CheckVerdict.SUSPECT, f"false status: {status} with {size} bytes"
     return plain
 
 
@@ -203,8 +192,8 @@ def _of_answer(finding: CheckResult, trace: ProbeTrace, answer: HttpAnswer, now:
     elif trace.unfollowed:
         verdict, note, wait = CheckVerdict.SUSPECT, trace.unfollowed, None
     else:
-        reading = read_status(head.status, head.mime, answer.length, answer.body)
-        code, verdict, note, wait = reading.code, reading.verdict, reading.note, None
+        code, verdict, note = read_status(head.status, head.mime, answer.length, answer.body)
+        wait = None
     finding = replace(finding, code=code, verdict=verdict, note=note, retry_after_s=wait)
     if by or trace.unfollowed or verdict is not CheckVerdict.OK:
         return finding

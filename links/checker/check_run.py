@@ -9,7 +9,6 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -34,6 +33,7 @@ from links.registry.schema import state_counts
 from links.registry.statements import insert_missing
 from links.registry.urls import UrlRow
 from links.states import LinkState
+from net.stop_signals import wait_for_any
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class CheckRun:
         self._fewer_at = -math.inf
         self._controls = ControlChecks(means.desk, means.looks, means.turns)
         self._is_feeding = False
-        self._stopping = False
+        self._stop = asyncio.Event()
         self._is_named = False
         self._changed = asyncio.Event()
         self._hungry = asyncio.Event()
@@ -168,7 +168,7 @@ class CheckRun:
             await asyncio.wait([looking, *helpers[:3]], return_when=asyncio.FIRST_COMPLETED)
             _raise_first(everything)
             self._keeper.close()
-            if self._stopping:
+            if self._stop.is_set():
                 self._means.desk.patience_s = min(self._means.desk.patience_s, _GIVE_UP_S)
             await asyncio.wait([helpers[0], helpers[2]], return_when=asyncio.FIRST_COMPLETED)
             _raise_first(everything)
@@ -189,7 +189,7 @@ class CheckRun:
 
     async def _watch(self, stop: asyncio.Event) -> None:
         await stop.wait()
-        self._stopping = True
+        self._stop.set()
         self._means.turns.close()
         self._changed.set()
 
@@ -199,19 +199,17 @@ class CheckRun:
             self._hungry.clear()
             self._is_feeding = True
             now = self._means.clock.monotonic()
-            if not self._stopping and not self._is_named and now - self._polled_at >= _POLL_S:
+            if not self._stop.is_set() and not self._is_named and now - self._polled_at >= _POLL_S:
                 self._polled_at = now
                 await self._feed.fill_urgent()
-            has_work = not self._stopping and self._feed.has_work
+            has_work = not self._stop.is_set() and self._feed.has_work
             if has_work:
                 await self._feed.fill(day_of(self._means.clock.now()))
             self._is_feeding = False
             self._changed.set()
             if has_work:
                 continue
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_POLL_S):
-                    await self._hungry.wait()
+            await wait_for_any(self._hungry, timeout_s=_POLL_S)
 
     async def _run_checks(self, keeper: ResultWriter) -> None:
         """Start checks as turns come, until nothing is left or no more may start."""
@@ -232,9 +230,7 @@ class CheckRun:
                 self._keep_held(keeper)
                 continue
             left = wake - self._means.clock.monotonic()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(None if math.isinf(left) else max(left, 0.0)):
-                    await self._changed.wait()
+            await wait_for_any(self._changed, timeout_s=max(left, 0.0))
         while self._active:
             await asyncio.wait(self._active)
         if not self._doubts:
@@ -245,7 +241,7 @@ class CheckRun:
         return self._guard.doubts and self._means.clock.monotonic() >= self._trusted_until
 
     def _is_over(self) -> bool:
-        if self._stopping or self._is_used_up:
+        if self._stop.is_set() or self._is_used_up:
             return True
         done = not self._is_feeding and self._feed.is_empty and not self._feed.in_hand
         self.tally.is_complete = done
@@ -305,7 +301,7 @@ class CheckRun:
                 url = turn.payload.url
                 if finding is None:
                     self._feed.release(url)
-                elif finding.note.startswith(FetchFailure.NO_FILES) and not self._stopping:
+                elif finding.note.startswith(FetchFailure.NO_FILES) and not self._stop.is_set():
                     self._ask_fewer()
                     self._feed.put_back(url)
                 elif counts:  # otherwise it was too soon for its host, and its turn comes again
@@ -348,18 +344,13 @@ class CheckRun:
             return
         _LOG.warning("No host answers, not even hosts that answered recently: our network may be down.")
         began = self._means.clock.monotonic()
-        while not self._stopping and not await self._controls.somebody_answers():
+        while not self._stop.is_set() and not await self._controls.somebody_answers():
             if self._means.clock.monotonic() - began > self._means.desk.patience_s:
                 raise TransientError(
                     "No host answers any more, not even hosts that answered recently: repair this machine's network, "
                     "then run the same command again; due links remain due."
                 )
-            self._changed.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_OUTAGE_S):
-                    while not self._stopping:
-                        await self._changed.wait()
-                        self._changed.clear()
+            await wait_for_any(self._stop, timeout_s=_OUTAGE_S)
         again = self._guard.let_go()
         _LOG.warning("%d URLs without a result are checked again.", len(again))
         self._table.new_pass()  # inferences from our own outage are not valid
@@ -384,7 +375,7 @@ class CheckRun:
         except Exception:  # noqa: BLE001 - one URL must not end a pass over millions
             _LOG.exception("Checking %r failed with an internal error.", url.url)
             return _nothing("fault: ours")
-        if finding is not None or self._stopping:
+        if finding is not None or self._stop.is_set():
             return finding
         return _nothing("busy: too many redirects to one host")
 

@@ -37,6 +37,7 @@ from links.states import preset_of
 from links.url_parts import bucket_of
 from net.address_policy import Address
 from net.backoff import ExponentialBackoff
+from net.stop_signals import wait_for_any
 
 AT_ONCE: Final = 50
 _LOG = logging.getLogger(__name__)
@@ -237,7 +238,7 @@ async def take_leases(
         else:
             return True
         left = first.until - clock.now().timestamp()
-        await _wait(stop, min(max(left, 0.0) + 0.5, look_again_s))
+        await wait_for_any(stop, timeout_s=min(max(left, 0.0) + 0.5, look_again_s))
     return False
 
 
@@ -265,17 +266,11 @@ async def check_continuously(
                     first = await means.desk.read(lambda rows: next_due_day(rows, plan.part))
                     if first is not None and first <= day_of(means.clock.now()):
                         break
-                    await _wait(stop, idle_s)
+                    await wait_for_any(stop, timeout_s=idle_s)
         except WeboidError:
             raise
         except Exception:  # noqa: BLE001 one pass must not end all that follow
             pause_s = backoff.next_s()
             _LOG.exception("The pass ended with an internal error; the next begins in %g s.", pause_s)
             async with means.tenure.renewed():
-                await _wait(stop, pause_s)
-
-
-async def _wait(stop: asyncio.Event, seconds: float) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await stop.wait()
+                await wait_for_any(stop, timeout_s=pause_s)

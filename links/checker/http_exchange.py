@@ -21,8 +21,7 @@ from functools import lru_cache
 
 import aiohappyeyeballs
 
-from core.config.profile import link_user_agent
-from core.config.settings import EgressSettings, LinksSettings
+from core.config.settings import EgressSettings
 from core.urls import host_of
 from links.check_result import NO_FILES, FetchFailure, NoAnswerError
 from links.checker.dns_resolver import DnsResolver
@@ -74,15 +73,11 @@ def request_target(url: str) -> UrlParts:
 
 @dataclass(frozen=True, slots=True)
 class HostConnection:
-    """Open connection, closed by the code that opened it."""
+    """Open connection, aborted by the code that opened it."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     tls_fault: str = ""
-
-    def close(self) -> None:
-        """Close it at once, without waiting for pending data."""
-        self.writer.transport.abort()
 
 
 class EgressRules:
@@ -225,26 +220,22 @@ def _failure_of(error: OSError) -> FetchFailure:
     return FetchFailure.REFUSED
 
 
-class RequestWriter:
-    """Serializer of requests."""
+_HEADERS = "\r\n".join(
+    (
+        "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+        "Accept-Language: en-US,en;q=0.9,*;q=0.5",
+        "Accept-Encoding: gzip, deflate",
+        "Cache-Control: max-age=0",
+        "Connection: close",  # as it is done: the next request to the host comes seconds later
+    )
+)
 
-    def __init__(self, links: LinksSettings) -> None:
-        """Set the user agent; raises as `link_user_agent`."""
-        lines = (
-            f"User-Agent: {link_user_agent(links)}",
-            "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
-            "Accept-Language: en-US,en;q=0.9,*;q=0.5",
-            "Accept-Encoding: gzip, deflate",
-            "Cache-Control: max-age=0",
-            "Connection: close",  # as it is done: the next request to the host comes seconds later
-        )
-        self._headers = "\r\n".join(lines)
 
-    def write(self, method: str, target: UrlParts, cookies: str = "") -> bytes:
-        """Encode the request."""
-        cookie = f"Cookie: {cookies}\r\n" if cookies else ""
-        text = f"{method} {target.path} HTTP/1.1\r\nHost: {target.authority}\r\n{self._headers}\r\n{cookie}\r\n"
-        return text.encode("ascii", "replace")
+def encode_request(method: str, target: UrlParts, user_agent: str, cookies: str = "") -> bytes:
+    """Encode the request."""
+    cookie = f"Cookie: {cookies}\r\n" if cookies else ""
+    own = f"Host: {target.authority}\r\nUser-Agent: {user_agent}\r\n{_HEADERS}\r\n{cookie}"
+    return f"{method} {target.path} HTTP/1.1\r\n{own}\r\n".encode("ascii", "replace")
 
 
 HEAD_BYTES = 65_536

@@ -16,6 +16,7 @@ from typing import Self
 from classify.page_excerpt import AnswerFingerprint, compare_answers, invent_sibling, parse_page_excerpt, simhash
 from classify.redirect_target import BadLocationError, resolve_location
 from core.clock import Clock, SystemClock
+from core.config.profile import link_user_agent
 from core.config.settings import Settings
 from core.errors import BadUrlError
 from core.hosts import registrable, warm_up
@@ -39,7 +40,7 @@ from links.checker.answer_verdict import (
 )
 from links.checker.dns_resolver import DnsResolver
 from links.checker.host_turns import HostTurns
-from links.checker.http_exchange import ConnectionOpener, HttpAnswer, RequestWriter, exchange, request_target
+from links.checker.http_exchange import ConnectionOpener, HttpAnswer, encode_request, exchange, request_target
 from net.address_policy import Address
 
 NOT_SENT = 0  # the status of a hop that no server sent: from http to https, or back
@@ -181,7 +182,7 @@ class HttpProber:
         resolver = names or DnsResolver(monotonic=self._clock.monotonic, rng=rng)
         self._own_names = None if names else resolver
         self._ways = ConnectionOpener(settings.egress, resolver, is_own=is_own)
-        self._requests = RequestWriter(settings.links)
+        self._user_agent = link_user_agent(settings.links)
         self._timeout_s = settings.links.timeout_s
         self._turns = turns
         self._rng = rng or random.SystemRandom()
@@ -329,10 +330,10 @@ class HttpProber:
         method, cookies = chain.trace.how.name, chain.cookies.header(target.host)
         way = await self._ways.open(target, budget.left_s)
         try:
-            request = self._requests.write(method, target, cookies)
+            request = encode_request(method, target, self._user_agent, cookies)
             answer = await exchange(way, request, limit_s=budget.left_s)
         finally:
-            way.close()
+            way.writer.transport.abort()  # without waiting for pending data
         return answer, way.tls_fault
 
 

@@ -26,6 +26,7 @@ from links.checker.result_store import (
 )
 from links.registry.database import RegistryThread
 from links.registry.urls import UrlRow
+from net.stop_signals import wait_for_any
 
 _LOG = logging.getLogger(__name__)
 LEASE_S = 90
@@ -80,13 +81,9 @@ class LeaseHolder:
     async def renew(self) -> None:
         """Renew them once, if the database answers."""
         began, now = self.clock.monotonic(), int(self.clock.now().timestamp())
-
-        def all_of_them(rows: Connection) -> None:
-            for lease in self.leases:
-                due_urls.renew_check_lease(rows, lease, now=now, length_s=self.length_s)
-
+        renew = partial(due_urls.renew_check_lease, now=now, length_s=self.length_s)
         try:
-            await self.desk.try_write(all_of_them)
+            await self.desk.try_write(lambda rows: [renew(rows, lease) for lease in self.leases])
         except TransientError:
             return  # they run on for a while; then no look begins until the database is back
         self._valid_until = began + self.length_s
@@ -94,12 +91,12 @@ class LeaseHolder:
     async def give_back(self) -> None:
         """Release the leases; when the database is unavailable they expire."""
 
-        def all_of_them(rows: Connection) -> None:
+        def release_all(rows: Connection) -> None:
             for lease in self.leases:
                 due_urls.release_check_lease(rows, lease)
 
         with suppress(TransientError):
-            await self.desk.try_write(all_of_them)
+            await self.desk.try_write(release_all)
 
 
 # A URL and its result; or the day that its host asked for; or None: an internal error lost the result.
@@ -157,9 +154,7 @@ class ResultWriter:
         while True:
             await self._some.wait()
             if not self._closing and self.waiting < BATCH:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_LINGER_S):
-                        await self._many.wait()
+                await wait_for_any(self._many, timeout_s=_LINGER_S)
             if not self._queue:
                 if self._closing:
                     return

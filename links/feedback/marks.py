@@ -114,13 +114,9 @@ class MarkSet:
     def __len__(self) -> int:
         return self._table.size
 
-    def first(self, url: str) -> LinkMark | None:
-        """Return the mark with the highest precedence, including ALWAYS; None when none matches."""
-        return self._first(url, "")
-
     def deciding(self, url: str) -> LinkMark | None:
         """Return the mark that determines a link's state; None when it is watched as any other."""
-        mark = self._first(url, "")
+        mark = self.first(url)
         return None if mark is None or mark.kind is MarkKind.ALWAYS else mark
 
     def state_of(self, url: str) -> LinkState | None:
@@ -130,7 +126,7 @@ class MarkSet:
 
     def setting(self, url: str, key: str) -> str | None:
         """Return the value of a setting for the link; None when no mark has it."""
-        mark = self._first(url, key)
+        mark = self.first(url, key)
         return None if mark is None else mark.value
 
     def refuses(self, url: str) -> str:
@@ -141,7 +137,8 @@ class MarkSet:
         reasons = {MarkKind.NEVER: "it is excluded here", MarkKind.PERMADEAD: "it is marked as dead"}
         return f"{reasons[mark.kind]} ({mark.pattern})"
 
-    def _first(self, url: str, key: str) -> LinkMark | None:
+    def first(self, url: str, key: str = "") -> LinkMark | None:
+        """Return the mark with the highest precedence, or that of a setting; ALWAYS counts. None when none matches."""
         if not self._table.size:
             return None
         now = self._now()

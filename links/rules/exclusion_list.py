@@ -81,11 +81,15 @@ class ExclusionList:
         """Return the entry that excludes the URL; None when none does."""
         if not self.entries:
             return None
+
+        def covering(entries: Iterable[ExclusionEntry]) -> ExclusionEntry | None:
+            return next((each for each in entries if each.pattern.covers_rest(url.scheme, url.port, url.path)), None)
+
         index = domain_index(url.host)
-        found = _covering(self._hosts.get(index, ()), url)
+        found = covering(self._hosts.get(index, ()))
         place = index.find(".")
         while found is None and place >= 0:
-            found = _covering(self._trees.get(index[: place + 1], ()), url)
+            found = covering(self._trees.get(index[: place + 1], ()))
             place = index.find(".", place + 1)
         return found
 
@@ -192,13 +196,6 @@ def counts_of(rows: Connection, wiki_id: int) -> dict[str, tuple[int, int, int]]
         )
     )
     return {row.entry: (row.links, row.pages, row.last_day) for row in found}
-
-
-def _covering(entries: Iterable[ExclusionEntry], url: UrlParts) -> ExclusionEntry | None:
-    for entry in entries:
-        if entry.pattern.covers_rest(url.scheme, url.port, url.path):
-            return entry
-    return None
 
 
 def _domain(text: str) -> ExclusionEntry:
