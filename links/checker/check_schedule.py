@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import NamedTuple
 
 from sqlalchemy import Connection, func, insert, select, update
 
@@ -132,9 +132,8 @@ _TELLING_LOOKS = 1_000  # a shorter pass waits for its hosts more than it works 
 _TELLING_S = 3_600  # … unless it lasted this long
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRunRow:
-    """Row of a check run."""
+class CheckRunRow(NamedTuple):
+    """Row of a check run, in the order of the columns of `passes`."""
 
     id: int  # its row's
     part: str  # of the hosts
@@ -158,7 +157,7 @@ def begin_run(connection: Connection, part: HostShare, *, horizon: int, now: dat
         return _new(connection, str(part), left, now)
     whole = found.done + left
     connection.execute(update(passes).where(passes.c.id == found.id).values(due=whole))
-    return _run_row(found, due_now=whole)
+    return CheckRunRow(*found)._replace(due=whole)
 
 
 def begin_named_run(connection: Connection, count: int, *, now: datetime) -> CheckRunRow:
@@ -197,7 +196,7 @@ def latest_runs(connection: Connection, *, limit: int) -> list[CheckRunRow]:
         .order_by(passes.c.started.desc(), passes.c.id.desc())
         .limit(limit)
     )
-    return [_run_row(row) for row in found]
+    return [CheckRunRow(*row) for row in found]
 
 
 def checks_per_s(rows: list[CheckRunRow], *, now: datetime) -> float | None:
@@ -271,11 +270,5 @@ def longest_due(connection: Connection, *, day: int) -> int:
 
 def _new(connection: Connection, part: str, count: int, now: datetime) -> CheckRunRow:
     started = int(now.timestamp())
-    made = connection.execute(insert(passes).values(part=part, started=started, due=count))
-    assert made.inserted_primary_key is not None
-    return CheckRunRow(made.inserted_primary_key[0], part, started, None, count, 0, 0)
-
-
-def _run_row(row: Any, due_now: int | None = None) -> CheckRunRow:
-    count = row.due if due_now is None else due_now
-    return CheckRunRow(row.id, row.part, row.started, row.ended, count, row.done, row.batch)
+    made = insert(passes).values(part=part, started=started, due=count).returning(*passes.c)
+    return CheckRunRow(*connection.execute(made).one())

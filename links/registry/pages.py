@@ -80,10 +80,7 @@ class WrittenLinks(NamedTuple):
     new: tuple[LinkRef, ...] = ()  # of those added the ones that the page never had
 
 
-COLUMNS = (
-    *(pages.c.id, pages.c.wiki_id, pages.c.page_id, pages.c.namespace, pages.c.title),
-    *(pages.c.touched_day, pages.c.asked_day, pages.c.listed_day, pages.c.is_stale),
-)  # what `page_of` takes
+COLUMNS = tuple(pages.c[name] for name in WikiPageRow._fields)  # what `page_of` takes
 # Feeders of one wiki take turns; on SQLite all writers do.
 LOCK_WIKI = SqlStatement(select(wikis.c.id).where(wikis.c.id == one("wiki")).with_for_update())
 _OF_WIKI = pages.c.wiki_id == one("wiki")

@@ -330,13 +330,8 @@ class UrlObservation(NamedTuple):
     similarity: int | None  # share of the copy's text in percent; None: not compared
 
 
-_OBSERVATION_COLUMNS = (
-    *(observations.c.moment, observations.c.how, observations.c.code, observations.c.verdict),
-    *(observations.c.http, observations.c.final_url, observations.c.note),
-    observations.c.similarity,
-)
 OF_URL = SqlStatement(
-    select(*_OBSERVATION_COLUMNS)
+    select(*(observations.c[name] for name in UrlObservation._fields))
     .where(observations.c.url_id == one("url"))
     .order_by(observations.c.moment.desc(), observations.c.how.desc())
     .limit(one("most"))
