@@ -21,15 +21,9 @@ from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
 from links.checker.result_store import CheckRules
 from links.checker.result_writer import LEASE_S, LeaseHolder
+from links.feedback import replacements
 from links.feedback.marks import LiveMarks, apply_marks
-from links.feedback.replacements import (
-    NO_CONTEXT,
-    ProposalContext,
-    ProposalStage,
-    ReplacementProposal,
-    record_replacement_test,
-    replacements_to_test,
-)
+from links.feedback.replacements import ProposalContext, ProposalStage, ReplacementProposal
 from links.feedback.reporter_limits import forget_acts
 from links.registry.database import RegistryStore, RegistryThread
 from links.registry.retention import PurgeSummary, purge
@@ -51,7 +45,7 @@ class ReplacementTester:
     looks: HttpProber  # the prober; it waits for `turns`
     turns: HostTurns  # the per-host limiter
     clock: Clock  # the clock
-    around: ProposalContext = NO_CONTEXT  # policy that may refuse a replacement
+    around: ProposalContext = replacements.NO_CONTEXT  # policy that may refuse a replacement
     part: HostShare = ALL_HOSTS  # of the hosts
 
     async def run(
@@ -66,7 +60,7 @@ class ReplacementTester:
         A page is compared with a sibling that cannot exist: an error page is not a replacement.
         """
         today = day_of(self.clock.now())
-        waiting = await self.desk.read(lambda rows: replacements_to_test(rows, today, limit))
+        waiting = await self.desk.read(lambda rows: replacements.replacements_to_test(rows, today, limit))
         stages: Counter[ProposalStage] = Counter()
         room = asyncio.Semaphore(AT_ONCE)
 
@@ -79,7 +73,9 @@ class ReplacementTester:
                 if finding is None:
                     return
                 stage = await self.desk.write(
-                    lambda rows: record_replacement_test(rows, proposal, finding, day_of(self.clock.now()), self.around)
+                    lambda rows: replacements.record_replacement_test(
+                        rows, proposal, finding, day_of(self.clock.now()), self.around
+                    )
                 )
                 if stage is not None:
                     stages[stage] += 1

@@ -30,14 +30,8 @@ from links.check_result import (
     RedirectHop,
     StatusCode,
 )
-from links.checker.answer_verdict import (
-    REDIRECTS,
-    ProbeTrace,
-    head_is_conclusive,
-    head_is_informative,
-    judge_trace,
-    refresh_target,
-)
+from links.checker import answer_verdict
+from links.checker.answer_verdict import REDIRECTS, ProbeTrace, judge_trace
 from links.checker.dns_resolver import DnsResolver
 from links.checker.host_turns import HostTurns
 from links.checker.http_exchange import ConnectionOpener, HttpAnswer, encode_request, exchange, request_target
@@ -144,7 +138,7 @@ class RedirectChain:
             return self._led(status, url, answer.head.first("location"))
         if trace.how is CheckMethod.HEAD:
             return False
-        refresh = refresh_target(self.trace)
+        refresh = answer_verdict.refresh_target(self.trace)
         return bool(refresh) and self._led(status, url, refresh)
 
     def failed(self, error: NoAnswerError) -> ProbeTrace:
@@ -253,8 +247,8 @@ class HttpProber:
             part = budget.part(min(HEAD_S, self._timeout_s / 3))
             trace = await self._chain(url, CheckMethod.HEAD, part)
             head = judge_trace(trace, self._clock.now())
-            useful = head_is_informative(trace)
-            if head_is_conclusive(trace, head):
+            useful = answer_verdict.head_is_informative(trace)
+            if answer_verdict.head_is_conclusive(trace, head):
                 return await self._otherwise(url, trace, head, budget)
         trace = await self._chain(url, CheckMethod.GET, budget)
         finding = judge_trace(trace, self._clock.now())

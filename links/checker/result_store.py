@@ -19,17 +19,10 @@ from links.checker.check_schedule import next_due
 from links.checker.due_urls import URGENT_DAY
 from links.checker.timetable import Deciding
 from links.feedback.reports import drop_reports
+from links.registry import quirks
 from links.registry.archive_backlog import want_urls
 from links.registry.citations import links_tagged_dead
-from links.registry.quirks import (
-    HostQuirk,
-    UrlQuirk,
-    detect_host_quirks,
-    detect_url_quirks,
-    quirks_of,
-    write_host_quirks,
-    write_url_quirks,
-)
+from links.registry.quirks import HostQuirk, UrlQuirk
 from links.registry.schema import observations, passes, urls
 from links.registry.statements import insert_missing
 from links.registry.urls import UrlRow, health_columns, row_of, select_url_rows
@@ -252,14 +245,14 @@ def _book_once(connection: Connection, results: list[UrlCheckResult], rules: Che
     if not rows:
         return []
     days = [day_of(result.moment) for result in results]
-    quirks = quirks_of(connection, {row.host for row in rows.values()}, day=max(days))
+    held = quirks.quirks_of(connection, {row.host for row in rows.values()}, day=max(days))
     tagged = links_tagged_dead(connection, rows) if rules.preset.trusts_tags else frozenset()
     batch = _RowBatch(day=max(days), now=max(result.moment for result in results))
     for result, day in zip(results, days, strict=True):
         row = rows.get(result.url_id)
         if row is None:
             continue
-        finding = effective_result(result.finding, quirks.get(row.host, frozenset()), browser=rules.browser)
+        finding = effective_result(result.finding, held.get(row.host, frozenset()), browser=rules.browser)
         if row.state in SETTLED:
             facts = (row.id, row.url, result.finding, row.state, row.state, row.due_day)
             batch.booked.append(RecordedResult(*facts, awaits_opinion=False))
@@ -321,10 +314,10 @@ class _RowBatch:
 
     def add_traits(self, row: UrlRow, finding: CheckResult, *, contradicts: bool) -> None:
         where = split_identity(row.url)
-        of_host = detect_host_quirks(where, finding, is_known_failing=contradicts)
+        of_host = quirks.detect_host_quirks(where, finding, is_known_failing=contradicts)
         for kind, is_there in of_host.items():
             self._of_hosts[row.host_id, kind] = is_there
-        for url_kind, value in detect_url_quirks(where, finding).items():
+        for url_kind, value in quirks.detect_url_quirks(where, finding).items():
             self._of_urls[row.id, url_kind] = value
 
     def write(self, connection: Connection) -> None:
@@ -357,5 +350,5 @@ class _RowBatch:
             drop_reports(connection, self._answering)
         if self._revived:  # what was down when it was cited can be archived now
             want_urls(connection, self._revived, now=self._now)
-        write_host_quirks(connection, self._of_hosts, day=self._day)
-        write_url_quirks(connection, self._of_urls, day=self._day)
+        quirks.write_host_quirks(connection, self._of_hosts, day=self._day)
+        quirks.write_url_quirks(connection, self._of_urls, day=self._day)

@@ -12,18 +12,10 @@ from sqlalchemy import Connection
 
 from core.clock import Clock
 from core.errors import InvariantError, TransientError, WeboidError
-from links.checker import due_urls
+from links.checker import due_urls, result_store
 from links.checker.check_schedule import CheckRunRow
 from links.checker.due_urls import CheckLease, HostShare
-from links.checker.result_store import (
-    CheckRules,
-    RecordedResult,
-    UrlCheckResult,
-    advance_run,
-    delay_hosts,
-    postpone_urls,
-    record_results,
-)
+from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult
 from links.registry.database import RegistryThread
 from links.registry.urls import UrlRow
 from net.stop_signals import wait_for_any
@@ -197,9 +189,11 @@ class ResultWriter:
         for lease in self._tenure.leases:
             due_urls.hold_check_lease(rows, lease)
         results = [outcome for _, outcome in batch if isinstance(outcome, UrlCheckResult)]
-        if not advance_run(rows, self._pass_id, number, len(results)):
+        if not result_store.advance_run(rows, self._pass_id, number, len(results)):
             return []  # it was already stored: the confirmation was lost with the connection
         delays = {url.host_id: outcome for url, outcome in batch if isinstance(outcome, int)}
-        delay_hosts(rows, delays, horizon=self._horizon)
-        postpone_urls(rows, [url.id for url, outcome in batch if outcome is None], due_day=self._horizon + 1)
-        return record_results(rows, results, self._rules)
+        result_store.delay_hosts(rows, delays, horizon=self._horizon)
+        result_store.postpone_urls(
+            rows, [url.id for url, outcome in batch if outcome is None], due_day=self._horizon + 1
+        )
+        return result_store.record_results(rows, results, self._rules)

@@ -12,28 +12,12 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Table, delete, exists, func, or_, select, tuple_
 
 from links.check_history import date_of
+from links.registry import schema
 from links.registry.citations import KEEP_DAYS as ADDITION_DAYS
 from links.registry.database import RegistryStore
 from links.registry.pages import LOCK_WIKI, forget_pages
 from links.registry.quirks import GET_ONLY_DAYS, HOST_QUIRK_DAYS, URL_QUIRK_DAYS, HostQuirk
-from links.registry.schema import (
-    additions,
-    citations,
-    copies,
-    copy_searches,
-    copy_versions,
-    host_quirks,
-    hosts,
-    imports,
-    observations,
-    pages,
-    refs,
-    replacements,
-    reports,
-    url_quirks,
-    urls,
-    wanted,
-)
+from links.registry.schema import host_quirks, hosts, observations, pages, refs, reports, urls
 from links.registry.statements import SqlStatement, batches, many, one
 from links.registry.wikis import all_wikis
 from links.rules.wiki_rules import forget_spam_hits
@@ -47,8 +31,8 @@ _UNIX = date(1970, 1, 1)
 _WINDOW = 20_000  # candidates that are remembered at once
 _LONG_KEPT = (HostQuirk.GET_NEEDED, HostQuirk.PRESUMED_REACHABLE, HostQuirk.UNVERIFIABLE)
 _OF_URLS = (
-    *(refs, observations, url_quirks, copies, copy_versions, copy_searches, reports, replacements),
-    *(wanted, citations, additions),
+    *(refs, observations, reports, schema.url_quirks, schema.replacements, schema.wanted),
+    *(schema.copies, schema.copy_versions, schema.copy_searches, schema.citations, schema.additions),
 )
 
 
@@ -104,7 +88,7 @@ FORGET_HOSTS = SqlStatement(
 )
 _EXPIRED = {
     "links": (refs, refs.c.gone_day <= one("before")),
-    "quirks": (url_quirks, url_quirks.c.last_day <= one("before")),
+    "quirks": (schema.url_quirks, schema.url_quirks.c.last_day <= one("before")),
     "observations": (observations, observations.c.moment < one("before")),
     "reports": (reports, reports.c.expires_day < one("before")),
 }
@@ -177,9 +161,9 @@ def purge(
             gone["quirks"] += len(rows)
             progress("quirks", len(rows))
     with store.writing() as connection:
-        connection.execute(delete(imports).where(imports.c.day <= day - IMPORT_DAYS))
+        connection.execute(delete(schema.imports).where(schema.imports.c.day <= day - IMPORT_DAYS))
         forget_spam_hits(connection, before_day=day - SPAM_DAYS)
-        connection.execute(delete(additions).where(additions.c.day <= day - ADDITION_DAYS))
+        connection.execute(delete(schema.additions).where(schema.additions.c.day <= day - ADDITION_DAYS))
     return PurgeSummary(pages=gone_pages, urls=gone_urls, hosts=gone_hosts, **gone)
 
 
