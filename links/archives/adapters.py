@@ -394,7 +394,7 @@ class SavePageNow:
 
     async def _ask(self, request: ArchiveRequest) -> dict[str, Any]:
         response = await self.asker.ask(SAVE_SERVICE, request)
-        if archive_client.is_refusal(response):
+        if response.status in archive_client.REFUSALS:
             reason = f"it answered {response.status}; see the key in [links] save_key_file"
             raise ArchiveUnavailableError(SAVE_SERVICE, archive_client.ArchiveFailure.REFUSED, reason)
         return archive_answers.parse_answer(SAVE_SERVICE, response, archive_answers.read_object)

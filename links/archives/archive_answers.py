@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from core.timestamps import timestamp14
 from core.web_dates import parse_web_date
-from links.archives.archive_client import ArchiveFailure, ArchiveResponse, ArchiveUnavailableError, is_refusal
+from links.archives.archive_client import REFUSALS, ArchiveFailure, ArchiveResponse, ArchiveUnavailableError
 
 T = TypeVar("T")
 
@@ -266,7 +266,7 @@ class ArchiveAdapter(Protocol):
 def expect_status(service: str, response: ArchiveResponse, statuses: tuple[int, ...]) -> None:
     """Raise ArchiveUnavailableError unless the answer has one of these statuses."""
     if response.status not in statuses:
-        trouble = ArchiveFailure.REFUSED if is_refusal(response) else ArchiveFailure.NONSENSE
+        trouble = ArchiveFailure.REFUSED if response.status in REFUSALS else ArchiveFailure.NONSENSE
         raise ArchiveUnavailableError(service, trouble, f"it answered {response.status}")
 
 

@@ -45,7 +45,7 @@ LONGEST_ASKED_S: Final = 86_400.0  # limit of Retry-After
 _BUSY = frozenset((429, 503))
 NOT_THERE: Final = frozenset((404, 410))
 REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
-_REFUSED = frozenset((401, 402, 403, 407, 451))
+REFUSALS: Final = frozenset((401, 402, 403, 407, 451))  # of this client altogether
 
 
 class ArchiveFailure(StrEnum):
@@ -167,11 +167,6 @@ class ArchiveClient:
         throttle.failures += 1
         throttle.closed_until = self.monotonic() + pause
         return pause
-
-
-def is_refusal(response: ArchiveResponse) -> bool:
-    """Return True for a status that refuses this client altogether (401, 403 …)."""
-    return response.status in _REFUSED
 
 
 _PRIVATE = frozenset(("authorization", "cookie"))

@@ -254,7 +254,7 @@ def _fine(finding: CheckResult, trace: ProbeTrace) -> CheckResult:
         return replace(finding, code=StatusCode.CERTIFICATE, note=f"tls: {trace.tls_fault}")
     if not trace.hops or finding.code != StatusCode.FINE:
         return finding
-    if _without_scheme(trace.url) == _without_scheme(trace.final):
+    if trace.url.partition("://")[2] == trace.final.partition("://")[2]:
         return replace(finding, code=StatusCode.OTHER_SCHEME, note="scheme: led to the other one")
     moves = [hop for hop in trace.hops if hop.status in REDIRECTS]
     permanent = [hop for hop in moves if hop.status in _PERMANENT]
@@ -265,7 +265,3 @@ def _fine(finding: CheckResult, trace: ProbeTrace) -> CheckResult:
 def _is_page(answer: HttpAnswer) -> bool:
     head = answer.head
     return head.mime in _PAGES and not head.first("content-disposition").startswith("attachment")
-
-
-def _without_scheme(url: str) -> str:
-    return url.partition("://")[2]

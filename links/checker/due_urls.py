@@ -151,11 +151,6 @@ def release_check_lease(connection: Connection, lease: CheckLease) -> None:
     connection.execute(delete(leases).where(*lease.condition()))
 
 
-def release_all_leases(connection: Connection) -> None:
-    """Delete every lease: for a copy of a registry, whose original the holders work on."""
-    connection.execute(delete(leases))
-
-
 URGENT_DAY = 0  # due since day 0: requested by name, before all others
 
 

@@ -161,18 +161,15 @@ def withdraw_reports(
 
 def drop_reports(connection: Connection, url_ids: Collection[int]) -> int:
     """Delete the reports about these URLs after a regular good check (W14); return the number."""
-    return _delete(connection, reports.c.url_id, url_ids)
-
-
-def _delete(connection: Connection, column: ColumnElement[int], values: Iterable[int]) -> int:
-    return sum(connection.execute(delete(reports).where(column.in_(some))).rowcount for some in batches(values))
+    which = reports.c.url_id
+    return sum(connection.execute(delete(reports).where(which.in_(some))).rowcount for some in batches(url_ids))
 
 
 def expire_reports(connection: Connection, day: int, *, limit: int) -> int:
     """Delete up to `limit` reports older than six months, which are not shown any more; return the number."""
     over = select(reports.c.id).where(reports.c.expires_day < day)
-    ids = connection.execute(over.order_by(reports.c.expires_day).limit(limit)).scalars().all()
-    return _delete(connection, reports.c.id, ids)
+    some = over.order_by(reports.c.expires_day).limit(limit)
+    return connection.execute(delete(reports).where(reports.c.id.in_(some))).rowcount
 
 
 def reachability_reports(connection: Connection, url_ids: Sequence[int], day: int) -> Mapping[int, ReachabilityReports]:

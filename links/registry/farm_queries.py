@@ -15,7 +15,6 @@ from links.registry.statements import Reader, SqlStatement, many, one
 from links.registry.urls import COLUMNS, UrlRow, row_of, select_url_rows, urls_by_id
 from links.registry.wikis import Wiki
 from links.rules.link_class import MISSING_TARGET
-from links.url_parts import key_of
 
 COUNT_PAGES_OF_WIKI = SqlStatement(
     select(func.count()).select_from(
@@ -124,13 +123,8 @@ WANTED = SqlStatement(
 )
 
 
-def known_in_farm(reader: Reader, wiki: Wiki, identities: Iterable[str]) -> dict[str, UrlRow]:
-    """Return those of the URLs that a page of the wiki's farm has, by their identity keys."""
-    return known_by_key(reader, wiki, map(key_of, identities))
-
-
 def known_by_key(reader: Reader, wiki: Wiki, keys: Iterable[bytes]) -> dict[str, UrlRow]:
-    """Return the same for URLs of which only the keys are known (`links.url_parts.key_of`)."""
+    """Return those of the URLs with these keys that a page of the wiki's farm has, by their identity keys."""
     own: dict[str, UrlRow] = {}
     others: dict[int, UrlRow] = {}
     ends = {"low": number_of(wiki.id, 0), "high": number_of(wiki.id + 1, 0)}

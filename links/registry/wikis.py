@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from core.errors import CollectionInUseError, InputError
 from core.regexes import check_regex
@@ -38,18 +38,6 @@ class InterwikiPrefix:
     prefix: str  # lower case
     url: str  # with ``$1`` for the title; with a scheme
     is_local: bool = False  # it belongs to a wiki of the same farm
-    wiki: str = ""  # that wiki's database, when the map has it
-
-
-@dataclass(frozen=True, slots=True)
-class InterwikiLink:
-    """Resolved interwiki link of a page."""
-
-    prefix: str  # as the page has it, lower case
-    title: str  # the text after the prefix
-    url: str  # its target; empty when the map has no such prefix
-    is_local: bool = False  # it belongs to a wiki of the same farm, so its URL is not stored
-    wiki: str = ""  # that wiki's database, when the map has it
 
 
 class InterwikiMap:
@@ -65,19 +53,14 @@ class InterwikiMap:
         """Return the number of prefixes."""
         return len(self._prefixes)
 
-    def link(self, prefix: str, title: str) -> InterwikiLink:
-        """Resolve ``prefix:title``."""
-        prefix = prefix.strip().lower()
-        found = self._prefixes.get(prefix)
-        if found is None:
-            return InterwikiLink(prefix, title, "")
-        url = found.url.replace("$1", encoded_title(title))
-        return InterwikiLink(prefix, title, url, found.is_local, found.wiki)
-
     def urls(self, links: Iterable[tuple[str, str]], *, is_local: bool = False) -> list[str]:
         """Return the URLs of links, of (prefix, title); or of those to the farm's own wikis: not watched (W50)."""
-        found = (self.link(prefix, title) for prefix, title in links)
-        return list(dict.fromkeys(each.url for each in found if each.url and each.is_local is is_local))
+        found: dict[str, None] = {}
+        for prefix, title in links:
+            known = self._prefixes.get(prefix.strip().lower())
+            if known is not None and known.is_local is is_local:
+                found[known.url.replace("$1", encoded_title(title))] = None
+        return list(found)
 
 
 def read_interwikis(text: str | bytes) -> InterwikiMap:
@@ -98,7 +81,7 @@ def read_interwikis(text: str | bytes) -> InterwikiMap:
     prefixes = []
     for entry in found[:MAP_LIMIT]:
         fields = entry if isinstance(entry, dict) else {}
-        prefix, url, wiki = fields.get("prefix"), fields.get("url"), fields.get("wikiid")
+        prefix, url = fields.get("prefix"), fields.get("url")
         if not isinstance(prefix, str) or not isinstance(url, str) or not prefix.strip():
             continue
         url = f"https:{url}" if url.startswith("//") else url
@@ -106,8 +89,7 @@ def read_interwikis(text: str | bytes) -> InterwikiMap:
             continue
         # In the API's first format a flag is there, though empty, or not; in the second it is a boolean.
         is_local = fields.get("local", False) not in (False, None, 0)
-        dbname = wiki if isinstance(wiki, str) else ""
-        prefixes.append(InterwikiPrefix(prefix.strip().lower(), url, is_local, dbname))
+        prefixes.append(InterwikiPrefix(prefix.strip().lower(), url, is_local))
     return InterwikiMap(prefixes)
 
 
@@ -176,13 +158,10 @@ _WIKI = select(
     *(wikis.c.id, wikis.c.dbname, farms.c.name, wikis.c.farm_id),
     *(wikis.c.url, wikis.c.pages_url, wikis.c.settings, wikis.c.added_day),
 ).select_from(wikis.join(farms, farms.c.id == wikis.c.farm_id))
-_FARM_ROW = select(farms.c.id, farms.c.name, farms.c.address, farms.c.internal)
-FIND_FARM = SqlStatement(_FARM_ROW.where(farms.c.name == one("name")))
-ALL_FARMS = SqlStatement(_FARM_ROW.order_by(farms.c.id))
+ALL_FARMS = SqlStatement(select(*(farms.c[name] for name in WikiFarm._fields)).order_by(farms.c.id))
 FIND_WIKI = SqlStatement(_WIKI.where(farms.c.name == one("farm"), wikis.c.dbname == one("dbname")))
 WIKI_BY_ID = SqlStatement(_WIKI.where(wikis.c.id == one("id")))
 ALL_WIKIS = SqlStatement(_WIKI.order_by(wikis.c.farm_id, wikis.c.dbname))
-LAST_FARM = SqlStatement(select(func.max(farms.c.id)))
 
 
 def observed_namespaces(wiki: Wiki) -> tuple[int, ...]:
@@ -215,8 +194,7 @@ def all_farms(reader: Reader) -> list[WikiFarm]:
 
 def find_farm(reader: Reader, name: str) -> WikiFarm | None:
     """Return the farm of that name; None when it is unknown."""
-    found = FIND_FARM.rows(reader, {"name": name})
-    return WikiFarm(*found[0]) if found else None
+    return next((farm for farm in all_farms(reader) if farm.name == name), None)
 
 
 def put_farm(connection: Connection, name: str, *, address: str = "", internal: str = "") -> WikiFarm:
@@ -227,8 +205,12 @@ def put_farm(connection: Connection, name: str, *, address: str = "", internal: 
         check_regex(internal)
     there = find_farm(connection, name)
     if there is None:
-        last = LAST_FARM.rows(connection, {})[0][0]
-        facts = {"id": last + 1, "name": name, "address": address, "internal": internal}
+        facts = {
+            "id": max((farm.id for farm in all_farms(connection)), default=0) + 1,
+            "name": name,
+            "address": address,
+            "internal": internal,
+        }
         insert_missing(connection, farms, [facts])
     else:
         connection.execute(update(farms).where(farms.c.id == there.id).values(address=address, internal=internal))
@@ -327,9 +309,7 @@ class FeedCursor(NamedTuple):
 
 
 FEEDS = SqlStatement(
-    select(feeds.c.wiki_id, feeds.c.kind, feeds.c.cursor, feeds.c.moment, feeds.c.trouble)
-    .where(feeds.c.wiki_id == one("wiki"))
-    .order_by(feeds.c.kind)
+    select(*(feeds.c[name] for name in FeedCursor._fields)).where(feeds.c.wiki_id == one("wiki")).order_by(feeds.c.kind)
 )
 
 

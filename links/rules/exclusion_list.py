@@ -17,6 +17,7 @@ from core.errors import BadUrlError, InputError
 from core.hosts import canonical_host
 from core.urls import fetch_key
 from links.registry.schema import excluded, hosts, pages, refs, urls
+from links.registry.urls import shorten_for_message
 from links.rules.link_pattern import LinkPattern, parse_link_pattern
 from links.url_parts import UrlParts, domain_index
 
@@ -229,8 +230,7 @@ def _texts(settings: Mapping[str, Any], form: EntryForm) -> list[str]:
 
 
 def _refuse(text: str, why: str, cause: Exception | None = None) -> NoReturn:
-    shown = text if len(text) <= 200 else text[:200] + "…"
-    raise InputError(f"{shown!r} cannot be excluded: {why}.") from cause
+    raise InputError(f"{shorten_for_message(text)!r} cannot be excluded: {why}.") from cause
 
 
 _MOST = 50

@@ -18,6 +18,7 @@ from core.hosts import canonical_host
 from core.urls import MAX_URL_LENGTH, fetch_key, identity_key
 from links.registry.schema import PATH_HEAD, PATH_HEAD_CHARS, hosts, urls
 from links.registry.statements import MOST, Reader, SqlStatement, many, one
+from links.registry.urls import shorten_for_message
 from links.url_parts import DEFAULT_PORTS, SCHEMES, UrlParts, domain_index, split_identity
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):(?=//)", re.IGNORECASE | re.ASCII)
@@ -210,8 +211,7 @@ def _ports_meet(one: LinkPattern, other: LinkPattern, scheme: str) -> bool:
 
 
 def _refuse(text: str, why: str) -> NoReturn:
-    shown = text if len(text) <= 200 else text[:200] + "…"
-    raise InputError(f"{shown!r} cannot be searched for: {why}.")
+    raise InputError(f"{shorten_for_message(text)!r} cannot be searched for: {why}.")
 
 
 HOSTS_AT_ONCE = 200

@@ -9,7 +9,6 @@ import json
 import logging
 import threading
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -246,26 +245,18 @@ def _rules(facts: Any, lists: list[SpamList]) -> WikiRules:
     settings = parse_wiki_settings(facts.settings)
     named = settings.get("servers")
     servers = [str(each) for each in named] if isinstance(named, list) else []
-    if settings.get("registers_own") is True:
-        own = OwnHosts(_expression(facts.internal))
-    else:
-        its = [facts.address, *servers, facts.url, facts.pages_url]
-        own = OwnHosts(_expression(facts.internal), its)
+    its = [] if settings.get("registers_own") is True else [facts.address, *servers, facts.url, facts.pages_url]
+    try:
+        own = OwnHosts(facts.internal, its)
+    except InputError:  # the other rules still apply
+        log.warning("farm.internal %r cannot be run, so no host counts as the farm's own", facts.internal)
+        own = OwnHosts("", its)
     return WikiRules(
         own=own,
         spam=SpamLists(lists),
         exclusions=exclusions_of(settings),
         is_private=settings.get("is_private") is True,
     )
-
-
-def _expression(text: str) -> str:
-    """Return the farm's expression; empty when RE2 rejects it, so that other rules still apply."""
-    with suppress(InputError):
-        OwnHosts(text)
-        return text
-    log.warning("farm.internal %r cannot be run, so no host counts as the farm's own", text)
-    return ""
 
 
 def parse_wiki_settings(text: str) -> Mapping[str, Any]:
