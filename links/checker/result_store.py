@@ -33,6 +33,7 @@ OBSERVATIONS = 8  # single looks that are kept of a URL at most
 _FAILURES = frozenset({CheckVerdict.GONE, CheckVerdict.FAILING})
 _NOTE_LIMIT = 500
 _FINAL_LIMIT = 16_384
+_CHANGED = ("checked_day", "due_day", "code", "history", "mime", "kib", "opinion_day")
 _OPINION_DAYS = 3  # failures that old are still what a browser contradicts
 
 
@@ -60,20 +61,6 @@ class CheckRules:
         return replace(self, preset=preset)
 
 
-@dataclass(frozen=True, slots=True)
-class RowUpdate:
-    """New values of a URL's row."""
-
-    standing: LinkHealth  # its state and failures
-    code: int  # the byte of the last check
-    history: bytes | None  # packed
-    mime: str | None  # the short name of an unusual type; None for types that every browser shows
-    kib: int | None  # that type's length in KiB; None when it is not known
-    due_day: int | None  # the day of the next check; None: never
-    opinion_day: int | None  # day since when a browser check is awaited; None: it is not
-    is_observed: bool  # the check itself gets a row
-
-
 def effective_result(finding: CheckResult, quirks: frozenset[HostQuirk], *, browser: bool) -> CheckResult:
     """Return the result as it counts: where browsers reach pages, failures only ask for a browser check."""
     is_ours = finding.how in (CheckMethod.HEAD, CheckMethod.GET, CheckMethod.INFERRED)
@@ -87,31 +74,26 @@ def effective_result(finding: CheckResult, quirks: frozenset[HostQuirk], *, brow
     return replace(finding, verdict=verdict, note=f"unverifiable: {finding.note}")
 
 
-def compute_update(stored: UrlRow, finding: CheckResult, day: int, rules: CheckRules) -> RowUpdate:
-    """Compute the changes to the URL's row by a result, after `effective_result`."""
+def compute_update(stored: UrlRow, finding: CheckResult, day: int, rules: CheckRules) -> UrlRow:
+    """Return the URL's row after a result, which went through `effective_result`."""
     before = stored.standing
     now = next_health(before, finding, day, rules.preset, browser=rules.browser)
     due = next_due(before, now, finding, day, rules.preset, stored.key)
     needs_opinion = rules.browser and needs_browser(now, rules.preset, day)
     mime, kib = _format(stored, finding)
-    code, history = finding.code, stored.history
-    if code != StatusCode.NONE:
-        history = pack_history(add_check(unpack_history(history), code, day))
-    return RowUpdate(
-        standing=now,
-        code=code if code != StatusCode.NONE else stored.code,
+    code, history = stored.code, stored.history
+    if finding.code != StatusCode.NONE:
+        code, history = finding.code, pack_history(add_check(unpack_history(history), finding.code, day))
+    return stored._replace(
+        **health_columns(now) | {"state": now.state},
+        code=code,
         history=history,
         mime=mime,
         kib=kib,
+        checked_day=day,
         # Whatever the result, the current pass must not check it again.
         due_day=None if due is None else max(due, day + 1, URGENT_DAY + 1),
         opinion_day=(day if stored.opinion_day is None else stored.opinion_day) if needs_opinion else None,
-        is_observed=(
-            stored.is_new
-            or finding.verdict is not CheckVerdict.OK
-            or now.state is not stored.state
-            or code != stored.code
-        ),
     )
 
 
@@ -281,36 +263,19 @@ class _RowBatch:
         self._of_hosts: dict[tuple[int, HostQuirk], bool] = {}
         self._of_urls: dict[tuple[int, UrlQuirk], str] = {}
 
-    def add(self, result: UrlCheckResult, finding: CheckResult, stored: UrlRow, change: RowUpdate) -> None:
-        standing = change.standing
-        self.booked.append(
-            RecordedResult(
-                *(result.url_id, stored.url, result.finding, stored.state, standing.state),
-                due_day=change.due_day,
-                awaits_opinion=change.opinion_day is not None,
-            )
-        )
-        self._changed.append(
-            {
-                "b_id": result.url_id,
-                "checked_day": day_of(result.moment),
-                "due_day": change.due_day,
-                "code": change.code,
-                **health_columns(standing),
-                "history": change.history,
-                "mime": change.mime,
-                "kib": change.kib,
-                "opinion_day": change.opinion_day,
-            }
-        )
-        if change.is_observed:
-            moment = int(result.moment.timestamp())
-            self._observed.append(observation_row(result.url_id, finding, moment))
+    def add(self, result: UrlCheckResult, finding: CheckResult, stored: UrlRow, row: UrlRow) -> None:
+        facts = (row.id, row.url, result.finding, stored.state, row.state, row.due_day)
+        self.booked.append(RecordedResult(*facts, awaits_opinion=row.opinion_day is not None))
+        changed = {name: getattr(row, name) for name in _CHANGED}
+        self._changed.append({"b_id": row.id, **changed, **health_columns(row.standing)})
+        is_alike = finding.verdict is CheckVerdict.OK and row.state is stored.state and finding.code == stored.code
+        if stored.is_new or not is_alike:
+            self._observed.append(observation_row(row.id, finding, int(result.moment.timestamp())))
         methods = (CheckMethod.HEAD, CheckMethod.GET, CheckMethod.BROWSER)
         if finding.verdict is CheckVerdict.OK and finding.how in methods:
-            self._answering.append(result.url_id)
-        if standing.state is LinkState.ALIVE and stored.state is not LinkState.ALIVE:
-            self._revived.append(result.url_id)
+            self._answering.append(row.id)
+        if row.state is LinkState.ALIVE and stored.state is not LinkState.ALIVE:
+            self._revived.append(row.id)
 
     def add_traits(self, row: UrlRow, finding: CheckResult, *, contradicts: bool) -> None:
         where = split_identity(row.url)

@@ -7,7 +7,7 @@ bits and the wiki's own page id in its low bits, so that it survives a move (W33
 
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from sqlalchemy import Connection, delete, insert, or_, select, update
 
 from core.errors import InputError
 from links.registry.schema import additions, citations, invalid, page_revisions, pages, refs, spam_hits, wanted, wikis
-from links.registry.statements import Reader, SqlStatement, batches, insert_missing, many, one
+from links.registry.statements import Reader, SqlStatement, batches, insert_missing, many, one, upsert
 from links.registry.urls import ensure_urls
 from links.rules.exclusion_list import add_entry_counts
 from links.rules.link_class import ClassifiedLink, LinkClass
@@ -86,17 +86,6 @@ LOCK_WIKI = SqlStatement(select(wikis.c.id).where(wikis.c.id == one("wiki")).wit
 _OF_WIKI = pages.c.wiki_id == one("wiki")
 _NAMED = (_OF_WIKI, pages.c.page_id.in_(many("ids")))
 FIND = SqlStatement(select(*COLUMNS).where(*_NAMED), "ids")
-CHANGE = SqlStatement(
-    update(pages)
-    .where(pages.c.id == one("of"))
-    .values(
-        title=one("new_title"),
-        namespace=one("new_namespace"),
-        touched_day=one("day"),
-        listed_day=one("listed"),
-        is_stale=one("stale"),
-    )
-)
 MARK_STALE = SqlStatement(update(pages).where(*_NAMED).values(is_stale=True), "ids")
 CLEAR_STALE = SqlStatement(update(pages).where(*_NAMED).values(is_stale=False), "ids")
 TITLED = SqlStatement(select(*COLUMNS).where(_OF_WIKI, pages.c.title.in_(many("titles"))), "titles")
@@ -171,20 +160,16 @@ def put_pages(connection: Connection, wiki_id: int, written: Iterable[PutPage], 
     put = {each.name.page_id: each for each in written}
     _lock(connection, wiki_id)
     _write_names(connection, wiki_id, [each.name for each in put.values()], day)
-    identities = {
-        number_of(wiki_id, page_id): {link.identity for link in each.links if link.is_watched}
-        for page_id, each in put.items()
-    }
-    ids = ensure_urls(connection, sorted(set().union(*identities.values())), day=day)
-    lists = {page: {ids[identity] for identity in has} for page, has in identities.items()}
     by_number = {number_of(wiki_id, page_id): each.links for page_id, each in put.items()}
+    watched = {link.identity for links in by_number.values() for link in links if link.is_watched}
+    ids = ensure_urls(connection, sorted(watched), day=day)
     spellings = {
         LinkRef(page, ids[link.identity]): link.spelling or None
         for page, links in by_number.items()
         for link in reversed(links)  # of several spellings on a page the first counts
         if link.is_watched
     }
-    new, back, gone = _write_refs(connection, lists, spellings, day)
+    new, back, gone = _write_refs(connection, by_number, spellings, day)
     refused = {
         page: {key_of(link.text): link for link in links if link.sort in _NOTED} for page, links in by_number.items()
     }
@@ -193,7 +178,7 @@ def put_pages(connection: Connection, wiki_id: int, written: Iterable[PutPage], 
     write_spam_hits(connection, wiki_id, hits, today=day)
     tallies = {page: Counter(link.entry for link in links if link.entry) for page, links in by_number.items()}
     _write_tallies(connection, wiki_id, tallies, day)
-    return WrittenLinks(len(put), sum(map(len, lists.values())), ids, (*new, *back), tuple(gone), tuple(new))
+    return WrittenLinks(len(put), len(spellings), ids, (*new, *back), tuple(gone), tuple(new))
 
 
 def mark_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -> int:
@@ -279,25 +264,17 @@ def _lock(connection: Connection, wiki_id: int) -> None:
 
 
 def _write_names(connection: Connection, wiki_id: int, names: list[PageName], day: int) -> None:
-    """Insert or update the pages, which were read today."""
-    titles = {name.page_id: check_name(name) for name in names}
-    there = find_pages(connection, wiki_id, titles)
-    new, changed = [], []
+    there = find_pages(connection, wiki_id, (name.page_id for name in names))
+    read_today = {"touched_day": day, "listed_day": day, "is_stale": False}
+    rows = []
     for name in names:
-        old, title = there.get(name.page_id), titles[name.page_id]
-        facts = {"namespace": name.namespace, "title": title}
-        if old is None:
-            row = {"id": number_of(wiki_id, name.page_id), "wiki_id": wiki_id, **facts}
-            row |= {"page_id": name.page_id, "touched_day": day, "listed_day": day}
-            new.append(row | {"is_stale": False})
-            continue
-        if not title:  # a dump of links has no titles
+        facts = {"namespace": name.namespace, "title": check_name(name)}
+        old = there.get(name.page_id)
+        if old is not None and not facts["title"]:  # a dump of links has no titles
             facts = {"namespace": old.namespace, "title": old.title}
-        new_values = {f"new_{column}": value for column, value in facts.items()}
-        changed.append({"of": old.id, **new_values, "day": day, "listed": day, "stale": False})
-    if new:
-        connection.execute(insert(pages), new)
-    CHANGE.run(connection, changed)
+        its = {"id": number_of(wiki_id, name.page_id), "wiki_id": wiki_id, "page_id": name.page_id}
+        rows.append({**its, **facts, **read_today})
+    upsert(connection, pages, ("id",), rows)
 
 
 def check_name(name: PageName) -> str:
@@ -314,43 +291,23 @@ def check_name(name: PageName) -> str:
 
 
 def _write_refs(
-    connection: Connection, lists: Mapping[int, set[int]], spellings: Mapping[LinkRef, str | None], day: int
+    connection: Connection, numbers: Iterable[int], spellings: Mapping[LinkRef, str | None], day: int
 ) -> tuple[list[LinkRef], list[LinkRef], list[LinkRef]]:
-    """Update the pages' references to the lists; return the new, restored and removed ones."""
-    there: dict[int, dict[int, int | None]] = defaultdict(dict)
-    stored_spellings: dict[LinkRef, str | None] = {}
-    for page, url_id, gone_day, spelling in REFS.each(connection, "pages", lists):
-        there[page][url_id] = gone_day
-        stored_spellings[LinkRef(page, url_id)] = spelling
-    new: list[dict[str, Any]] = []
-    back: list[dict[str, Any]] = []
-    gone: list[dict[str, Any]] = []
-    respelled = [
-        {"of": ref.page, "url": ref.url_id, "spelled": spelling}
-        for ref, spelling in spellings.items()
-        if ref in stored_spellings and stored_spellings[ref] != spelling
-    ]
-    for page, has in lists.items():
-        had = there[page]
-        for url_id in has:
-            if url_id not in had:
-                spelling = spellings.get(LinkRef(page, url_id))
-                new.append({"page": page, "url_id": url_id, "first_day": day, "spelling": spelling})
-            elif had[url_id] is not None:
-                back.append({"of": page, "url": url_id, "gone": None})
-        gone += [
-            {"of": page, "url": url_id, "gone": day}
-            for url_id, gone_day in had.items()
-            if gone_day is None and url_id not in has
-        ]
+    """Update the references of these pages to the links that they have; return the new, restored and removed ones."""
+    there: dict[LinkRef, tuple[int | None, str | None]] = {
+        LinkRef(page, url_id): facts for page, url_id, *facts in REFS.each(connection, "pages", numbers)
+    }
+    new = [ref for ref in spellings if ref not in there]
+    back = [ref for ref in spellings if ref in there and there[ref][0] is not None]
+    gone = [ref for ref, (gone_day, _) in there.items() if gone_day is None and ref not in spellings]
+    respelled = [ref for ref, spelling in spellings.items() if ref in there and there[ref][1] != spelling]
     if new:
-        connection.execute(insert(refs), new)
-    SET_SPELLING.run(connection, respelled)
-    SET_GONE.run(connection, back)
-    SET_GONE.run(connection, gone)
-    added = [LinkRef(row["page"], row["url_id"]) for row in new]
-    restored = [LinkRef(row["of"], row["url"]) for row in back]
-    return added, restored, [LinkRef(row["of"], row["url"]) for row in gone]
+        rows = [{**ref._asdict(), "first_day": day, "spelling": spellings[ref]} for ref in new]
+        connection.execute(insert(refs), rows)
+    SET_SPELLING.run(connection, [{"of": ref.page, "url": ref.url_id, "spelled": spellings[ref]} for ref in respelled])
+    for some, gone_day in ((back, None), (gone, day)):
+        SET_GONE.run(connection, [{"of": ref.page, "url": ref.url_id, "gone": gone_day} for ref in some])
+    return new, back, gone
 
 
 def _write_invalid(connection: Connection, lists: Mapping[int, Mapping[bytes, ClassifiedLink]], day: int) -> None:

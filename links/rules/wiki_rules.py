@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, sel
 
 from core.errors import InputError
 from links.registry.schema import farms, pages, refs, spam_hits, spam_lists, wikis
-from links.registry.statements import batches
+from links.registry.statements import batches, upsert
 from links.rules.exclusion_list import exclusions_of, warning_for
 from links.rules.link_class import ClassifiedLink, OwnHosts, WikiRules
 from links.rules.link_pattern import LinkPattern
@@ -51,25 +51,21 @@ def write_spam_hits(rows: Connection, wiki_id: int, found: Mapping[int, Mapping[
         for some in batches(sorted(found))
         for row in rows.execute(select(*columns).where(table.page.in_(some)).order_by(table.page, table.key))
     }
-    new = []
+    put = []
     for page, hits in found.items():
         for url, hit in hits.items():
             old = there.pop((page, key_of(url)), None)
-            facts = {"list": hit.list, "line": hit.line, "last_day": today}
-            if old is None:
+            if old is None or (old.list, old.line, old.last_day) != (hit.list, hit.line, today):
                 place = {"page": page, "key": key_of(url), "wiki_id": wiki_id, "url": url}
-                new.append({**place, **facts, "first_day": today})
-            elif (old.list, old.line, old.last_day) != (hit.list, hit.line, today):
-                same = and_(table.page == page, table.key == key_of(url))
-                rows.execute(update(spam_hits).where(same).values(**facts))
+                days = {"first_day": today if old is None else old.first_day, "last_day": today}
+                put.append({**place, "list": hit.list, "line": hit.line, **days})
     for (page, key), old in there.items():
         same = and_(table.page == page, table.key == key)
         if old.first_day >= today:
             rows.execute(delete(spam_hits).where(same))
         elif old.last_day >= today:
             rows.execute(update(spam_hits).where(same).values(last_day=today - 1))
-    if new:
-        rows.execute(insert(spam_hits), new)
+    upsert(rows, spam_hits, ("page", "key"), put)
 
 
 def is_present() -> ColumnElement[bool]:
