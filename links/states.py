@@ -292,12 +292,10 @@ def _counted(standing: LinkHealth, finding: CheckResult, day: int, preset: Check
 
 
 def _counts(standing: LinkHealth, day: int, preset: CheckPreset) -> bool:
-    """Return True when a failure on that day counts."""
     return standing.last_fail is None or day - standing.last_fail >= preset.apart_days
 
 
 def _reached(standing: LinkHealth, preset: CheckPreset, day: int) -> bool:
-    """Return True when the run of failures reaches the threshold."""
     if preset.needs_get and FailureProof.GET not in standing.proofs:
         return False
     if FailureProof.TAGGED in standing.proofs and preset.trusts_tags:

@@ -64,7 +64,6 @@ class HttpAdapter:
         return list(copies.values())
 
     def _is_at_home(self, address: str) -> bool:
-        """Return True when the address is at one of the archive's hosts."""
         try:
             return authority_of(fetch_key(address)) in self._homes
         except BadUrlError:

@@ -426,7 +426,6 @@ def _compiled(forms: tuple[AddressForm, ...]) -> Compiled:
 
 @cache
 def _by_host() -> dict[str, list[tuple[ArchiveService, Compiled]]]:
-    """Map each host to its services and their forms for that host."""
     found: dict[str, list[tuple[ArchiveService, Compiled]]] = {}
     for service in SERVICES.values():
         of_forms = (host for form in service.forms for host in form.hosts)

@@ -305,7 +305,6 @@ def _corrected(copy: ArchiveMemento, seen: CopyCheckResult | None) -> ArchiveMem
 
 
 async def _request_copy(archives: CopySources, url: str, result: CopySearchResult) -> CopySearchResult:
-    """Request a copy where no archive has one."""
     if archives.saver is None:
         return result
     try:

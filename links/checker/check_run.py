@@ -194,7 +194,6 @@ class CheckRun:
         self._changed.set()
 
     async def _run_feed(self) -> None:
-        """Read due URLs whenever there is room for them."""
         while True:
             self._hungry.clear()
             self._is_feeding = True
@@ -362,7 +361,6 @@ class CheckRun:
             keeper.put(*each)
 
     async def _probe(self, candidate: CheckCandidate) -> CheckResult | None:
-        """Run a check; return None when it got no turn before the end of the run."""
         url = candidate.url
         try:
             finding = await self._means.turns.run(

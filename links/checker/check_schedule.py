@@ -47,7 +47,6 @@ def next_due(
 
 
 def _interval(before: LinkHealth, after: LinkHealth, day: int, preset: CheckPreset, key: bytes) -> int:
-    """Compute the days to the next check."""
     state, days = after.state, interval_of(after.state, preset)
     if state is LinkState.DYING:
         return days

@@ -141,7 +141,6 @@ class HostTurns:
             self._end(look)
 
     async def _connect(self, look: ActiveCheck) -> None:
-        """Wait until the check may have a connection."""
         if self._queue or not self._is_free:
             granted = asyncio.get_running_loop().create_future()
             self._queue.append(granted)

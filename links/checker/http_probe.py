@@ -303,7 +303,6 @@ class HttpProber:
         return replace(finding, code=StatusCode.SOFT_404, verdict=CheckVerdict.SUSPECT, note=note)
 
     async def _chain(self, url: str, how: CheckMethod, budget: ProbeBudget) -> ProbeTrace:
-        """Send requests along the redirect chain."""
         chain = RedirectChain(ProbeTrace(url, how))
         try:
             while True:

@@ -373,7 +373,6 @@ def _count(url: UrlRow, marks: MarkSet, tally: MarkTally) -> LinkState | None:
 
 
 def _follow(connection: Connection, ids: Sequence[int], marks: MarkSet, clock: Clock, tally: MarkTally) -> None:
-    """Update the states of the URLs to the marks."""
     day = day_of(clock.now())
     groups: dict[tuple[LinkState, int | None], list[int]] = {}
     for each in urls_by_id(connection, ids).values():

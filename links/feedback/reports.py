@@ -230,7 +230,6 @@ def _listed(named: Sequence[str]) -> str:
 
 
 def _domains(connection: Connection, named: Sequence[UrlRow]) -> list[str]:
-    """Return the registrable domains of the URLs."""
     found: set[str] = set()
     for some in batches({each.host_id for each in named}):
         rows = connection.execute(select(hosts.c.domain).where(hosts.c.id.in_(some)).distinct())

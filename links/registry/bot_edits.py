@@ -423,7 +423,6 @@ def revived_links(reader: Reader, wiki_id: int, living: Sequence[int], *, after:
 
 
 def _whole(reader: Reader, rows: Sequence[Any]) -> list[BotEdit]:
-    """Load edits with their changes."""
     changes: dict[int, list[EditChange]] = {}
     ids = (row[0] for row in rows)
     for number, *facts in CHANGES.each(reader, "ids", ids):

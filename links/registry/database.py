@@ -194,7 +194,6 @@ class RegistryStore:
             raise
 
     def _is_gone(self, error: Exception) -> bool:
-        """Return True for an error that means the database is missing, busy or corrupt."""
         if isinstance(error, PoolTimeoutError | DisconnectionError):
             return True
         driver: Any = self.engine.dialect.loaded_dbapi

@@ -247,7 +247,6 @@ def _columns(cells: list[str], *, one_wiki: bool) -> tuple[list[str], bool]:
 
 
 def _link_of(row: dict[str, str]) -> DumpLink:
-    """Build the link from a row of MediaWiki's table."""
     values = {_NAMES.get(name, ""): value for name, value in row.items()}
     if "page" not in values or not ("url" in values or "index" in values):
         raise ValueError("its table is not externallinks: el_from, or el_to and its parts, are missing")

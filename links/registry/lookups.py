@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Integer, LargeBinary, cast, func, literal_column, null, or_, select, union_all
 
 from links.registry import pages as page_book
-from links.registry.pages import WikiPageRow, find_pages, find_titled, number_of, page_of, plain_title
+from links.registry.pages import WikiPageRow, find_pages, find_titled, number_of, page_of, pages_between, plain_title
 from links.registry.quirks import believed_quirks
 from links.registry.schema import (
     copies,
@@ -190,7 +190,7 @@ _USE = select(*page_book.COLUMNS, refs.c.url_id, refs.c.first_day, refs.c.gone_d
 )
 _OF_URL = _USE.where(refs.c.url_id == one("url"), refs.c.page > one("after")).order_by(refs.c.page).limit(one("most"))
 USES_ANYWHERE = SqlStatement(_OF_URL)
-USES_IN_WIKI = SqlStatement(_OF_URL.where(refs.c.page < one("before")))
+USES_IN_WIKI = SqlStatement(_OF_URL.where(refs.c.page < one("beyond")))
 USES_IN_FARM = SqlStatement(_OF_URL.join(wikis, wikis.c.id == pages.c.wiki_id).where(wikis.c.farm_id == one("farm")))
 
 
@@ -204,7 +204,7 @@ HOST_USES_IN_WIKI = SqlStatement(
     .join(hosts, hosts.c.id == urls.c.host_id)
     .where(hosts.c.name == one("host"), *_beyond(urls.c.id, refs.c.page))
     .where(urls.c.state.in_(many("states")))
-    .where(refs.c.page > one("first"), refs.c.page < one("before"))
+    .where(refs.c.page > one("first"), refs.c.page < one("beyond"))
     .order_by(urls.c.id, refs.c.page)
     .limit(one("most")),
     "states",
@@ -213,7 +213,7 @@ LINKS_OF_WIKI = SqlStatement(
     _USE.join(urls, urls.c.id == refs.c.url_id)
     .where(
         *_beyond(refs.c.page, refs.c.url_id),
-        refs.c.page < one("before"),
+        refs.c.page < one("beyond"),
         refs.c.gone_day.is_(None),
         urls.c.state.in_(many("states")),
     )
@@ -223,7 +223,7 @@ LINKS_OF_WIKI = SqlStatement(
 )
 PAGES_OF_WIKI = SqlStatement(
     select(*page_book.COLUMNS)
-    .where(pages.c.id > one("after"), pages.c.id < one("before"))
+    .where(pages.c.id > one("after"), pages.c.id < one("beyond"))
     .order_by(pages.c.id)
     .limit(one("most"))
 )
@@ -292,15 +292,13 @@ def uses_of_url(
     parameters = {"url": url_id, "most": limit}
     if in_farm:
         return _uses(USES_IN_FARM.rows(reader, {**parameters, "after": after, "farm": wiki.farm_id}))
-    low, before = number_of(wiki.id, 0), number_of(wiki.id + 1, 0)
-    found = USES_IN_WIKI.rows(reader, {**parameters, "after": max(after, low), "before": before})
-    return _uses(found)
+    ends = pages_between(wiki.id)
+    return _uses(USES_IN_WIKI.rows(reader, {**parameters, **ends, "after": max(after, ends["first"])}))
 
 
 def uses_anywhere(reader: Reader, url_id: int, *, limit: int, after: int = 0) -> list[LinkUse]:
     """Return pages of all farms that have the URL: for operators, never for readers (W24)."""
-    found = USES_ANYWHERE.rows(reader, {"url": url_id, "after": after, "most": limit})
-    return _uses(found)
+    return _uses(USES_ANYWHERE.rows(reader, {"url": url_id, "after": after, "most": limit}))
 
 
 def refused_uses(reader: Reader, text: str, *, limit: int) -> list[RefusedUse]:
@@ -319,30 +317,22 @@ def uses_of_host(
     states: Sequence[int] = EVERY_STATE,
 ) -> list[LinkUse]:
     """Return uses of the host's URLs on the wiki's pages, after (`url_id`, page) of the previous result."""
-    parameters = {"host": host, "most": limit, "states": states}
-    parameters |= {"after": after[0], "after_second": after[1]}
-    ends = {"first": number_of(wiki.id, 0), "before": number_of(wiki.id + 1, 0)}
-    return _uses(HOST_USES_IN_WIKI.rows(reader, {**parameters, **ends}))
+    parameters = {"host": host, "most": limit, "states": states, **pages_between(wiki.id)}
+    return _uses(HOST_USES_IN_WIKI.rows(reader, {**parameters, "after": after[0], "after_second": after[1]}))
 
 
 def links_of_wiki(
     reader: Reader, wiki: Wiki, *, limit: int, after: tuple[int, int] = (0, 0), states: Sequence[int] = EVERY_STATE
 ) -> list[LinkUse]:
     """Return the wiki's links in these states (W05) by page; `after`: last page number and URL."""
-    low = max(after, (number_of(wiki.id, 0), 0))
-    parameters = {
-        "after": low[0],
-        "after_second": low[1],
-        "before": number_of(wiki.id + 1, 0),
-        "states": states,
-        "most": limit,
-    }
-    return _uses(LINKS_OF_WIKI.rows(reader, parameters))
+    parameters = {"states": states, "most": limit, **pages_between(wiki.id)}
+    page, url_id = max(after, (parameters["first"], 0))
+    return _uses(LINKS_OF_WIKI.rows(reader, {**parameters, "after": page, "after_second": url_id}))
 
 
 def pages_of_wiki(reader: Reader, wiki: Wiki, *, limit: int, after: int = 0) -> list[WikiPageRow]:
     """Return the wiki's pages by their ids; `after`: the wiki's id of the previous result's last page."""
-    parameters = {"after": number_of(wiki.id, after), "before": number_of(wiki.id + 1, 0), "most": limit}
+    parameters = {**pages_between(wiki.id), "after": number_of(wiki.id, after), "most": limit}
     return [page_of(row) for row in PAGES_OF_WIKI.rows(reader, parameters)]
 
 

@@ -137,6 +137,11 @@ def number_of(wiki_id: int, page_id: int) -> int:
     return wiki_id << PAGE_BITS | page_id
 
 
+def pages_between(wiki_id: int) -> dict[str, int]:
+    """Return the bounds of the registry's numbers for a wiki's pages, as parameters `first` and `beyond`."""
+    return {"first": number_of(wiki_id, 0), "beyond": number_of(wiki_id + 1, 0)}
+
+
 def page_of(found: Sequence[Any]) -> WikiPageRow:
     """Build the page from a row that begins with `COLUMNS`."""
     return WikiPageRow._make((*found[:8], bool(found[8])))
@@ -311,7 +316,6 @@ def _write_refs(
 
 
 def _write_invalid(connection: Connection, lists: Mapping[int, Mapping[bytes, ClassifiedLink]], day: int) -> None:
-    """Update the pages' lists of invalid links."""
     found = INVALID.each(connection, "pages", lists)
     there = {(page, bytes(digest)) for page, digest in found}
     now = {(page, digest): link for page, has in lists.items() for digest, link in has.items()}

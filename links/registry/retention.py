@@ -55,7 +55,6 @@ def _unused(query: Any, *had: Any) -> Any:
 
 
 def _deletion(table: Table, condition: ColumnElement[bool]) -> SqlStatement:
-    """Build the statement that deletes some rows of a table."""
     key = tuple(table.primary_key.columns)
     some = select(*key).where(condition).limit(one("most"))
     return SqlStatement(delete(table).where(tuple_(*key).in_(some)))
