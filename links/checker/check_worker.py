@@ -7,7 +7,7 @@ import resource
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Final
 
 from core.clock import Clock
@@ -99,15 +99,15 @@ class ReplacementTester:
 _MOST = 500  # of one round
 
 
+@dataclass(eq=False)
 class CheckerMaintenance:
     """Maintenance tasks of a checker, run after each check run."""
 
-    def __init__(self, means: CheckContext, part: HostShare, *, keep_days: int) -> None:
-        """Set the share and the retention in days."""
-        self._means = means
-        self._part = part
-        self._keep_days = keep_days
-        self._purged_day = -1
+    means: CheckContext
+    part: HostShare
+    _: KW_ONLY
+    keep_days: int
+    _purged_day: int = field(default=-1, init=False)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run today's tasks. A database outage ends them until the next day."""
@@ -124,23 +124,23 @@ class CheckerMaintenance:
 
     async def check_replacements(self, stop: asyncio.Event) -> int:
         """Test the proposed replacements; return the number."""
-        means = self._means
+        means = self.means
         decided = await means.desk.do(means.marks.current)
         around = ProposalContext(refuses=decided.refuses)
-        tester = ReplacementTester(means.desk, means.looks, means.turns, means.clock, around, self._part)
+        tester = ReplacementTester(means.desk, means.looks, means.turns, means.clock, around, self.part)
         return (await tester.run(_MOST, stop=stop)).total()
 
     async def forget(self) -> PurgeSummary | None:
         """Delete expired rows once a day, by the checker of the first share; None: not today."""
-        today = day_of(self._means.clock.now())
-        if self._part.number != 1 or self._purged_day == today:
+        today = day_of(self.means.clock.now())
+        if self.part.number != 1 or self._purged_day == today:
             return None
         self._purged_day = today
-        store = self._means.desk.store
-        now = self._means.clock.now()
-        await self._means.desk.write(lambda rows: forget_acts(rows, now))
-        await asyncio.to_thread(apply_marks, store, self._means.clock)  # marks that have expired
-        return await asyncio.to_thread(purge, store, day=today, keep_days=self._keep_days)
+        store = self.means.desk.store
+        now = self.means.clock.now()
+        await self.means.desk.write(lambda rows: forget_acts(rows, now))
+        await asyncio.to_thread(apply_marks, store, self.means.clock)  # marks that have expired
+        return await asyncio.to_thread(purge, store, day=today, keep_days=self.keep_days)
 
 
 FIRST_PAUSE_S = 5.0  # after a pass that ended by an internal error …

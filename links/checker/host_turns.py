@@ -45,11 +45,9 @@ _LOOK: ContextVar[ActiveCheck] = ContextVar("look")
 class HostTurns:
     """Limiter of the requests of one checker to each host. Bound to one event loop."""
 
-    def __init__(
-        self, gaps: HostGaps | float, *, monotonic: Callable[[], float], longest_wait_s: float = LONGEST_WAIT_S
-    ) -> None:
-        """Set the gap of each host, or a number for all hosts."""
-        self.gaps = gaps if isinstance(gaps, HostGaps) else HostGaps(gaps)
+    def __init__(self, gap_s: float, *, monotonic: Callable[[], float], longest_wait_s: float = LONGEST_WAIT_S) -> None:
+        """Set the general gap."""
+        self.gaps = HostGaps(gap_s)
         self.parked = 0
         self.on_parked: Callable[[], None] = lambda: None
         self._connections: int | None = None

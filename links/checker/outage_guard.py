@@ -6,6 +6,7 @@ the failures are the hosts' own. If none does, the results are discarded, and th
 
 import asyncio
 from collections import OrderedDict
+from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
@@ -70,18 +71,18 @@ def is_silent(finding: CheckResult) -> bool:
     )
 
 
+@dataclass(eq=False)
 class ControlChecks:
     """Requests to recently alive hosts, a few at a time, never the same ones twice in a row."""
 
-    def __init__(self, desk: RegistryThread, looks: HttpProber, turns: HostTurns) -> None:
-        self._desk = desk
-        self._looks = looks
-        self._turns = turns
-        self._position = 0
+    desk: RegistryThread
+    looks: HttpProber
+    turns: HostTurns
+    _position: int = field(default=0, init=False)
 
     async def somebody_answers(self) -> bool:
         """Return True when one of them answers, or when too few are known."""
-        known = await self._desk.read(control_urls)
+        known = await self.desk.read(control_urls)
         if len(known) < FEWEST_CONTROLS:
             return True
         start = self._position % len(known)
@@ -95,7 +96,7 @@ class ControlChecks:
                 task.cancel()
 
     async def _answers(self, url: str) -> bool:
-        finding = await self._turns.run(self._looks.probe(url, get_only=True))
+        finding = await self.turns.run(self.looks.probe(url, get_only=True))
         return finding is not None and not is_silent(finding)
 
 

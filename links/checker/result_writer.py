@@ -95,33 +95,25 @@ class LeaseHolder:
 CheckOutcome = tuple[UrlRow, UrlCheckResult | int | None]
 
 
+@dataclass(eq=False)
 class ResultWriter:
     """Queue and writer of a run's results; `run` it beside the run, then `close` it."""
 
-    def __init__(
-        self,
-        desk: RegistryThread,
-        rules: CheckRules,
-        tenure: LeaseHolder,
-        made: CheckRunRow,
-        *,
-        horizon: int,
-        on_kept: Callable[[Sequence[CheckOutcome], list[RecordedResult]], None],
-    ) -> None:
-        """Set the run and its horizon; `on_kept` is called with stored results."""
-        self._desk = desk
-        self._rules = rules
-        self._tenure = tenure
-        self._pass_id = made.id
-        self._number = made.batch
-        self._horizon = horizon
-        self._on_kept = on_kept
+    desk: RegistryThread
+    rules: CheckRules
+    tenure: LeaseHolder
+    made: CheckRunRow
+    _: KW_ONLY
+    horizon: int
+    on_kept: Callable[[Sequence[CheckOutcome], list[RecordedResult]], None]  # is called with what was stored
+
+    def __post_init__(self) -> None:
+        self._number = self.made.batch
         self._queue: deque[CheckOutcome] = deque()
         self._under_way = 0
         self._closing = False
         self._broken = 0  # results in a row that could not be kept
-        self._some = asyncio.Event()
-        self._many = asyncio.Event()
+        self._some, self._many = asyncio.Event(), asyncio.Event()
 
     @property
     def waiting(self) -> int:
@@ -157,13 +149,13 @@ class ResultWriter:
             self._under_way = len(batch)
             booked = await self._write(batch)
             self._under_way = 0
-            self._on_kept(batch, booked)
+            self.on_kept(batch, booked)
 
     async def _write(self, batch: Sequence[CheckOutcome]) -> list[RecordedResult]:
         """Store a batch; on an internal error one by one, postponing what cannot be stored by a day."""
         number = self._number + 1
         try:
-            booked = await self._desk.write(lambda rows: self._book(rows, number, batch))
+            booked = await self.desk.write(lambda rows: self._book(rows, number, batch))
         except WeboidError:
             raise
         except Exception as error:
@@ -186,14 +178,14 @@ class ResultWriter:
         return booked
 
     def _book(self, rows: Connection, number: int, batch: Sequence[CheckOutcome]) -> list[RecordedResult]:
-        for lease in self._tenure.leases:
+        for lease in self.tenure.leases:
             due_urls.hold_check_lease(rows, lease)
         results = [outcome for _, outcome in batch if isinstance(outcome, UrlCheckResult)]
-        if not result_store.advance_run(rows, self._pass_id, number, len(results)):
+        if not result_store.advance_run(rows, self.made.id, number, len(results)):
             return []  # it was already stored: the confirmation was lost with the connection
         delays = {url.host_id: outcome for url, outcome in batch if isinstance(outcome, int)}
-        result_store.delay_hosts(rows, delays, horizon=self._horizon)
+        result_store.delay_hosts(rows, delays, horizon=self.horizon)
         result_store.postpone_urls(
-            rows, [url.id for url, outcome in batch if outcome is None], due_day=self._horizon + 1
+            rows, [url.id for url, outcome in batch if outcome is None], due_day=self.horizon + 1
         )
-        return result_store.record_results(rows, results, self._rules)
+        return result_store.record_results(rows, results, self.rules)

@@ -9,6 +9,7 @@ unknown state, within the next week.
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
@@ -18,7 +19,7 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from core.clock import Clock
 from core.errors import InputError
-from core.url_patterns import PatternTable, parse_pattern, pattern_target
+from core.url_patterns import PatternTable, UrlPattern, parse_pattern, pattern_target
 from links.check_history import day_of
 from links.checker.timetable import GAP_SETTING as GAP
 from links.checker.timetable import LARGEST_GAP_S, LEAST_GAP_S, parse_gap
@@ -246,12 +247,9 @@ def check_mark(mark: LinkMark) -> LinkMark:
 
 def put_marks(connection: Connection, made: Iterable[LinkMark]) -> list[LinkMark]:
     """Store marks, each in place of the one with the same pattern; return them as stored."""
-    there: dict[tuple[object, str], list[LinkMark]] = {}
-    for mark in active_marks(connection):
-        try:
-            there.setdefault((parse_pattern(mark.pattern), mark.key), []).append(mark)
-        except InputError:
-            continue  # `weboid links mark` reports it
+    there: dict[tuple[UrlPattern | None, str], list[LinkMark]] = {}
+    for mark in active_marks(connection):  # `weboid links mark` reports patterns that cannot be read
+        there.setdefault((_pattern(mark.pattern), mark.key), []).append(mark)
     found = []
     for mark in made:
         place = (parse_pattern(mark.pattern), mark.key)
@@ -321,8 +319,8 @@ def preview_marks(store: RegistryStore, made: Sequence[LinkMark], lifted: Collec
     tally = MarkTally()
     with store.reading() as rows:
         there = active_marks(rows)
-    replaced = {(parse_pattern(mark.pattern), mark.key) for mark in made}
-    left = [mark for mark in there if mark.id not in lifted and not _is_in(mark, replaced)]
+    replaced = {(_pattern(mark.pattern), mark.key) for mark in made}
+    left = [m for m in there if m.id not in lifted and (_pattern(m.pattern), m.key) not in replaced]
     newest = max((mark.id for mark in there), default=0) + 1
     fresh = [replace(mark, id=newest + place) for place, mark in enumerate(made)]
     decided = MarkSet([*left, *fresh], clock.now)
@@ -340,11 +338,8 @@ def preview_marks(store: RegistryStore, made: Sequence[LinkMark], lifted: Collec
 
 def _matched(store: RegistryStore, mark: LinkMark) -> Iterable[list[int]]:
     """Yield the ids of URLs on the hosts that the mark can match, in batches."""
-    if mark.kind is MarkKind.SETTING:
-        return
-    try:
-        pattern = parse_pattern(mark.pattern)
-    except InputError:
+    pattern = _pattern(mark.pattern)
+    if mark.kind is MarkKind.SETTING or pattern is None:
         return
     matches = matcher(pattern)
     with store.reading() as rows:
@@ -394,17 +389,15 @@ def _lift(connection: Connection, ids: Collection[int], actor: str, moment: int)
         )
 
 
-def _is_in(mark: LinkMark, places: Collection[tuple[object, str]]) -> bool:
-    try:
-        return (parse_pattern(mark.pattern), mark.key) in places
-    except InputError:
-        return False
+def _pattern(text: str) -> UrlPattern | None:
+    """Parse a stored or given pattern; None when it is not valid."""
+    with suppress(InputError):
+        return parse_pattern(text)
+    return None
 
 
 def _is_named(mark: LinkMark, name: str) -> bool:
     if name.removeprefix("#").isdecimal():
         return mark.id == int(name.removeprefix("#"))
-    try:
-        return _is_in(mark, {(parse_pattern(name), mark.key)}) or mark.pattern == name.strip()
-    except InputError:
-        return mark.pattern == name.strip()
+    named = _pattern(name)
+    return mark.pattern == name.strip() or (named is not None and _pattern(mark.pattern) == named)

@@ -6,7 +6,7 @@ the bot does not touch that link on that page. `MOVES` lists all state transitio
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from enum import IntEnum, StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -223,17 +223,10 @@ def record_intended_edit(connection: Connection, wiki_id: int, wanted: IntendedE
     """Record an edit that is about to be sent; return its number."""
     row = _row(wiki_id, wanted, EditState.INTENDED, moment) | {"digest": wanted.digest}
     number: int = connection.execute(insert(edits).values(row).returning(edits.c.id)).scalar_one()
-    page = number_of(wiki_id, wanted.page_id)
+    its = {"edit_id": number, "page": number_of(wiki_id, wanted.page_id)}
     rows = [
-        {
-            "edit_id": number,
-            "number": place,
-            "page": page,
-            "url_id": change.url_id,
-            "kind": change.kind,
-            "before": change.before.replace("\0", ""),
-            "after": change.after.replace("\0", ""),
-        }
+        asdict(change)
+        | {**its, "number": place, "before": change.before.replace("\0", ""), "after": change.after.replace("\0", "")}
         for place, change in enumerate(wanted.changes)
     ]
     if rows:
