@@ -13,16 +13,8 @@ from classify.source_traits import detect_guard
 from core.media_types import effective_type, is_textual, types_agree
 from core.mime_sniffer import sniff
 from core.web_dates import parse_retry_after
-from links.check_result import (
-    CONNECTION_DOUBTS,
-    CheckMethod,
-    CheckResult,
-    CheckVerdict,
-    FetchFailure,
-    RedirectHop,
-    StatusCode,
-    code_of_http,
-)
+from links import check_result
+from links.check_result import CheckMethod, CheckResult, CheckVerdict, FetchFailure, StatusCode, code_of_http
 from links.checker.http_exchange import HttpAnswer, request_target
 
 # A document of less bytes than this may be a placeholder; a PDF of one line of text has about 900.
@@ -92,7 +84,7 @@ class ProbeTrace:
 
     url: str  # the requested URL
     how: CheckMethod  # by HEAD or by GET
-    hops: tuple[RedirectHop, ...] = ()  # the redirects, oldest first
+    hops: tuple[check_result.RedirectHop, ...] = ()  # the redirects, oldest first
     answer: HttpAnswer | None = None  # the last answer; None without one
     trouble: FetchFailure | None = None  # reason of a missing answer, or that it cannot be followed
     detail: str = ""  # details of that
@@ -131,7 +123,7 @@ def judge_trace(trace: ProbeTrace, now: datetime) -> CheckResult:
         verdict = trouble.verdict
         if trace.hops and verdict is CheckVerdict.INVALID:
             verdict = CheckVerdict.SUSPECT
-        if trouble in CONNECTION_DOUBTS and trace.final.startswith("https:"):
+        if trouble in check_result.CONNECTION_DOUBTS and trace.final.startswith("https:"):
             verdict, note = CheckVerdict.SUSPECT, f"{note}; a browser's connection may be answered"
         whole_host = trouble.whole_host and not trace.hops
         if whole_host and not trouble.startswith("dns"):  # one on an unusual port may not be

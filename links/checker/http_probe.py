@@ -21,15 +21,8 @@ from core.config.settings import Settings
 from core.errors import BadUrlError
 from core.hosts import registrable, warm_up
 from core.urls import fetch_key
-from links.check_result import (
-    CheckMethod,
-    CheckResult,
-    CheckVerdict,
-    FetchFailure,
-    NoAnswerError,
-    RedirectHop,
-    StatusCode,
-)
+from links import check_result
+from links.check_result import CheckMethod, CheckResult, CheckVerdict, FetchFailure, NoAnswerError, StatusCode
 from links.checker import answer_verdict
 from links.checker.answer_verdict import REDIRECTS, ProbeTrace, judge_trace
 from links.checker.dns_resolver import DnsResolver
@@ -154,7 +147,7 @@ class RedirectChain:
             return False
         if to == url and status not in REDIRECTS:
             return False  # a page that renews itself
-        self.trace = replace(self.trace, hops=(*self.trace.hops, RedirectHop(status, to)))
+        self.trace = replace(self.trace, hops=(*self.trace.hops, check_result.RedirectHop(status, to)))
         return True
 
 
@@ -277,7 +270,7 @@ class HttpProber:
             finding,
             code=StatusCode.OTHER_SCHEME,
             final_url=beside.final,
-            hops=(RedirectHop(NOT_SENT, other), *beside.hops),
+            hops=(check_result.RedirectHop(NOT_SENT, other), *beside.hops),
             note=f"scheme: {scheme} alone answers",
         )
 

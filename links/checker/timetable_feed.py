@@ -27,23 +27,14 @@ from links.states import SETTLED, LinkState, may_infer
 _SOFT = "soft 404"  # how the notes of such findings begin
 # An answer to HEAD does not reveal a soft 404, and the page itself does not reveal that its content was
 # replaced: so these checks are stricter without a specific reason.
-_GET_EACH = 4
-_BESIDE_EACH = 16
+GET_EACH = 4  # about one in so many uses GET …
+SIBLING_EACH = 16  # … and compares a good page with a sibling
 
 
-def uses_get(url: UrlRow, day: int) -> bool:
-    """Return True for checks that always use GET: a link's first one, and about one in four."""
-    return url.is_new or _falls_on(url, day, _GET_EACH)
-
-
-def checks_sibling(url: UrlRow, day: int) -> bool:
-    """Return True for checks that always compare a good page with a sibling: about one in 16."""
-    return url.is_new or _falls_on(url, day, _BESIDE_EACH)
-
-
-def _falls_on(url: UrlRow, day: int, each: int) -> bool:
+def is_stricter(url: UrlRow, day: int, each: int) -> bool:
+    """Return True for a link's first check, and for about one in `each`: it is made more thorough."""
     # Seven days from look to look, a spread of one: the days run through all remainders.
-    return (day + url.key[0]) % each == 0
+    return url.is_new or (day + url.key[0]) % each == 0
 
 
 def wants_sibling(url: UrlRow, finding: CheckResult, *, is_beside: bool = False) -> bool:
@@ -219,11 +210,11 @@ class TimetableFeed:
 
     def _add(self, url: UrlRow, quirks: frozenset[HostQuirk], method: str | None) -> None:
         inferable = may_infer(url.standing) and HostQuirk.UNVERIFIABLE not in quirks
-        by_get = self.closer and uses_get(url, self._today)
+        by_get = self.closer and is_stricter(url, self._today, GET_EACH)
         get_only = HostQuirk.GET_NEEDED in quirks or by_get
         if method is not None:
             get_only = method == "get"
-        candidate = CheckCandidate(url, get_only, self.closer and checks_sibling(url, self._today))
+        candidate = CheckCandidate(url, get_only, self.closer and is_stricter(url, self._today, SIBLING_EACH))
         match self.table.add(url.id, url.host, candidate, inferable=inferable):
             case AddOutcome.TAKEN:
                 self.in_hand.setdefault(url.host_id, {})[url.id] = url

@@ -16,20 +16,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Select, delete, func, insert, select, update
 
 from core.storable_text import storable
+from links.registry import schema
 from links.registry.bot_edits import called_dead_by_us
 from links.registry.pages import LinkRef
-from links.registry.schema import (
-    additions,
-    citations,
-    copy_searches,
-    farms,
-    hosts,
-    page_revisions,
-    pages,
-    refs,
-    urls,
-    wikis,
-)
+from links.registry.schema import additions, citations, farms, hosts, page_revisions, pages, refs, urls, wikis
 from links.registry.statements import Reader, SqlStatement, insert_missing, many, one, upsert
 from links.states import LinkState
 from links.url_parts import SCHEMES, UrlParts
@@ -93,8 +83,8 @@ USES = SqlStatement(
     .limit(one("most"))
 )
 OUTDATE = SqlStatement(
-    update(copy_searches)
-    .where(copy_searches.c.url_id.in_(many("urls")), copy_searches.c.outcome.in_(ANSWERED))
+    update(schema.copy_searches)
+    .where(schema.copy_searches.c.url_id.in_(many("urls")), schema.copy_searches.c.outcome.in_(ANSWERED))
     .values(outcome=OUTDATED),
     "urls",
 )

@@ -11,21 +11,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Integer, LargeBinary, cast, func, literal_column, null, or_, select, union_all
 
 from links.registry import pages as page_book
+from links.registry import schema
 from links.registry.pages import WikiPageRow, find_pages, find_titled, number_of, page_of, pages_between, plain_title
 from links.registry.quirks import believed_quirks
-from links.registry.schema import (
-    copies,
-    hosts,
-    invalid,
-    pages,
-    refs,
-    replacements,
-    reports,
-    spam_hits,
-    url_quirks,
-    urls,
-    wikis,
-)
+from links.registry.schema import copies, hosts, invalid, pages, refs, reports, spam_hits, urls, wikis
 from links.registry.statements import Reader, SqlStatement, batches, many, one
 from links.registry.urls import COLUMNS, UrlRow, row_of, select_url_rows, urls_by_id
 from links.registry.wikis import Wiki
@@ -149,10 +138,10 @@ LINKS = SqlStatement(
 ASIDE = SqlStatement(
     union_all(
         select(
-            *(_TAGS[_URL_QUIRK], url_quirks.c.url_id, url_quirks.c.kind),
-            *(url_quirks.c.value, _EMPTY, _EMPTY, _EMPTY),
-            *(url_quirks.c.first_day, url_quirks.c.last_day, _ZERO, _NONE),
-        ).where(url_quirks.c.url_id.in_(many("ids"))),
+            *(_TAGS[_URL_QUIRK], schema.url_quirks.c.url_id, schema.url_quirks.c.kind),
+            *(schema.url_quirks.c.value, _EMPTY, _EMPTY, _EMPTY),
+            *(schema.url_quirks.c.first_day, schema.url_quirks.c.last_day, _ZERO, _NONE),
+        ).where(schema.url_quirks.c.url_id.in_(many("ids"))),
         select(
             *(_TAGS[_COPY], copies.c.url_id, _ZERO),
             *(copies.c.service, copies.c.address, copies.c.timestamp, copies.c.chosen_by),
@@ -166,10 +155,10 @@ ASIDE = SqlStatement(
         .where(reports.c.url_id.in_(many("ids")), reports.c.expires_day >= one("day"))
         .group_by(reports.c.url_id),
         select(
-            *(_TAGS[_REPLACEMENT], replacements.c.url_id, replacements.c.state),
-            *(replacements.c.address, _EMPTY, _EMPTY, _EMPTY),
-            *(replacements.c.tested_day, _ZERO, _ZERO, _NONE),
-        ).where(replacements.c.url_id.in_(many("ids"))),
+            *(_TAGS[_REPLACEMENT], schema.replacements.c.url_id, schema.replacements.c.state),
+            *(schema.replacements.c.address, _EMPTY, _EMPTY, _EMPTY),
+            *(schema.replacements.c.tested_day, _ZERO, _ZERO, _NONE),
+        ).where(schema.replacements.c.url_id.in_(many("ids"))),
         select(
             *(_TAGS[_SPAM], spam_hits.c.page, spam_hits.c.line),
             *(spam_hits.c.url, spam_hits.c.list, _EMPTY, _EMPTY),
