@@ -33,7 +33,7 @@ from links.registry.schema import state_counts
 from links.registry.statements import insert_missing
 from links.registry.urls import UrlRow
 from links.states import LinkState
-from net.stop_signals import wait_for_any
+from net.stop_signals import first_error, wait_for_any
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,26 +156,24 @@ class CheckRun:
             *(self._means.desk, self._rules, self._means.tenure, made), horizon=today, on_kept=self._note_stored
         )
         # Feed, check, store and renew the leases concurrently; the first failure ends all.
-        helpers = [
-            asyncio.create_task(self._keeper.run(), name="keeper"),
-            asyncio.create_task(self._run_feed(), name="feed"),
-            asyncio.create_task(self._means.tenure.run(), name="tenure"),
-            asyncio.create_task(self._watch(stop), name="stop"),
-        ]
-        looking = asyncio.create_task(self._run_checks(self._keeper), name="looks")
-        everything = [*helpers, looking]
         try:
-            await asyncio.wait([looking, *helpers[:3]], return_when=asyncio.FIRST_COMPLETED)
-            _raise_first(everything)
-            self._keeper.close()
-            if self._stop.is_set():
-                self._means.desk.patience_s = min(self._means.desk.patience_s, _GIVE_UP_S)
-            await asyncio.wait([helpers[0], helpers[2]], return_when=asyncio.FIRST_COMPLETED)
-            _raise_first(everything)
+            async with asyncio.TaskGroup() as group:
+                keeping = group.create_task(self._keeper.run())
+                others = (self._run_feed(), self._means.tenure.run(), self._watch(stop))
+                helpers = [group.create_task(each) for each in others]
+                await self._run_checks(self._keeper)
+                self._keeper.close()
+                if self._stop.is_set():
+                    self._means.desk.patience_s = min(self._means.desk.patience_s, _GIVE_UP_S)
+                await keeping
+                for task in helpers:
+                    task.cancel()
+        except BaseExceptionGroup as several:
+            raise first_error(several) from several
         finally:
-            for task in (*everything, *self._active):
+            for task in self._active:
                 task.cancel()
-            await asyncio.gather(*everything, *self._active, return_exceptions=True)
+            await asyncio.gather(*self._active, return_exceptions=True)
         self.tally.active = self.tally.waiting = 0
         if self.tally.is_complete:
             await self._means.desk.write(
@@ -396,11 +394,3 @@ class CheckRun:
 
 def _nothing(note: str) -> CheckResult:
     return CheckResult(StatusCode.NONE, CheckVerdict.UNDECIDED, CheckMethod.GET, note=note)
-
-
-def _raise_first(tasks: Sequence["asyncio.Task[None]"]) -> None:
-    for task in tasks:
-        if task.done() and not task.cancelled():
-            error = task.exception()
-            if error is not None:
-                raise error

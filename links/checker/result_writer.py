@@ -18,7 +18,7 @@ from links.checker.due_urls import CheckLease, HostShare
 from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult
 from links.registry.database import RegistryThread
 from links.registry.urls import UrlRow
-from net.stop_signals import wait_for_any
+from net.stop_signals import first_error, wait_for_any
 
 _LOG = logging.getLogger(__name__)
 LEASE_S = 90
@@ -68,7 +68,7 @@ class LeaseHolder:
                 yield
                 renewing.cancel()
         except BaseExceptionGroup as several:
-            raise several.exceptions[0] from several
+            raise first_error(several) from several
 
     async def renew(self) -> None:
         """Renew them once, if the database answers."""
