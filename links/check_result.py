@@ -241,7 +241,7 @@ class FetchFailure(StrEnum):
     settled: bool  # it is the same for HEAD and GET, so that nothing is requested twice
 
     def __new__(cls, text: str, verdict: CheckVerdict, code: StatusCode, scope: str = "") -> Self:
-        """Set the attributes of a member."""
+        """Set a member's attributes; its scope is the whole ``host``, or a ``method``: GET may be answered unlike HEAD."""
         member = str.__new__(cls, text)
         member._value_ = text
         member.verdict, member.code = verdict, code
