@@ -88,16 +88,8 @@ class ControlChecks:
         start = self._position % len(known)
         self._position += CONTROLS
         controls = (known[start:] + known[:start])[:CONTROLS]
-        tasks = [asyncio.create_task(self._answers(url)) for url in controls]
-        try:
-            return any([await task for task in tasks])
-        finally:
-            for task in tasks:
-                task.cancel()
-
-    async def _answers(self, url: str) -> bool:
-        finding = await self.turns.run(self.looks.probe(url, get_only=True))
-        return finding is not None and not is_silent(finding)
+        looks = (self.turns.run(self.looks.probe(url, get_only=True)) for url in controls)
+        return any(found is not None and not is_silent(found) for found in await asyncio.gather(*looks))
 
 
 def control_urls(connection: Connection) -> list[str]:

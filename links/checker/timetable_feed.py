@@ -8,6 +8,7 @@ read and are not yet stored are not read again.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 
 from sqlalchemy import Connection
 
@@ -144,7 +145,11 @@ class TimetableFeed:
         for is_new in (True, False):
             after = self._after[is_new]
             if after is not None:
-                await self._read_window(after, is_new=is_new)
+                read = partial(due_urls.due_window, after=after, limit=self.window, only_new=is_new)
+                found = await self.desk.read(lambda rows: read(rows, self.part, self._horizon))
+                is_more = len(found) == self.window
+                self._after[is_new] = DuePosition(found[-1].due_day or 0, found[-1].key) if is_more else None
+                await self._take(found)
                 return
 
     async def fill_urgent(self) -> None:
@@ -173,16 +178,6 @@ class TimetableFeed:
         """Remove the host's other URLs, which are no longer due."""
         self._crowded.discard(host_id)
         self._ready.discard(host_id)
-
-    async def _read_window(self, after: DuePosition, *, is_new: bool) -> None:
-        found = await self.desk.read(
-            lambda rows: due_urls.due_window(
-                *(rows, self.part, self._horizon), after=after, limit=self.window, only_new=is_new
-            )
-        )
-        is_more = len(found) == self.window
-        self._after[is_new] = DuePosition(found[-1].due_day or 0, found[-1].key) if is_more else None
-        await self._take(found)
 
     def _is_held(self, url: UrlRow) -> bool:
         return url.id in self.in_hand.get(url.host_id, ())
