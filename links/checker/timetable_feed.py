@@ -145,8 +145,8 @@ class TimetableFeed:
         for is_new in (True, False):
             after = self._after[is_new]
             if after is not None:
-                read = partial(due_urls.due_window, after=after, limit=self.window, only_new=is_new)
-                found = await self.desk.read(lambda rows: read(rows, self.part, self._horizon))
+                read = partial(due_urls.due_window, part=self.part, day=self._horizon, after=after)
+                found = await self.desk.read(partial(read, limit=self.window, only_new=is_new))
                 is_more = len(found) == self.window
                 self._after[is_new] = DuePosition(found[-1].due_day or 0, found[-1].key) if is_more else None
                 await self._take(found)
