@@ -28,6 +28,7 @@ from links.check_result import FetchFailure, NoAnswerError
 from links.checker.dns_resolver import DnsResolver
 from links.checker.http_exchange import EgressRules
 from net.address_policy import Address, literal_address
+from net.backoff import ExponentialBackoff
 from net.tls_client import strict_context
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class _ServiceThrottle:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     next_at: float = 0.0
     closed_until: float = 0.0
-    failures: int = 0
+    backoff: ExponentialBackoff = field(default_factory=lambda: ExponentialBackoff(FIRST_PAUSE_S, LONGEST_PAUSE_S))
 
 
 @dataclass(eq=False)
@@ -158,13 +159,12 @@ class ArchiveClient:
             if status >= 500:
                 reason = f"it answered {response.status}"
                 raise ArchiveUnavailableError(service, ArchiveFailure.UNREACHABLE, reason, retry_s=self._shut(throttle))
-            throttle.failures = 0
+            throttle.backoff.reset()
             return response
 
     def _shut(self, throttle: _ServiceThrottle, requested_s: float | None = None) -> float:
-        pause = min(FIRST_PAUSE_S * 2 ** min(throttle.failures, 16), LONGEST_PAUSE_S)
-        pause = pause if requested_s is None else requested_s
-        throttle.failures += 1
+        own_s = throttle.backoff.next_s()
+        pause = own_s if requested_s is None else requested_s
         throttle.closed_until = self.monotonic() + pause
         return pause
 

@@ -56,13 +56,16 @@ CONNECT_S = 15.0  # a connection with its handshakes
 TRIED = 4  # addresses of one host
 STAGGER_S = 0.25  # RFC 8305, 5
 BUFFER = 16_384  # half of the unread data that a connection may buffer
-_OURS = frozenset(
-    (
-        *(errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENETDOWN),
-        *(errno.ENOBUFS, errno.ENOMEM, errno.EACCES, errno.EPERM),
-    )
+_OURS = (
+    *(errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENETDOWN),
+    *(errno.ENOBUFS, errno.ENOMEM, errno.EACCES, errno.EPERM),
 )
-_NOT_THERE = frozenset((errno.EHOSTUNREACH, errno.EHOSTDOWN))
+_FAILURES = {
+    **dict.fromkeys(NO_FILES, FetchFailure.NO_FILES),
+    **dict.fromkeys(_OURS, FetchFailure.NO_NETWORK),
+    **dict.fromkeys((errno.EHOSTUNREACH, errno.EHOSTDOWN), FetchFailure.UNREACHABLE),
+    errno.ETIMEDOUT: FetchFailure.NO_CONNECTION,
+}
 
 
 @lru_cache(maxsize=8192)
@@ -170,7 +173,8 @@ class ConnectionOpener:
         except TimeoutError:  # an OSError too, which the kernel's own time-out is as well
             raise NoAnswerError(FetchFailure.NO_CONNECTION) from None
         except OSError as error:
-            raise NoAnswerError(_failure_of(error)) from error
+            failure = _FAILURES.get(error.errno or 0, FetchFailure.REFUSED)
+            raise NoAnswerError(failure) from error
 
     async def _secured(
         self, sock: socket.socket, target: UrlParts, context: ssl.SSLContext, limit_s: float
@@ -206,18 +210,6 @@ class _StrictError(Exception):
     def __init__(self, fault: str) -> None:
         super().__init__(fault)
         self.fault = fault
-
-
-def _failure_of(error: OSError) -> FetchFailure:
-    if error.errno in NO_FILES:
-        return FetchFailure.NO_FILES
-    if error.errno in _OURS:
-        return FetchFailure.NO_NETWORK
-    if error.errno in _NOT_THERE:
-        return FetchFailure.UNREACHABLE
-    if error.errno == errno.ETIMEDOUT:
-        return FetchFailure.NO_CONNECTION
-    return FetchFailure.REFUSED
 
 
 _HEADERS = "\r\n".join(

@@ -3,6 +3,7 @@
 Readers get their own farm's pages only (W24); only operators query across farms (`uses_anywhere`).
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from itertools import zip_longest
 from operator import attrgetter
@@ -343,40 +344,34 @@ def _with_all(
     rows: dict[int, UrlRow], numbers: Collection[int], reader: Reader, day: int
 ) -> tuple[dict[int, UrlFacts], dict[int, list[InvalidLink]], dict[int, list[SpamFacts]]]:
     """Load all facts of URLs and their hosts from the other tables, and the invalid links of pages."""
-    kept: dict[int, list[Any]] = {}
     believed = believed_quirks(reader, (row.host for row in rows.values()), day=day)
     of_hosts = {
         host: tuple(QuirkFacts(int(kind), "", *days) for kind, days in kinds.items())
         for host, kinds in believed.items()
     }
-    refused: dict[int, list[InvalidLink]] = {}
-    spam: dict[int, list[SpamFacts]] = {}
+    quirks: dict[int, list[QuirkFacts]] = defaultdict(list)
+    known: dict[int, list[CopyFacts]] = defaultdict(list)
+    reported: dict[int, tuple[int, int | None]] = {}
+    proposed: dict[int, ReplacementFacts] = {}
+    refused: dict[int, list[InvalidLink]] = defaultdict(list)
+    spam: dict[int, list[SpamFacts]] = defaultdict(list)
     for ids, page_ids in zip_longest(batches(rows), batches(numbers), fillvalue=_NOBODY):
-        for found in ASIDE.rows(reader, {"ids": ids, "pages": page_ids, "day": day}):
-            tag, owner, number, text, other, _, _, first, last, _, raw = found
-            if tag < _SPAM:
-                kept.setdefault(owner, []).append(found)
+        found = ASIDE.rows(reader, {"ids": ids, "pages": page_ids, "day": day})
+        for tag, owner, number, text, two, three, four, first, last, flag, raw in found:
+            if tag == _URL_QUIRK:
+                quirks[owner].append(QuirkFacts(number, text, first, last))
+            elif tag == _COPY:
+                known[owner].append(CopyFacts(text, two, three, four, first, last, bool(flag)))
+            elif tag == _REPORT:
+                reported[owner] = number, first
+            elif tag == _REPLACEMENT:
+                proposed[owner] = ReplacementFacts(text, number, first)
             elif tag == _SPAM:
-                spam.setdefault(owner, []).append(SpamFacts(text, other, number, first, last))
+                spam[owner].append(SpamFacts(text, two, number, first, last))
             else:
-                invalid_text = bytes(raw).decode("utf-8", "surrogatepass")
-                refused.setdefault(owner, []).append(InvalidLink(invalid_text, text, first))
-    facts = {id_: _facts(row, kept.get(id_, ()), of_hosts.get(row.host, ())) for id_, row in rows.items()}
+                refused[owner].append(InvalidLink(bytes(raw).decode("utf-8", "surrogatepass"), text, first))
+    facts = {}
+    for id_, row in rows.items():
+        its = tuple(quirks.get(id_, ())), of_hosts.get(row.host, ()), tuple(known.get(id_, ()))
+        facts[id_] = UrlFacts(row, *its, *reported.get(id_, (0, None)), proposed.get(id_))
     return facts, refused, spam
-
-
-def _facts(row: UrlRow, kept: Sequence[Any], of_host: tuple[QuirkFacts, ...]) -> UrlFacts:
-    if not kept:
-        return UrlFacts(row, (), of_host)
-    quirks, found, count, until = [], [], 0, None
-    replacement = None
-    for tag, _, number, text, two, three, four, first, last, flag, _ in kept:
-        if tag == _URL_QUIRK:
-            quirks.append(QuirkFacts(number, text, first, last))
-        elif tag == _COPY:
-            found.append(CopyFacts(text, two, three, four, first, last, bool(flag)))
-        elif tag == _REPORT:
-            count, until = number, first
-        else:
-            replacement = ReplacementFacts(text, number, first)
-    return UrlFacts(row, tuple(quirks), of_host, tuple(found), count, until, replacement)
