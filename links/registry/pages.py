@@ -86,8 +86,7 @@ LOCK_WIKI = SqlStatement(select(wikis.c.id).where(wikis.c.id == one("wiki")).wit
 _OF_WIKI = pages.c.wiki_id == one("wiki")
 _NAMED = (_OF_WIKI, pages.c.page_id.in_(many("ids")))
 FIND = SqlStatement(select(*COLUMNS).where(*_NAMED), "ids")
-MARK_STALE = SqlStatement(update(pages).where(*_NAMED).values(is_stale=True), "ids")
-CLEAR_STALE = SqlStatement(update(pages).where(*_NAMED).values(is_stale=False), "ids")
+SET_STALE = SqlStatement(update(pages).where(*_NAMED).values(is_stale=one("stale")), "ids")
 TITLED = SqlStatement(select(*COLUMNS).where(_OF_WIKI, pages.c.title.in_(many("titles"))), "titles")
 UNTOUCHED = SqlStatement(
     select(*COLUMNS)
@@ -188,12 +187,12 @@ def put_pages(connection: Connection, wiki_id: int, written: Iterable[PutPage], 
 
 def mark_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -> int:
     """Mark these pages to be read again; return how many of them are known."""
-    return MARK_STALE.run_each(connection, "ids", _ids(page_ids), wiki=wiki_id)
+    return SET_STALE.run_each(connection, "ids", _ids(page_ids), wiki=wiki_id, stale=True)
 
 
 def clear_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -> int:
     """Remove the stale marks of these pages: they are no longer observed (W36)."""
-    return CLEAR_STALE.run_each(connection, "ids", _ids(page_ids), wiki=wiki_id)
+    return SET_STALE.run_each(connection, "ids", _ids(page_ids), wiki=wiki_id, stale=False)
 
 
 def find_titled(reader: Reader, wiki_id: int, titles: Iterable[str]) -> list[WikiPageRow]:
