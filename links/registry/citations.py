@@ -137,9 +137,9 @@ def put_citations(connection: Connection, numbers: Iterable[int], rows: Iterable
 def citations_of(reader: Reader, numbers: Iterable[int]) -> dict[LinkRef, CitationRow]:
     """Return the citations of these pages."""
     found: dict[LinkRef, CitationRow] = {}
-    for page, url_id, *facts, flags in OF_PAGES.each(reader, "pages", sorted(set(numbers))):
+    for page, url_id, way, day, url, timestamp, flags in OF_PAGES.each(reader, "pages", sorted(set(numbers))):
         link = LinkRef(page, url_id)
-        found[link] = CitationRow(link, *facts, flags=CitationFlag(flags))
+        found[link] = CitationRow(link, way, day, url, timestamp, CitationFlag(flags))
     return found
 
 
