@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from enum import IntEnum, StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, delete, false, func, insert, or_, select, true, update
+from sqlalchemy import Boolean, Connection, delete, false, func, insert, or_, select, true, update
 
 from core.errors import CollectionInUseError, InputError, InvariantError
 from links.registry.pages import LinkRef, number_of
@@ -206,6 +206,30 @@ REVIVED = SqlStatement(
     *("states", "living"),
 )
 SET_CHECKED = SqlStatement(update(edits).where(edits.c.id.in_(many("ids"))).values(checked=one("seen_at")), "ids")
+_IS = edits.c.id == one("of")
+_MOVED = ("state", "rev", "note", "undone_rev", "undone_by", "checked", "reviewed", "reviewed_by")
+MOVE = SqlStatement(
+    update(edits).where(_IS, edits.c.state == one("was")).values({name: one(f"new_{name}") for name in _MOVED})
+)
+SET_REPORTED = SqlStatement(update(edits).where(_IS).values(is_reported=true()))
+SET_UNDONE = SqlStatement(
+    update(edit_changes)
+    .where(edit_changes.c.edit_id == one("of"), edit_changes.c.number == one("place"))
+    .values(is_undone=one("undone", Boolean()))
+)
+FORGET_CHANGES = SqlStatement(delete(edit_changes).where(edit_changes.c.edit_id == one("of")))
+FORGET = SqlStatement(delete(edits).where(_IS, edits.c.state == one("was")))
+FORGET_NOTHING = SqlStatement(
+    delete(edits).where(_OF_WIKI, edits.c.page_id == one("page"), edits.c.state == one("was"))
+)
+_TURN = edit_turns.c.wiki_id == one("wiki")
+TURN = SqlStatement(select(edit_turns.c.holder, edit_turns.c.until).where(_TURN))
+TAKE_TURN = SqlStatement(
+    update(edit_turns)
+    .where(_TURN, or_(edit_turns.c.holder == one("who"), edit_turns.c.until <= one("now")))
+    .values(holder=one("who"), until=one("end"))
+)
+END_TURN = SqlStatement(delete(edit_turns).where(_TURN, edit_turns.c.holder == one("who")))
 LOOK_AGAIN = SqlStatement(
     update(urls).where(urls.c.id.in_(many("ids")), urls.c.due_day > one("day_now")).values(due_day=one("day_now")),
     "ids",
@@ -250,9 +274,9 @@ def move_edit(
     if state not in MOVES[edit.state]:
         raise InvariantError(f"An edit that is {edit.state.name} cannot become {state.name}.")
     made = replace(edit, state=state, checked=moment, **facts)
-    values = facts | {"state": int(state), "checked": moment, "note": made.note[:2_000]}
-    is_as_known = (edits.c.id == edit.id, edits.c.state == int(edit.state))
-    if not connection.execute(update(edits).where(*is_as_known).values(values)).rowcount:
+    values = {f"new_{name}": getattr(made, name) for name in _MOVED}
+    values |= {"new_state": int(state), "new_note": made.note[:2_000]}
+    if not MOVE.run(connection, {**values, "of": edit.id, "was": int(edit.state)}):
         raise InputError(f"Edit {edit.id} was changed by another process meanwhile: reload it.")
     if undone is None:
         return made
@@ -260,25 +284,23 @@ def move_edit(
     for place, change in enumerate(made.changes):
         now = place in undone
         if now != change.is_undone:
-            its = (edit_changes.c.edit_id == edit.id, edit_changes.c.number == place)
-            connection.execute(update(edit_changes).where(*its).values(is_undone=now))
+            SET_UNDONE.run(connection, {"of": edit.id, "place": place, "undone": now})
         changes.append(replace(change, is_undone=now))
     return replace(made, changes=tuple(changes))
 
 
 def forget_edit(connection: Connection, edit_id: int) -> None:
     """Delete an edit that was certainly not made, such as one that met a conflict."""
-    gone = delete(edits).where(edits.c.id == edit_id, edits.c.state == int(EditState.INTENDED))
-    if connection.execute(gone).rowcount:
-        connection.execute(delete(edit_changes).where(edit_changes.c.edit_id == edit_id))
+    if FORGET.run(connection, {"of": edit_id, "was": int(EditState.INTENDED)}):
+        FORGET_CHANGES.run(connection, {"of": edit_id})
 
 
 def note_nothing_to_do(
     connection: Connection, wiki_id: int, wanted: IntendedEdit, basis: bytes, *, moment: int
 ) -> None:
     """Record that there was nothing to do on a page, for that revision and state of knowledge."""
-    of_page = (edits.c.wiki_id == wiki_id, edits.c.page_id == wanted.page_id)
-    connection.execute(delete(edits).where(*of_page, edits.c.state == int(EditState.NOTHING)))
+    of_page = {"wiki": wiki_id, "page": wanted.page_id}
+    FORGET_NOTHING.run(connection, {**of_page, "was": int(EditState.NOTHING)})
     row = _row(wiki_id, wanted, EditState.NOTHING, moment) | {"basis": basis}
     connection.execute(insert(edits).values(row))
 
@@ -290,7 +312,7 @@ def set_checked(connection: Connection, edit_ids: Collection[int], *, moment: in
 
 def set_reported(connection: Connection, edit_id: int) -> None:
     """Record that the revert of the edit was counted as a report."""
-    connection.execute(update(edits).where(edits.c.id == edit_id).values(is_reported=True))
+    SET_REPORTED.run(connection, {"of": edit_id})
 
 
 def make_urls_due(connection: Connection, url_ids: Collection[int], *, day: int) -> int:
@@ -301,12 +323,9 @@ def make_urls_due(connection: Connection, url_ids: Collection[int], *, day: int)
 def take_edit_lock(connection: Connection, wiki_id: int, who: str, *, now: int, length_s: int) -> None:
     """Lock a wiki for the run of that unique name, or renew the lock; BotBusyError when another has it."""
     insert_missing(connection, edit_turns, [{"wiki_id": wiki_id, "holder": who, "until": 0}])
-    turn, table = edit_turns.c.wiki_id == wiki_id, edit_turns.c
-    is_free = or_(table.holder == who, table.until <= now)
-    taken = update(edit_turns).where(turn, is_free).values(holder=who, until=now + length_s)
-    if connection.execute(taken).rowcount:
+    if TAKE_TURN.run(connection, {"wiki": wiki_id, "who": who, "now": now, "end": now + length_s}):
         return
-    holder, until = connection.execute(select(table.holder, table.until).where(turn)).one()
+    holder, until = TURN.rows(connection, {"wiki": wiki_id})[0]
     raise BotBusyError(
         f"Another run ({holder}) edits this wiki: wait until it ends. If it was killed, its lease expires "
         f"in {max(until - now, 0)} s."
@@ -315,7 +334,7 @@ def take_edit_lock(connection: Connection, wiki_id: int, who: str, *, now: int, 
 
 def release_edit_lock(connection: Connection, wiki_id: int, who: str) -> None:
     """Release the lock of a wiki, unless another run holds it."""
-    connection.execute(delete(edit_turns).where(edit_turns.c.wiki_id == wiki_id, edit_turns.c.holder == who))
+    END_TURN.run(connection, {"wiki": wiki_id, "who": who})
 
 
 def edits_by_id(reader: Reader, ids: Iterable[int]) -> dict[int, BotEdit]:

@@ -100,6 +100,11 @@ ASK = SqlStatement(
     .values(asked_day=one("day")),
     "ids",
 )
+MOVE = SqlStatement(
+    update(pages)
+    .where(_OF_WIKI, pages.c.page_id == one("page"))
+    .values(title=one("new_title"), namespace=one("new_namespace"))
+)
 NEVER_LISTED = SqlStatement(
     select(*COLUMNS)
     .where(pages.c.is_stale, _OF_WIKI, pages.c.listed_day.is_(None))
@@ -215,8 +220,8 @@ def ask_for(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, da
 
 def move_page(connection: Connection, wiki_id: int, name: PageName) -> bool:
     """Set another title of a page (W33); return False when it is not known; InputError if invalid."""
-    moved = update(pages).where(pages.c.wiki_id == wiki_id, pages.c.page_id == name.page_id)
-    return connection.execute(moved.values(title=check_name(name), namespace=name.namespace)).rowcount > 0
+    facts = {"new_title": check_name(name), "new_namespace": name.namespace}
+    return MOVE.run(connection, {"wiki": wiki_id, "page": name.page_id, **facts}) > 0
 
 
 def drop_pages(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, day: int) -> int:

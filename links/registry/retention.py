@@ -106,6 +106,8 @@ FORGET_HOST_QUIRK = SqlStatement(
         host_quirks.c.host_id == one("of"), host_quirks.c.kind == one("which"), host_quirks.c.last_day <= one("before")
     )
 )
+OLD_IMPORTS = SqlStatement(delete(schema.imports).where(schema.imports.c.day <= one("before")))
+OLD_ADDITIONS = SqlStatement(delete(schema.additions).where(schema.additions.c.day <= one("before")))
 COUNT_PAGES = SqlStatement(
     select(func.count()).where(pages.c.wiki_id == one("wiki"), pages.c.touched_day <= one("before"))
 )
@@ -160,9 +162,9 @@ def purge(
             gone["quirks"] += len(rows)
             progress("quirks", len(rows))
     with store.writing() as connection:
-        connection.execute(delete(schema.imports).where(schema.imports.c.day <= day - IMPORT_DAYS))
+        OLD_IMPORTS.run(connection, {"before": day - IMPORT_DAYS})
         forget_spam_hits(connection, before_day=day - SPAM_DAYS)
-        connection.execute(delete(schema.additions).where(schema.additions.c.day <= day - ADDITION_DAYS))
+        OLD_ADDITIONS.run(connection, {"before": day - ADDITION_DAYS})
     return PurgeSummary(pages=gone_pages, urls=gone_urls, hosts=gone_hosts, **gone)
 
 

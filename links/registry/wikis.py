@@ -161,6 +161,14 @@ _WIKI = select(
 ALL_FARMS = SqlStatement(select(*(farms.c[name] for name in WikiFarm._fields)).order_by(farms.c.id))
 FIND_WIKI = SqlStatement(_WIKI.where(farms.c.name == one("farm"), wikis.c.dbname == one("dbname")))
 WIKI_BY_ID = SqlStatement(_WIKI.where(wikis.c.id == one("id")))
+CHANGE_FARM = SqlStatement(
+    update(farms).where(farms.c.id == one("of")).values(address=one("new_address"), internal=one("new_internal"))
+)
+CHANGE_WIKI = SqlStatement(
+    update(wikis)
+    .where(wikis.c.id == one("of"))
+    .values(url=one("new_url"), pages_url=one("new_pages_url"), settings=one("new_settings"))
+)
 ALL_WIKIS = SqlStatement(_WIKI.order_by(wikis.c.farm_id, wikis.c.dbname))
 
 
@@ -213,7 +221,7 @@ def put_farm(connection: Connection, name: str, *, address: str = "", internal: 
         }
         insert_missing(connection, farms, [facts])
     else:
-        connection.execute(update(farms).where(farms.c.id == there.id).values(address=address, internal=internal))
+        CHANGE_FARM.run(connection, {"of": there.id, "new_address": address, "new_internal": internal})
     found = find_farm(connection, name)
     assert found is not None
     return found
@@ -275,9 +283,8 @@ def change_wiki(
         raise InputError("The address of pages needs $1 where the title goes.")
     text = None if settings is None else json.dumps(dict(settings), ensure_ascii=False, sort_keys=True)
     given = {"url": url, "pages_url": pages_url, "settings": text}
-    new = {name: value for name, value in given.items() if value is not None}
-    if new:
-        connection.execute(update(wikis).where(wikis.c.id == wiki.id).values(new))
+    new = {f"new_{name}": getattr(wiki, name) if value is None else value for name, value in given.items()}
+    CHANGE_WIKI.run(connection, {"of": wiki.id, **new})
     return wiki_of(connection, wiki.id)
 
 
@@ -313,6 +320,11 @@ FEEDS = SqlStatement(
 )
 
 
+_IS_FEED = (feeds.c.wiki_id == one("of"), feeds.c.kind == one("which"))
+FORGET_FEED = SqlStatement(delete(feeds).where(*_IS_FEED))
+SET_TROUBLE = SqlStatement(update(feeds).where(*_IS_FEED).values(trouble=one("why")))
+
+
 def feeds_of(reader: Reader, wiki_id: int) -> dict[str, FeedCursor]:
     """Return the wiki's feeds, by their kinds."""
     return {
@@ -329,7 +341,7 @@ def put_cursor(connection: Connection, wiki_id: int, kind: str, cursor: str, *, 
 
 def forget_feed(connection: Connection, wiki_id: int, kind: str) -> None:
     """Delete the position of a feed."""
-    connection.execute(delete(feeds).where(feeds.c.wiki_id == wiki_id, feeds.c.kind == kind))
+    FORGET_FEED.run(connection, {"of": wiki_id, "which": kind})
 
 
 def put_trouble(connection: Connection, wiki_id: int, kinds: Iterable[str], why: str, *, now: datetime) -> None:
@@ -337,10 +349,10 @@ def put_trouble(connection: Connection, wiki_id: int, kinds: Iterable[str], why:
     # On one line, without characters that databases reject.
     plain = " ".join(storable(why).split())[:TROUBLE_LIMIT_CHARS]
     for kind in kinds:
-        stopped = update(feeds).where(feeds.c.wiki_id == wiki_id, feeds.c.kind == kind).values(trouble=plain)
-        if not connection.execute(stopped).rowcount and why:
+        parameters = {"of": wiki_id, "which": kind, "why": plain}
+        if not SET_TROUBLE.run(connection, parameters) and why:
             put_cursor(connection, wiki_id, kind, "", now=now)
-            connection.execute(stopped)
+            SET_TROUBLE.run(connection, parameters)
 
 
 def take_feed_lease(
@@ -386,9 +398,11 @@ def release_feed_lease(connection: Connection, wiki_id: int, holder: str, *, now
         put_cursor(connection, wiki_id, LEASE, "", now=now)
 
 
+FORGET_SIGNATURES = SqlStatement(delete(webhook_signatures).where(webhook_signatures.c.moment < one("before")))
+
+
 def use_signature(connection: Connection, signature: bytes, moment: datetime, *, kept: timedelta) -> bool:
     """Record a signature as used, and delete those older than `kept`; True when it was not used before."""
     made = int(moment.timestamp())
-    over = webhook_signatures.c.moment < made - int(kept.total_seconds())
-    connection.execute(delete(webhook_signatures).where(over))
+    FORGET_SIGNATURES.run(connection, {"before": made - int(kept.total_seconds())})
     return insert_new(connection, webhook_signatures, {"signature": signature, "moment": made})
