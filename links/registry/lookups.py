@@ -349,29 +349,26 @@ def _with_all(
         host: tuple(QuirkFacts(int(kind), "", *days) for kind, days in kinds.items())
         for host, kinds in believed.items()
     }
-    quirks: dict[int, list[QuirkFacts]] = defaultdict(list)
-    known: dict[int, list[CopyFacts]] = defaultdict(list)
-    reported: dict[int, tuple[int, int | None]] = {}
-    proposed: dict[int, ReplacementFacts] = {}
+    facts = {id_: UrlFacts(row, (), of_hosts.get(row.host, ())) for id_, row in rows.items()}
     refused: dict[int, list[InvalidLink]] = defaultdict(list)
     spam: dict[int, list[SpamFacts]] = defaultdict(list)
     for ids, page_ids in zip_longest(batches(rows), batches(numbers), fillvalue=_NOBODY):
         found = ASIDE.rows(reader, {"ids": ids, "pages": page_ids, "day": day})
         for tag, owner, number, text, two, three, four, first, last, flag, raw in found:
-            if tag == _URL_QUIRK:
-                quirks[owner].append(QuirkFacts(number, text, first, last))
-            elif tag == _COPY:
-                known[owner].append(CopyFacts(text, two, three, four, first, last, bool(flag)))
-            elif tag == _REPORT:
-                reported[owner] = number, first
-            elif tag == _REPLACEMENT:
-                proposed[owner] = ReplacementFacts(text, number, first)
-            elif tag == _SPAM:
+            if tag == _SPAM:
                 spam[owner].append(SpamFacts(text, two, number, first, last))
-            else:
+                continue
+            if tag == _INVALID:
                 refused[owner].append(InvalidLink(bytes(raw).decode("utf-8", "surrogatepass"), text, first))
-    facts = {}
-    for id_, row in rows.items():
-        its = tuple(quirks.get(id_, ())), of_hosts.get(row.host, ()), tuple(known.get(id_, ()))
-        facts[id_] = UrlFacts(row, *its, *reported.get(id_, (0, None)), proposed.get(id_))
+                continue
+            its = facts[owner]
+            if tag == _URL_QUIRK:
+                facts[owner] = its._replace(quirks=(*its.quirks, QuirkFacts(number, text, first, last)))
+            elif tag == _COPY:
+                copy = CopyFacts(text, two, three, four, first, last, bool(flag))
+                facts[owner] = its._replace(copies=(*its.copies, copy))
+            elif tag == _REPORT:
+                facts[owner] = its._replace(reports=number, reports_until=first)
+            else:
+                facts[owner] = its._replace(replacement=ReplacementFacts(text, number, first))
     return facts, refused, spam
