@@ -5,6 +5,7 @@ they are shown. Anybody may remove a proposal. Each URL has one slot. An address
 of the URL instead.
 """
 
+import ipaddress
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,9 +24,9 @@ from links.feedback.reports import WORKING, NeedlessReportError
 from links.registry.schema import replacements, urls
 from links.registry.statements import batches
 from links.registry.urls import UrlRow, find_observed, require_observed, row_of, select_url_rows, shorten_for_message
-from links.rules.link_class import unreachable_reason
 from links.states import LinkState
 from links.url_parts import url_parts_of
+from net.address_policy import is_public
 
 PATIENCE_DAYS: Final = 7
 
@@ -50,6 +51,8 @@ def next_stage(stage: ProposalStage, works: bool | None, days: int) -> ProposalS
 
 
 MAX_ADDRESS_LENGTH: Final = 4_000
+# RFC 6762, 7686, 8375 and ICANN's "internal": names of private networks. Others may be a private wiki's own.
+_NO_WEB = frozenset({"local", "internal", "onion", "home.arpa"})
 
 
 class RefusedAddressError(InputError):
@@ -84,7 +87,13 @@ def refusal_of(address: str) -> AddressRefusal | None:
     port = url_parts_of(address).port
     if port in BAD_PORTS and port:
         return AddressRefusal.PORT
-    return AddressRefusal.PRIVATE if is_local_name(host) or unreachable_reason(host) is not None else None
+    try:
+        is_private = not is_public(ipaddress.ip_address(host.strip("[]")))
+    except ValueError:
+        labels = host.split(".")
+        ends = {".".join(labels[-count:]) for count in (1, 2)}
+        is_private = is_local_name(host) or not ends.isdisjoint(_NO_WEB)
+    return AddressRefusal.PRIVATE if is_private else None
 
 
 _WHY: Final[Mapping[AddressRefusal, str]] = {
