@@ -167,6 +167,8 @@ TRANSITIONS: Mapping[tuple[LinkState, CheckVerdict], TransitionRule] = {
     (state, verdict): rule for state, row in _ROWS.items() for verdict, rule in zip(CheckVerdict, row, strict=True)
 }
 MARKS = frozenset({LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.EXCLUDED})
+# Decided by people or policy, or not fetchable: a check result changes nothing.
+SETTLED = MARKS | {LinkState.INVALID}
 _INFERABLE = frozenset({LinkState.UNKNOWN, LinkState.ALIVE, LinkState.DEAD})
 _MOST_FAILS = 255
 _BY = {  # a browser uses GET
@@ -290,12 +292,10 @@ def _counted(standing: LinkHealth, finding: CheckResult, day: int, preset: Check
 
 
 def _counts(standing: LinkHealth, day: int, preset: CheckPreset) -> bool:
-    """Return True when a failure on that day counts."""
     return standing.last_fail is None or day - standing.last_fail >= preset.apart_days
 
 
 def _reached(standing: LinkHealth, preset: CheckPreset, day: int) -> bool:
-    """Return True when the run of failures reaches the threshold."""
     if preset.needs_get and FailureProof.GET not in standing.proofs:
         return False
     if FailureProof.TAGGED in standing.proofs and preset.trusts_tags:

@@ -14,6 +14,7 @@ from core.urls import identity_key
 KEY_BYTES = 16  # 64 bits would meet their like once in a few hundred registries of 5e8 URLs
 BUCKETS = 1024
 SCHEMES = ("http", "https")  # by their numbers in the registry
+DEFAULT_PORTS = {"http": 80, "https": 443}
 _PARTS = re.compile(r"(https?)://(\[[^\]]*\]|[^/:]*)(?::(\d+))?(.*)", re.DOTALL)
 _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+", re.ASCII)
 
@@ -28,10 +29,19 @@ class UrlParts:
     path: str  # from the first slash on, with query and a fragment that names a page (``#!``)
 
     @property
+    def authority(self) -> str:
+        """Return the host, and the port unless it is the scheme's own, as in a Host header."""
+        return f"{self.host}:{self.port}" if self.port else self.host
+
+    @property
+    def real_port(self) -> int:
+        """Return the port, also when it is the scheme's own."""
+        return self.port or DEFAULT_PORTS[self.scheme]
+
+    @property
     def url(self) -> str:
         """Return the identity key."""
-        port = f":{self.port}" if self.port else ""
-        return f"{self.scheme}://{self.host}{port}{self.path}"
+        return f"{self.scheme}://{self.authority}{self.path}"
 
     @property
     def key(self) -> bytes:

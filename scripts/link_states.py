@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from links import states
-from links.check_result import STATUS_TABLE, CheckVerdict
+from links.check_result import CheckVerdict, StatusCode
 from links.states import PRESETS, TRANSITIONS, CheckPreset, LinkState, TransitionRule
 
 _HEAD = """\
@@ -174,7 +174,7 @@ def _bytes() -> list[str]:
         "| byte | HTTP | verdict | reported | meaning |",
         "|---|---|---|---|---|",
     ]
-    for entry in STATUS_TABLE.values():
-        told = str(entry.outward or "-")
-        lines.append(f"| {int(entry.code)} | {entry.statuses or '-'} | {entry.verdict} | {told} | {entry.words} |")
+    for code in StatusCode:
+        told = str(code.outward or "-")
+        lines.append(f"| {int(code)} | {code.statuses or '-'} | {code.verdict} | {told} | {code.words} |")
     return [*lines, ""]

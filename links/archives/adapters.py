@@ -12,40 +12,14 @@ from email.utils import format_datetime
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, cast
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urljoin
 
 from core.errors import BadUrlError, ConfigError
 from core.timestamps import timestamp14
 from core.urls import authority_of, fetch_key
-from links.archives.archive_answers import (
-    ArchiveAdapter,
-    ArchiveMemento,
-    ListedCopy,
-    ParsedTimeMap,
-    TimeMapSegment,
-    escape_for_path,
-    expect_status,
-    malformed_answer_error,
-    parse_answer,
-    parse_links,
-    read_availability,
-    read_cdx,
-    read_json_timemap,
-    read_link_timemap,
-    read_object,
-    text_value,
-    timestamp_of,
-)
-from links.archives.archive_client import (
-    NOT_THERE,
-    REDIRECTS,
-    ArchiveClient,
-    ArchiveFailure,
-    ArchiveRequest,
-    ArchiveResponse,
-    ArchiveUnavailableError,
-    is_refusal,
-)
+from links.archives import archive_answers, archive_client
+from links.archives.archive_answers import ArchiveAdapter, ArchiveMemento, ListedCopy
+from links.archives.archive_client import ArchiveClient, ArchiveRequest, ArchiveResponse, ArchiveUnavailableError
 from links.archives.archive_urls import SERVICES, is_copy_of, is_same_page, make_archive_url, recognise
 
 
@@ -61,9 +35,9 @@ class HttpAdapter:
     async def _ask(self, request: ArchiveRequest, *statuses: int) -> ArchiveResponse | None:
         """Return an answer with one of the statuses; None when the archive has no copy."""
         response = await self._asker.ask(self.name, request)
-        if response.status in NOT_THERE:
+        if response.status in archive_client.NOT_THERE:
             return None
-        expect_status(self.name, response, statuses)
+        archive_answers.expect_status(self.name, response, statuses)
         return response
 
     def _copies(self, entries: Iterable[ListedCopy], url: str) -> list[ArchiveMemento]:
@@ -90,7 +64,6 @@ class HttpAdapter:
         return list(copies.values())
 
     def _is_at_home(self, address: str) -> bool:
-        """Return True when the address is at one of the archive's hosts."""
         try:
             return authority_of(fetch_key(address)) in self._homes
         except BadUrlError:
@@ -113,7 +86,7 @@ class CdxAdapter(HttpAdapter):
         response = await self._ask(ArchiveRequest(f"{self._template}?{urlencode(pairs)}", hops=2), 200)
         if response is None:
             return []
-        entries = parse_answer(self.name, response, read_cdx)
+        entries = archive_answers.parse_answer(self.name, response, archive_answers.read_cdx)
         placed = []
         for entry in entries:
             original = entry.original or url
@@ -136,7 +109,7 @@ class TimeMapAdapter(HttpAdapter):
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
         """Return all copies that the TimeMap lists; of a long one, those around `at`."""
         stamp = timestamp14(at) if at is not None else "29991231235959"
-        address = self._template.replace("{ts}", stamp).replace("{url}", escape_for_path(url))
+        address = self._template.replace("{ts}", stamp).replace("{url}", archive_answers.escape_for_path(url))
         timemap = await self._read(address, url)
         if timemap is None:
             return []
@@ -148,46 +121,55 @@ class TimeMapAdapter(HttpAdapter):
             entries += more.entries if more is not None else ()
         return self._copies(entries, url)
 
-    async def _read(self, address: str, url: str) -> ParsedTimeMap | None:
+    async def _read(self, address: str, url: str) -> archive_answers.ParsedTimeMap | None:
         response = await self._ask(ArchiveRequest(address, hops=3), 200)
         if response is None:
             return None
         is_json = response.text.lstrip()[:1] == "{"
-        timemap = parse_answer(self.name, response, read_json_timemap if is_json else read_link_timemap)
+        timemap = archive_answers.parse_answer(
+            self.name, response, archive_answers.read_json_timemap if is_json else archive_answers.read_link_timemap
+        )
         if timemap.original and not is_same_page(timemap.original, url):
-            raise malformed_answer_error(self.name, f"it is about {timemap.original[:200]}")
+            raise archive_answers.malformed_answer_error(self.name, f"it is about {timemap.original[:200]}")
         return timemap
 
 
 class TimeGateAdapter(HttpAdapter):
-    """Adapter for a TimeGate (RFC 7089, 4): the copy nearest to a time."""
+    """Adapter for a TimeGate (RFC 7089, 4): the copy nearest to a time, which it gets in ``{ts}/`` or in a header."""
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
         """Return the copy that the TimeGate redirects to."""
-        headers = {} if at is None else {"Accept-Datetime": format_datetime(at.astimezone(UTC), usegmt=True)}
-        address = self._template.replace("{url}", escape_for_path(url))
+        headers = {}
+        if at is not None and "{ts}" not in self._template:
+            headers["Accept-Datetime"] = format_datetime(at.astimezone(UTC), usegmt=True)
+        address = self._template.replace("{ts}/", f"{timestamp14(at)}/" if at is not None else "")
+        address = address.replace("{url}", archive_answers.escape_for_path(url))
         request = ArchiveRequest(address, headers=headers, is_head_enough=True)
-        response = await self._ask(request, 200, *REDIRECTS)
+        response = await self._ask(request, 200, *archive_client.REDIRECTS)
         if response is None:
             return []
-        stamp = timestamp_of(response.headers.get("memento-datetime", ""))
-        place = response.headers.get("location" if response.status in REDIRECTS else "content-location", "")
-        for link in parse_links(response.headers.get("link", "")):
+        stamp = archive_answers.timestamp_of(response.headers.get("memento-datetime", ""))
+        place = response.headers.get(
+            "location" if response.status in archive_client.REDIRECTS else "content-location", ""
+        )
+        for link in archive_answers.parse_links(response.headers.get("link", "")):
             if "original" in link.rels and not is_same_page(link.target, url):
-                raise malformed_answer_error(self.name, f"it is about {link.target[:200]}")
+                raise archive_answers.malformed_answer_error(self.name, f"it is about {link.target[:200]}")
             if "memento" in link.rels and link.target == place:
-                stamp = stamp or timestamp_of(link.parameters.get("datetime", ""))
+                stamp = stamp or archive_answers.timestamp_of(link.parameters.get("datetime", ""))
         if response.status == 200 and not stamp:
-            raise malformed_answer_error(self.name, "it shows a page, not a copy")
-        target = place or response.url
+            raise archive_answers.malformed_answer_error(self.name, "it shows a page, not a copy")
+        target = urljoin(address, place) if place else response.url
         copy = recognise(target)
-        if copy is None and not self._is_at_home(target):
-            raise malformed_answer_error(self.name, f"it redirects to {target[:200]}")
+        if copy is None and (self.name in SERVICES or not self._is_at_home(target)):
+            raise archive_answers.malformed_answer_error(self.name, f"it redirects to {target[:200]}")
         stamp = stamp or (copy.timestamp if copy is not None else "")
         return self._copies([ListedCopy(target, stamp)], url)
 
 
-def _nearest(parts: Sequence[TimeMapSegment], at: datetime | None) -> Sequence[TimeMapSegment]:
+def _nearest(
+    parts: Sequence[archive_answers.TimeMapSegment], at: datetime | None
+) -> Sequence[archive_answers.TimeMapSegment]:
     """Return the TimeMap parts that may contain `at`, or the last ones."""
     if at is None or not any(part.begins for part in parts):
         return parts[-PARTS_READ:]
@@ -244,10 +226,10 @@ class AvailabilityAdapter(HttpAdapter):
         headers = {"Wayback-Api-Version": "2", "Content-Type": form}
         request = ArchiveRequest(self._template, "POST", headers, "\n".join(lines).encode())
         response = await self._asker.ask(self.name, request)
-        expect_status(self.name, response, (200,))
-        answers = parse_answer(self.name, response, read_availability)
+        archive_answers.expect_status(self.name, response, (200,))
+        answers = archive_answers.parse_answer(self.name, response, archive_answers.read_availability)
         if queries and not answers.keys() & {str(tag) for tag in range(len(queries))}:
-            raise malformed_answer_error(self.name, "it answers a different query")
+            raise archive_answers.malformed_answer_error(self.name, "it answers a different query")
         copies: dict[str, list[ArchiveMemento]] = {}
         for tag, (url, _) in enumerate(queries):
             entry = answers.get(str(tag))
@@ -255,31 +237,8 @@ class AvailabilityAdapter(HttpAdapter):
         return copies
 
 
-class WaybackRedirectAdapter(HttpAdapter):
-    """Adapter for the redirect of ``/web/<url>``: finds pages that the availability API omits."""
-
-    def __init__(self, asker: ArchiveClient) -> None:
-        """Store the client."""
-        super().__init__(asker, "wayback", _WAYBACK_HOME)
-
-    async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
-        """Return the copy that the redirect for `at` points to."""
-        stamp = f"{timestamp14(at)}/" if at is not None else ""
-        address = f"{_WAYBACK_HOME}web/{stamp}{escape_for_path(url)}"
-        response = await self._ask(ArchiveRequest(address, is_head_enough=True), 200, *REDIRECTS)
-        if response is None:
-            return []
-        target = response.headers.get("location", "") if response.status in REDIRECTS else address
-        stamped = timestamp_of(response.headers.get("memento-datetime", ""))
-        if response.status == 200 and not stamped:
-            raise malformed_answer_error(self.name, "it shows a page, not a copy")
-        if target.startswith("/"):
-            target = _WAYBACK_HOME + target.removeprefix("/")
-        if recognise(target) is None:
-            raise malformed_answer_error(self.name, f"it redirects to {target[:200]}")
-        return self._copies([ListedCopy(target, stamped)], url)
-
-
+# Finds pages that the availability API omits.
+WAYBACK_REDIRECT: Final = f"{_WAYBACK_HOME}web/{{ts}}/{{url}}"
 TIME_TRAVEL: Final = "http://timetravel.mementoweb.org/api/json/{ts}/{url}"
 AdapterFactory = Callable[[ArchiveClient], ArchiveAdapter]
 
@@ -310,7 +269,9 @@ class FallbackAdapter:
 
 KNOWN_ADAPTERS: Final[Mapping[str, AdapterFactory]] = MappingProxyType(
     {
-        "wayback": lambda asker: FallbackAdapter((AvailabilityAdapter(asker), WaybackRedirectAdapter(asker))),
+        "wayback": lambda asker: FallbackAdapter(
+            (AvailabilityAdapter(asker), TimeGateAdapter(asker, "wayback", WAYBACK_REDIRECT))
+        ),
         "wayback-cdx": lambda asker: CdxAdapter(asker, "wayback", f"{_WAYBACK_HOME}cdx/search/cdx"),
         "arquivo": lambda asker: CdxAdapter(asker, "arquivo", "https://arquivo.pt/wayback/cdx"),
         "time-travel": lambda asker: TimeMapAdapter(asker, "memento", TIME_TRAVEL),
@@ -432,20 +393,20 @@ class SavePageNow:
 
     async def _ask(self, request: ArchiveRequest) -> dict[str, Any]:
         response = await self.asker.ask(SAVE_SERVICE, request)
-        if is_refusal(response):
+        if response.status in archive_client.REFUSALS:
             reason = f"it answered {response.status}; see the key in [links] save_key_file"
-            raise ArchiveUnavailableError(SAVE_SERVICE, ArchiveFailure.REFUSED, reason)
-        return parse_answer(SAVE_SERVICE, response, read_object)
+            raise ArchiveUnavailableError(SAVE_SERVICE, archive_client.ArchiveFailure.REFUSED, reason)
+        return archive_answers.parse_answer(SAVE_SERVICE, response, archive_answers.read_object)
 
 
 def _result_of(status: dict[str, Any], url: str) -> SaveResult:
-    code, message = _code(status), " ".join(text_value(status, "message").split())[:300]
+    code, message = _code(status), " ".join(archive_answers.text_value(status, "message").split())[:300]
     if code:
         outcome = SaveOutcome.LATER if code in TRANSIENT_SAVE_ERRORS else SaveOutcome.NEVER
         return SaveResult(outcome, reason=f"{code}: {message}" if message else code)
     if status.get("status") != "success":
         return SaveResult(SaveOutcome.LATER, reason=message or "it is not finished")
-    stamp, original = timestamp_of(str(status.get("timestamp", ""))), status.get("original_url")
+    stamp, original = archive_answers.timestamp_of(str(status.get("timestamp", ""))), status.get("original_url")
     if not stamp or not isinstance(original, str):
         return SaveResult(SaveOutcome.LATER, reason="it does not name the copy")
     if not is_same_page(original, url):
@@ -460,4 +421,4 @@ def _code(status: dict[str, Any]) -> str:
     """Return the error's code without its prefix; empty when there is none."""
     if status.get("status") != "error":
         return ""
-    return text_value(status, "status_ext").removeprefix("error:")[:80] or "unknown"
+    return archive_answers.text_value(status, "status_ext").removeprefix("error:")[:80] or "unknown"

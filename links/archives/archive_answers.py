@@ -6,7 +6,7 @@ status 200, a challenge, a truncated answer). An adapter without an answer raise
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol, TypeVar
@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from core.timestamps import timestamp14
 from core.web_dates import parse_web_date
-from links.archives.archive_client import ArchiveFailure, ArchiveResponse, ArchiveUnavailableError, is_refusal
+from links.archives.archive_client import REFUSALS, ArchiveFailure, ArchiveResponse, ArchiveUnavailableError
 
 T = TypeVar("T")
 
@@ -157,18 +157,15 @@ def read_cdx(text: str) -> list[ListedCopy]:
         names = [str(name) for name in rows[0]]
         if "timestamp" not in names:
             raise FormatError("it is not a list of captures")
-        return _rows(
-            {name: str(value) for name, value in zip(names, row, strict=False)} for row in rows[1 : ENTRIES_LIMIT + 1]
-        )
-    rows = map(_cdx_row, text.split("\n")[:ENTRIES_LIMIT])
-    captures = [row for row in rows if row is not None]
+        listed = (dict(zip(names, map(str, row), strict=False)) for row in rows[1 : ENTRIES_LIMIT + 1])
+        return [capture for row in listed if (capture := _capture(row)) is not None]
+    captures = [row for row in map(_cdx_row, text.split("\n")[:ENTRIES_LIMIT]) if row is not None]
     if not captures:
         raise FormatError("it is not a list of captures")
     return captures
 
 
 def _cdx_row(line: str) -> ListedCopy | None:
-    """Parse one CDX line; None when it is not a capture."""
     line = line.strip()
     cdxj = _CDXJ.fullmatch(line)
     if line.startswith("{") or cdxj is not None:
@@ -177,28 +174,19 @@ def _cdx_row(line: str) -> ListedCopy | None:
         except FormatError:
             return None
         values = {key: str(value) for key, value in document.items()}
-        if cdxj is not None:
-            values["timestamp"] = cdxj[1]
-        return next(iter(_rows([values])), None)
+        return _capture(values if cdxj is None else {**values, "timestamp": cdxj[1]})
     fields = line.split(" ")
-    if len(fields) < 5:
-        return None
     names = ("urlkey", "timestamp", "original", "mime", "status")
-    return next(iter(_rows([dict(zip(names, fields, strict=False))])), None)
+    return _capture(dict(zip(names, fields, strict=False))) if len(fields) >= len(names) else None
 
 
-def _rows(rows: Iterable[Mapping[str, str]]) -> list[ListedCopy]:
-    return [
-        ListedCopy(
-            "",
-            row["timestamp"],
-            row.get("original") or row.get("url", ""),
-            _status(row.get("statuscode") or row.get("status", "")),
-            row.get("mimetype") or row.get("mime", ""),
-        )
-        for row in rows
-        if _STAMP.fullmatch(row.get("timestamp", ""))
-    ]
+def _capture(row: Mapping[str, str]) -> ListedCopy | None:
+    """Return the capture of a row; None when it has no timestamp."""
+    if not _STAMP.fullmatch(row.get("timestamp", "")):
+        return None
+    original = row.get("original") or row.get("url", "")
+    status = _status(row.get("statuscode") or row.get("status", ""))
+    return ListedCopy("", row["timestamp"], original, status, row.get("mimetype") or row.get("mime", ""))
 
 
 def timestamp_of(text: str) -> str:
@@ -266,7 +254,7 @@ class ArchiveAdapter(Protocol):
 def expect_status(service: str, response: ArchiveResponse, statuses: tuple[int, ...]) -> None:
     """Raise ArchiveUnavailableError unless the answer has one of these statuses."""
     if response.status not in statuses:
-        trouble = ArchiveFailure.REFUSED if is_refusal(response) else ArchiveFailure.NONSENSE
+        trouble = ArchiveFailure.REFUSED if response.status in REFUSALS else ArchiveFailure.NONSENSE
         raise ArchiveUnavailableError(service, trouble, f"it answered {response.status}")
 
 

@@ -11,7 +11,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +28,7 @@ from links.check_result import FetchFailure, NoAnswerError
 from links.checker.dns_resolver import DnsResolver
 from links.checker.http_exchange import EgressRules
 from net.address_policy import Address, literal_address
+from net.backoff import ExponentialBackoff
 from net.tls_client import strict_context
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from aiohttp.abc import ResolveResult
 
 
-ANSWER_BYTES: Final = 8_000_000  # TimeMaps of famous pages have tens of thousands of lines
+ANSWER_BYTES: Final = (
+    8_000_000  # a longer answer counts as none; TimeMaps of famous pages have tens of thousands of lines
+)
 GAP_S: Final = 1.0  # between two questions to one service
 FIRST_PAUSE_S: Final = 30.0
 LONGEST_PAUSE_S: Final = 3_600.0
@@ -43,7 +46,7 @@ LONGEST_ASKED_S: Final = 86_400.0  # limit of Retry-After
 _BUSY = frozenset((429, 503))
 NOT_THERE: Final = frozenset((404, 410))
 REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
-_REFUSED = frozenset((401, 402, 403, 407, 451))
+REFUSALS: Final = frozenset((401, 402, 403, 407, 451))  # of this client altogether
 
 
 class ArchiveFailure(StrEnum):
@@ -84,7 +87,6 @@ class ArchiveRequest:
     headers: Mapping[str, str] = field(default_factory=dict)  # besides those of every request
     body: bytes = b""  # the request body
     hops: int = 0  # maximum number of redirects followed
-    limit_bytes: int = ANSWER_BYTES  # a longer answer counts as no answer
     is_head_enough: bool = False  # the body is not needed and is truncated
 
 
@@ -111,7 +113,7 @@ class _ServiceThrottle:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     next_at: float = 0.0
     closed_until: float = 0.0
-    failures: int = 0
+    backoff: ExponentialBackoff = field(default_factory=lambda: ExponentialBackoff(FIRST_PAUSE_S, LONGEST_PAUSE_S))
 
 
 @dataclass(eq=False)
@@ -157,20 +159,14 @@ class ArchiveClient:
             if status >= 500:
                 reason = f"it answered {response.status}"
                 raise ArchiveUnavailableError(service, ArchiveFailure.UNREACHABLE, reason, retry_s=self._shut(throttle))
-            throttle.failures = 0
+            throttle.backoff.reset()
             return response
 
     def _shut(self, throttle: _ServiceThrottle, requested_s: float | None = None) -> float:
-        pause = min(FIRST_PAUSE_S * 2 ** min(throttle.failures, 16), LONGEST_PAUSE_S)
-        pause = pause if requested_s is None else requested_s
-        throttle.failures += 1
+        own_s = throttle.backoff.next_s()
+        pause = own_s if requested_s is None else requested_s
         throttle.closed_until = self.monotonic() + pause
         return pause
-
-
-def is_refusal(response: ArchiveResponse) -> bool:
-    """Return True for a status that refuses this client altogether (401, 403 …)."""
-    return response.status in _REFUSED
 
 
 _PRIVATE = frozenset(("authorization", "cookie"))
@@ -232,23 +228,22 @@ class HttpFetch:
 
     async def __call__(self, request: ArchiveRequest) -> ArchiveResponse:
         """Send the request; NoReplyError for no or an overlong answer, or a prohibited address."""
-        url, headers = request.url, dict(request.headers)
-        method, body = request.method, request.body
         for _ in range(request.hops + 1):
-            response = await self._once(request, method, url, headers, body)
+            response = await self._once(request)
             target = response.headers.get("location", "")
             if response.status not in REDIRECTS or not target or not request.hops:
                 return response
             try:
-                following = fetch_key(urljoin(url, target), allow_single_label=True)
+                following = fetch_key(urljoin(request.url, target), allow_single_label=True)
             except (BadUrlError, ValueError) as error:
                 reason = "it redirects to an invalid address"
                 raise NoReplyError(ArchiveFailure.NONSENSE, reason) from error
-            if authority_of(following) != authority_of(url):
-                headers = {k: v for k, v in headers.items() if k.lower() not in _PRIVATE}
-            if response.status in (301, 302, 303) and method == "POST":
-                method, body = "GET", b""
-            url = following
+            if authority_of(following) != authority_of(request.url):
+                public = {k: v for k, v in request.headers.items() if k.lower() not in _PRIVATE}
+                request = replace(request, headers=public)
+            if response.status in (301, 302, 303) and request.method == "POST":
+                request = replace(request, method="GET", body=b"")
+            request = replace(request, url=following)
         raise NoReplyError(ArchiveFailure.NONSENSE, "it redirects in a loop")
 
     async def download(
@@ -324,24 +319,22 @@ class HttpFetch:
                 raise TransientError(f"{url} does not answer as it should: {reason}. Import it again later.") from error
         raise InputError(f"{url} redirects more than {hops} times.")
 
-    async def _once(
-        self, request: ArchiveRequest, method: str, url: str, headers: Mapping[str, str], body: bytes
-    ) -> ArchiveResponse:
+    async def _once(self, request: ArchiveRequest) -> ArchiveResponse:
         from aiohttp import ClientConnectorDNSError, ClientError
 
-        target = self._judge.check(url)
-        session = self._opened()
+        target, data = self._judge.check(request.url), request.body or None
+        asking = self._opened().request(
+            request.method, target, headers=request.headers, data=data, allow_redirects=False
+        )
         try:
-            async with session.request(
-                method, target, headers=headers, data=body or None, allow_redirects=False
-            ) as answer:
-                limit = _LITTLE_BYTES if request.is_head_enough else request.limit_bytes
+            async with asking as answer:
+                limit = _LITTLE_BYTES if request.is_head_enough else ANSWER_BYTES
                 body = await _read(answer.content, limit, cut=request.is_head_enough)
                 joined: dict[str, str] = {}
                 for header, value in answer.headers.items():
                     name = header.lower()
                     joined[name] = f"{joined[name]}, {value}" if name in joined else value
-                return ArchiveResponse(answer.status, url, joined, body)
+                return ArchiveResponse(answer.status, request.url, joined, body)
         except NoReplyError:
             raise
         except TimeoutError as error:

@@ -11,6 +11,7 @@ exists: an address of an archive's form at an unknown host is `OTHER`, which any
 
 import re
 import tomllib
+from calendar import monthrange
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -139,17 +140,11 @@ def moment_of(timestamp: str) -> datetime:
     >>> moment_of("20150000000000").isoformat()
     '2015-01-01T00:00:00+00:00'
     """
-    year, month, day, hour, minute, second = (
-        int(timestamp[start:end]) for start, end in ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12), (12, 14))
-    )
-    first = datetime(max(year, 1), min(max(month, 1), 12), 1, tzinfo=UTC)
-    last = (first + timedelta(days=31)).replace(day=1) - timedelta(days=1) if first.year < 9999 else first
-    return first.replace(
-        day=min(max(day, 1), last.day if first.year < 9999 else 28),
-        hour=min(hour, 23),
-        minute=min(minute, 59),
-        second=min(second, 59),
-    )
+    spans = ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12), (12, 14))
+    year, month, day, hour, minute, second = (int(timestamp[start:end]) for start, end in spans)
+    year, month = max(year, 1), min(max(month, 1), 12)
+    day = min(max(day, 1), monthrange(year, month)[1])
+    return datetime(year, month, day, min(hour, 23), min(minute, 59), min(second, 59), tzinfo=UTC)
 
 
 def parse_written_date(text: str, zone_h: int = 0) -> str:
@@ -426,7 +421,6 @@ def _compiled(forms: tuple[AddressForm, ...]) -> Compiled:
 
 @cache
 def _by_host() -> dict[str, list[tuple[ArchiveService, Compiled]]]:
-    """Map each host to its services and their forms for that host."""
     found: dict[str, list[tuple[ArchiveService, Compiled]]] = {}
     for service in SERVICES.values():
         of_forms = (host for form in service.forms for host in form.hosts)

@@ -15,24 +15,8 @@ from classify.page_excerpt import parse_page_excerpt, says_not_found, says_parke
 from classify.source_traits import detect_guard
 from core.errors import BadUrlError
 from core.urls import authority_of, fetch_key
-from links.archives.archive_answers import (
-    expect_status,
-    malformed_answer_error,
-    parse_answer,
-    parse_links,
-    read_object,
-    text_value,
-    timestamp_of,
-)
-from links.archives.archive_client import (
-    NOT_THERE,
-    REDIRECTS,
-    ArchiveClient,
-    ArchiveFailure,
-    ArchiveRequest,
-    ArchiveResponse,
-)
-from links.archives.archive_client import ArchiveUnavailableError as TroubleError
+from links.archives import archive_answers, archive_client
+from links.archives.archive_client import ArchiveClient, ArchiveRequest, ArchiveResponse
 from links.archives.archive_urls import OTHER, SERVICES, WEBOID, ArchiveUrl, is_copy_of, is_same_page, recognise
 from net.http1 import LenientHead
 
@@ -81,7 +65,7 @@ async def check_copy(asker: ArchiveClient, address: str, url: str, *, own: tuple
             queue = authority_of(requested) if service == OTHER else service
             response = await asker.ask(queue, ArchiveRequest(requested, is_head_enough=True))
             target = response.headers.get("location", "")
-            if response.status not in REDIRECTS or not target:
+            if response.status not in archive_client.REDIRECTS or not target:
                 seen = _judged(service, response, requested, url)
                 return _moved(seen, address, requested, own)
             requested = fetch_key(urljoin(requested, target), allow_single_label=True)
@@ -93,8 +77,8 @@ async def check_copy(asker: ArchiveClient, address: str, url: str, *, own: tuple
             elif authority_of(requested) != authority_of(fetch_key(address)):
                 # The archive's own domain may be parked: this says nothing about the copy (W32).
                 return _unclear(f"it redirects to another host, {authority_of(requested)[:200]}")
-    except TroubleError as error:
-        note = "it is refused" if error.failure is ArchiveFailure.REFUSED else str(error)
+    except archive_client.ArchiveUnavailableError as error:
+        note = "it is refused" if error.failure is archive_client.ArchiveFailure.REFUSED else str(error)
         return _unclear(note)
     except (BadUrlError, ValueError):
         return _unclear("it redirects to an invalid address")
@@ -102,7 +86,7 @@ async def check_copy(asker: ArchiveClient, address: str, url: str, *, own: tuple
 
 
 def _judged(service: str, response: ArchiveResponse, address: str, url: str) -> CopyCheckResult:
-    stamp = timestamp_of(response.headers.get("memento-datetime", ""))
+    stamp = archive_answers.timestamp_of(response.headers.get("memento-datetime", ""))
     if not stamp and response.status >= 400:  # the archive's own error
         if response.status in _GONE:
             return CopyCheckResult(CopyVerdict.GONE, note=f"the archive answered {response.status}")
@@ -114,7 +98,7 @@ def _judged(service: str, response: ArchiveResponse, address: str, url: str) -> 
         return CopyCheckResult(CopyVerdict.BAD, address, stamp, f"a copy of an error {response.status}")
     if response.status not in (200, 203, 206):
         return _unclear(f"the archive answered {response.status}")
-    for link in parse_links(response.headers.get("link", "")):
+    for link in archive_answers.parse_links(response.headers.get("link", "")):
         if "original" in link.rels and not is_same_page(link.target, url):
             return CopyCheckResult(CopyVerdict.OTHER_PAGE, address, stamp, f"a copy of {link.target[:200]}")
     if not stamp and (service in (WEBOID, OTHER) or SERVICES[service].says_time):
@@ -175,20 +159,21 @@ async def resolve_address(asker: ArchiveClient, parsed: ArchiveUrl) -> ResolvedA
     identifier = _PERMA_ID.match(within.address)
     if within.service == "perma" and identifier is not None:
         response = await asker.ask("perma", ArchiveRequest(f"{PERMA_API}{identifier[1]}/", hops=1))
-        if response.status in NOT_THERE:
+        if response.status in archive_client.NOT_THERE:
             return ResolvedAddress(address=within.address)
-        expect_status("perma", response, (200,))
-        document = parse_answer("perma", response, read_object)
+        archive_answers.expect_status("perma", response, (200,))
+        document = archive_answers.parse_answer("perma", response, archive_answers.read_object)
         if str(document.get("guid", "")).upper() != identifier[1]:
-            raise malformed_answer_error("perma", "it answered for another copy")
-        taken = text_value(document, "capture_time") or text_value(document, "creation_timestamp")
-        original = _url(text_value(document, "url"))
-        return ResolvedAddress(original, timestamp_of(taken), within.address)
+            raise archive_answers.malformed_answer_error("perma", "it answered for another copy")
+        times = (archive_answers.text_value(document, name) for name in ("capture_time", "creation_timestamp"))
+        taken = next(filter(None, times), "")
+        original = _url(archive_answers.text_value(document, "url"))
+        return ResolvedAddress(original, archive_answers.timestamp_of(taken), within.address)
     response = await asker.ask(within.service, ArchiveRequest(within.address, hops=4, is_head_enough=True))
-    if response.status in NOT_THERE and "memento-datetime" not in response.headers:
+    if response.status in archive_client.NOT_THERE and "memento-datetime" not in response.headers:
         return ResolvedAddress(address=within.address)
-    stamp = timestamp_of(response.headers.get("memento-datetime", "")) or within.timestamp
-    for link in parse_links(response.headers.get("link", "")):
+    stamp = archive_answers.timestamp_of(response.headers.get("memento-datetime", "")) or within.timestamp
+    for link in archive_answers.parse_links(response.headers.get("link", "")):
         if "original" in link.rels:
             return ResolvedAddress(_url(link.target), stamp, within.address)
     long = _LONG.search(response.text)

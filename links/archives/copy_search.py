@@ -12,21 +12,14 @@ from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from typing import Final
 
+from links.archives import copy_store
 from links.archives.adapters import SaveOutcome as SavedAs
 from links.archives.adapters import SavePageNow
 from links.archives.archive_answers import ArchiveAdapter, ArchiveMemento
 from links.archives.archive_client import ArchiveClient, ArchiveUnavailableError
 from links.archives.archive_urls import WEBOID, moment_of
 from links.archives.copy_check import CopyCheckResult, CopyVerdict, check_copy
-from links.archives.copy_store import (
-    DEAD,
-    CopySearchOutcome,
-    copies_of_url,
-    last_search,
-    note_search,
-    put_copies,
-    put_versions,
-)
+from links.archives.copy_store import CopySearchOutcome
 from links.check_history import date_of, day_of
 from links.registry.database import RegistryStore
 from links.registry.urls import UrlRow
@@ -186,8 +179,8 @@ async def search_copies(
     """
     at, *others = days or (None,)
     with store.reading() as rows:
-        stored = {each.service: each.copy for each in copies_of_url(rows, url.id)}
-        last = last_search(rows, url.id)
+        stored = {each.service: each.copy for each in copy_store.copies_of_url(rows, url.id)}
+        last = copy_store.last_search(rows, url.id)
     remembered = pick_best_copy(stored, archives.order, at)
     is_outdated = last is not None and last.outcome is CopySearchOutcome.OUTDATED
     if remembered is not None and not is_thorough and not is_outdated:
@@ -207,24 +200,24 @@ async def search_copies(
         order=archives.order,
         at=at,
         # No copy can be made of a link that fails now.
-        is_dead=url.state in DEAD or url.state is LinkState.DYING,
+        is_dead=url.state in copy_store.DEAD or url.state is LinkState.DYING,
         is_sure=queried and not troubles,
     )
     result = CopySearchResult(step, best, tuple(chosen.values()), troubles)
     if step is SearchStep.SAVE:
         result = await _request_copy(archives, url.url, replace(result, is_wanted=True))
     outcome = _outcome(result, queried=queried)
-    if outcome is CopySearchOutcome.UNFIXABLE and url.state not in DEAD:
+    if outcome is CopySearchOutcome.UNFIXABLE and url.state not in copy_store.DEAD:
         outcome = CopySearchOutcome.FAILING
     day = day_of(now)
     with store.writing() as rows:
         # Our own copies are always found in our own index.
-        put_copies(rows, url.id, (each for each in result.copies if each.service != WEBOID), day)
-        put_versions(rows, url.id, (each for each in versions if each.service != WEBOID), day)
+        copy_store.put_copies(rows, url.id, (each for each in result.copies if each.service != WEBOID), day)
+        copy_store.put_versions(rows, url.id, (each for each in versions if each.service != WEBOID), day)
         if is_outdated and troubles:  # the other days are queried tomorrow
-            note_search(rows, url.id, CopySearchOutcome.OUTDATED, day + 1, "; ".join(troubles))
+            copy_store.note_search(rows, url.id, CopySearchOutcome.OUTDATED, day + 1, "; ".join(troubles))
         elif outcome is not None:
-            note_search(rows, url.id, outcome, day, result.note or "; ".join(troubles))
+            copy_store.note_search(rows, url.id, outcome, day, result.note or "; ".join(troubles))
     return result
 
 
@@ -312,7 +305,6 @@ def _corrected(copy: ArchiveMemento, seen: CopyCheckResult | None) -> ArchiveMem
 
 
 async def _request_copy(archives: CopySources, url: str, result: CopySearchResult) -> CopySearchResult:
-    """Request a copy where no archive has one."""
     if archives.saver is None:
         return result
     try:

@@ -362,16 +362,7 @@ class ArchiveCopies:
 
 
 def _row(url_id: int, copy: ArchiveMemento, found_day: int, day: int, *, is_locked: bool) -> dict[str, Any]:
-    return {
-        "url_id": url_id,
-        "service": copy.service,
-        "address": copy.address,
-        "timestamp": copy.timestamp,
-        "found_day": found_day,
-        "checked_day": day,
-        "chosen_by": "",
-        "is_locked": is_locked,
-        "missed_day": None,
-        # Not checked yet; spread, so that a search of many URLs does not cause a burst a quarter later.
-        "due_day": day + VISIT_DAYS - url_id % 14 if copy.address else None,
-    }
+    kept = StoredCopy(copy.service, copy.address, copy.timestamp, found_day, day, "", is_locked, None)
+    # Not checked yet; spread, so that a search of many URLs does not cause a burst a quarter later.
+    due_day = day + VISIT_DAYS - url_id % 14 if copy.address else None
+    return {"url_id": url_id, **kept._asdict(), "due_day": due_day}

@@ -7,31 +7,21 @@ has a recent copy; after a failed one archives are searched as well; a page that
 
 import asyncio
 import logging
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 from core.errors import WeboidError
+from links.archives import copy_store
 from links.archives.adapters import SaveOutcome as SavedAs
 from links.archives.archive_answers import ArchiveMemento
 from links.archives.archive_client import ArchiveClient, ArchiveUnavailableError
 from links.archives.copy_check import CopyCheckResult, CopyVerdict, check_copy
 from links.archives.copy_search import CopySources, SearchStep, citation_days, search_copies
-from links.archives.copy_store import (
-    DEAD,
-    CopyCheckEffect,
-    CopySearchOutcome,
-    DueCopy,
-    copies_of_url,
-    due_copies,
-    last_search,
-    note_search,
-    put_copies,
-    record_copy_check,
-)
+from links.archives.copy_store import CopyCheckEffect, CopySearchOutcome, DueCopy
 from links.check_history import day_of
 from links.check_result import CheckVerdict
 from links.registry.citations import cited_uses
@@ -53,11 +43,6 @@ class CopyVisit:
     seen: CopyCheckResult  # the check result
 
 
-def count_effects(visits: list[CopyVisit]) -> Mapping[CopyCheckEffect, int]:
-    """Count checks by effect."""
-    return Counter(each.visit for each in visits)
-
-
 async def check_due_copies(
     store: RegistryStore,
     asker: ArchiveClient,
@@ -69,7 +54,7 @@ async def check_due_copies(
 ) -> list[CopyVisit]:
     """Check up to `limit` copies that are due, and store the results; `on_check` gets each of them."""
     with store.reading() as rows:
-        waiting = due_copies(rows, day_of(now), limit)
+        waiting = copy_store.due_copies(rows, day_of(now), limit)
     services: defaultdict[str, list[DueCopy]] = defaultdict(list)
     for each in waiting:
         services[each.kept.service].append(each)
@@ -83,7 +68,7 @@ async def check_due_copies(
             seen = [CopyCheckResult(CopyVerdict.UNCLEAR, note=_DOWN) for _ in seen]
         with store.writing() as rows:
             return [
-                CopyVisit(each, record_copy_check(rows, each.url.id, each.kept, one, day_of(now)), one)
+                CopyVisit(each, copy_store.record_copy_check(rows, each.url.id, each.kept, one, day_of(now)), one)
                 for each, one in zip(dues, seen, strict=True)
             ]
 
@@ -157,7 +142,7 @@ def is_mirror_wanted(
         return MirrorOutcome.LEFT
     today = day_of(now)
     with store.reading() as rows:
-        stored, last = copies_of_url(rows, url.id), last_search(rows, url.id)
+        stored, last = copy_store.copies_of_url(rows, url.id), copy_store.last_search(rows, url.id)
     theirs = [each for each in stored if each.address]
     young = [each for each in theirs if today - each.found_day <= YOUNG_DAYS]
     if young or (theirs and visited is not CaptureOutcome.GOOD):
@@ -220,7 +205,7 @@ async def _search_elsewhere(
     is_over = search.step is SearchStep.UNFIXABLE and (request is None or request.done is MirrorOutcome.NEVER)
     if not is_over:
         _keep(store, url, [], CopySearchOutcome.TROUBLE, now, note)
-    elif url.state not in DEAD:  # what lives may be had elsewhere before half a year is over
+    elif url.state not in copy_store.DEAD:  # what lives may be had elsewhere before half a year is over
         _keep(store, url, [], CopySearchOutcome.WANTED, now, note)
     return MirrorResult(url.url, MirrorOutcome.NEVER if is_over else MirrorOutcome.LATER, note=note)
 
@@ -248,5 +233,5 @@ def _keep(
     note: str = "",
 ) -> None:
     with store.writing() as rows:
-        put_copies(rows, url.id, copies, day_of(now))
-        note_search(rows, url.id, outcome, day_of(now), note)
+        copy_store.put_copies(rows, url.id, copies, day_of(now))
+        copy_store.note_search(rows, url.id, outcome, day_of(now), note)

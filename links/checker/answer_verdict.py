@@ -13,29 +13,9 @@ from classify.source_traits import detect_guard
 from core.media_types import effective_type, is_textual, types_agree
 from core.mime_sniffer import sniff
 from core.web_dates import parse_retry_after
-from links.check_result import (
-    CONNECTION_DOUBTS,
-    FAILURE_MEANINGS,
-    CheckMethod,
-    CheckResult,
-    CheckVerdict,
-    FetchFailure,
-    RedirectHop,
-    StatusCode,
-    code_of_http,
-    verdict_of,
-)
+from links import check_result
+from links.check_result import CheckMethod, CheckResult, CheckVerdict, FetchFailure, StatusCode, code_of_http
 from links.checker.http_exchange import HttpAnswer, request_target
-
-
-@dataclass(frozen=True, slots=True)
-class StatusReading:
-    """Interpretation of an answer's status in view of its body."""
-
-    code: StatusCode  # the status byte, `StatusCode.CORRECTED` when the status is implausible
-    verdict: CheckVerdict  # the verdict
-    note: str = ""  # reason of the correction, a constant first; empty without one
-
 
 # A document of less bytes than this may be a placeholder; a PDF of one line of text has about 900.
 _DOCUMENT_BYTES = 4096
@@ -53,8 +33,8 @@ _WRAPPERS = frozenset({"application/gzip", "application/zstd", "application/x-bz
 _PLACEHOLDERS = ("image/", "text/", "message/", "multipart/", "font/")
 
 
-def read_status(status: int, mime: str, length: int | None, body: bytes) -> StatusReading:
-    """Classify a GET answer by its status, unless the body contradicts it (W53).
+def read_status(status: int, mime: str, length: int | None, body: bytes) -> tuple[StatusCode, CheckVerdict, str]:
+    """Return code, verdict and note of a GET answer by its status, unless the body contradicts it (W53).
 
     HTML, text and images never override an error status, however large: sites send whole pages and pictures with a
     correct 404. A document or recording of at least 4 KiB whose declared type and first bytes agree is OK. Where only
@@ -62,10 +42,10 @@ def read_status(status: int, mime: str, length: int | None, body: bytes) -> Stat
     with 4xx and long pages with 5xx.
     """
     code = code_of_http(status)
-    plain = StatusReading(code, verdict_of(code))
+    plain = code, code.verdict, ""
     if status not in _DENIALS and status not in _FAULTS:
         return plain
-    if plain.verdict in (CheckVerdict.REFUSED, CheckVerdict.UNDECIDED):
+    if code.verdict in (CheckVerdict.REFUSED, CheckVerdict.UNDECIDED):
         return plain  # who refuses us may say so by any means
     size = len(body) if length is None else length
     kind = ""
@@ -77,10 +57,10 @@ def read_status(status: int, mime: str, length: int | None, body: bytes) -> Stat
             kind = sniffed
     if kind:
         verdict = CheckVerdict.OK if kind == mime and body else CheckVerdict.SUSPECT
-        return StatusReading(StatusCode.CORRECTED, verdict, f"false status: {status} with {kind}")
+        return StatusCode.CORRECTED, verdict, f"false status: {status} with {kind}"
     is_too_long = size > _ERROR_PAGE_BYTES if status in _FAULTS else mime == "text/plain" and size > _ERROR_TEXT_BYTES
     if is_too_long:
-        return StatusReading(StatusCode.CORRECTED, CheckVerdict.SUSPECT, f"false status: {status} with {size} bytes")
+        return StatusCode.CORRECTED, CheckVerdict.SUSPECT, f"false status: {status} with {size} bytes"
     return plain
 
 
@@ -104,7 +84,7 @@ class ProbeTrace:
 
     url: str  # the requested URL
     how: CheckMethod  # by HEAD or by GET
-    hops: tuple[RedirectHop, ...] = ()  # the redirects, oldest first
+    hops: tuple[check_result.RedirectHop, ...] = ()  # the redirects, oldest first
     answer: HttpAnswer | None = None  # the last answer; None without one
     trouble: FetchFailure | None = None  # reason of a missing answer, or that it cannot be followed
     detail: str = ""  # details of that
@@ -138,19 +118,17 @@ def judge_trace(trace: ProbeTrace, now: datetime) -> CheckResult:
     )
     if trace.trouble is not None:
         trouble = trace.trouble
-        meaning = FAILURE_MEANINGS[trouble]
         note = f"{trouble}: {trace.detail}" if trace.detail else str(trouble)
         # Intermediate hosts are no evidence about the host that was requested first.
-        verdict = meaning.verdict
+        verdict = trouble.verdict
         if trace.hops and verdict is CheckVerdict.INVALID:
             verdict = CheckVerdict.SUSPECT
-        if trouble in CONNECTION_DOUBTS and trace.final.startswith("https:"):
+        if trouble in check_result.CONNECTION_DOUBTS and trace.final.startswith("https:"):
             verdict, note = CheckVerdict.SUSPECT, f"{note}; a browser's connection may be answered"
-        whole_host = meaning.whole_host and not trace.hops
+        whole_host = trouble.whole_host and not trace.hops
         if whole_host and not trouble.startswith("dns"):  # one on an unusual port may not be
-            target = request_target(trace.url)
-            whole_host = target.authority == target.host
-        return replace(finding, code=meaning.code, verdict=verdict, note=note, whole_host=whole_host)
+            whole_host = not request_target(trace.url).port
+        return replace(finding, code=trouble.code, verdict=verdict, note=note, whole_host=whole_host)
     assert answer is not None
     return _of_answer(finding, trace, answer, now)
 
@@ -158,7 +136,7 @@ def judge_trace(trace: ProbeTrace, now: datetime) -> CheckResult:
 def head_is_conclusive(trace: ProbeTrace, finding: CheckResult) -> bool:
     """Return True when an answer to HEAD suffices (W42): success with type and length, 429, no connection."""
     if trace.trouble is not None:
-        return not trace.hops and FAILURE_MEANINGS[trace.trouble].settled
+        return not trace.hops and trace.trouble.settled
     assert trace.answer is not None
     head = trace.answer.head
     if head.status == 429 or (head.status == 503 and finding.retry_after_s is not None):
@@ -206,8 +184,8 @@ def _of_answer(finding: CheckResult, trace: ProbeTrace, answer: HttpAnswer, now:
     elif trace.unfollowed:
         verdict, note, wait = CheckVerdict.SUSPECT, trace.unfollowed, None
     else:
-        reading = read_status(head.status, head.mime, answer.length, answer.body)
-        code, verdict, note, wait = reading.code, reading.verdict, reading.note, None
+        code, verdict, note = read_status(head.status, head.mime, answer.length, answer.body)
+        wait = None
     finding = replace(finding, code=code, verdict=verdict, note=note, retry_after_s=wait)
     if by or trace.unfollowed or verdict is not CheckVerdict.OK:
         return finding
@@ -268,7 +246,7 @@ def _fine(finding: CheckResult, trace: ProbeTrace) -> CheckResult:
         return replace(finding, code=StatusCode.CERTIFICATE, note=f"tls: {trace.tls_fault}")
     if not trace.hops or finding.code != StatusCode.FINE:
         return finding
-    if _without_scheme(trace.url) == _without_scheme(trace.final):
+    if trace.url.partition("://")[2] == trace.final.partition("://")[2]:
         return replace(finding, code=StatusCode.OTHER_SCHEME, note="scheme: led to the other one")
     moves = [hop for hop in trace.hops if hop.status in REDIRECTS]
     permanent = [hop for hop in moves if hop.status in _PERMANENT]
@@ -279,7 +257,3 @@ def _fine(finding: CheckResult, trace: ProbeTrace) -> CheckResult:
 def _is_page(answer: HttpAnswer) -> bool:
     head = answer.head
     return head.mime in _PAGES and not head.first("content-disposition").startswith("attachment")
-
-
-def _without_scheme(url: str) -> str:
-    return url.partition("://")[2]

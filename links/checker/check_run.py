@@ -9,7 +9,6 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -19,12 +18,12 @@ from core.errors import TransientError
 from links.check_history import day_of
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, FetchFailure, StatusCode
 from links.checker import check_schedule
-from links.checker.due_urls import ALL_HOSTS, DueUrl, HostShare
+from links.checker.due_urls import ALL_HOSTS, HostShare
 from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
 from links.checker.outage_guard import ControlChecks, OutageGuard
 from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult
-from links.checker.result_writer import LeaseHolder, ResultBatch, ResultWriter
+from links.checker.result_writer import CheckOutcome, LeaseHolder, ResultWriter
 from links.checker.timetable import CheckTurn, Timetable, TurnAction
 from links.checker.timetable_feed import CheckCandidate, Table, TimetableFeed, wants_sibling
 from links.feedback.marks import LiveMarks
@@ -32,7 +31,9 @@ from links.registry.database import RegistryThread
 from links.registry.quirks import hosts_that_limit
 from links.registry.schema import state_counts
 from links.registry.statements import insert_missing
+from links.registry.urls import UrlRow
 from links.states import LinkState
+from net.stop_signals import first_error, wait_for_any
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +124,14 @@ class CheckRun:
         self._fewer_at = -math.inf
         self._controls = ControlChecks(means.desk, means.looks, means.turns)
         self._is_feeding = False
-        self._stopping = False
+        self._stop = asyncio.Event()
         self._is_named = False
         self._changed = asyncio.Event()
         self._hungry = asyncio.Event()
         means.turns.on_parked = self._changed.set
         means.turns.allow(plan.connections)
 
-    async def run(self, stop: asyncio.Event, *, named: Sequence[DueUrl] | None = None) -> CheckTally:
+    async def run(self, stop: asyncio.Event, *, named: Sequence[UrlRow] | None = None) -> CheckTally:
         """Check everything due, or only `named`; LeaseLostError when another checker has our hosts."""
         now = self._means.clock.now()
         today = day_of(now)
@@ -155,26 +156,24 @@ class CheckRun:
             *(self._means.desk, self._rules, self._means.tenure, made), horizon=today, on_kept=self._note_stored
         )
         # Feed, check, store and renew the leases concurrently; the first failure ends all.
-        helpers = [
-            asyncio.create_task(self._keeper.run(), name="keeper"),
-            asyncio.create_task(self._run_feed(), name="feed"),
-            asyncio.create_task(self._means.tenure.run(), name="tenure"),
-            asyncio.create_task(self._watch(stop), name="stop"),
-        ]
-        looking = asyncio.create_task(self._run_checks(self._keeper), name="looks")
-        everything = [*helpers, looking]
         try:
-            await asyncio.wait([looking, *helpers[:3]], return_when=asyncio.FIRST_COMPLETED)
-            _raise_first(everything)
-            self._keeper.close()
-            if self._stopping:
-                self._means.desk.patience_s = min(self._means.desk.patience_s, _GIVE_UP_S)
-            await asyncio.wait([helpers[0], helpers[2]], return_when=asyncio.FIRST_COMPLETED)
-            _raise_first(everything)
+            async with asyncio.TaskGroup() as group:
+                keeping = group.create_task(self._keeper.run())
+                others = (self._run_feed(), self._means.tenure.run(), self._watch(stop))
+                helpers = [group.create_task(each) for each in others]
+                await self._run_checks(self._keeper)
+                self._keeper.close()
+                if self._stop.is_set():
+                    self._means.desk.patience_s = min(self._means.desk.patience_s, _GIVE_UP_S)
+                await keeping
+                for task in helpers:
+                    task.cancel()
+        except BaseExceptionGroup as several:
+            raise first_error(several) from several
         finally:
-            for task in (*everything, *self._active):
+            for task in self._active:
                 task.cancel()
-            await asyncio.gather(*everything, *self._active, return_exceptions=True)
+            await asyncio.gather(*self._active, return_exceptions=True)
         self.tally.active = self.tally.waiting = 0
         if self.tally.is_complete:
             await self._means.desk.write(
@@ -188,29 +187,26 @@ class CheckRun:
 
     async def _watch(self, stop: asyncio.Event) -> None:
         await stop.wait()
-        self._stopping = True
+        self._stop.set()
         self._means.turns.close()
         self._changed.set()
 
     async def _run_feed(self) -> None:
-        """Read due URLs whenever there is room for them."""
         while True:
             self._hungry.clear()
             self._is_feeding = True
             now = self._means.clock.monotonic()
-            if not self._stopping and not self._is_named and now - self._polled_at >= _POLL_S:
+            if not self._stop.is_set() and not self._is_named and now - self._polled_at >= _POLL_S:
                 self._polled_at = now
                 await self._feed.fill_urgent()
-            has_work = not self._stopping and self._feed.has_work
+            has_work = not self._stop.is_set() and self._feed.has_work
             if has_work:
                 await self._feed.fill(day_of(self._means.clock.now()))
             self._is_feeding = False
             self._changed.set()
             if has_work:
                 continue
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_POLL_S):
-                    await self._hungry.wait()
+            await wait_for_any(self._hungry, timeout_s=_POLL_S)
 
     async def _run_checks(self, keeper: ResultWriter) -> None:
         """Start checks as turns come, until nothing is left or no more may start."""
@@ -231,9 +227,7 @@ class CheckRun:
                 self._keep_held(keeper)
                 continue
             left = wake - self._means.clock.monotonic()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(None if math.isinf(left) else max(left, 0.0)):
-                    await self._changed.wait()
+            await wait_for_any(self._changed, timeout_s=max(left, 0.0))
         while self._active:
             await asyncio.wait(self._active)
         if not self._doubts:
@@ -244,7 +238,7 @@ class CheckRun:
         return self._guard.doubts and self._means.clock.monotonic() >= self._trusted_until
 
     def _is_over(self) -> bool:
-        if self._stopping or self._is_used_up:
+        if self._stop.is_set() or self._is_used_up:
             return True
         done = not self._is_feeding and self._feed.is_empty and not self._feed.in_hand
         self.tally.is_complete = done
@@ -284,7 +278,7 @@ class CheckRun:
                     wall = self._means.clock.now()
                     due_day = max(day_of(wall + timedelta(seconds=wait_s)), day_of(wall) + 1)
                     self._feed.forget_host(url.host_id)
-                    keeper.put_later(url, due_day)
+                    keeper.put(url, due_day)
         return math.inf
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
@@ -304,14 +298,14 @@ class CheckRun:
                 url = turn.payload.url
                 if finding is None:
                     self._feed.release(url)
-                elif finding.note.startswith(FetchFailure.NO_FILES) and not self._stopping:
+                elif finding.note.startswith(FetchFailure.NO_FILES) and not self._stop.is_set():
                     self._ask_fewer()
                     self._feed.put_back(url)
                 elif counts:  # otherwise it was too soon for its host, and its turn comes again
                     self._add_result(turn.payload, finding, keeper)
             except Exception:
                 # The pass would wait for it forever, or request it again at once.
-                keeper.put_broken(turn.payload.url)
+                keeper.put(turn.payload.url, None)
                 raise
 
     def _ask_fewer(self) -> None:
@@ -347,18 +341,13 @@ class CheckRun:
             return
         _LOG.warning("No host answers, not even hosts that answered recently: our network may be down.")
         began = self._means.clock.monotonic()
-        while not self._stopping and not await self._controls.somebody_answers():
+        while not self._stop.is_set() and not await self._controls.somebody_answers():
             if self._means.clock.monotonic() - began > self._means.desk.patience_s:
                 raise TransientError(
                     "No host answers any more, not even hosts that answered recently: repair this machine's network, "
                     "then run the same command again; due links remain due."
                 )
-            self._changed.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_OUTAGE_S):
-                    while not self._stopping:
-                        await self._changed.wait()
-                        self._changed.clear()
+            await wait_for_any(self._stop, timeout_s=_OUTAGE_S)
         again = self._guard.let_go()
         _LOG.warning("%d URLs without a result are checked again.", len(again))
         self._table.new_pass()  # inferences from our own outage are not valid
@@ -370,7 +359,6 @@ class CheckRun:
             keeper.put(*each)
 
     async def _probe(self, candidate: CheckCandidate) -> CheckResult | None:
-        """Run a check; return None when it got no turn before the end of the run."""
         url = candidate.url
         try:
             finding = await self._means.turns.run(
@@ -383,16 +371,16 @@ class CheckRun:
         except Exception:  # noqa: BLE001 - one URL must not end a pass over millions
             _LOG.exception("Checking %r failed with an internal error.", url.url)
             return _nothing("fault: ours")
-        if finding is not None or self._stopping:
+        if finding is not None or self._stop.is_set():
             return finding
         return _nothing("busy: too many redirects to one host")
 
-    def _note_stored(self, batch: ResultBatch, booked: list[RecordedResult]) -> None:
-        for url in batch.urls:
-            self._feed.release(url)
+    def _note_stored(self, batch: Sequence[CheckOutcome], booked: list[RecordedResult]) -> None:
         tally = self.tally
-        tally.kept += len(batch.results)
-        tally.put_off += len(batch.later)
+        for url, outcome in batch:
+            self._feed.release(url)
+            tally.kept += isinstance(outcome, UrlCheckResult)
+            tally.put_off += isinstance(outcome, int)
         tally.active = len(self._active)
         tally.waiting = self._keeper.waiting if self._keeper is not None else 0
         for each in booked:
@@ -406,11 +394,3 @@ class CheckRun:
 
 def _nothing(note: str) -> CheckResult:
     return CheckResult(StatusCode.NONE, CheckVerdict.UNDECIDED, CheckMethod.GET, note=note)
-
-
-def _raise_first(tasks: Sequence["asyncio.Task[None]"]) -> None:
-    for task in tasks:
-        if task.done() and not task.cancelled():
-            error = task.exception()
-            if error is not None:
-                raise error

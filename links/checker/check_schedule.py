@@ -5,10 +5,10 @@ ends when everything that was due at its beginning was checked; an interrupted r
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import NamedTuple
 
 from sqlalchemy import Connection, func, insert, select, update
 
@@ -20,35 +20,25 @@ from links.checker.due_urls import HostShare
 from links.checker.timetable import HostGaps
 from links.feedback.marks import MarkSet, active_marks
 from links.registry.schema import hosts, passes, state_counts, urls
-from links.states import CheckPreset, LinkHealth, LinkState, preset_of
+from links.states import SETTLED, CheckPreset, LinkHealth, LinkState, preset_of
 
 STATE_DAYS = 90  # days of links by state that are shown
 _DAY_S = 86_400
 _RETRY_LIMIT_DAYS = 30  # hosts that ask for more are checked nevertheless
-_NEVER = frozenset({LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.INVALID, LinkState.EXCLUDED})
-_SELDOM = frozenset({LinkState.USURPED, LinkState.DEVIATED})
+_NOT_WORKING = frozenset({LinkState.DEAD, LinkState.BLOCKED, LinkState.USURPED, LinkState.DEVIATED})
 _MIX = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: multiples of it are far apart
 _64_BITS = (1 << 64) - 1
-
-
-# After an undecided check a link is not checked earlier.
-_AFTER_NOTHING: Mapping[LinkState, Callable[[CheckPreset], int]] = {
-    LinkState.DEAD: lambda preset: preset.dead_days,
-    LinkState.BLOCKED: lambda preset: preset.blocked_days,
-    LinkState.USURPED: lambda preset: preset.seldom_days,
-    LinkState.DEVIATED: lambda preset: preset.seldom_days,
-}
 
 
 def next_due(
     before: LinkHealth, after: LinkHealth, finding: CheckResult, day: int, preset: CheckPreset, key: bytes
 ) -> int | None:
     """Return the day of the check of the URL with that key that follows the one of `day`; None: never."""
-    if after.state in _NEVER:
+    if after.state in SETTLED:
         return None
     if finding.verdict is CheckVerdict.UNDECIDED:
-        interval = _AFTER_NOTHING.get(after.state)
-        days = preset.undecided_days if interval is None else interval(preset)
+        # These are not checked earlier after an undecided check.
+        days = interval_of(after.state, preset) if after.state in _NOT_WORKING else preset.undecided_days
     else:
         days = _interval(before, after, day, preset, key)
     if finding.retry_after_s is not None:
@@ -57,23 +47,17 @@ def next_due(
 
 
 def _interval(before: LinkHealth, after: LinkHealth, day: int, preset: CheckPreset, key: bytes) -> int:
-    """Compute the days to the next check."""
-    state = after.state
+    state, days = after.state, interval_of(after.state, preset)
     if state is LinkState.DYING:
-        return preset.failing_days
+        return days
     if state is LinkState.DEAD:
         was_dead = before.state is LinkState.DEAD
         if not was_dead or before.last_fail is None or after.last_fail is None:
-            return preset.dead_days
+            return days
         grown = after.last_fail - before.last_fail + preset.dead_growth if preset.dead_growth else 0
-        return min(max(grown, preset.dead_days), preset.dead_limit_days)
+        return min(max(grown, days), preset.dead_limit_days)
     if state is LinkState.ALIVE and before.state is LinkState.UNKNOWN and preset.first_days:
         return 1 + _spread(key, day, preset.first_days)
-    days = preset.alive_days
-    if state is LinkState.BLOCKED:
-        days = preset.blocked_days
-    elif state in _SELDOM:
-        days = preset.seldom_days
     return days + _spread(key, day, preset.spread_days + 1)
 
 
@@ -147,9 +131,8 @@ _TELLING_LOOKS = 1_000  # a shorter pass waits for its hosts more than it works 
 _TELLING_S = 3_600  # … unless it lasted this long
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRunRow:
-    """Row of a check run."""
+class CheckRunRow(NamedTuple):
+    """Row of a check run, in the order of the columns of `passes`."""
 
     id: int  # its row's
     part: str  # of the hosts
@@ -173,7 +156,7 @@ def begin_run(connection: Connection, part: HostShare, *, horizon: int, now: dat
         return _new(connection, str(part), left, now)
     whole = found.done + left
     connection.execute(update(passes).where(passes.c.id == found.id).values(due=whole))
-    return _run_row(found, due_now=whole)
+    return CheckRunRow(*found)._replace(due=whole)
 
 
 def begin_named_run(connection: Connection, count: int, *, now: datetime) -> CheckRunRow:
@@ -212,7 +195,7 @@ def latest_runs(connection: Connection, *, limit: int) -> list[CheckRunRow]:
         .order_by(passes.c.started.desc(), passes.c.id.desc())
         .limit(limit)
     )
-    return [_run_row(row) for row in found]
+    return [CheckRunRow(*row) for row in found]
 
 
 def checks_per_s(rows: list[CheckRunRow], *, now: datetime) -> float | None:
@@ -236,7 +219,8 @@ def run_forecast(connection: Connection, settings: LinksSettings, *, now: dateti
     )
     links: dict[int, int] = {}
     for state, count in counted:
-        interval = interval_of(LinkState(state), preset)
+        is_growing = state == LinkState.DEAD and preset.dead_growth
+        interval = preset.dead_limit_days if is_growing else interval_of(LinkState(state), preset)
         links[interval] = links.get(interval, 0) + count
     largest = connection.execute(
         select(urls.c.host_id, func.count().label("links"))
@@ -248,7 +232,7 @@ def run_forecast(connection: Connection, settings: LinksSettings, *, now: dateti
     gaps = HostGaps(settings.host_gap_s)
     name = ""
     if largest is not None:
-        gaps.decide(MarkSet(active_marks(connection), _FixedClock(now)).setting)
+        gaps.decide(MarkSet(active_marks(connection), lambda: now).setting)
         found = connection.execute(select(hosts.c.name).where(hosts.c.id == largest.host_id))
         name = found.scalar_one()
     return forecast_checks(
@@ -260,26 +244,13 @@ def run_forecast(connection: Connection, settings: LinksSettings, *, now: dateti
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _FixedClock:
-    """Clock with a constant time."""
-
-    moment: datetime
-
-    def now(self) -> datetime:
-        return self.moment
-
-    def monotonic(self) -> float:
-        return self.moment.timestamp()
-
-
 def interval_of(state: LinkState, preset: CheckPreset) -> int:
-    """Return the days between two checks of a link in that state, of a dead one in the long run."""
+    """Return the days between two checks of a link in that state, of a dead one at first."""
     match state:
         case LinkState.DYING:
             return preset.failing_days
         case LinkState.DEAD:
-            return preset.dead_limit_days if preset.dead_growth else preset.dead_days
+            return preset.dead_days
         case LinkState.BLOCKED:
             return preset.blocked_days
         case LinkState.USURPED | LinkState.DEVIATED:
@@ -298,11 +269,5 @@ def longest_due(connection: Connection, *, day: int) -> int:
 
 def _new(connection: Connection, part: str, count: int, now: datetime) -> CheckRunRow:
     started = int(now.timestamp())
-    made = connection.execute(insert(passes).values(part=part, started=started, due=count))
-    assert made.inserted_primary_key is not None
-    return CheckRunRow(made.inserted_primary_key[0], part, started, None, count, 0, 0)
-
-
-def _run_row(row: Any, due_now: int | None = None) -> CheckRunRow:
-    count = row.due if due_now is None else due_now
-    return CheckRunRow(row.id, row.part, row.started, row.ended, count, row.done, row.batch)
+    made = insert(passes).values(part=part, started=started, due=count).returning(*passes.c)
+    return CheckRunRow(*connection.execute(made).one())

@@ -7,7 +7,7 @@ import resource
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Final
 
 from core.clock import Clock
@@ -21,15 +21,9 @@ from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
 from links.checker.result_store import CheckRules
 from links.checker.result_writer import LEASE_S, LeaseHolder
+from links.feedback import replacements
 from links.feedback.marks import LiveMarks, apply_marks
-from links.feedback.replacements import (
-    NO_CONTEXT,
-    ProposalContext,
-    ProposalStage,
-    ReplacementProposal,
-    record_replacement_test,
-    replacements_to_test,
-)
+from links.feedback.replacements import ProposalContext, ProposalStage, ReplacementProposal
 from links.feedback.reporter_limits import forget_acts
 from links.registry.database import RegistryStore, RegistryThread
 from links.registry.retention import PurgeSummary, purge
@@ -37,6 +31,7 @@ from links.states import preset_of
 from links.url_parts import bucket_of
 from net.address_policy import Address
 from net.backoff import ExponentialBackoff
+from net.stop_signals import wait_for_any
 
 AT_ONCE: Final = 50
 _LOG = logging.getLogger(__name__)
@@ -50,7 +45,7 @@ class ReplacementTester:
     looks: HttpProber  # the prober; it waits for `turns`
     turns: HostTurns  # the per-host limiter
     clock: Clock  # the clock
-    around: ProposalContext = NO_CONTEXT  # policy that may refuse a replacement
+    around: ProposalContext = replacements.NO_CONTEXT  # policy that may refuse a replacement
     part: HostShare = ALL_HOSTS  # of the hosts
 
     async def run(
@@ -65,7 +60,7 @@ class ReplacementTester:
         A page is compared with a sibling that cannot exist: an error page is not a replacement.
         """
         today = day_of(self.clock.now())
-        waiting = await self.desk.read(lambda rows: replacements_to_test(rows, today, limit))
+        waiting = await self.desk.read(lambda rows: replacements.replacements_to_test(rows, today, limit))
         stages: Counter[ProposalStage] = Counter()
         room = asyncio.Semaphore(AT_ONCE)
 
@@ -78,7 +73,9 @@ class ReplacementTester:
                 if finding is None:
                     return
                 stage = await self.desk.write(
-                    lambda rows: record_replacement_test(rows, proposal, finding, day_of(self.clock.now()), self.around)
+                    lambda rows: replacements.record_replacement_test(
+                        rows, proposal, finding, day_of(self.clock.now()), self.around
+                    )
                 )
                 if stage is not None:
                     stages[stage] += 1
@@ -102,15 +99,15 @@ class ReplacementTester:
 _MOST = 500  # of one round
 
 
+@dataclass(eq=False)
 class CheckerMaintenance:
     """Maintenance tasks of a checker, run after each check run."""
 
-    def __init__(self, means: CheckContext, part: HostShare, *, keep_days: int) -> None:
-        """Set the share and the retention in days."""
-        self._means = means
-        self._part = part
-        self._keep_days = keep_days
-        self._purged_day = -1
+    means: CheckContext
+    part: HostShare
+    _: KW_ONLY
+    keep_days: int
+    _purged_day: int = field(default=-1, init=False)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run today's tasks. A database outage ends them until the next day."""
@@ -127,23 +124,23 @@ class CheckerMaintenance:
 
     async def check_replacements(self, stop: asyncio.Event) -> int:
         """Test the proposed replacements; return the number."""
-        means = self._means
+        means = self.means
         decided = await means.desk.do(means.marks.current)
         around = ProposalContext(refuses=decided.refuses)
-        tester = ReplacementTester(means.desk, means.looks, means.turns, means.clock, around, self._part)
+        tester = ReplacementTester(means.desk, means.looks, means.turns, means.clock, around, self.part)
         return (await tester.run(_MOST, stop=stop)).total()
 
     async def forget(self) -> PurgeSummary | None:
         """Delete expired rows once a day, by the checker of the first share; None: not today."""
-        today = day_of(self._means.clock.now())
-        if self._part.number != 1 or self._purged_day == today:
+        today = day_of(self.means.clock.now())
+        if self.part.number != 1 or self._purged_day == today:
             return None
         self._purged_day = today
-        store = self._means.desk.store
-        now = self._means.clock.now()
-        await self._means.desk.write(lambda rows: forget_acts(rows, now))
-        await asyncio.to_thread(apply_marks, store, self._means.clock)  # marks that have expired
-        return await asyncio.to_thread(purge, store, day=today, keep_days=self._keep_days)
+        store = self.means.desk.store
+        now = self.means.clock.now()
+        await self.means.desk.write(lambda rows: forget_acts(rows, now))
+        await asyncio.to_thread(apply_marks, store, self.means.clock)  # marks that have expired
+        return await asyncio.to_thread(purge, store, day=today, keep_days=self.keep_days)
 
 
 FIRST_PAUSE_S = 5.0  # after a pass that ended by an internal error …
@@ -237,7 +234,7 @@ async def take_leases(
         else:
             return True
         left = first.until - clock.now().timestamp()
-        await _wait(stop, min(max(left, 0.0) + 0.5, look_again_s))
+        await wait_for_any(stop, timeout_s=min(max(left, 0.0) + 0.5, look_again_s))
     return False
 
 
@@ -265,17 +262,11 @@ async def check_continuously(
                     first = await means.desk.read(lambda rows: next_due_day(rows, plan.part))
                     if first is not None and first <= day_of(means.clock.now()):
                         break
-                    await _wait(stop, idle_s)
+                    await wait_for_any(stop, timeout_s=idle_s)
         except WeboidError:
             raise
         except Exception:  # noqa: BLE001 one pass must not end all that follow
             pause_s = backoff.next_s()
             _LOG.exception("The pass ended with an internal error; the next begins in %g s.", pause_s)
             async with means.tenure.renewed():
-                await _wait(stop, pause_s)
-
-
-async def _wait(stop: asyncio.Event, seconds: float) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await stop.wait()
+                await wait_for_any(stop, timeout_s=pause_s)

@@ -21,30 +21,15 @@ from datetime import UTC, datetime, time
 from math import gcd
 from typing import NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    Select,
-    and_,
-    delete,
-    func,
-    insert,
-    or_,
-    select,
-    text,
-    true,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select, text, true, update
 
 from core.errors import CollectionInUseError, InputError
 from links.check_history import date_of
 from links.check_result import CheckMethod
 from links.registry.schema import hosts, leases, observations, refs, urls
 from links.registry.statements import batches
-from links.registry.urls import health_of
-from links.states import LinkHealth
-from links.url_parts import BUCKETS, SCHEMES, UrlParts
+from links.registry.urls import UrlRow, row_of, select_url_rows
+from links.url_parts import BUCKETS
 
 _TEXT = re.compile(r"(\d{1,4})/(\d{1,4})", re.ASCII)
 
@@ -166,11 +151,6 @@ def release_check_lease(connection: Connection, lease: CheckLease) -> None:
     connection.execute(delete(leases).where(*lease.condition()))
 
 
-def release_all_leases(connection: Connection) -> None:
-    """Delete every lease: for a copy of a registry, whose original the holders work on."""
-    connection.execute(delete(leases))
-
-
 URGENT_DAY = 0  # due since day 0: requested by name, before all others
 
 
@@ -184,65 +164,39 @@ class DuePosition(NamedTuple):
 START = DuePosition(-1, b"")
 
 
-@dataclass(frozen=True, slots=True)
-class DueUrl:
-    """URL that is due for a check."""
-
-    id: int  # its row's
-    key: bytes  # its key, which orders a run
-    host_id: int  # its host's row
-    host: str  # its canonical host
-    url: str  # its identity key, which is requested
-    due_day: int  # its due day
-    standing: LinkHealth  # its state and failures
-    is_new: bool  # it was never checked
-
-    @property
-    def place(self) -> DuePosition:
-        """Return its position in the order."""
-        return DuePosition(self.due_day, self.key)
-
-
-_COLUMNS = (
-    *(urls.c.id, urls.c.key, urls.c.host_id, urls.c.scheme, urls.c.port, urls.c.path),
-    *(urls.c.due_day, urls.c.checked_day, urls.c.state, urls.c.fails, urls.c.first_fail_day),
-    *(urls.c.last_fail_day, urls.c.proofs, hosts.c.name),
-)
-
-
-def _chosen() -> Select[tuple[object, ...]]:
-    return select(*_COLUMNS).join_from(urls, hosts, hosts.c.id == urls.c.host_id)
-
-
 def due_window(
     connection: Connection, part: HostShare, day: int, *, after: DuePosition, limit: int, only_new: bool = False
-) -> list[DueUrl]:
+) -> list[UrlRow]:
     """Return due URLs after a position; `only_new`: those that were never checked."""
     beyond = or_(urls.c.due_day > after.due_day, and_(urls.c.due_day == after.due_day, urls.c.key > after.key))
-    query = _chosen().where(urls.c.due_day >= after.due_day, urls.c.due_day <= day, beyond)
+    query = select_url_rows().where(urls.c.due_day >= after.due_day, urls.c.due_day <= day, beyond)
     if only_new:
         query = query.where(urls.c.checked_day.is_(None))
     query = query.where(part.condition()).order_by(urls.c.due_day, urls.c.key).limit(limit)
-    return [_due(row) for row in connection.execute(query)]
+    return [row_of(row) for row in connection.execute(query)]
 
 
 def due_urls_of_host(
     connection: Connection, host_id: int, day: int, *, passing: Collection[int], limit: int
-) -> list[DueUrl]:
+) -> list[UrlRow]:
     """Return due URLs of a host, the longest due first, without the ids in `passing`."""
     rows = connection.execute(
-        _chosen()
+        select_url_rows()
         .where(urls.c.host_id == host_id, urls.c.due_day <= day)
         .order_by(urls.c.due_day)
         .limit(limit + len(passing))
     )
     found = [row for row in rows if row.id not in passing]
-    return [_due(row) for row in found[:limit]]
+    return [row_of(row) for row in found[:limit]]
 
 
-def watched_urls_by_key(connection: Connection, keys: Sequence[bytes]) -> list[DueUrl]:
+def watched_urls_by_key(connection: Connection, keys: Sequence[bytes]) -> list[UrlRow]:
     """Return the watched URLs with these keys, due or not."""
-    return [_due(row) for some in batches(keys) for row in connection.execute(_chosen().where(urls.c.key.in_(some)))]
+    return [
+        row_of(row)
+        for some in batches(keys)
+        for row in connection.execute(select_url_rows().where(urls.c.key.in_(some)))
+    ]
 
 
 def make_urgent(connection: Connection, ids: Sequence[int]) -> None:
@@ -300,20 +254,6 @@ def next_due_day(connection: Connection, part: HostShare) -> int | None:
     return None if found is None else int(found[0])
 
 
-def _due(row: Row[tuple[object, ...]]) -> DueUrl:
-    where = UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path)
-    return DueUrl(
-        id=row.id,
-        key=bytes(row.key),
-        host_id=row.host_id,
-        host=row.name,
-        url=where.url,
-        due_day=row.due_day if row.due_day is not None else URGENT_DAY,
-        standing=health_of(row),
-        is_new=row.checked_day is None,
-    )
-
-
 class AwaitingLink(NamedTuple):
     """Link whose state is pending until a browser has checked it."""
 
@@ -341,18 +281,15 @@ def links_awaiting_browser(connection: Connection, *, limit: int) -> list[Awaiti
         .label("spelling")
     )
     query = (
-        select(
-            *(urls.c.id, urls.c.scheme, urls.c.port, urls.c.path, urls.c.opinion_day),
-            *(hosts.c.name, last_look, spelling),
-        )
-        .join_from(urls, hosts, hosts.c.id == urls.c.host_id)
+        select_url_rows()
+        .add_columns(last_look, spelling)
         .where(urls.c.opinion_day.is_not(None))
         .order_by(urls.c.opinion_day, urls.c.key)
         .limit(limit)
     )
     found = []
     for row in connection.execute(query):
-        url = UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path).url
+        url = row_of(row).url
         since = datetime.combine(date_of(row.opinion_day), time(), UTC)
         if row.last_look is not None:
             since = max(since, datetime.fromtimestamp(row.last_look, UTC))

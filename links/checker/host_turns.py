@@ -43,13 +43,11 @@ _LOOK: ContextVar[ActiveCheck] = ContextVar("look")
 
 
 class HostTurns:
-    """The `links.checker.http_probe.RequestLimiter` of one checker. Bound to one event loop."""
+    """Limiter of the requests of one checker to each host. Bound to one event loop."""
 
-    def __init__(
-        self, gaps: HostGaps | float, *, monotonic: Callable[[], float], longest_wait_s: float = LONGEST_WAIT_S
-    ) -> None:
-        """Set the gap of each host, or a number for all hosts."""
-        self.gaps = gaps if isinstance(gaps, HostGaps) else HostGaps(gaps)
+    def __init__(self, gap_s: float, *, monotonic: Callable[[], float], longest_wait_s: float = LONGEST_WAIT_S) -> None:
+        """Set the general gap."""
+        self.gaps = HostGaps(gap_s)
         self.parked = 0
         self.on_parked: Callable[[], None] = lambda: None
         self._connections: int | None = None
@@ -86,7 +84,7 @@ class HostTurns:
                 return None
 
     async def take(self, host: str) -> None:
-        """Wait until a request to the host is allowed. Only within `run`."""
+        """Wait until a request to the canonical host is allowed. Only within `run`."""
         look = _LOOK.get()
         self._let_go(look)
         there = self._hosts.get(host)
@@ -141,7 +139,6 @@ class HostTurns:
             self._end(look)
 
     async def _connect(self, look: ActiveCheck) -> None:
-        """Wait until the check may have a connection."""
         if self._queue or not self._is_free:
             granted = asyncio.get_running_loop().create_future()
             self._queue.append(granted)

@@ -11,22 +11,21 @@ without a colon, line ends without a carriage return, bytes after the answer to 
 
 import asyncio
 import errno
-import re
 import socket
 import ssl
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import aiohappyeyeballs
 
-from core.config.profile import link_user_agent
-from core.config.settings import EgressSettings, LinksSettings
+from core.config.settings import EgressSettings
 from core.urls import host_of
 from links.check_result import NO_FILES, FetchFailure, NoAnswerError
 from links.checker.dns_resolver import DnsResolver
+from links.url_parts import UrlParts, split_identity
 from net.address_policy import Address, Addresses, EgressPolicy, unmap_ipv4
 from net.connect_errors import BlockedHostError, BlockedPortError
 from net.http1 import LenientHead, end_of_head, may_begin, parse_head
@@ -53,57 +52,35 @@ def tls_refusal(error: Exception) -> FetchFailure | None:
     return next((trouble for part, trouble in _REFUSALS if part in reason), None)
 
 
-_PARTS = re.compile(r"(https?)://(?:\[[^\]]*\]|[^/:?#]*)(?::(\d+))?([^#]*)")
 CONNECT_S = 15.0  # a connection with its handshakes
 TRIED = 4  # addresses of one host
 STAGGER_S = 0.25  # RFC 8305, 5
 BUFFER = 16_384  # half of the unread data that a connection may buffer
-_OURS = frozenset(
-    (
-        *(errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENETDOWN),
-        *(errno.ENOBUFS, errno.ENOMEM, errno.EACCES, errno.EPERM),
-    )
+_OURS = (
+    *(errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENETDOWN),
+    *(errno.ENOBUFS, errno.ENOMEM, errno.EACCES, errno.EPERM),
 )
-_NOT_THERE = frozenset((errno.EHOSTUNREACH, errno.EHOSTDOWN))
-
-
-@dataclass(frozen=True, slots=True)
-class RequestTarget:
-    """Target of a request."""
-
-    scheme: str  # ``http`` or ``https``
-    host: str  # canonical: lower case, punycode, no final dot; IPv6 in brackets
-    port: int  # the port, the scheme's own included
-    path: str  # path and query, as in a request line
-
-    @property
-    def authority(self) -> str:
-        """Return the value of the Host header."""
-        own = {"http": 80, "https": 443}[self.scheme]
-        return self.host if self.port == own else f"{self.host}:{self.port}"
+_FAILURES = {
+    **dict.fromkeys(NO_FILES, FetchFailure.NO_FILES),
+    **dict.fromkeys(_OURS, FetchFailure.NO_NETWORK),
+    **dict.fromkeys((errno.EHOSTUNREACH, errno.EHOSTDOWN), FetchFailure.UNREACHABLE),
+    errno.ETIMEDOUT: FetchFailure.NO_CONNECTION,
+}
 
 
 @lru_cache(maxsize=8192)
-def request_target(url: str) -> RequestTarget:
-    """Split a fetch key into the target of a request."""
-    parts = _PARTS.match(url)
-    assert parts is not None, url
-    scheme, port, path = parts[1], parts[2], parts[3]
-    own = 443 if scheme == "https" else 80
-    return RequestTarget(scheme, host_of(url), int(port) if port else own, path or "/")
+def request_target(url: str) -> UrlParts:
+    """Split a fetch key into the target of a request, whose path has no fragment."""
+    return replace(split_identity(url.partition("#")[0]), host=host_of(url))
 
 
 @dataclass(frozen=True, slots=True)
 class HostConnection:
-    """Open connection, closed by the code that opened it."""
+    """Open connection, aborted by the code that opened it."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     tls_fault: str = ""
-
-    def close(self) -> None:
-        """Close it at once, without waiting for pending data."""
-        self.writer.transport.abort()
 
 
 class EgressRules:
@@ -144,7 +121,7 @@ class ConnectionOpener:
         self._strict = strict_context(egress.ca_file)
         self._lenient = lenient_context()
 
-    async def open(self, target: RequestTarget, limit_s: float) -> HostConnection:
+    async def open(self, target: UrlParts, limit_s: float) -> HostConnection:
         """Open a connection to the target, with TLS for https; NoAnswerError with the reason if it fails."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limit_s
@@ -174,10 +151,10 @@ class ConnectionOpener:
             fault = "old protocol"
         return HostConnection(way.reader, way.writer, fault)
 
-    async def _addresses(self, target: RequestTarget) -> tuple[Addresses, int]:
+    async def _addresses(self, target: UrlParts) -> tuple[Addresses, int]:
         """Return the permitted addresses and the port; NoAnswerError when there is none."""
-        self._rules.check(target.host, target.port)
-        fine, port = await self._rules.addresses(target.host, target.port)
+        self._rules.check(target.host, target.real_port)
+        fine, port = await self._rules.addresses(target.host, target.real_port)
         # Both families have a turn within the first few.
         first = list(fine[:TRIED])
         others = [each for each in fine[TRIED:] if each.version != first[0].version]
@@ -196,10 +173,11 @@ class ConnectionOpener:
         except TimeoutError:  # an OSError too, which the kernel's own time-out is as well
             raise NoAnswerError(FetchFailure.NO_CONNECTION) from None
         except OSError as error:
-            raise NoAnswerError(_failure_of(error)) from error
+            failure = _FAILURES.get(error.errno or 0, FetchFailure.REFUSED)
+            raise NoAnswerError(failure) from error
 
     async def _secured(
-        self, sock: socket.socket, target: RequestTarget, context: ssl.SSLContext, limit_s: float
+        self, sock: socket.socket, target: UrlParts, context: ssl.SSLContext, limit_s: float
     ) -> HostConnection:
         """Run the TLS handshake on the socket, which is closed on failure."""
         try:
@@ -234,38 +212,22 @@ class _StrictError(Exception):
         self.fault = fault
 
 
-def _failure_of(error: OSError) -> FetchFailure:
-    if error.errno in NO_FILES:
-        return FetchFailure.NO_FILES
-    if error.errno in _OURS:
-        return FetchFailure.NO_NETWORK
-    if error.errno in _NOT_THERE:
-        return FetchFailure.UNREACHABLE
-    if error.errno == errno.ETIMEDOUT:
-        return FetchFailure.NO_CONNECTION
-    return FetchFailure.REFUSED
+_HEADERS = "\r\n".join(
+    (
+        "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+        "Accept-Language: en-US,en;q=0.9,*;q=0.5",
+        "Accept-Encoding: gzip, deflate",
+        "Cache-Control: max-age=0",
+        "Connection: close",  # as it is done: the next request to the host comes seconds later
+    )
+)
 
 
-class RequestWriter:
-    """Serializer of requests."""
-
-    def __init__(self, links: LinksSettings) -> None:
-        """Set the user agent; raises as `link_user_agent`."""
-        lines = (
-            f"User-Agent: {link_user_agent(links)}",
-            "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
-            "Accept-Language: en-US,en;q=0.9,*;q=0.5",
-            "Accept-Encoding: gzip, deflate",
-            "Cache-Control: max-age=0",
-            "Connection: close",  # as it is done: the next request to the host comes seconds later
-        )
-        self._headers = "\r\n".join(lines)
-
-    def write(self, method: str, target: RequestTarget, cookies: str = "") -> bytes:
-        """Encode the request."""
-        cookie = f"Cookie: {cookies}\r\n" if cookies else ""
-        text = f"{method} {target.path} HTTP/1.1\r\nHost: {target.authority}\r\n{self._headers}\r\n{cookie}\r\n"
-        return text.encode("ascii", "replace")
+def encode_request(method: str, target: UrlParts, user_agent: str, cookies: str = "") -> bytes:
+    """Encode the request."""
+    cookie = f"Cookie: {cookies}\r\n" if cookies else ""
+    own = f"Host: {target.authority}\r\nUser-Agent: {user_agent}\r\n{_HEADERS}\r\n{cookie}"
+    return f"{method} {target.path} HTTP/1.1\r\n{own}\r\n".encode("ascii", "replace")
 
 
 HEAD_BYTES = 65_536

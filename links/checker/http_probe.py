@@ -11,34 +11,23 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol, Self
+from typing import Self
 
 from classify.page_excerpt import AnswerFingerprint, compare_answers, invent_sibling, parse_page_excerpt, simhash
 from classify.redirect_target import BadLocationError, resolve_location
 from core.clock import Clock, SystemClock
+from core.config.profile import link_user_agent
 from core.config.settings import Settings
 from core.errors import BadUrlError
 from core.hosts import registrable, warm_up
 from core.urls import fetch_key
-from links.check_result import (
-    CheckMethod,
-    CheckResult,
-    CheckVerdict,
-    FetchFailure,
-    NoAnswerError,
-    RedirectHop,
-    StatusCode,
-)
-from links.checker.answer_verdict import (
-    REDIRECTS,
-    ProbeTrace,
-    head_is_conclusive,
-    head_is_informative,
-    judge_trace,
-    refresh_target,
-)
+from links import check_result
+from links.check_result import CheckMethod, CheckResult, CheckVerdict, FetchFailure, NoAnswerError, StatusCode
+from links.checker import answer_verdict
+from links.checker.answer_verdict import REDIRECTS, ProbeTrace, judge_trace
 from links.checker.dns_resolver import DnsResolver
-from links.checker.http_exchange import ConnectionOpener, HttpAnswer, RequestWriter, exchange, request_target
+from links.checker.host_turns import HostTurns
+from links.checker.http_exchange import ConnectionOpener, HttpAnswer, encode_request, exchange, request_target
 from net.address_policy import Address
 
 NOT_SENT = 0  # the status of a hop that no server sent: from http to https, or back
@@ -142,7 +131,7 @@ class RedirectChain:
             return self._led(status, url, answer.head.first("location"))
         if trace.how is CheckMethod.HEAD:
             return False
-        refresh = refresh_target(self.trace)
+        refresh = answer_verdict.refresh_target(self.trace)
         return bool(refresh) and self._led(status, url, refresh)
 
     def failed(self, error: NoAnswerError) -> ProbeTrace:
@@ -158,15 +147,8 @@ class RedirectChain:
             return False
         if to == url and status not in REDIRECTS:
             return False  # a page that renews itself
-        self.trace = replace(self.trace, hops=(*self.trace.hops, RedirectHop(status, to)))
+        self.trace = replace(self.trace, hops=(*self.trace.hops, check_result.RedirectHop(status, to)))
         return True
-
-
-class RequestLimiter(Protocol):
-    """Interface that spaces requests to one host; its waits do not count towards the check's time limit."""
-
-    async def take(self, host: str) -> None:
-        """Wait until a request to the host (canonical, as `core.urls.host_of`) is allowed."""
 
 
 class HttpProber:
@@ -178,7 +160,7 @@ class HttpProber:
         *,
         is_own: Callable[[Address], bool],
         names: DnsResolver | None = None,
-        turns: RequestLimiter | None = None,
+        turns: HostTurns | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
@@ -187,7 +169,7 @@ class HttpProber:
         resolver = names or DnsResolver(monotonic=self._clock.monotonic, rng=rng)
         self._own_names = None if names else resolver
         self._ways = ConnectionOpener(settings.egress, resolver, is_own=is_own)
-        self._requests = RequestWriter(settings.links)
+        self._user_agent = link_user_agent(settings.links)
         self._timeout_s = settings.links.timeout_s
         self._turns = turns
         self._rng = rng or random.SystemRandom()
@@ -258,8 +240,8 @@ class HttpProber:
             part = budget.part(min(HEAD_S, self._timeout_s / 3))
             trace = await self._chain(url, CheckMethod.HEAD, part)
             head = judge_trace(trace, self._clock.now())
-            useful = head_is_informative(trace)
-            if head_is_conclusive(trace, head):
+            useful = answer_verdict.head_is_informative(trace)
+            if answer_verdict.head_is_conclusive(trace, head):
                 return await self._otherwise(url, trace, head, budget)
         trace = await self._chain(url, CheckMethod.GET, budget)
         finding = judge_trace(trace, self._clock.now())
@@ -275,7 +257,7 @@ class HttpProber:
         if trace.hops or trace.trouble not in _TRY_OTHER_SCHEME:
             return trace, found
         target = request_target(url)
-        if target.authority != target.host or budget.left_s <= 0:
+        if target.port or budget.left_s <= 0:
             return trace, found
         scheme = "http" if target.scheme == "https" else "https"
         other = f"{scheme}{url.removeprefix(target.scheme)}"
@@ -288,7 +270,7 @@ class HttpProber:
             finding,
             code=StatusCode.OTHER_SCHEME,
             final_url=beside.final,
-            hops=(RedirectHop(NOT_SENT, other), *beside.hops),
+            hops=(check_result.RedirectHop(NOT_SENT, other), *beside.hops),
             note=f"scheme: {scheme} alone answers",
         )
 
@@ -314,7 +296,6 @@ class HttpProber:
         return replace(finding, code=StatusCode.SOFT_404, verdict=CheckVerdict.SUSPECT, note=note)
 
     async def _chain(self, url: str, how: CheckMethod, budget: ProbeBudget) -> ProbeTrace:
-        """Send requests along the redirect chain."""
         chain = RedirectChain(ProbeTrace(url, how))
         try:
             while True:
@@ -335,10 +316,10 @@ class HttpProber:
         method, cookies = chain.trace.how.name, chain.cookies.header(target.host)
         way = await self._ways.open(target, budget.left_s)
         try:
-            request = self._requests.write(method, target, cookies)
+            request = encode_request(method, target, self._user_agent, cookies)
             answer = await exchange(way, request, limit_s=budget.left_s)
         finally:
-            way.close()
+            way.writer.transport.abort()  # without waiting for pending data
         return answer, way.tls_fault
 
 

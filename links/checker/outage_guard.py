@@ -6,24 +6,24 @@ the failures are the hosts' own. If none does, the results are discarded, and th
 
 import asyncio
 from collections import OrderedDict
+from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from links.check_result import CheckMethod, CheckResult, CheckVerdict
-from links.checker.due_urls import DueUrl
 from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
 from links.checker.result_store import UrlCheckResult
 from links.registry.database import RegistryThread
-from links.registry.schema import hosts, urls
+from links.registry.schema import urls
+from links.registry.urls import UrlRow, row_of, select_url_rows
 from links.states import LinkState
-from links.url_parts import SCHEMES, UrlParts
 
 SILENT_HOSTS = 20  # that do not answer, one after the other, before we doubt ourselves
 CONTROLS = 5  # URLs to request then, each of another host …
 FEWEST_CONTROLS = 3  # … of the known ones: fewer are not conclusive
 _CANDIDATES = 50
-HeldResult = tuple[DueUrl, UrlCheckResult]
+HeldResult = tuple[UrlRow, UrlCheckResult]
 
 
 class OutageGuard:
@@ -45,7 +45,7 @@ class OutageGuard:
         """Count the results that are held back."""
         return len(self._held)
 
-    def take(self, url: DueUrl, result: UrlCheckResult) -> list[HeldResult]:
+    def take(self, url: UrlRow, result: UrlCheckResult) -> list[HeldResult]:
         """Add a result; return those that may be stored now."""
         if is_silent(result.finding):
             self._silent[url.host] = None
@@ -71,45 +71,34 @@ def is_silent(finding: CheckResult) -> bool:
     )
 
 
+@dataclass(eq=False)
 class ControlChecks:
     """Requests to recently alive hosts, a few at a time, never the same ones twice in a row."""
 
-    def __init__(self, desk: RegistryThread, looks: HttpProber, turns: HostTurns) -> None:
-        self._desk = desk
-        self._looks = looks
-        self._turns = turns
-        self._position = 0
+    desk: RegistryThread
+    looks: HttpProber
+    turns: HostTurns
+    _position: int = field(default=0, init=False)
 
     async def somebody_answers(self) -> bool:
         """Return True when one of them answers, or when too few are known."""
-        known = await self._desk.read(control_urls)
+        known = await self.desk.read(control_urls)
         if len(known) < FEWEST_CONTROLS:
             return True
         start = self._position % len(known)
         self._position += CONTROLS
         controls = (known[start:] + known[:start])[:CONTROLS]
-        tasks = [asyncio.create_task(self._answers(url)) for url in controls]
-        try:
-            return any([await task for task in tasks])
-        finally:
-            for task in tasks:
-                task.cancel()
-
-    async def _answers(self, url: str) -> bool:
-        finding = await self._turns.run(self._looks.probe(url, get_only=True))
-        return finding is not None and not is_silent(finding)
+        looks = (self.turns.run(self.looks.probe(url, get_only=True)) for url in controls)
+        return any(found is not None and not is_silent(found) for found in await asyncio.gather(*looks))
 
 
 def control_urls(connection: Connection) -> list[str]:
     """Return the latest URLs that were alive at their last check, each of another host."""
     query = (
-        select(urls.c.scheme, urls.c.port, urls.c.path, hosts.c.name)
-        .join_from(urls, hosts, hosts.c.id == urls.c.host_id)
+        select_url_rows()
         .where(urls.c.state == int(LinkState.ALIVE), urls.c.due_day.is_not(None))
         .order_by(urls.c.due_day.desc(), urls.c.key.desc())
         .limit(_CANDIDATES)
     )
-    found = {
-        row.name: UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path).url for row in connection.execute(query)
-    }
+    found = {row.host: row.url for row in map(row_of, connection.execute(query))}
     return list(found.values())

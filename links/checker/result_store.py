@@ -7,7 +7,7 @@ rows: since the start of the check a person may have marked a URL, or a page los
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, delete, func, or_, select, update
 
@@ -19,27 +19,21 @@ from links.checker.check_schedule import next_due
 from links.checker.due_urls import URGENT_DAY
 from links.checker.timetable import Deciding
 from links.feedback.reports import drop_reports
+from links.registry import quirks
 from links.registry.archive_backlog import want_urls
 from links.registry.citations import links_tagged_dead
-from links.registry.quirks import (
-    HostQuirk,
-    UrlQuirk,
-    detect_host_quirks,
-    detect_url_quirks,
-    quirks_of,
-    write_host_quirks,
-    write_url_quirks,
-)
-from links.registry.schema import hosts, observations, passes, urls
+from links.registry.quirks import HostQuirk, UrlQuirk
+from links.registry.schema import observations, passes, urls
 from links.registry.statements import insert_missing
-from links.registry.urls import health_of
-from links.states import PRESETS, CheckPreset, LinkHealth, LinkState, needs_browser, next_health
-from links.url_parts import SCHEMES, UrlParts
+from links.registry.urls import UrlRow, health_columns, row_of, select_url_rows
+from links.states import PRESETS, SETTLED, CheckPreset, LinkHealth, LinkState, needs_browser, next_health
+from links.url_parts import split_identity
 
 OBSERVATIONS = 8  # single looks that are kept of a URL at most
 _FAILURES = frozenset({CheckVerdict.GONE, CheckVerdict.FAILING})
 _NOTE_LIMIT = 500
 _FINAL_LIMIT = 16_384
+_CHANGED = ("checked_day", "due_day", "code", "history", "mime", "kib", "opinion_day")
 _OPINION_DAYS = 3  # failures that old are still what a browser contradicts
 
 
@@ -67,34 +61,6 @@ class CheckRules:
         return replace(self, preset=preset)
 
 
-class CheckedRow(NamedTuple):
-    """Columns of a URL's row that the evaluation needs."""
-
-    key: bytes
-    standing: LinkHealth
-    code: int
-    history: bytes | None
-    mime: str | None
-    kib: int | None
-    is_new: bool
-    opinion_day: int | None
-    due_day: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class RowUpdate:
-    """New values of a URL's row."""
-
-    standing: LinkHealth  # its state and failures
-    code: int  # the byte of the last check
-    history: bytes | None  # packed
-    mime: str | None  # the short name of an unusual type; None for types that every browser shows
-    kib: int | None  # that type's length in KiB; None when it is not known
-    due_day: int | None  # the day of the next check; None: never
-    opinion_day: int | None  # day since when a browser check is awaited; None: it is not
-    is_observed: bool  # the check itself gets a row
-
-
 def effective_result(finding: CheckResult, quirks: frozenset[HostQuirk], *, browser: bool) -> CheckResult:
     """Return the result as it counts: where browsers reach pages, failures only ask for a browser check."""
     is_ours = finding.how in (CheckMethod.HEAD, CheckMethod.GET, CheckMethod.INFERRED)
@@ -108,39 +74,35 @@ def effective_result(finding: CheckResult, quirks: frozenset[HostQuirk], *, brow
     return replace(finding, verdict=verdict, note=f"unverifiable: {finding.note}")
 
 
-def compute_update(stored: CheckedRow, finding: CheckResult, day: int, rules: CheckRules) -> RowUpdate:
-    """Compute the changes to the URL's row by a result, after `effective_result`."""
-    now = next_health(stored.standing, finding, day, rules.preset, browser=rules.browser)
-    due = next_due(stored.standing, now, finding, day, rules.preset, stored.key)
+def compute_update(stored: UrlRow, finding: CheckResult, day: int, rules: CheckRules) -> UrlRow:
+    """Return the URL's row after a result, which went through `effective_result`."""
+    before = stored.standing
+    now = next_health(before, finding, day, rules.preset, browser=rules.browser)
+    due = next_due(before, now, finding, day, rules.preset, stored.key)
     needs_opinion = rules.browser and needs_browser(now, rules.preset, day)
     mime, kib = _format(stored, finding)
-    code, history = finding.code, stored.history
-    if code != StatusCode.NONE:
-        history = pack_history(add_check(unpack_history(history), code, day))
-    return RowUpdate(
-        standing=now,
-        code=code if code != StatusCode.NONE else stored.code,
+    code, history = stored.code, stored.history
+    if finding.code != StatusCode.NONE:
+        code, history = finding.code, pack_history(add_check(unpack_history(history), finding.code, day))
+    return stored._replace(
+        **health_columns(now) | {"state": now.state},
+        code=code,
         history=history,
         mime=mime,
         kib=kib,
+        checked_day=day,
         # Whatever the result, the current pass must not check it again.
         due_day=None if due is None else max(due, day + 1, URGENT_DAY + 1),
         opinion_day=(day if stored.opinion_day is None else stored.opinion_day) if needs_opinion else None,
-        is_observed=(
-            stored.is_new
-            or finding.verdict is not CheckVerdict.OK
-            or now.state is not stored.standing.state
-            or code != stored.code
-        ),
     )
 
 
-def is_contradicted(stored: CheckedRow, finding: CheckResult, day: int) -> bool:
+def is_contradicted(stored: UrlRow, finding: CheckResult, day: int) -> bool:
     """Return True when a browser's result would contradict our recent failures."""
-    last = stored.standing.last_fail
+    last = stored.last_fail_day
     return (
         finding.how is CheckMethod.BROWSER
-        and stored.standing.state in (LinkState.DYING, LinkState.DEAD)
+        and stored.state in (LinkState.DYING, LinkState.DEAD)
         and last is not None
         and day - last <= _OPINION_DAYS
     )
@@ -161,7 +123,7 @@ def observation_row(url_id: int, finding: CheckResult, moment: int) -> dict[str,
     }
 
 
-def _format(stored: CheckedRow, finding: CheckResult) -> tuple[str | None, int | None]:
+def _format(stored: UrlRow, finding: CheckResult) -> tuple[str | None, int | None]:
     """Return the unusual type and its length (W57, W66); HEAD sets a type only where none is known."""
     is_seen = finding.verdict is CheckVerdict.OK and finding.how is not CheckMethod.BROWSER
     name = format_name(finding.mime) if is_seen and finding.mime else None
@@ -178,8 +140,6 @@ def _format(stored: CheckedRow, finding: CheckResult) -> tuple[str | None, int |
 _AT_ONCE = 500
 # A page's "dead link" tag.
 _TAGGED_DEAD = CheckResult(StatusCode.NONE, CheckVerdict.GONE, CheckMethod.PERSON)
-# Decided by people or policy, or not fetchable: a check result changes nothing.
-SETTLED = frozenset({LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.INVALID, LinkState.EXCLUDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,56 +212,39 @@ def set_marked_state(connection: Connection, url_id: int, state: LinkState, *, d
     connection.execute(
         update(urls)
         .where(urls.c.id == url_id)
-        .values(state=int(state), due_day=due_day, opinion_day=None, proofs=0)
-        .values(fails=0, first_fail_day=None, last_fail_day=None)
+        .values(due_day=due_day, opinion_day=None, **health_columns(LinkHealth(state)))
     )
 
 
 def _book_once(connection: Connection, results: list[UrlCheckResult], rules: CheckRules) -> list[RecordedResult]:
     query = (
-        select(urls, hosts.c.name)
-        .join_from(urls, hosts, hosts.c.id == urls.c.host_id)
+        select_url_rows()
         .where(urls.c.id.in_(sorted(result.url_id for result in results)))
         .order_by(urls.c.id)  # always locked in the same order
         .with_for_update(of=urls)
     )
-    rows = {row.id: row for row in connection.execute(query)}
+    rows = {row[0]: row_of(row) for row in connection.execute(query)}
     if not rows:
         return []
     days = [day_of(result.moment) for result in results]
-    quirks = quirks_of(connection, {row.name for row in rows.values()}, day=max(days))
+    held = quirks.quirks_of(connection, {row.host for row in rows.values()}, day=max(days))
     tagged = links_tagged_dead(connection, rows) if rules.preset.trusts_tags else frozenset()
     batch = _RowBatch(day=max(days), now=max(result.moment for result in results))
     for result, day in zip(results, days, strict=True):
         row = rows.get(result.url_id)
         if row is None:
             continue
-        where = UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path)
-        stored = CheckedRow(
-            key=bytes(row.key),
-            standing=health_of(row),
-            code=row.code,
-            history=None if row.history is None else bytes(row.history),
-            mime=row.mime,
-            kib=row.kib,
-            is_new=row.checked_day is None,
-            opinion_day=row.opinion_day,
-            due_day=row.due_day,
-        )
-        finding = effective_result(result.finding, quirks.get(row.name, frozenset()), browser=rules.browser)
-        state = stored.standing.state
-        if state in SETTLED:
-            facts = (result.url_id, where.url, result.finding, state, state, stored.due_day)
+        finding = effective_result(result.finding, held.get(row.host, frozenset()), browser=rules.browser)
+        if row.state in SETTLED:
+            facts = (row.id, row.url, result.finding, row.state, row.state, row.due_day)
             batch.booked.append(RecordedResult(*facts, awaits_opinion=False))
             continue
-        judged_by = rules.of(where.url)
-        if result.url_id in tagged and finding.verdict in (CheckVerdict.GONE, CheckVerdict.FAILING):
-            health = next_health(stored.standing, _TAGGED_DEAD, day, judged_by.preset, browser=rules.browser)
-            stored = stored._replace(standing=health)
-        change = compute_update(stored, finding, day, judged_by)
-        batch.add(where, result, finding, stored, change)
-        contradicts = is_contradicted(stored, finding, day)
-        batch.add_traits(row, where, result.finding, contradicts=contradicts)
+        judged_by = rules.of(row.url)
+        if row.id in tagged and finding.verdict in _FAILURES:
+            health = next_health(row.standing, _TAGGED_DEAD, day, judged_by.preset, browser=rules.browser)
+            row = row._replace(**health_columns(health) | {"state": health.state})
+        batch.add(result, finding, row, compute_update(row, finding, day, judged_by))
+        batch.add_traits(row, result.finding, contradicts=is_contradicted(row, finding, day))
     batch.write(connection)
     return batch.booked
 
@@ -320,48 +263,26 @@ class _RowBatch:
         self._of_hosts: dict[tuple[int, HostQuirk], bool] = {}
         self._of_urls: dict[tuple[int, UrlQuirk], str] = {}
 
-    def add(
-        self, where: UrlParts, result: UrlCheckResult, finding: CheckResult, stored: CheckedRow, change: RowUpdate
-    ) -> None:
-        standing = change.standing
-        self.booked.append(
-            RecordedResult(
-                *(result.url_id, where.url, result.finding, stored.standing.state, standing.state),
-                due_day=change.due_day,
-                awaits_opinion=change.opinion_day is not None,
-            )
-        )
-        self._changed.append(
-            {
-                "b_id": result.url_id,
-                "checked_day": day_of(result.moment),
-                "due_day": change.due_day,
-                "state": int(standing.state),
-                "code": change.code,
-                "fails": standing.fails,
-                "first_fail_day": standing.first_fail,
-                "last_fail_day": standing.last_fail,
-                "proofs": int(standing.proofs),
-                "history": change.history,
-                "mime": change.mime,
-                "kib": change.kib,
-                "opinion_day": change.opinion_day,
-            }
-        )
-        if change.is_observed:
-            moment = int(result.moment.timestamp())
-            self._observed.append(observation_row(result.url_id, finding, moment))
+    def add(self, result: UrlCheckResult, finding: CheckResult, stored: UrlRow, row: UrlRow) -> None:
+        facts = (row.id, row.url, result.finding, stored.state, row.state, row.due_day)
+        self.booked.append(RecordedResult(*facts, awaits_opinion=row.opinion_day is not None))
+        changed = {name: getattr(row, name) for name in _CHANGED}
+        self._changed.append({"b_id": row.id, **changed, **health_columns(row.standing)})
+        is_alike = finding.verdict is CheckVerdict.OK and row.state is stored.state and finding.code == stored.code
+        if stored.is_new or not is_alike:
+            self._observed.append(observation_row(row.id, finding, int(result.moment.timestamp())))
         methods = (CheckMethod.HEAD, CheckMethod.GET, CheckMethod.BROWSER)
         if finding.verdict is CheckVerdict.OK and finding.how in methods:
-            self._answering.append(result.url_id)
-        if standing.state is LinkState.ALIVE and stored.standing.state is not LinkState.ALIVE:
-            self._revived.append(result.url_id)
+            self._answering.append(row.id)
+        if row.state is LinkState.ALIVE and stored.state is not LinkState.ALIVE:
+            self._revived.append(row.id)
 
-    def add_traits(self, row: Any, where: UrlParts, finding: CheckResult, *, contradicts: bool) -> None:
-        of_host = detect_host_quirks(where, finding, is_known_failing=contradicts)
+    def add_traits(self, row: UrlRow, finding: CheckResult, *, contradicts: bool) -> None:
+        where = split_identity(row.url)
+        of_host = quirks.detect_host_quirks(where, finding, is_known_failing=contradicts)
         for kind, is_there in of_host.items():
             self._of_hosts[row.host_id, kind] = is_there
-        for url_kind, value in detect_url_quirks(where, finding).items():
+        for url_kind, value in quirks.detect_url_quirks(where, finding).items():
             self._of_urls[row.id, url_kind] = value
 
     def write(self, connection: Connection) -> None:
@@ -394,5 +315,5 @@ class _RowBatch:
             drop_reports(connection, self._answering)
         if self._revived:  # what was down when it was cited can be archived now
             want_urls(connection, self._revived, now=self._now)
-        write_host_quirks(connection, self._of_hosts, day=self._day)
-        write_url_quirks(connection, self._of_urls, day=self._day)
+        quirks.write_host_quirks(connection, self._of_hosts, day=self._day)
+        quirks.write_url_quirks(connection, self._of_urls, day=self._day)

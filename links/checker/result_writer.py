@@ -5,26 +5,20 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 
 from sqlalchemy import Connection
 
 from core.clock import Clock
 from core.errors import InvariantError, TransientError, WeboidError
-from links.checker import due_urls
+from links.checker import due_urls, result_store
 from links.checker.check_schedule import CheckRunRow
-from links.checker.due_urls import CheckLease, DueUrl, HostShare
-from links.checker.result_store import (
-    CheckRules,
-    RecordedResult,
-    UrlCheckResult,
-    advance_run,
-    delay_hosts,
-    postpone_urls,
-    record_results,
-)
+from links.checker.due_urls import CheckLease, HostShare
+from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult
 from links.registry.database import RegistryThread
+from links.registry.urls import UrlRow
+from net.stop_signals import first_error, wait_for_any
 
 _LOG = logging.getLogger(__name__)
 LEASE_S = 90
@@ -74,18 +68,14 @@ class LeaseHolder:
                 yield
                 renewing.cancel()
         except BaseExceptionGroup as several:
-            raise several.exceptions[0] from several
+            raise first_error(several) from several
 
     async def renew(self) -> None:
         """Renew them once, if the database answers."""
         began, now = self.clock.monotonic(), int(self.clock.now().timestamp())
-
-        def all_of_them(rows: Connection) -> None:
-            for lease in self.leases:
-                due_urls.renew_check_lease(rows, lease, now=now, length_s=self.length_s)
-
+        renew = partial(due_urls.renew_check_lease, now=now, length_s=self.length_s)
         try:
-            await self.desk.try_write(all_of_them)
+            await self.desk.try_write(lambda rows: [renew(rows, lease) for lease in self.leases])
         except TransientError:
             return  # they run on for a while; then no look begins until the database is back
         self._valid_until = began + self.length_s
@@ -93,80 +83,49 @@ class LeaseHolder:
     async def give_back(self) -> None:
         """Release the leases; when the database is unavailable they expire."""
 
-        def all_of_them(rows: Connection) -> None:
+        def release_all(rows: Connection) -> None:
             for lease in self.leases:
                 due_urls.release_check_lease(rows, lease)
 
         with suppress(TransientError):
-            await self.desk.try_write(all_of_them)
+            await self.desk.try_write(release_all)
 
 
-@dataclass(frozen=True, slots=True)
-class ResultBatch:
-    """Batch of results, host delays, and URLs whose results cannot be stored."""
-
-    number: int
-    results: list[tuple[DueUrl, UrlCheckResult]] = field(default_factory=list)
-    later: list[tuple[DueUrl, int]] = field(default_factory=list)  # with the day asked for
-    broken: list[DueUrl] = field(default_factory=list)
-
-    @property
-    def urls(self) -> list[DueUrl]:
-        """Return the URLs that it settles."""
-        looked = [url for url, _ in self.results]
-        return [*looked, *(url for url, _ in self.later), *self.broken]
+# A URL and its result; or the day that its host asked for; or None: an internal error lost the result.
+CheckOutcome = tuple[UrlRow, UrlCheckResult | int | None]
 
 
+@dataclass(eq=False)
 class ResultWriter:
     """Queue and writer of a run's results; `run` it beside the run, then `close` it."""
 
-    def __init__(
-        self,
-        desk: RegistryThread,
-        rules: CheckRules,
-        tenure: LeaseHolder,
-        made: CheckRunRow,
-        *,
-        horizon: int,
-        on_kept: Callable[[ResultBatch, list[RecordedResult]], None],
-    ) -> None:
-        """Set the run and its horizon; `on_kept` is called with stored results."""
-        self._desk = desk
-        self._rules = rules
-        self._tenure = tenure
-        self._pass_id = made.id
-        self._number = made.batch
-        self._horizon = horizon
-        self._on_kept = on_kept
-        self._results: deque[tuple[DueUrl, UrlCheckResult]] = deque()
-        self._later: deque[tuple[DueUrl, int]] = deque()
-        self._broken_urls: deque[DueUrl] = deque()
+    desk: RegistryThread
+    rules: CheckRules
+    tenure: LeaseHolder
+    made: CheckRunRow
+    _: KW_ONLY
+    horizon: int
+    on_kept: Callable[[Sequence[CheckOutcome], list[RecordedResult]], None]  # is called with what was stored
+
+    def __post_init__(self) -> None:
+        self._number = self.made.batch
+        self._queue: deque[CheckOutcome] = deque()
         self._under_way = 0
         self._closing = False
         self._broken = 0  # results in a row that could not be kept
-        self._some = asyncio.Event()
-        self._many = asyncio.Event()
+        self._some, self._many = asyncio.Event(), asyncio.Event()
 
     @property
     def waiting(self) -> int:
         """Count the results that are not stored yet."""
-        waiting = len(self._results) + len(self._later) + len(self._broken_urls)
-        return waiting + self._under_way
+        return len(self._queue) + self._under_way
 
-    def put(self, url: DueUrl, result: UrlCheckResult) -> None:
-        """Add a result of the URL."""
-        self._results.append((url, result))
-        self._wake()
-
-    def put_later(self, url: DueUrl, due_day: int) -> None:
-        """Schedule the URL, and its host's others, for that day."""
-        self._later.append((url, due_day))
-        self._wake()
-
-    def put_broken(self, url: DueUrl) -> None:
-        """Schedule a URL for the next day after an internal error lost its result."""
-        self._broken_urls.append(url)
-        self._wake()
+    def put(self, url: UrlRow, outcome: UrlCheckResult | int | None) -> None:
+        """Add a result of the URL; a day: it and its host's others are due then; None: it is due the next day."""
+        self._queue.append((url, outcome))
+        self._some.set()
+        if self.waiting >= BATCH:
+            self._many.set()
 
     def close(self) -> None:
         """Stop `run` when all results are stored."""
@@ -179,45 +138,32 @@ class ResultWriter:
         while True:
             await self._some.wait()
             if not self._closing and self.waiting < BATCH:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_LINGER_S):
-                        await self._many.wait()
-            if not (self._results or self._later or self._broken_urls):
+                await wait_for_any(self._many, timeout_s=_LINGER_S)
+            if not self._queue:
                 if self._closing:
                     return
                 self._some.clear()
                 self._many.clear()
                 continue
-            batch = ResultBatch(self._number + 1)
-            while self._results and len(batch.results) < BATCH:
-                batch.results.append(self._results.popleft())
-            batch.later.extend(self._later)
-            batch.broken.extend(self._broken_urls)
-            self._later.clear()
-            self._broken_urls.clear()
-            self._under_way = len(batch.urls)
+            batch = [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
+            self._under_way = len(batch)
             booked = await self._write(batch)
             self._under_way = 0
-            self._on_kept(batch, booked)
+            self.on_kept(batch, booked)
 
-    async def _write(self, batch: ResultBatch) -> list[RecordedResult]:
+    async def _write(self, batch: Sequence[CheckOutcome]) -> list[RecordedResult]:
         """Store a batch; on an internal error one by one, postponing what cannot be stored by a day."""
+        number = self._number + 1
         try:
-            booked = await self._desk.write(lambda rows: self._book(rows, batch))
+            booked = await self.desk.write(lambda rows: self._book(rows, number, batch))
         except WeboidError:
             raise
         except Exception as error:
-            if len(batch.results) > 1:
-                booked, rest = [], batch
-                for each in batch.results:
-                    number = self._number + 1
-                    booked += await self._write(replace(rest, number=number, results=[each]))
-                    rest = ResultBatch(self._number)
-                return booked
-            if not batch.results:
+            if len(batch) > 1:
+                return [each for outcome in batch for each in await self._write([outcome])]
+            ((url, outcome),) = batch
+            if not isinstance(outcome, UrlCheckResult):
                 raise
-            # Postpone the URL whose result cannot be stored, and store the rest of its batch.
-            url = batch.results[0][0]
             self._broken += 1
             _LOG.error("The result of %r cannot be stored.", url.url, exc_info=error)
             if self._broken >= INTERNAL_ERRORS:
@@ -225,22 +171,21 @@ class ResultWriter:
                     f"{self._broken} results in a row could not be stored, the last: {error}. The log has each "
                     "with its traceback: please report it. Due links remain due."
                 ) from error
-            return await self._write(replace(batch, results=[], broken=[*batch.broken, url]))
-        self._number = batch.number
-        self._broken = 0 if batch.results else self._broken
+            return await self._write([(url, None)])
+        self._number = number
+        if any(isinstance(outcome, UrlCheckResult) for _, outcome in batch):
+            self._broken = 0
         return booked
 
-    def _wake(self) -> None:
-        self._some.set()
-        if self.waiting >= BATCH:
-            self._many.set()
-
-    def _book(self, rows: Connection, batch: ResultBatch) -> list[RecordedResult]:
-        for lease in self._tenure.leases:
+    def _book(self, rows: Connection, number: int, batch: Sequence[CheckOutcome]) -> list[RecordedResult]:
+        for lease in self.tenure.leases:
             due_urls.hold_check_lease(rows, lease)
-        if not advance_run(rows, self._pass_id, batch.number, len(batch.results)):
+        results = [outcome for _, outcome in batch if isinstance(outcome, UrlCheckResult)]
+        if not result_store.advance_run(rows, self.made.id, number, len(results)):
             return []  # it was already stored: the confirmation was lost with the connection
-        hosts = {url.host_id: due_day for url, due_day in batch.later}
-        delay_hosts(rows, hosts, horizon=self._horizon)
-        postpone_urls(rows, [url.id for url in batch.broken], due_day=self._horizon + 1)
-        return record_results(rows, [result for _, result in batch.results], self._rules)
+        delays = {url.host_id: outcome for url, outcome in batch if isinstance(outcome, int)}
+        result_store.delay_hosts(rows, delays, horizon=self.horizon)
+        result_store.postpone_urls(
+            rows, [url.id for url, outcome in batch if outcome is None], due_day=self.horizon + 1
+        )
+        return result_store.record_results(rows, results, self.rules)

@@ -8,44 +8,37 @@ read and are not yet stored are not read again.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 
 from sqlalchemy import Connection
 
 from core.errors import BadUrlError
 from links.check_result import CheckResult, CheckVerdict
 from links.checker import due_urls
-from links.checker.due_urls import START, URGENT_DAY, DuePosition, DueUrl, HostShare
-from links.checker.result_store import SETTLED, set_marked_state
+from links.checker.due_urls import START, URGENT_DAY, DuePosition, HostShare
+from links.checker.result_store import set_marked_state
 from links.checker.timetable import AddOutcome, Deciding, Timetable
 from links.feedback.marks import LiveMarks
 from links.registry.citations import links_tagged_dead
 from links.registry.database import RegistryThread
 from links.registry.quirks import HostQuirk, quirks_of
-from links.states import LinkState, may_infer
+from links.registry.urls import UrlRow
+from links.states import SETTLED, LinkState, may_infer
 
 _SOFT = "soft 404"  # how the notes of such findings begin
 # An answer to HEAD does not reveal a soft 404, and the page itself does not reveal that its content was
 # replaced: so these checks are stricter without a specific reason.
-_GET_EACH = 4
-_BESIDE_EACH = 16
+GET_EACH = 4  # about one in so many uses GET …
+SIBLING_EACH = 16  # … and compares a good page with a sibling
 
 
-def uses_get(url: DueUrl, day: int) -> bool:
-    """Return True for checks that always use GET: a link's first one, and about one in four."""
-    return url.is_new or _falls_on(url, day, _GET_EACH)
-
-
-def checks_sibling(url: DueUrl, day: int) -> bool:
-    """Return True for checks that always compare a good page with a sibling: about one in 16."""
-    return url.is_new or _falls_on(url, day, _BESIDE_EACH)
-
-
-def _falls_on(url: DueUrl, day: int, each: int) -> bool:
+def is_stricter(url: UrlRow, day: int, each: int) -> bool:
+    """Return True for a link's first check, and for about one in `each`: it is made more thorough."""
     # Seven days from look to look, a spread of one: the days run through all remainders.
-    return (day + url.key[0]) % each == 0
+    return url.is_new or (day + url.key[0]) % each == 0
 
 
-def wants_sibling(url: DueUrl, finding: CheckResult, *, is_beside: bool = False) -> bool:
+def wants_sibling(url: UrlRow, finding: CheckResult, *, is_beside: bool = False) -> bool:
     """Return True when a good result is to be compared with an invented sibling.
 
     That is with `is_beside`, when the link was failing before, and when the result is already suspicious.
@@ -54,7 +47,7 @@ def wants_sibling(url: DueUrl, finding: CheckResult, *, is_beside: bool = False)
         return not finding.note.startswith(_SOFT)
     if finding.verdict is not CheckVerdict.OK:
         return False
-    return is_beside or url.standing.fails > 0 or url.standing.state in (LinkState.DEAD, LinkState.USURPED)
+    return is_beside or url.fails > 0 or url.state in (LinkState.DEAD, LinkState.USURPED)
 
 
 _MARKED_DAYS = 28  # until a marked URL's mark is evaluated again: a mark may expire
@@ -64,7 +57,7 @@ _MARKED_DAYS = 28  # until a marked URL's mark is evaluated again: a mark may ex
 class CheckCandidate:
     """Due URL in the timetable, with its check method."""
 
-    url: DueUrl  # the URL
+    url: UrlRow  # the URL
     get_only: bool  # use GET: its host answers HEAD badly, by a setting, or by the random choice
     is_beside: bool = False  # request an invented sibling, too, when the result is good
 
@@ -87,14 +80,14 @@ class TimetableFeed:
     trusts_tags: bool = False  # check a tagged link, though a mark is PERMALIVE (B10)
 
     def __post_init__(self) -> None:
-        self.in_hand: dict[int, dict[int, DueUrl]] = {}  # by host's and URL's row
+        self.in_hand: dict[int, dict[int, UrlRow]] = {}  # by host's and URL's row
         self._horizon = 0
         self._today = 0
         # By whether new alone.
         self._after: dict[bool, DuePosition | None] = {True: None, False: None}
         self._crowded: set[int] = set()  # hosts with more than was taken
         self._ready: set[int] = set()  # … of which some may be taken again
-        self._named: deque[DueUrl] = deque()
+        self._named: deque[UrlRow] = deque()
         self._named_fit = False
 
     def begin(self, horizon: int) -> None:
@@ -104,7 +97,7 @@ class TimetableFeed:
         self._crowded.clear()
         self._ready.clear()
 
-    def begin_named(self, named: Sequence[DueUrl]) -> None:
+    def begin_named(self, named: Sequence[UrlRow]) -> None:
         """Start a run over only these, due or not."""
         self._named.extend(named)
         self._named_fit = True
@@ -152,7 +145,11 @@ class TimetableFeed:
         for is_new in (True, False):
             after = self._after[is_new]
             if after is not None:
-                await self._read_window(after, is_new=is_new)
+                read = partial(due_urls.due_window, part=self.part, day=self._horizon, after=after)
+                found = await self.desk.read(partial(read, limit=self.window, only_new=is_new))
+                is_more = len(found) == self.window
+                self._after[is_new] = DuePosition(found[-1].due_day or 0, found[-1].key) if is_more else None
+                await self._take(found)
                 return
 
     async def fill_urgent(self) -> None:
@@ -162,12 +159,12 @@ class TimetableFeed:
         )
         await self._take(found)
 
-    def put_back(self, url: DueUrl) -> None:
+    def put_back(self, url: UrlRow) -> None:
         """Add a URL to the timetable again after its result was discarded."""
         self.release(url)
         self._add(url, frozenset(), None)
 
-    def release(self, url: DueUrl) -> None:
+    def release(self, url: UrlRow) -> None:
         """Release a URL whose result is stored or was given up."""
         held = self.in_hand.get(url.host_id, {})
         held.pop(url.id, None)
@@ -182,19 +179,10 @@ class TimetableFeed:
         self._crowded.discard(host_id)
         self._ready.discard(host_id)
 
-    async def _read_window(self, after: DuePosition, *, is_new: bool) -> None:
-        found = await self.desk.read(
-            lambda rows: due_urls.due_window(
-                *(rows, self.part, self._horizon), after=after, limit=self.window, only_new=is_new
-            )
-        )
-        self._after[is_new] = found[-1].place if len(found) == self.window else None
-        await self._take(found)
-
-    def _is_held(self, url: DueUrl) -> bool:
+    def _is_held(self, url: UrlRow) -> bool:
         return url.id in self.in_hand.get(url.host_id, ())
 
-    async def _take(self, found: Sequence[DueUrl]) -> None:
+    async def _take(self, found: Sequence[UrlRow]) -> None:
         fresh = [url for url in found if not self._is_held(url)]
         if not fresh:
             return
@@ -203,7 +191,7 @@ class TimetableFeed:
         if alive and self.trusts_tags:
             tagged = await self.desk.read(lambda rows: links_tagged_dead(rows, alive))
             decided |= dict.fromkeys(tagged)
-        settled = [url for url in fresh if decided[url.id] is not None or url.standing.state in SETTLED]
+        settled = [url for url in fresh if decided[url.id] is not None or url.state in SETTLED]
         if settled:
             again = self._today + _MARKED_DAYS
             await self.desk.write(lambda rows: _settle(rows, settled, decided, due_day=again))
@@ -211,17 +199,17 @@ class TimetableFeed:
         names = {url.host for url in fresh}
         quirks = await self.desk.read(lambda rows: quirks_of(rows, names, day=self._today))
         for url in fresh:
-            is_asked = decided[url.id] is None and url.standing.state is not LinkState.INVALID
+            is_asked = decided[url.id] is None and url.state is not LinkState.INVALID
             if is_asked and not self._is_held(url):
                 self._add(url, quirks.get(url.host, frozenset()), methods.get(url.id))
 
-    def _add(self, url: DueUrl, quirks: frozenset[HostQuirk], method: str | None) -> None:
+    def _add(self, url: UrlRow, quirks: frozenset[HostQuirk], method: str | None) -> None:
         inferable = may_infer(url.standing) and HostQuirk.UNVERIFIABLE not in quirks
-        by_get = self.closer and uses_get(url, self._today)
+        by_get = self.closer and is_stricter(url, self._today, GET_EACH)
         get_only = HostQuirk.GET_NEEDED in quirks or by_get
         if method is not None:
             get_only = method == "get"
-        candidate = CheckCandidate(url, get_only, self.closer and checks_sibling(url, self._today))
+        candidate = CheckCandidate(url, get_only, self.closer and is_stricter(url, self._today, SIBLING_EACH))
         match self.table.add(url.id, url.host, candidate, inferable=inferable):
             case AddOutcome.TAKEN:
                 self.in_hand.setdefault(url.host_id, {})[url.id] = url
@@ -234,7 +222,7 @@ class TimetableFeed:
 
 
 def _decided(
-    marks: LiveMarks, urls: Sequence[DueUrl]
+    marks: LiveMarks, urls: Sequence[UrlRow]
 ) -> tuple[Deciding, dict[int, LinkState | None], dict[int, str | None]]:
     """Return the current settings, and of each URL the manual decision and the method (head, get)."""
     deciding = marks.current()
@@ -249,13 +237,15 @@ def _decided(
     return deciding.setting, decided, methods
 
 
-def _settle(rows: Connection, urls: Sequence[DueUrl], decided: dict[int, LinkState | None], *, due_day: int) -> None:
+def _settle(rows: Connection, urls: Sequence[UrlRow], decided: dict[int, LinkState | None], *, due_day: int) -> None:
     """Set the decided states; a URL without a decision any more restarts as UNKNOWN."""
     for url in urls:
         state = decided[url.id]
         if state is not None:
             set_marked_state(rows, url.id, state, due_day=due_day)
-        elif url.standing.state is LinkState.INVALID:
+        elif url.state is LinkState.INVALID:
             set_marked_state(rows, url.id, LinkState.INVALID, due_day=None)
         else:
-            set_marked_state(rows, url.id, LinkState.UNKNOWN, due_day=url.due_day)
+            set_marked_state(
+                rows, url.id, LinkState.UNKNOWN, due_day=URGENT_DAY if url.due_day is None else url.due_day
+            )

@@ -9,16 +9,17 @@ unknown state, within the next week.
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import Connection, func, insert, select, update
 
 from core.clock import Clock
 from core.errors import InputError
-from core.url_patterns import PatternTable, parse_pattern, pattern_target
+from core.url_patterns import PatternTable, UrlPattern, parse_pattern, pattern_target
 from links.check_history import day_of
 from links.checker.timetable import GAP_SETTING as GAP
 from links.checker.timetable import LARGEST_GAP_S, LEAST_GAP_S, parse_gap
@@ -26,8 +27,8 @@ from links.registry.database import RegistryStore
 from links.registry.schema import marks as book
 from links.registry.schema import urls
 from links.registry.statements import MOST, batches
-from links.registry.urls import UrlRow, hosts_of, matcher, urls_by_id
-from links.states import MARKS, LinkState
+from links.registry.urls import UrlRow, health_columns, hosts_of, matcher, urls_by_id
+from links.states import MARKS, LinkHealth, LinkState
 
 REFRESH_S: Final = 1.0
 
@@ -100,8 +101,8 @@ class LinkMark:
 class MarkSet:
     """Marks indexed by pattern. Thread-safe. `unread` has the errors of ignored, unreadable marks."""
 
-    def __init__(self, found: Iterable[LinkMark], clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, found: Iterable[LinkMark], now: Callable[[], datetime]) -> None:
+        self._now = now
         self._table: PatternTable[LinkMark] = PatternTable()
         self.unread: dict[int, str] = {}
         for mark in found:
@@ -114,13 +115,9 @@ class MarkSet:
     def __len__(self) -> int:
         return self._table.size
 
-    def first(self, url: str) -> LinkMark | None:
-        """Return the mark with the highest precedence, including ALWAYS; None when none matches."""
-        return self._first(url, "")
-
     def deciding(self, url: str) -> LinkMark | None:
         """Return the mark that determines a link's state; None when it is watched as any other."""
-        mark = self._first(url, "")
+        mark = self.first(url)
         return None if mark is None or mark.kind is MarkKind.ALWAYS else mark
 
     def state_of(self, url: str) -> LinkState | None:
@@ -130,7 +127,7 @@ class MarkSet:
 
     def setting(self, url: str, key: str) -> str | None:
         """Return the value of a setting for the link; None when no mark has it."""
-        mark = self._first(url, key)
+        mark = self.first(url, key)
         return None if mark is None else mark.value
 
     def refuses(self, url: str) -> str:
@@ -141,10 +138,11 @@ class MarkSet:
         reasons = {MarkKind.NEVER: "it is excluded here", MarkKind.PERMADEAD: "it is marked as dead"}
         return f"{reasons[mark.kind]} ({mark.pattern})"
 
-    def _first(self, url: str, key: str) -> LinkMark | None:
+    def first(self, url: str, key: str = "") -> LinkMark | None:
+        """Return the mark with the highest precedence, or that of a setting; ALWAYS counts. None when none matches."""
         if not self._table.size:
             return None
-        now = self._clock.now()
+        now = self._now()
         fitting = [
             match for match in self._table.find(pattern_target(url))
             if match.value.key == key and match.value.holds(now)
@@ -162,7 +160,7 @@ class LiveMarks:
         self._store = store
         self._clock = clock
         self._lock = threading.Lock()
-        self._marks = MarkSet((), clock)
+        self._marks = MarkSet((), clock.now)
         self._stamp: tuple[int, int] | None = None
         self._asked = float("-inf")
 
@@ -174,7 +172,7 @@ class LiveMarks:
                 with self._store.reading() as rows:
                     stamp = marks_version(rows)
                     if stamp != self._stamp:
-                        self._marks = MarkSet(active_marks(rows), self._clock)
+                        self._marks = MarkSet(active_marks(rows), self._clock.now)
                         self._stamp = stamp
                 self._asked = now
             return self._marks
@@ -204,9 +202,6 @@ def read_marks(connection: Connection, *, with_lifted: bool = True) -> list[Link
 
 WATCHED_AGAIN_DAYS: Final = 7
 MOST_TEXT: Final = 2_000  # characters of a reason
-_UNMARKED: dict[str, Any] = {
-    "fails": 0, "first_fail_day": None, "last_fail_day": None, "proofs": 0, "opinion_day": None,
-}  # fmt: skip
 
 
 MARK_SETTINGS: Final[dict[str, tuple[Callable[[str], bool], str]]] = {
@@ -252,12 +247,9 @@ def check_mark(mark: LinkMark) -> LinkMark:
 
 def put_marks(connection: Connection, made: Iterable[LinkMark]) -> list[LinkMark]:
     """Store marks, each in place of the one with the same pattern; return them as stored."""
-    there: dict[tuple[object, str], list[LinkMark]] = {}
-    for mark in active_marks(connection):
-        try:
-            there.setdefault((parse_pattern(mark.pattern), mark.key), []).append(mark)
-        except InputError:
-            continue  # `weboid links mark` reports it
+    there: dict[tuple[UrlPattern | None, str], list[LinkMark]] = {}
+    for mark in active_marks(connection):  # `weboid links mark` reports patterns that cannot be read
+        there.setdefault((_pattern(mark.pattern), mark.key), []).append(mark)
     found = []
     for mark in made:
         place = (parse_pattern(mark.pattern), mark.key)
@@ -303,7 +295,7 @@ def apply_marks(
 ) -> MarkTally:
     """Update the states of all URLs to the pending marks, in transactions that each respect concurrent changes."""
     tally = MarkTally()
-    stamp, decided = None, MarkSet((), clock)
+    stamp, decided = None, MarkSet((), clock.now)
     with store.reading() as rows:
         waiting = pending_marks(rows, clock.now())
     for mark in waiting:
@@ -311,7 +303,7 @@ def apply_marks(
             with store.writing() as rows:
                 now_there = marks_version(rows)
                 if now_there != stamp:
-                    stamp, decided = now_there, MarkSet(active_marks(rows), clock)
+                    stamp, decided = now_there, MarkSet(active_marks(rows), clock.now)
                 _follow(rows, chosen, decided, clock, tally)
             on_progress(tally.looked)
         done = MarkProgress.APPLIED if mark.holds(clock.now()) else MarkProgress.TAKEN_BACK
@@ -327,11 +319,11 @@ def preview_marks(store: RegistryStore, made: Sequence[LinkMark], lifted: Collec
     tally = MarkTally()
     with store.reading() as rows:
         there = active_marks(rows)
-    replaced = {(parse_pattern(mark.pattern), mark.key) for mark in made}
-    left = [mark for mark in there if mark.id not in lifted and not _is_in(mark, replaced)]
+    replaced = {(_pattern(mark.pattern), mark.key) for mark in made}
+    left = [m for m in there if m.id not in lifted and (_pattern(m.pattern), m.key) not in replaced]
     newest = max((mark.id for mark in there), default=0) + 1
     fresh = [replace(mark, id=newest + place) for place, mark in enumerate(made)]
-    decided = MarkSet([*left, *fresh], clock)
+    decided = MarkSet([*left, *fresh], clock.now)
     gone = [mark for mark in there if mark not in left]
     seen: set[int] = set()
     for mark in (*fresh, *gone):
@@ -346,11 +338,8 @@ def preview_marks(store: RegistryStore, made: Sequence[LinkMark], lifted: Collec
 
 def _matched(store: RegistryStore, mark: LinkMark) -> Iterable[list[int]]:
     """Yield the ids of URLs on the hosts that the mark can match, in batches."""
-    if mark.kind is MarkKind.SETTING:
-        return
-    try:
-        pattern = parse_pattern(mark.pattern)
-    except InputError:
+    pattern = _pattern(mark.pattern)
+    if mark.kind is MarkKind.SETTING or pattern is None:
         return
     matches = matcher(pattern)
     with store.reading() as rows:
@@ -379,7 +368,6 @@ def _count(url: UrlRow, marks: MarkSet, tally: MarkTally) -> LinkState | None:
 
 
 def _follow(connection: Connection, ids: Sequence[int], marks: MarkSet, clock: Clock, tally: MarkTally) -> None:
-    """Update the states of the URLs to the marks."""
     day = day_of(clock.now())
     groups: dict[tuple[LinkState, int | None], list[int]] = {}
     for each in urls_by_id(connection, ids).values():
@@ -390,7 +378,8 @@ def _follow(connection: Connection, ids: Sequence[int], marks: MarkSet, clock: C
             due = day + each.id % WATCHED_AGAIN_DAYS if back else None
             groups.setdefault((wanted, due), []).append(each.id)
     for (state, due), some in groups.items():
-        connection.execute(update(urls).where(urls.c.id.in_(some)).values(state=int(state), due_day=due, **_UNMARKED))
+        values = health_columns(LinkHealth(state)) | {"due_day": due, "opinion_day": None}
+        connection.execute(update(urls).where(urls.c.id.in_(some)).values(values))
 
 
 def _lift(connection: Connection, ids: Collection[int], actor: str, moment: int) -> None:
@@ -400,17 +389,15 @@ def _lift(connection: Connection, ids: Collection[int], actor: str, moment: int)
         )
 
 
-def _is_in(mark: LinkMark, places: Collection[tuple[object, str]]) -> bool:
-    try:
-        return (parse_pattern(mark.pattern), mark.key) in places
-    except InputError:
-        return False
+def _pattern(text: str) -> UrlPattern | None:
+    """Parse a stored or given pattern; None when it is not valid."""
+    with suppress(InputError):
+        return parse_pattern(text)
+    return None
 
 
 def _is_named(mark: LinkMark, name: str) -> bool:
     if name.removeprefix("#").isdecimal():
         return mark.id == int(name.removeprefix("#"))
-    try:
-        return _is_in(mark, {(parse_pattern(name), mark.key)}) or mark.pattern == name.strip()
-    except InputError:
-        return mark.pattern == name.strip()
+    named = _pattern(name)
+    return mark.pattern == name.strip() or (named is not None and _pattern(mark.pattern) == named)

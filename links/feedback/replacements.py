@@ -39,41 +39,19 @@ class ProposalStage(IntEnum):
     FAILED = 2
 
 
-class ProposalTest(StrEnum):
-    """Outcome of one test of a proposal."""
-
-    GOOD = "good"
-    BAD = "bad"
-    UNSURE = "unsure"
+_INCONCLUSIVE = frozenset({CheckVerdict.FAILING, CheckVerdict.REFUSED, CheckVerdict.UNDECIDED})
 
 
-_BAD = (*(CheckVerdict.GONE, CheckVerdict.INVALID, CheckVerdict.SUSPECT, CheckVerdict.DEVIATED), CheckVerdict.USURPED)
-_UNSURE = (CheckVerdict.FAILING, CheckVerdict.REFUSED, CheckVerdict.UNDECIDED)
-TEST_OF_VERDICT: Final[Mapping[CheckVerdict, ProposalTest]] = {
-    CheckVerdict.OK: ProposalTest.GOOD,
-    **dict.fromkeys(_BAD, ProposalTest.BAD),
-    **dict.fromkeys(_UNSURE, ProposalTest.UNSURE),
-}
-_S = ProposalStage
-STAGE_TABLE: Final[Mapping[tuple[ProposalStage, ProposalTest], ProposalStage]] = {
-    **{(stage, ProposalTest.GOOD): _S.WORKS for stage in _S},
-    **{(stage, ProposalTest.BAD): _S.FAILED for stage in _S},
-    (_S.WAITING, ProposalTest.UNSURE): _S.WAITING,  # for PATIENCE_DAYS, then FAILED
-    (_S.WORKS, ProposalTest.UNSURE): _S.WAITING,  # and is not shown meanwhile
-    (_S.FAILED, ProposalTest.UNSURE): _S.FAILED,
-}
-
-
-def next_stage(stage: ProposalStage, test: ProposalTest, days: int) -> ProposalStage:
-    """Return the stage of a proposal after a test, given its days in the current stage."""
-    after = STAGE_TABLE[stage, test]
-    if stage is after is ProposalStage.WAITING and days >= PATIENCE_DAYS:
-        return ProposalStage.FAILED
-    return after
+def next_stage(stage: ProposalStage, works: bool | None, days: int) -> ProposalStage:  # noqa: FBT001 a test's outcome
+    """Return the stage of a proposal after a test (None: inconclusive), given its days in the current stage."""
+    if works is not None:
+        return ProposalStage.WORKS if works else ProposalStage.FAILED
+    is_over = stage is ProposalStage.WAITING and days >= PATIENCE_DAYS
+    return ProposalStage.FAILED if is_over or stage is ProposalStage.FAILED else ProposalStage.WAITING
 
 
 MAX_ADDRESS_LENGTH: Final = 4_000
-# RFC 6762, 7686, 8375 and ICANN's "internal": names of private networks.
+# RFC 6762, 7686, 8375 and ICANN's "internal": names of private networks. Others may be a private wiki's own.
 _NO_WEB = frozenset({"local", "internal", "onion", "home.arpa"})
 
 
@@ -110,13 +88,12 @@ def refusal_of(address: str) -> AddressRefusal | None:
     if port in BAD_PORTS and port:
         return AddressRefusal.PORT
     try:
-        number = ipaddress.ip_address(host.strip("[]"))
+        is_private = not is_public(ipaddress.ip_address(host.strip("[]")))
     except ValueError:
         labels = host.split(".")
         ends = {".".join(labels[-count:]) for count in (1, 2)}
         is_private = is_local_name(host) or not ends.isdisjoint(_NO_WEB)
-        return AddressRefusal.PRIVATE if is_private else None
-    return None if is_public(number) else AddressRefusal.PRIVATE
+    return AddressRefusal.PRIVATE if is_private else None
 
 
 _WHY: Final[Mapping[AddressRefusal, str]] = {
@@ -331,7 +308,7 @@ def record_replacement_test(
         return None
     before = ProposalStage(row.state)
     days = day - row.since_day
-    after = next_stage(before, _test_outcome(tested, finding, around), days)
+    after = next_stage(before, _works(tested, finding, around), days)
     if before is after is ProposalStage.FAILED and days >= FAILED_KEPT_DAYS:
         _drop(connection, tested.url_id)
         return None
@@ -358,22 +335,19 @@ def _checked(connection: Connection, observed: UrlRow, address: str, around: Pro
     return wanted
 
 
-def _test_outcome(tested: ReplacementProposal, finding: CheckResult, around: ProposalContext) -> ProposalTest:
-    """Return the outcome of a test, considering the requested and the final address."""
-    outcome = TEST_OF_VERDICT[finding.verdict]
-    if outcome is not ProposalTest.GOOD:
-        return outcome
+def _works(tested: ReplacementProposal, finding: CheckResult, around: ProposalContext) -> bool | None:
+    """Return True when a test found the page at an address that may be shown; None when it is inconclusive."""
+    if finding.verdict is not CheckVerdict.OK:
+        return None if finding.verdict in _INCONCLUSIVE else False
     if around.refuses(tested.address):
-        return ProposalTest.BAD
-    if finding.final_url:
-        try:
-            final = fetch_key(finding.final_url)
-        except BadUrlError:
-            return ProposalTest.BAD
-        back = identity_key(final) == tested.url
-        if back or refusal_of(final) is not None or around.refuses(final):
-            return ProposalTest.BAD
-    return outcome
+        return False
+    if not finding.final_url:
+        return True
+    try:
+        final = fetch_key(finding.final_url)
+    except BadUrlError:
+        return False
+    return identity_key(final) != tested.url and refusal_of(final) is None and not around.refuses(final)
 
 
 def _drop(connection: Connection, url_id: int) -> None:

@@ -19,19 +19,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import (
-    Column,
-    ColumnElement,
-    Connection,
-    LargeBinary,
-    delete,
-    distinct,
-    false,
-    func,
-    select,
-    true,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, LargeBinary, delete, distinct, func, select, update
 
 from core.errors import InputError
 from core.url_patterns import PatternForm, parse_pattern
@@ -173,18 +161,15 @@ def withdraw_reports(
 
 def drop_reports(connection: Connection, url_ids: Collection[int]) -> int:
     """Delete the reports about these URLs after a regular good check (W14); return the number."""
-    return _delete(connection, reports.c.url_id, url_ids)
-
-
-def _delete(connection: Connection, column: Column[int], values: Iterable[int]) -> int:
-    return sum(connection.execute(delete(reports).where(column.in_(some))).rowcount for some in batches(values))
+    which = reports.c.url_id
+    return sum(connection.execute(delete(reports).where(which.in_(some))).rowcount for some in batches(url_ids))
 
 
 def expire_reports(connection: Connection, day: int, *, limit: int) -> int:
     """Delete up to `limit` reports older than six months, which are not shown any more; return the number."""
     over = select(reports.c.id).where(reports.c.expires_day < day)
-    ids = connection.execute(over.order_by(reports.c.expires_day).limit(limit)).scalars().all()
-    return _delete(connection, reports.c.id, ids)
+    some = over.order_by(reports.c.expires_day).limit(limit)
+    return connection.execute(delete(reports).where(reports.c.id.in_(some))).rowcount
 
 
 def reachability_reports(connection: Connection, url_ids: Sequence[int], day: int) -> Mapping[int, ReachabilityReports]:
@@ -245,7 +230,6 @@ def _listed(named: Sequence[str]) -> str:
 
 
 def _domains(connection: Connection, named: Sequence[UrlRow]) -> list[str]:
-    """Return the registrable domains of the URLs."""
     found: set[str] = set()
     for some in batches({each.host_id for each in named}):
         rows = connection.execute(select(hosts.c.domain).where(hosts.c.id.in_(some)).distinct())
@@ -302,13 +286,13 @@ OF_WIKI = SqlStatement(
 )
 WAITING = SqlStatement(
     select(_TABLE.page_id, _TABLE.title)
-    .where(_TABLE.wiki_id == one("wiki"), _TABLE.is_done == false())
+    .where(_TABLE.wiki_id == one("wiki"), _TABLE.is_done.is_(False))
     .order_by(_TABLE.day, _TABLE.page_id, _TABLE.title)
     .limit(one("most"))
 )
-ASK_AGAIN = SqlStatement(update(asked_pages).where(_OF_PAGE).values(day=one("today"), is_done=false()))
+ASK_AGAIN = SqlStatement(update(asked_pages).where(_OF_PAGE).values(day=one("today"), is_done=False))
 SET_DONE = SqlStatement(
-    update(asked_pages).where(_OF_PAGE).values(is_done=true(), day=one("today"), links=one("keys", LargeBinary()))
+    update(asked_pages).where(_OF_PAGE).values(is_done=True, day=one("today"), links=one("keys", LargeBinary()))
 )
 FIND_ASKED = SqlStatement(
     select(_TABLE.page_id, _TABLE.title, _TABLE.day, _TABLE.is_done, _TABLE.links).where(
@@ -318,7 +302,7 @@ FIND_ASKED = SqlStatement(
 )
 COUNT_OF_WIKI = SqlStatement(select(func.count()).select_from(asked_pages).where(_TABLE.wiki_id == one("wiki")))
 FORGET_READ = SqlStatement(
-    delete(asked_pages).where(_TABLE.wiki_id == one("wiki"), _TABLE.is_done == true(), _TABLE.day < one("today"))
+    delete(asked_pages).where(_TABLE.wiki_id == one("wiki"), _TABLE.is_done.is_(True), _TABLE.day < one("today"))
 )
 
 

@@ -6,7 +6,7 @@ the bot does not touch that link on that page. `MOVES` lists all state transitio
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from enum import IntEnum, StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -16,116 +16,6 @@ from core.errors import CollectionInUseError, InputError, InvariantError
 from links.registry.pages import LinkRef, number_of
 from links.registry.schema import edit_changes, edit_turns, edits, urls
 from links.registry.statements import MOST, Reader, SqlStatement, batches, insert_missing, many, one
-
-NAMES = (
-    *("id", "wiki_id", "page_id", "kind", "job", "moment", "base_rev", "rev", "digest", "state"),
-    *("undone_rev", "undone_by", "note", "checked", "is_reported", "reviewed", "reviewed_by"),
-)
-MOVED = ("state", "rev", "note", "undone_rev", "undone_by", "checked", "reviewed", "reviewed_by")
-_COLUMNS = tuple(edits.c[name] for name in NAMES)
-_EDIT = select(*_COLUMNS)
-_OF_WIKI = edits.c.wiki_id == one("wiki")
-_IN_STATES = (_OF_WIKI, edits.c.state.in_(many("states")))
-_IS = edits.c.id == one("of")
-BY_ID = SqlStatement(_EDIT.where(edits.c.id.in_(many("ids"))), "ids")
-OF_PAGE = SqlStatement(_EDIT.where(_OF_WIKI, edits.c.page_id == one("page")).order_by(edits.c.id))
-IN_STATES = SqlStatement(_EDIT.where(*_IN_STATES).order_by(edits.c.id).limit(one("most")), "states")
-NEWEST = SqlStatement(
-    _EDIT.where(*_IN_STATES, edits.c.id < one("before")).order_by(edits.c.id.desc()).limit(one("most")), "states"
-)
-TO_WATCH = SqlStatement(
-    _EDIT.where(
-        *_IN_STATES, edits.c.moment >= one("since"), or_(edits.c.checked.is_(None), edits.c.checked < one("before"))
-    )
-    .order_by(edits.c.moment, edits.c.id)
-    .limit(one("most")),
-    "states",
-)
-LAST_MADE = SqlStatement(select(func.max(edits.c.moment)).where(*_IN_STATES), "states")
-COUNTS = SqlStatement(
-    select(edits.c.state, func.count()).where(_OF_WIKI, edits.c.kind == one("kind")).group_by(edits.c.state)
-)
-CHANGES = SqlStatement(
-    select(
-        *(edit_changes.c.edit_id, edit_changes.c.url_id, edit_changes.c.kind),
-        *(edit_changes.c.before, edit_changes.c.after, edit_changes.c.is_undone),
-    )
-    .where(edit_changes.c.edit_id.in_(many("ids")))
-    .order_by(edit_changes.c.edit_id, edit_changes.c.number),
-    "ids",
-)
-_LINKED = edit_changes.join(edits, edits.c.id == edit_changes.c.edit_id)
-HELD = SqlStatement(
-    select(edits.c.page_id, edit_changes.c.url_id, func.max(edits.c.id))
-    .select_from(_LINKED)
-    .where(
-        edit_changes.c.page.in_(many("pages")), edits.c.state.in_(many("states")), edit_changes.c.is_undone.is_(true())
-    )
-    .group_by(edits.c.page_id, edit_changes.c.url_id),
-    *("pages", "states"),
-)
-OF_LINKS = SqlStatement(
-    select(edit_changes.c.page, edit_changes.c.url_id, edit_changes.c.kind)
-    .select_from(_LINKED)
-    .where(
-        edit_changes.c.page.in_(many("pages")),
-        edit_changes.c.url_id.in_(many("urls")),
-        edits.c.kind == one("kind"),
-        edits.c.state.in_(many("states")),
-        edit_changes.c.is_undone.is_(false()),
-    )
-    .order_by(edit_changes.c.edit_id, edit_changes.c.number),
-    *("pages", "urls", "states"),
-)
-LATELY = SqlStatement(
-    select(edits.c.page_id, edits.c.state, edits.c.base_rev, edits.c.basis, edits.c.moment)
-    .where(_OF_WIKI, edits.c.page_id.in_(many("ids")), edits.c.kind == one("kind"))
-    .order_by(edits.c.id),
-    "ids",
-)
-REVIVED = SqlStatement(
-    select(edits.c.page_id, edit_changes.c.url_id, edit_changes.c.kind)
-    .select_from(_LINKED.join(urls, urls.c.id == edit_changes.c.url_id))
-    .where(
-        *_IN_STATES,
-        edit_changes.c.is_undone.is_(false()),
-        urls.c.state.in_(many("living")),
-        edits.c.page_id > one("after"),
-    )
-    .order_by(edits.c.page_id, edits.c.id, edit_changes.c.number)
-    .limit(one("most")),
-    *("states", "living"),
-)
-MOVE = SqlStatement(
-    update(edits).where(_IS, edits.c.state == one("was")).values({name: one(f"new_{name}") for name in MOVED})
-)
-SET_CHECKED = SqlStatement(update(edits).where(edits.c.id.in_(many("ids"))).values(checked=one("seen_at")), "ids")
-SET_REPORTED = SqlStatement(update(edits).where(_IS).values(is_reported=true()))
-SET_UNDONE = SqlStatement(
-    update(edit_changes)
-    .where(edit_changes.c.edit_id == one("of"), edit_changes.c.number == one("place"))
-    .values(is_undone=one("undone", Boolean()))
-)
-FORGET_CHANGES = SqlStatement(delete(edit_changes).where(edit_changes.c.edit_id == one("of")))
-FORGET = SqlStatement(delete(edits).where(_IS, edits.c.state == one("was")))
-FORGET_NOTHING = SqlStatement(
-    delete(edits).where(_OF_WIKI, edits.c.page_id == one("page"), edits.c.state == one("was"))
-)
-LOOK_AGAIN = SqlStatement(
-    update(urls).where(urls.c.id.in_(many("ids")), urls.c.due_day > one("day_now")).values(due_day=one("day_now")),
-    "ids",
-)
-TURN = SqlStatement(select(edit_turns.c.holder, edit_turns.c.until).where(edit_turns.c.wiki_id == one("wiki")))
-TAKE_TURN = SqlStatement(
-    update(edit_turns)
-    .where(
-        edit_turns.c.wiki_id == one("wiki"), or_(edit_turns.c.holder == one("who"), edit_turns.c.until <= one("now"))
-    )
-    .values(holder=one("who"), until=one("end"))
-)
-END_TURN = SqlStatement(
-    delete(edit_turns).where(edit_turns.c.wiki_id == one("wiki"), edit_turns.c.holder == one("who"))
-)
 
 
 class EditState(IntEnum):
@@ -245,6 +135,107 @@ class RevivedLink(NamedTuple):
     kind: str
 
 
+NAMES = tuple(field.name for field in fields(BotEdit) if field.name != "changes")
+_EDIT = select(*(edits.c[name] for name in NAMES))
+_OF_WIKI = edits.c.wiki_id == one("wiki")
+_IN_STATES = (_OF_WIKI, edits.c.state.in_(many("states")))
+BY_ID = SqlStatement(_EDIT.where(edits.c.id.in_(many("ids"))), "ids")
+OF_PAGE = SqlStatement(_EDIT.where(_OF_WIKI, edits.c.page_id == one("page")).order_by(edits.c.id))
+IN_STATES = SqlStatement(_EDIT.where(*_IN_STATES).order_by(edits.c.id).limit(one("most")), "states")
+NEWEST = SqlStatement(
+    _EDIT.where(*_IN_STATES, edits.c.id < one("before")).order_by(edits.c.id.desc()).limit(one("most")), "states"
+)
+TO_WATCH = SqlStatement(
+    _EDIT.where(
+        *_IN_STATES, edits.c.moment >= one("since"), or_(edits.c.checked.is_(None), edits.c.checked < one("before"))
+    )
+    .order_by(edits.c.moment, edits.c.id)
+    .limit(one("most")),
+    "states",
+)
+LAST_MADE = SqlStatement(select(func.max(edits.c.moment)).where(*_IN_STATES), "states")
+COUNTS = SqlStatement(
+    select(edits.c.state, func.count()).where(_OF_WIKI, edits.c.kind == one("kind")).group_by(edits.c.state)
+)
+CHANGES = SqlStatement(
+    select(edit_changes.c.edit_id, *(edit_changes.c[field.name] for field in fields(EditChange)))
+    .where(edit_changes.c.edit_id.in_(many("ids")))
+    .order_by(edit_changes.c.edit_id, edit_changes.c.number),
+    "ids",
+)
+_LINKED = edit_changes.join(edits, edits.c.id == edit_changes.c.edit_id)
+HELD = SqlStatement(
+    select(edits.c.page_id, edit_changes.c.url_id, func.max(edits.c.id))
+    .select_from(_LINKED)
+    .where(
+        edit_changes.c.page.in_(many("pages")), edits.c.state.in_(many("states")), edit_changes.c.is_undone.is_(true())
+    )
+    .group_by(edits.c.page_id, edit_changes.c.url_id),
+    *("pages", "states"),
+)
+OF_LINKS = SqlStatement(
+    select(edit_changes.c.page, edit_changes.c.url_id, edit_changes.c.kind)
+    .select_from(_LINKED)
+    .where(
+        edit_changes.c.page.in_(many("pages")),
+        edit_changes.c.url_id.in_(many("urls")),
+        edits.c.kind == one("kind"),
+        edits.c.state.in_(many("states")),
+        edit_changes.c.is_undone.is_(false()),
+    )
+    .order_by(edit_changes.c.edit_id, edit_changes.c.number),
+    *("pages", "urls", "states"),
+)
+LATELY = SqlStatement(
+    select(edits.c.page_id, edits.c.state, edits.c.base_rev, edits.c.basis, edits.c.moment)
+    .where(_OF_WIKI, edits.c.page_id.in_(many("ids")), edits.c.kind == one("kind"))
+    .order_by(edits.c.id),
+    "ids",
+)
+REVIVED = SqlStatement(
+    select(edits.c.page_id, edit_changes.c.url_id, edit_changes.c.kind)
+    .select_from(_LINKED.join(urls, urls.c.id == edit_changes.c.url_id))
+    .where(
+        *_IN_STATES,
+        edit_changes.c.is_undone.is_(false()),
+        urls.c.state.in_(many("living")),
+        edits.c.page_id > one("after"),
+    )
+    .order_by(edits.c.page_id, edits.c.id, edit_changes.c.number)
+    .limit(one("most")),
+    *("states", "living"),
+)
+SET_CHECKED = SqlStatement(update(edits).where(edits.c.id.in_(many("ids"))).values(checked=one("seen_at")), "ids")
+_IS = edits.c.id == one("of")
+_MOVED = ("state", "rev", "note", "undone_rev", "undone_by", "checked", "reviewed", "reviewed_by")
+MOVE = SqlStatement(
+    update(edits).where(_IS, edits.c.state == one("was")).values({name: one(f"new_{name}") for name in _MOVED})
+)
+SET_REPORTED = SqlStatement(update(edits).where(_IS).values(is_reported=true()))
+SET_UNDONE = SqlStatement(
+    update(edit_changes)
+    .where(edit_changes.c.edit_id == one("of"), edit_changes.c.number == one("place"))
+    .values(is_undone=one("undone", Boolean()))
+)
+FORGET_CHANGES = SqlStatement(delete(edit_changes).where(edit_changes.c.edit_id == one("of")))
+FORGET = SqlStatement(delete(edits).where(_IS, edits.c.state == one("was")))
+FORGET_NOTHING = SqlStatement(
+    delete(edits).where(_OF_WIKI, edits.c.page_id == one("page"), edits.c.state == one("was"))
+)
+_TURN = edit_turns.c.wiki_id == one("wiki")
+TURN = SqlStatement(select(edit_turns.c.holder, edit_turns.c.until).where(_TURN))
+TAKE_TURN = SqlStatement(
+    update(edit_turns)
+    .where(_TURN, or_(edit_turns.c.holder == one("who"), edit_turns.c.until <= one("now")))
+    .values(holder=one("who"), until=one("end"))
+)
+END_TURN = SqlStatement(delete(edit_turns).where(_TURN, edit_turns.c.holder == one("who")))
+LOOK_AGAIN = SqlStatement(
+    update(urls).where(urls.c.id.in_(many("ids")), urls.c.due_day > one("day_now")).values(due_day=one("day_now")),
+    "ids",
+)
+
+
 def _row(wiki_id: int, wanted: IntendedEdit, state: EditState, moment: int) -> dict[str, Any]:
     return {
         "wiki_id": wiki_id, "page_id": wanted.page_id, "kind": str(wanted.kind), "job": wanted.job,
@@ -256,17 +247,10 @@ def record_intended_edit(connection: Connection, wiki_id: int, wanted: IntendedE
     """Record an edit that is about to be sent; return its number."""
     row = _row(wiki_id, wanted, EditState.INTENDED, moment) | {"digest": wanted.digest}
     number: int = connection.execute(insert(edits).values(row).returning(edits.c.id)).scalar_one()
-    page = number_of(wiki_id, wanted.page_id)
+    its = {"edit_id": number, "page": number_of(wiki_id, wanted.page_id)}
     rows = [
-        {
-            "edit_id": number,
-            "number": place,
-            "page": page,
-            "url_id": change.url_id,
-            "kind": change.kind,
-            "before": change.before.replace("\0", ""),
-            "after": change.after.replace("\0", ""),
-        }
+        asdict(change)
+        | {**its, "number": place, "before": change.before.replace("\0", ""), "after": change.after.replace("\0", "")}
         for place, change in enumerate(wanted.changes)
     ]
     if rows:
@@ -290,7 +274,7 @@ def move_edit(
     if state not in MOVES[edit.state]:
         raise InvariantError(f"An edit that is {edit.state.name} cannot become {state.name}.")
     made = replace(edit, state=state, checked=moment, **facts)
-    values = {f"new_{name}": getattr(made, name) for name in MOVED}
+    values = {f"new_{name}": getattr(made, name) for name in _MOVED}
     values |= {"new_state": int(state), "new_note": made.note[:2_000]}
     if not MOVE.run(connection, {**values, "of": edit.id, "was": int(edit.state)}):
         raise InputError(f"Edit {edit.id} was changed by another process meanwhile: reload it.")
@@ -339,8 +323,7 @@ def make_urls_due(connection: Connection, url_ids: Collection[int], *, day: int)
 def take_edit_lock(connection: Connection, wiki_id: int, who: str, *, now: int, length_s: int) -> None:
     """Lock a wiki for the run of that unique name, or renew the lock; BotBusyError when another has it."""
     insert_missing(connection, edit_turns, [{"wiki_id": wiki_id, "holder": who, "until": 0}])
-    parameters = {"wiki": wiki_id, "who": who, "now": now, "end": now + length_s}
-    if TAKE_TURN.run(connection, parameters):
+    if TAKE_TURN.run(connection, {"wiki": wiki_id, "who": who, "now": now, "end": now + length_s}):
         return
     holder, until = TURN.rows(connection, {"wiki": wiki_id})[0]
     raise BotBusyError(
@@ -452,7 +435,6 @@ def revived_links(reader: Reader, wiki_id: int, living: Sequence[int], *, after:
 
 
 def _whole(reader: Reader, rows: Sequence[Any]) -> list[BotEdit]:
-    """Load edits with their changes."""
     changes: dict[int, list[EditChange]] = {}
     ids = (row[0] for row in rows)
     for number, *facts in CHANGES.each(reader, "ids", ids):

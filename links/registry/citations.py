@@ -9,27 +9,17 @@ deleted after `KEEP_DAYS`.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntFlag
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, delete, func, insert, select, update
 
 from core.storable_text import storable
+from links.registry import schema
 from links.registry.bot_edits import called_dead_by_us
 from links.registry.pages import LinkRef
-from links.registry.schema import (
-    additions,
-    citations,
-    copy_searches,
-    farms,
-    hosts,
-    page_revisions,
-    pages,
-    refs,
-    urls,
-    wikis,
-)
+from links.registry.schema import additions, citations, farms, hosts, page_revisions, pages, refs, urls, wikis
 from links.registry.statements import Reader, SqlStatement, insert_missing, many, one, upsert
 from links.states import LinkState
 from links.url_parts import SCHEMES, UrlParts
@@ -93,8 +83,8 @@ USES = SqlStatement(
     .limit(one("most"))
 )
 OUTDATE = SqlStatement(
-    update(copy_searches)
-    .where(copy_searches.c.url_id.in_(many("urls")), copy_searches.c.outcome.in_(ANSWERED))
+    update(schema.copy_searches)
+    .where(schema.copy_searches.c.url_id.in_(many("urls")), schema.copy_searches.c.outcome.in_(ANSWERED))
     .values(outcome=OUTDATED),
     "urls",
 )
@@ -126,28 +116,19 @@ def put_citations(connection: Connection, numbers: Iterable[int], rows: Iterable
     """Replace all citations of these pages; a link that is marked always alive and tagged dead becomes due."""
     best: dict[LinkRef, CitationRow] = {}
     for row in rows:
-        there = best.get(row.link)
-        if there is None or row.weight > there.weight:
+        other = best.get(row.link)
+        if other is None or row.weight > other.weight:
             best[row.link] = row
-    wanted_rows = {link: tuple(_facts(row).values())[2:] for link, row in best.items()}
-    there_rows = {
-        LinkRef(found[0], found[1]): tuple(found[2:])
-        for found in OF_PAGES.each(connection, "pages", sorted(set(numbers)))
-    }
-    changed = {
-        link.page for link in wanted_rows.keys() | there_rows.keys() if wanted_rows.get(link) != there_rows.get(link)
-    }
+    wanted = {link: _facts(row) for link, row in best.items()}
+    there = {link: _facts(row) for link, row in citations_of(connection, numbers).items()}
+    changed = {link.page for link in wanted.keys() | there.keys() if wanted.get(link) != there.get(link)}
     FORGET.run_each(connection, "pages", sorted(changed))
-    new = [_facts(row) for link, row in best.items() if link.page in changed]
+    new = [facts for link, facts in wanted.items() if link.page in changed]
     if new:
         connection.execute(insert(citations), new)
     # A new access date may ask for another version than those that are known.
-    place = [column.name for column in _COLUMNS[2:]].index("access_day")
-    dated = {
-        link.url_id
-        for link, row in best.items()
-        if row.access_day is not None and (link not in there_rows or row.access_day != there_rows[link][place])
-    }
+    known_days = {link: facts["access_day"] for link, facts in there.items()}
+    dated = {link.url_id for link, row in best.items() if row.access_day not in (None, known_days.get(link))}
     OUTDATE.run_each(connection, "urls", sorted(dated))
     tagged = sorted({link.url_id for link, row in best.items() if CitationFlag.DEAD in row.flags})
     LOOK_AT_MARKED.run_each(connection, "ids", tagged, today=day)
@@ -156,10 +137,9 @@ def put_citations(connection: Connection, numbers: Iterable[int], rows: Iterable
 def citations_of(reader: Reader, numbers: Iterable[int]) -> dict[LinkRef, CitationRow]:
     """Return the citations of these pages."""
     found: dict[LinkRef, CitationRow] = {}
-    for page, url_id, *facts in OF_PAGES.each(reader, "pages", sorted(set(numbers))):
+    for page, url_id, way, day, url, timestamp, flags in OF_PAGES.each(reader, "pages", sorted(set(numbers))):
         link = LinkRef(page, url_id)
-        row = CitationRow(link, *facts)
-        found[link] = replace(row, flags=CitationFlag(row.flags))
+        found[link] = CitationRow(link, way, day, url, timestamp, CitationFlag(flags))
     return found
 
 
@@ -234,7 +214,6 @@ class DomainSpread(NamedTuple):
 REVISIONS = SqlStatement(
     select(page_revisions.c.page, page_revisions.c.rev_id).where(page_revisions.c.page.in_(many("pages"))), "pages"
 )
-OLD_ADDITIONS = SqlStatement(delete(additions).where(additions.c.day <= one("before")))
 
 
 def revisions_of(reader: Reader, numbers: Iterable[int]) -> dict[int, int]:

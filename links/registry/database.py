@@ -30,6 +30,7 @@ from core.errors import CollectionVersionError, TransientError, WeboidError
 from core.layout import Layout, is_frozen, read_only_uri
 from links.registry.schema import metadata
 from links.registry.statements import DatabaseSnapshot
+from net.backoff import ExponentialBackoff
 
 HEAD = "0013"  # the newest step's number; a test compares it with the folder
 _version = sa.table("link_version", sa.column("version_num"))
@@ -194,7 +195,6 @@ class RegistryStore:
             raise
 
     def _is_gone(self, error: Exception) -> bool:
-        """Return True for an error that means the database is missing, busy or corrupt."""
         if isinstance(error, PoolTimeoutError | DisconnectionError):
             return True
         driver: Any = self.engine.dialect.loaded_dbapi
@@ -380,7 +380,7 @@ class RegistryThread:
             return work(rows)
 
     async def _patiently(self, ask: Callable[[], T], *, aside: bool = False) -> T:
-        delay = self.first_delay_s
+        pauses = ExponentialBackoff(self.first_delay_s, LONGEST_DELAY_S)
         while True:
             try:
                 done = await (asyncio.to_thread(ask) if aside else self._in_thread(ask))
@@ -391,8 +391,7 @@ class RegistryThread:
                     _LOG.warning("%s The checker waits for it.", error)
                 if now - self.away_since > self.patience_s:
                     raise
-                await asyncio.sleep(delay)
-                delay = min(delay * 2, LONGEST_DELAY_S)
+                await asyncio.sleep(pauses.next_s())
             else:
                 if self.away_since is not None:
                     _LOG.warning("The link registry answers again.")

@@ -9,13 +9,12 @@ from typing import NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, exists, func, literal_column, select
 
-from links.registry.pages import MAX_PAGE_ID, PAGE_BITS, number_of
+from links.registry.pages import MAX_PAGE_ID, PAGE_BITS, number_of, pages_between
 from links.registry.schema import copies, invalid, pages, refs, urls, wanted, wikis
 from links.registry.statements import Reader, SqlStatement, many, one
 from links.registry.urls import COLUMNS, UrlRow, row_of, select_url_rows, urls_by_id
 from links.registry.wikis import Wiki
 from links.rules.link_class import MISSING_TARGET
-from links.url_parts import key_of
 
 COUNT_PAGES_OF_WIKI = SqlStatement(
     select(func.count()).select_from(
@@ -37,18 +36,14 @@ def count_pages(reader: Reader, wiki_id: int, *, limit: int) -> int:
 
 def count_links(reader: Reader, wiki_id: int, *, limit: int) -> int:
     """Count the links of its pages, a URL once for each page, up to `limit`."""
-    found: int = COUNT_LINKS_OF_WIKI.rows(reader, _within(wiki_id, limit))[0][0]
+    found: int = COUNT_LINKS_OF_WIKI.rows(reader, {**pages_between(wiki_id), "limit": limit})[0][0]
     return found
 
 
 def links_of(reader: Reader, wiki_id: int, *, limit: int) -> list[UrlRow]:
     """Return up to `limit` URLs that the wiki's pages have now, each once."""
-    ids = [number for (number,) in LINKS_OF.rows(reader, _within(wiki_id, limit))]
+    ids = [number for (number,) in LINKS_OF.rows(reader, {**pages_between(wiki_id), "limit": limit})]
     return list(urls_by_id(reader, ids).values())
-
-
-def _within(wiki_id: int, limit: int) -> dict[str, int]:
-    return {"first": number_of(wiki_id, 0), "beyond": number_of(wiki_id + 1, 0), "limit": limit}
 
 
 class ExternalCopy(NamedTuple):
@@ -66,7 +61,9 @@ _PAGES: ColumnElement[int] = literal_column(str(1 << PAGE_BITS), _number)  # num
 BY_KEY = SqlStatement(
     select_url_rows()
     .add_columns(
-        exists().where(*_of_url, refs.c.page >= one("low", _number), refs.c.page < one("high", _number)).label("is_own")
+        exists()
+        .where(*_of_url, refs.c.page >= one("first", _number), refs.c.page < one("beyond", _number))
+        .label("is_own")
     )
     .where(urls.c.key.in_(many("keys"))),
     "keys",
@@ -124,17 +121,11 @@ WANTED = SqlStatement(
 )
 
 
-def known_in_farm(reader: Reader, wiki: Wiki, identities: Iterable[str]) -> dict[str, UrlRow]:
-    """Return those of the URLs that a page of the wiki's farm has, by their identity keys."""
-    return known_by_key(reader, wiki, map(key_of, identities))
-
-
 def known_by_key(reader: Reader, wiki: Wiki, keys: Iterable[bytes]) -> dict[str, UrlRow]:
-    """Return the same for URLs of which only the keys are known (`links.url_parts.key_of`)."""
+    """Return those of the URLs with these keys that a page of the wiki's farm has, by their identity keys."""
     own: dict[str, UrlRow] = {}
     others: dict[int, UrlRow] = {}
-    ends = {"low": number_of(wiki.id, 0), "high": number_of(wiki.id + 1, 0)}
-    for found in BY_KEY.each(reader, "keys", dict.fromkeys(keys), **ends):
+    for found in BY_KEY.each(reader, "keys", dict.fromkeys(keys), **pages_between(wiki.id)):
         row = row_of(found)
         if found[len(COLUMNS)]:
             own[row.url] = row

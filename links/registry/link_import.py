@@ -18,10 +18,10 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
-from io import BufferedIOBase, BufferedReader
+from dataclasses import KW_ONLY, dataclass, field
+from io import BufferedIOBase, BufferedReader, RawIOBase
 from itertools import groupby
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from sqlalchemy import delete, select
 
@@ -132,10 +132,8 @@ def read_links(
 
     `one_wiki`: TSV has no column for the wiki; `progress` gets the number of bytes read since its last call.
     """
-    source = cast("BufferedReader", _CountingStream(stream, progress))
-    plain: Any = source
-    if source.peek(2)[:2] == _GZIP:
-        plain = gzip.GzipFile(fileobj=source, mode="rb")
+    source = BufferedReader(_CountingStream(stream, progress), 1 << 16)
+    plain = gzip.GzipFile(fileobj=source, mode="rb") if source.peek(2)[:2] == _GZIP else source
     try:
         yield from _rows(plain, one_wiki=one_wiki)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -165,29 +163,20 @@ def url_of_index(index: str, path: str) -> str:
     return f"{start}{user}@{host}{port}{path}" if user else f"{start}{host}{port}{path}"
 
 
-class _CountingStream:
+class _CountingStream(RawIOBase):
     """Stream that counts the bytes read."""
 
     def __init__(self, stream: BufferedIOBase, progress: Callable[[int], None]) -> None:
         self._stream = stream
         self._progress = progress
-        self._ahead = b""
 
-    def peek(self, size: int) -> bytes:
-        self._ahead += self._stream.read(size - len(self._ahead))
-        return self._ahead
+    def readable(self) -> bool:
+        return True
 
-    def read(self, size: int = -1) -> bytes:
-        ahead, self._ahead = self._ahead, b""
-        data = ahead if 0 <= size <= len(ahead) else ahead + self._stream.read(size)
-        self._progress(len(data))
-        return data
-
-    def readline(self, limit: int = -1) -> bytes:
-        ahead, self._ahead = self._ahead, b""
-        line = ahead if ahead.endswith(b"\n") else ahead + self._stream.readline(limit)
-        self._progress(len(line))
-        return line
+    def readinto(self, buffer: Any) -> int:
+        size = self._stream.readinto(buffer)
+        self._progress(size)
+        return size
 
 
 def _rows(stream: Any, *, one_wiki: bool) -> Iterator[DumpLink | MalformedLine]:
@@ -258,7 +247,6 @@ def _columns(cells: list[str], *, one_wiki: bool) -> tuple[list[str], bool]:
 
 
 def _link_of(row: dict[str, str]) -> DumpLink:
-    """Build the link from a row of MediaWiki's table."""
     values = {_NAMES.get(name, ""): value for name, value in row.items()}
     if "page" not in values or not ("url" in values or "index" in values):
         raise ValueError("its table is not externallinks: el_from, or el_to and its parts, are missing")
@@ -392,15 +380,15 @@ class PageSpool:
             self._rows.clear()
 
 
+@dataclass(eq=False)
 class LinkImporter:
     """Writer of spooled pages. For one import; not thread-safe."""
 
-    def __init__(self, store: RegistryStore, *, day: int, digest: bytes = b"") -> None:
-        """Store the registry, the day, and the import's digest, without which it cannot be resumed."""
-        self._store = store
-        self._day = day
-        self._digest = digest
-        self._rules = RuleBook()
+    store: RegistryStore
+    _: KW_ONLY
+    day: int
+    digest: bytes = b""  # of the import, which cannot be resumed without one
+    rules: RuleBook = field(default_factory=RuleBook)
 
     def run(
         self, spool: PageSpool, *, restart: bool = False, progress: Callable[[int], None] = lambda _: None
@@ -409,11 +397,11 @@ class LinkImporter:
 
         InputError for an unknown farm: nothing was written. After a TransientError the next run resumes.
         """
-        with self._store.writing() as connection:
-            ids = [ensure_wiki(connection, name, day=self._day).id for name in spool.names]
+        with self.store.writing() as connection:
+            ids = [ensure_wiki(connection, name, day=self.day).id for name in spool.names]
             if restart:
-                FORGET.run(connection, {"of": self._digest})
-            found = HOW_FAR.rows(connection, {"of": self._digest}) if self._digest else []
+                FORGET.run(connection, {"of": self.digest})
+            found = HOW_FAR.rows(connection, {"of": self.digest}) if self.digest else []
         last, before = found[0] if found else (0, 0)
         done = ImportSummary(resumed=before)
         # In the order of their numbers here: the names' order is that of the file.
@@ -424,32 +412,32 @@ class LinkImporter:
         progress(before)
         for wiki, group in groupby(pages, key=lambda page: page.wiki):
             for batch in batches(group, BATCH):
-                with self._store.writing() as connection:
-                    rules = self._rules.rules_of(connection, ids[wiki])
+                with self.store.writing() as connection:
+                    rules = self.rules.rules_of(connection, ids[wiki])
                     put = [PutPage(page.name, sorted_links(page.urls, rules)) for page in batch]
-                    result = put_pages(connection, ids[wiki], put, day=self._day)
-                    if self._digest:
+                    result = put_pages(connection, ids[wiki], put, day=self.day)
+                    if self.digest:
                         last = number_of(ids[wiki], batch[-1].name.page_id)
                         count = done.resumed + done.pages + len(batch)
-                        row = {"digest": self._digest, "page": last, "pages": count, "day": self._day}
+                        row = {"digest": self.digest, "page": last, "pages": count, "day": self.day}
                         upsert(connection, imports, ["digest"], [row])
                 for each in put:
                     self._count(done, each.links)
-                done.added += result.added
-                done.gone += result.gone
+                done.added += len(result.added)
+                done.gone += len(result.gone)
                 progress(len(batch))
-        with self._store.writing() as connection:
-            FORGET.run(connection, {"of": self._digest})
+        with self.store.writing() as connection:
+            FORGET.run(connection, {"of": self.digest})
         return done
 
     def look(self, spool: PageSpool, *, progress: Callable[[int], None] = lambda _: None) -> ImportSummary:
         """Compute the summary of `run` without writing."""
         done = ImportSummary()
         rules: dict[int, WikiRules] = {}
-        with self._store.reading() as connection:
+        with self.store.reading() as connection:
             for place, name in enumerate(spool.names):
                 there = find_wiki(connection, name)
-                rules[place] = WikiRules() if there is None else self._rules.rules_of(connection, there.id)
+                rules[place] = WikiRules() if there is None else self.rules.rules_of(connection, there.id)
         for place in rules:
             for batch in batches(spool.of_wiki(place), BATCH):
                 for page in batch:

@@ -3,6 +3,7 @@
 Readers get their own farm's pages only (W24); only operators query across farms (`uses_anywhere`).
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from itertools import zip_longest
 from operator import attrgetter
@@ -11,26 +12,16 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Integer, LargeBinary, cast, func, literal_column, null, or_, select, union_all
 
 from links.registry import pages as page_book
-from links.registry.pages import WikiPageRow, find_pages, find_titled, number_of, page_of, plain_title, text_digest
+from links.registry import schema
+from links.registry.pages import WikiPageRow, find_pages, find_titled, number_of, page_of, pages_between, plain_title
 from links.registry.quirks import believed_quirks
-from links.registry.schema import (
-    copies,
-    hosts,
-    invalid,
-    pages,
-    refs,
-    replacements,
-    reports,
-    spam_hits,
-    url_quirks,
-    urls,
-    wikis,
-)
+from links.registry.schema import copies, hosts, invalid, pages, refs, reports, spam_hits, urls, wikis
 from links.registry.statements import Reader, SqlStatement, batches, many, one
 from links.registry.urls import COLUMNS, UrlRow, row_of, select_url_rows, urls_by_id
 from links.registry.wikis import Wiki
 from links.rules.wiki_rules import is_present
 from links.states import LinkState
+from links.url_parts import key_of
 
 
 class QuirkFacts(NamedTuple):
@@ -148,10 +139,10 @@ LINKS = SqlStatement(
 ASIDE = SqlStatement(
     union_all(
         select(
-            *(_TAGS[_URL_QUIRK], url_quirks.c.url_id, url_quirks.c.kind),
-            *(url_quirks.c.value, _EMPTY, _EMPTY, _EMPTY),
-            *(url_quirks.c.first_day, url_quirks.c.last_day, _ZERO, _NONE),
-        ).where(url_quirks.c.url_id.in_(many("ids"))),
+            *(_TAGS[_URL_QUIRK], schema.url_quirks.c.url_id, schema.url_quirks.c.kind),
+            *(schema.url_quirks.c.value, _EMPTY, _EMPTY, _EMPTY),
+            *(schema.url_quirks.c.first_day, schema.url_quirks.c.last_day, _ZERO, _NONE),
+        ).where(schema.url_quirks.c.url_id.in_(many("ids"))),
         select(
             *(_TAGS[_COPY], copies.c.url_id, _ZERO),
             *(copies.c.service, copies.c.address, copies.c.timestamp, copies.c.chosen_by),
@@ -165,10 +156,10 @@ ASIDE = SqlStatement(
         .where(reports.c.url_id.in_(many("ids")), reports.c.expires_day >= one("day"))
         .group_by(reports.c.url_id),
         select(
-            *(_TAGS[_REPLACEMENT], replacements.c.url_id, replacements.c.state),
-            *(replacements.c.address, _EMPTY, _EMPTY, _EMPTY),
-            *(replacements.c.tested_day, _ZERO, _ZERO, _NONE),
-        ).where(replacements.c.url_id.in_(many("ids"))),
+            *(_TAGS[_REPLACEMENT], schema.replacements.c.url_id, schema.replacements.c.state),
+            *(schema.replacements.c.address, _EMPTY, _EMPTY, _EMPTY),
+            *(schema.replacements.c.tested_day, _ZERO, _ZERO, _NONE),
+        ).where(schema.replacements.c.url_id.in_(many("ids"))),
         select(
             *(_TAGS[_SPAM], spam_hits.c.page, spam_hits.c.line),
             *(spam_hits.c.url, spam_hits.c.list, _EMPTY, _EMPTY),
@@ -189,7 +180,7 @@ _USE = select(*page_book.COLUMNS, refs.c.url_id, refs.c.first_day, refs.c.gone_d
 )
 _OF_URL = _USE.where(refs.c.url_id == one("url"), refs.c.page > one("after")).order_by(refs.c.page).limit(one("most"))
 USES_ANYWHERE = SqlStatement(_OF_URL)
-USES_IN_WIKI = SqlStatement(_OF_URL.where(refs.c.page < one("before")))
+USES_IN_WIKI = SqlStatement(_OF_URL.where(refs.c.page < one("beyond")))
 USES_IN_FARM = SqlStatement(_OF_URL.join(wikis, wikis.c.id == pages.c.wiki_id).where(wikis.c.farm_id == one("farm")))
 
 
@@ -203,7 +194,7 @@ HOST_USES_IN_WIKI = SqlStatement(
     .join(hosts, hosts.c.id == urls.c.host_id)
     .where(hosts.c.name == one("host"), *_beyond(urls.c.id, refs.c.page))
     .where(urls.c.state.in_(many("states")))
-    .where(refs.c.page > one("first"), refs.c.page < one("before"))
+    .where(refs.c.page > one("first"), refs.c.page < one("beyond"))
     .order_by(urls.c.id, refs.c.page)
     .limit(one("most")),
     "states",
@@ -212,7 +203,7 @@ LINKS_OF_WIKI = SqlStatement(
     _USE.join(urls, urls.c.id == refs.c.url_id)
     .where(
         *_beyond(refs.c.page, refs.c.url_id),
-        refs.c.page < one("before"),
+        refs.c.page < one("beyond"),
         refs.c.gone_day.is_(None),
         urls.c.state.in_(many("states")),
     )
@@ -222,7 +213,7 @@ LINKS_OF_WIKI = SqlStatement(
 )
 PAGES_OF_WIKI = SqlStatement(
     select(*page_book.COLUMNS)
-    .where(pages.c.id > one("after"), pages.c.id < one("before"))
+    .where(pages.c.id > one("after"), pages.c.id < one("beyond"))
     .order_by(pages.c.id)
     .limit(one("most"))
 )
@@ -291,20 +282,18 @@ def uses_of_url(
     parameters = {"url": url_id, "most": limit}
     if in_farm:
         return _uses(USES_IN_FARM.rows(reader, {**parameters, "after": after, "farm": wiki.farm_id}))
-    low, before = number_of(wiki.id, 0), number_of(wiki.id + 1, 0)
-    found = USES_IN_WIKI.rows(reader, {**parameters, "after": max(after, low), "before": before})
-    return _uses(found)
+    ends = pages_between(wiki.id)
+    return _uses(USES_IN_WIKI.rows(reader, {**parameters, **ends, "after": max(after, ends["first"])}))
 
 
 def uses_anywhere(reader: Reader, url_id: int, *, limit: int, after: int = 0) -> list[LinkUse]:
     """Return pages of all farms that have the URL: for operators, never for readers (W24)."""
-    found = USES_ANYWHERE.rows(reader, {"url": url_id, "after": after, "most": limit})
-    return _uses(found)
+    return _uses(USES_ANYWHERE.rows(reader, {"url": url_id, "after": after, "most": limit}))
 
 
 def refused_uses(reader: Reader, text: str, *, limit: int) -> list[RefusedUse]:
     """Return pages of all farms that have a link which is not watched, as written: for operators."""
-    found = REFUSED_USES.rows(reader, {"key": text_digest(text), "most": limit})
+    found = REFUSED_USES.rows(reader, {"key": key_of(text), "most": limit})
     return [RefusedUse(page_of(row), row[9], row[10]) for row in found]
 
 
@@ -318,30 +307,22 @@ def uses_of_host(
     states: Sequence[int] = EVERY_STATE,
 ) -> list[LinkUse]:
     """Return uses of the host's URLs on the wiki's pages, after (`url_id`, page) of the previous result."""
-    parameters = {"host": host, "most": limit, "states": states}
-    parameters |= {"after": after[0], "after_second": after[1]}
-    ends = {"first": number_of(wiki.id, 0), "before": number_of(wiki.id + 1, 0)}
-    return _uses(HOST_USES_IN_WIKI.rows(reader, {**parameters, **ends}))
+    parameters = {"host": host, "most": limit, "states": states, **pages_between(wiki.id)}
+    return _uses(HOST_USES_IN_WIKI.rows(reader, {**parameters, "after": after[0], "after_second": after[1]}))
 
 
 def links_of_wiki(
     reader: Reader, wiki: Wiki, *, limit: int, after: tuple[int, int] = (0, 0), states: Sequence[int] = EVERY_STATE
 ) -> list[LinkUse]:
     """Return the wiki's links in these states (W05) by page; `after`: last page number and URL."""
-    low = max(after, (number_of(wiki.id, 0), 0))
-    parameters = {
-        "after": low[0],
-        "after_second": low[1],
-        "before": number_of(wiki.id + 1, 0),
-        "states": states,
-        "most": limit,
-    }
-    return _uses(LINKS_OF_WIKI.rows(reader, parameters))
+    parameters = {"states": states, "most": limit, **pages_between(wiki.id)}
+    page, url_id = max(after, (parameters["first"], 0))
+    return _uses(LINKS_OF_WIKI.rows(reader, {**parameters, "after": page, "after_second": url_id}))
 
 
 def pages_of_wiki(reader: Reader, wiki: Wiki, *, limit: int, after: int = 0) -> list[WikiPageRow]:
     """Return the wiki's pages by their ids; `after`: the wiki's id of the previous result's last page."""
-    parameters = {"after": number_of(wiki.id, after), "before": number_of(wiki.id + 1, 0), "most": limit}
+    parameters = {**pages_between(wiki.id), "after": number_of(wiki.id, after), "most": limit}
     return [page_of(row) for row in PAGES_OF_WIKI.rows(reader, parameters)]
 
 
@@ -363,40 +344,31 @@ def _with_all(
     rows: dict[int, UrlRow], numbers: Collection[int], reader: Reader, day: int
 ) -> tuple[dict[int, UrlFacts], dict[int, list[InvalidLink]], dict[int, list[SpamFacts]]]:
     """Load all facts of URLs and their hosts from the other tables, and the invalid links of pages."""
-    kept: dict[int, list[Any]] = {}
     believed = believed_quirks(reader, (row.host for row in rows.values()), day=day)
     of_hosts = {
         host: tuple(QuirkFacts(int(kind), "", *days) for kind, days in kinds.items())
         for host, kinds in believed.items()
     }
-    refused: dict[int, list[InvalidLink]] = {}
-    spam: dict[int, list[SpamFacts]] = {}
+    facts = {id_: UrlFacts(row, (), of_hosts.get(row.host, ())) for id_, row in rows.items()}
+    refused: dict[int, list[InvalidLink]] = defaultdict(list)
+    spam: dict[int, list[SpamFacts]] = defaultdict(list)
     for ids, page_ids in zip_longest(batches(rows), batches(numbers), fillvalue=_NOBODY):
-        for found in ASIDE.rows(reader, {"ids": ids, "pages": page_ids, "day": day}):
-            tag, owner, number, text, other, _, _, first, last, _, raw = found
-            if tag < _SPAM:
-                kept.setdefault(owner, []).append(found)
-            elif tag == _SPAM:
-                spam.setdefault(owner, []).append(SpamFacts(text, other, number, first, last))
+        found = ASIDE.rows(reader, {"ids": ids, "pages": page_ids, "day": day})
+        for tag, owner, number, text, two, three, four, first, last, flag, raw in found:
+            if tag == _SPAM:
+                spam[owner].append(SpamFacts(text, two, number, first, last))
+                continue
+            if tag == _INVALID:
+                refused[owner].append(InvalidLink(bytes(raw).decode("utf-8", "surrogatepass"), text, first))
+                continue
+            its = facts[owner]
+            if tag == _URL_QUIRK:
+                facts[owner] = its._replace(quirks=(*its.quirks, QuirkFacts(number, text, first, last)))
+            elif tag == _COPY:
+                copy = CopyFacts(text, two, three, four, first, last, bool(flag))
+                facts[owner] = its._replace(copies=(*its.copies, copy))
+            elif tag == _REPORT:
+                facts[owner] = its._replace(reports=number, reports_until=first)
             else:
-                invalid_text = bytes(raw).decode("utf-8", "surrogatepass")
-                refused.setdefault(owner, []).append(InvalidLink(invalid_text, text, first))
-    facts = {id_: _facts(row, kept.get(id_, ()), of_hosts.get(row.host, ())) for id_, row in rows.items()}
+                facts[owner] = its._replace(replacement=ReplacementFacts(text, number, first))
     return facts, refused, spam
-
-
-def _facts(row: UrlRow, kept: Sequence[Any], of_host: tuple[QuirkFacts, ...]) -> UrlFacts:
-    if not kept:
-        return UrlFacts(row, (), of_host)
-    quirks, found, count, until = [], [], 0, None
-    replacement = None
-    for tag, _, number, text, two, three, four, first, last, flag, _ in kept:
-        if tag == _URL_QUIRK:
-            quirks.append(QuirkFacts(number, text, first, last))
-        elif tag == _COPY:
-            found.append(CopyFacts(text, two, three, four, first, last, bool(flag)))
-        elif tag == _REPORT:
-            count, until = number, first
-        else:
-            replacement = ReplacementFacts(text, number, first)
-    return UrlFacts(row, tuple(quirks), of_host, tuple(found), count, until, replacement)

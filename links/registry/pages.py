@@ -5,22 +5,23 @@ with the day of its removal (A24, W64); a restored one keeps its first day. A pa
 bits and the wiki's own page id in its low bits, so that it survives a move (W33).
 """
 
+import json
 import re
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, insert, or_, select, update
 
 from core.errors import InputError
 from links.registry.schema import additions, citations, invalid, page_revisions, pages, refs, spam_hits, wanted, wikis
-from links.registry.statements import Reader, SqlStatement, batches, insert_missing, many, one
+from links.registry.statements import Reader, SqlStatement, batches, insert_missing, many, one, upsert
 from links.registry.urls import ensure_urls
-from links.rules.exclusion_list import ExclusionCounts, count_entries, entry_counts_text, parse_entry_counts
+from links.rules.exclusion_list import add_entry_counts
 from links.rules.link_class import ClassifiedLink, LinkClass
 from links.rules.wiki_rules import hits_of, write_spam_hits
+from links.url_parts import key_of
 
 PAGE_BITS = 40
 MAX_PAGE_ID = (1 << PAGE_BITS) - 1
@@ -68,48 +69,24 @@ class LinkRef(NamedTuple):
     url_id: int
 
 
-class PutSummary(NamedTuple):
-    """Counts of the changes by writing pages."""
-
-    pages: int  # pages written
-    urls: int  # URLs that they have, each page's counted
-    added: int  # references that are new or restored
-    gone: int  # references that were removed
-    invalid: int  # invalid URLs on them
-
-
 class WrittenLinks(NamedTuple):
     """Changed links by writing pages."""
 
-    put: PutSummary  # the counts
+    pages: int  # pages written
+    urls: int  # URLs that they have, each page's counted
     ids: Mapping[str, int]  # of the URLs that the pages have, by their identity keys
     added: tuple[LinkRef, ...]  # references that are new or restored
     gone: tuple[LinkRef, ...]  # references that were removed
     new: tuple[LinkRef, ...] = ()  # of those added the ones that the page never had
 
 
-COLUMNS = (
-    *(pages.c.id, pages.c.wiki_id, pages.c.page_id, pages.c.namespace, pages.c.title),
-    *(pages.c.touched_day, pages.c.asked_day, pages.c.listed_day, pages.c.is_stale),
-)  # what `page_of` takes
+COLUMNS = tuple(pages.c[name] for name in WikiPageRow._fields)  # what `page_of` takes
 # Feeders of one wiki take turns; on SQLite all writers do.
 LOCK_WIKI = SqlStatement(select(wikis.c.id).where(wikis.c.id == one("wiki")).with_for_update())
 _OF_WIKI = pages.c.wiki_id == one("wiki")
 _NAMED = (_OF_WIKI, pages.c.page_id.in_(many("ids")))
 FIND = SqlStatement(select(*COLUMNS).where(*_NAMED), "ids")
-CHANGE = SqlStatement(
-    update(pages)
-    .where(pages.c.id == one("of"))
-    .values(
-        title=one("new_title"),
-        namespace=one("new_namespace"),
-        touched_day=one("day"),
-        listed_day=one("listed"),
-        is_stale=one("stale"),
-    )
-)
-MARK_STALE = SqlStatement(update(pages).where(*_NAMED).values(is_stale=True), "ids")
-CLEAR_STALE = SqlStatement(update(pages).where(*_NAMED).values(is_stale=False), "ids")
+SET_STALE = SqlStatement(update(pages).where(*_NAMED).values(is_stale=one("stale")), "ids")
 TITLED = SqlStatement(select(*COLUMNS).where(_OF_WIKI, pages.c.title.in_(many("titles"))), "titles")
 UNTOUCHED = SqlStatement(
     select(*COLUMNS)
@@ -164,6 +141,11 @@ def number_of(wiki_id: int, page_id: int) -> int:
     return wiki_id << PAGE_BITS | page_id
 
 
+def pages_between(wiki_id: int) -> dict[str, int]:
+    """Return the bounds of the registry's numbers for a wiki's pages, as parameters `first` and `beyond`."""
+    return {"first": number_of(wiki_id, 0), "beyond": number_of(wiki_id + 1, 0)}
+
+
 def page_of(found: Sequence[Any]) -> WikiPageRow:
     """Build the page from a row that begins with `COLUMNS`."""
     return WikiPageRow._make((*found[:8], bool(found[8])))
@@ -177,62 +159,45 @@ def find_pages(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[in
     return rows
 
 
-def put_pages(connection: Connection, wiki_id: int, written: Iterable[PutPage], *, day: int) -> PutSummary:
+def put_pages(connection: Connection, wiki_id: int, written: Iterable[PutPage], *, day: int) -> WrittenLinks:
     """Write the URLs of pages that were read today; new pages are created; InputError for an invalid one.
 
     Of two entries for one page the later one counts. Watched URLs become references; invalid ones are stored with the
     page, spam hits recorded, excluded matches counted (`links.rules.link_class`); the rest is not stored. Batches of
-    some hundreds are fastest.
+    some hundreds are fastest. The new and removed links are returned (A01).
     """
-    return write_pages(connection, wiki_id, written, day=day).put
-
-
-def write_pages(connection: Connection, wiki_id: int, written: Iterable[PutPage], *, day: int) -> WrittenLinks:
-    """Write pages as `put_pages`; return the new and removed links as well (A01)."""
     put = {each.name.page_id: each for each in written}
     _lock(connection, wiki_id)
     _write_names(connection, wiki_id, [each.name for each in put.values()], day)
-    identities = {
-        number_of(wiki_id, page_id): {link.identity for link in each.links if link.is_watched}
-        for page_id, each in put.items()
-    }
-    ids = ensure_urls(connection, sorted(set().union(*identities.values())), day=day)
-    lists = {page: {ids[identity] for identity in has} for page, has in identities.items()}
     by_number = {number_of(wiki_id, page_id): each.links for page_id, each in put.items()}
+    watched = {link.identity for links in by_number.values() for link in links if link.is_watched}
+    ids = ensure_urls(connection, sorted(watched), day=day)
     spellings = {
         LinkRef(page, ids[link.identity]): link.spelling or None
         for page, links in by_number.items()
         for link in reversed(links)  # of several spellings on a page the first counts
         if link.is_watched
     }
-    new, back, gone = _write_refs(connection, lists, spellings, day)
+    new, back, gone = _write_refs(connection, by_number, spellings, day)
     refused = {
-        page: {text_digest(link.text): link for link in links if link.sort in _NOTED}
-        for page, links in by_number.items()
+        page: {key_of(link.text): link for link in links if link.sort in _NOTED} for page, links in by_number.items()
     }
     _write_invalid(connection, refused, day)
     hits = {page: hits_of(links) for page, links in by_number.items()}
     write_spam_hits(connection, wiki_id, hits, today=day)
-    tallies = {page: count_entries(link.entry for link in links if link.entry) for page, links in by_number.items()}
+    tallies = {page: Counter(link.entry for link in links if link.entry) for page, links in by_number.items()}
     _write_tallies(connection, wiki_id, tallies, day)
-    figures = PutSummary(
-        pages=len(put),
-        urls=sum(map(len, lists.values())),
-        added=len(new) + len(back),
-        gone=len(gone),
-        invalid=sum(map(len, refused.values())),
-    )
-    return WrittenLinks(figures, ids, (*new, *back), tuple(gone), tuple(new))
+    return WrittenLinks(len(put), len(spellings), ids, (*new, *back), tuple(gone), tuple(new))
 
 
 def mark_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -> int:
     """Mark these pages to be read again; return how many of them are known."""
-    return MARK_STALE.run_each(connection, "ids", _ids(page_ids), wiki=wiki_id)
+    return SET_STALE.run_each(connection, "ids", _ids(page_ids), wiki=wiki_id, stale=True)
 
 
 def clear_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -> int:
     """Remove the stale marks of these pages: they are no longer observed (W36)."""
-    return CLEAR_STALE.run_each(connection, "ids", _ids(page_ids), wiki=wiki_id)
+    return SET_STALE.run_each(connection, "ids", _ids(page_ids), wiki=wiki_id, stale=False)
 
 
 def find_titled(reader: Reader, wiki_id: int, titles: Iterable[str]) -> list[WikiPageRow]:
@@ -308,25 +273,17 @@ def _lock(connection: Connection, wiki_id: int) -> None:
 
 
 def _write_names(connection: Connection, wiki_id: int, names: list[PageName], day: int) -> None:
-    """Insert or update the pages, which were read today."""
-    titles = {name.page_id: check_name(name) for name in names}
-    there = find_pages(connection, wiki_id, titles)
-    new, changed = [], []
+    there = find_pages(connection, wiki_id, (name.page_id for name in names))
+    read_today = {"touched_day": day, "listed_day": day, "is_stale": False}
+    rows = []
     for name in names:
-        old, title = there.get(name.page_id), titles[name.page_id]
-        facts = {"namespace": name.namespace, "title": title}
-        if old is None:
-            row = {"id": number_of(wiki_id, name.page_id), "wiki_id": wiki_id, **facts}
-            row |= {"page_id": name.page_id, "touched_day": day, "listed_day": day}
-            new.append(row | {"is_stale": False})
-            continue
-        if not title:  # a dump of links has no titles
+        facts = {"namespace": name.namespace, "title": check_name(name)}
+        old = there.get(name.page_id)
+        if old is not None and not facts["title"]:  # a dump of links has no titles
             facts = {"namespace": old.namespace, "title": old.title}
-        new_values = {f"new_{column}": value for column, value in facts.items()}
-        changed.append({"of": old.id, **new_values, "day": day, "listed": day, "stale": False})
-    if new:
-        connection.execute(insert(pages), new)
-    CHANGE.run(connection, changed)
+        its = {"id": number_of(wiki_id, name.page_id), "wiki_id": wiki_id, "page_id": name.page_id}
+        rows.append({**its, **facts, **read_today})
+    upsert(connection, pages, ("id",), rows)
 
 
 def check_name(name: PageName) -> str:
@@ -343,47 +300,26 @@ def check_name(name: PageName) -> str:
 
 
 def _write_refs(
-    connection: Connection, lists: Mapping[int, set[int]], spellings: Mapping[LinkRef, str | None], day: int
+    connection: Connection, numbers: Iterable[int], spellings: Mapping[LinkRef, str | None], day: int
 ) -> tuple[list[LinkRef], list[LinkRef], list[LinkRef]]:
-    """Update the pages' references to the lists; return the new, restored and removed ones."""
-    there: dict[int, dict[int, int | None]] = defaultdict(dict)
-    stored_spellings: dict[LinkRef, str | None] = {}
-    for page, url_id, gone_day, spelling in REFS.each(connection, "pages", lists):
-        there[page][url_id] = gone_day
-        stored_spellings[LinkRef(page, url_id)] = spelling
-    new: list[dict[str, Any]] = []
-    back: list[dict[str, Any]] = []
-    gone: list[dict[str, Any]] = []
-    respelled = [
-        {"of": ref.page, "url": ref.url_id, "spelled": spelling}
-        for ref, spelling in spellings.items()
-        if ref in stored_spellings and stored_spellings[ref] != spelling
-    ]
-    for page, has in lists.items():
-        had = there[page]
-        for url_id in has:
-            if url_id not in had:
-                spelling = spellings.get(LinkRef(page, url_id))
-                new.append({"page": page, "url_id": url_id, "first_day": day, "spelling": spelling})
-            elif had[url_id] is not None:
-                back.append({"of": page, "url": url_id, "gone": None})
-        gone += [
-            {"of": page, "url": url_id, "gone": day}
-            for url_id, gone_day in had.items()
-            if gone_day is None and url_id not in has
-        ]
+    """Update the references of these pages to the links that they have; return the new, restored and removed ones."""
+    there: dict[LinkRef, tuple[int | None, str | None]] = {
+        LinkRef(page, url_id): facts for page, url_id, *facts in REFS.each(connection, "pages", numbers)
+    }
+    new = [ref for ref in spellings if ref not in there]
+    back = [ref for ref in spellings if ref in there and there[ref][0] is not None]
+    gone = [ref for ref, (gone_day, _) in there.items() if gone_day is None and ref not in spellings]
+    respelled = [ref for ref, spelling in spellings.items() if ref in there and there[ref][1] != spelling]
     if new:
-        connection.execute(insert(refs), new)
-    SET_SPELLING.run(connection, respelled)
-    SET_GONE.run(connection, back)
-    SET_GONE.run(connection, gone)
-    added = [LinkRef(row["page"], row["url_id"]) for row in new]
-    restored = [LinkRef(row["of"], row["url"]) for row in back]
-    return added, restored, [LinkRef(row["of"], row["url"]) for row in gone]
+        rows = [{**ref._asdict(), "first_day": day, "spelling": spellings[ref]} for ref in new]
+        connection.execute(insert(refs), rows)
+    SET_SPELLING.run(connection, [{"of": ref.page, "url": ref.url_id, "spelled": spellings[ref]} for ref in respelled])
+    for some, gone_day in ((back, None), (gone, day)):
+        SET_GONE.run(connection, [{"of": ref.page, "url": ref.url_id, "gone": gone_day} for ref in some])
+    return new, back, gone
 
 
 def _write_invalid(connection: Connection, lists: Mapping[int, Mapping[bytes, ClassifiedLink]], day: int) -> None:
-    """Update the pages' lists of invalid links."""
     found = INVALID.each(connection, "pages", lists)
     there = {(page, bytes(digest)) for page, digest in found}
     now = {(page, digest): link for page, has in lists.items() for digest, link in has.items()}
@@ -406,16 +342,8 @@ def _write_invalid(connection: Connection, lists: Mapping[int, Mapping[bytes, Cl
 def _write_tallies(connection: Connection, wiki_id: int, now: Mapping[int, Mapping[str, int]], day: int) -> None:
     """Update the counts of excluded links of each page (X05), and the wiki's sums."""
     found = TALLIES.each(connection, "pages", now)
-    before = {page: parse_entry_counts(text) for page, text in found}
+    before: dict[int, dict[str, int]] = {page: json.loads(text) for page, text in found}
     changed = [page for page, counts in now.items() if counts != before.get(page, {})]
-    changes = ExclusionCounts()
-    for page in changed:
-        changes.note(before.get(page, {}), now[page])
-    if changed:
-        changes.write(connection, wiki_id, today=day)
-    SET_TALLY.run(connection, [{"of": page, "tally": entry_counts_text(now[page])} for page in changed])
-
-
-def text_digest(text: str) -> bytes:
-    """Return the key of a link that is stored as written on its page."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    add_entry_counts(connection, wiki_id, ((before.get(page, {}), now[page]) for page in changed), today=day)
+    tallies = {page: json.dumps(now[page], ensure_ascii=False, sort_keys=True) for page in changed}
+    SET_TALLY.run(connection, [{"of": page, "tally": tallies[page] if now[page] else None} for page in changed])

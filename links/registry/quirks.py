@@ -139,17 +139,10 @@ class QuirkRow(NamedTuple):
     value: str = ""
 
 
-class QuirkChanges(NamedTuple):
-    """Rows to delete and rows to write."""
-
-    gone: list[_Key]
-    written: dict[_Key, QuirkRow]
-
-
 def settle_quirks(
     held: Mapping[_Key, QuirkRow], seen: Mapping[_Key, str | None], *, day: int, over: Callable[[_Key, QuirkRow], bool]
-) -> QuirkChanges:
-    """Compute the changes of quirk rows; keys are (host or URL, kind).
+) -> tuple[list[_Key], dict[_Key, QuirkRow]]:
+    """Return the quirk rows to delete, and those to write; keys are (host or URL, kind).
 
     `seen` has the observed text, or None when the quirk is refuted; `over` is true for an expired row.
     """
@@ -166,7 +159,7 @@ def settle_quirks(
             written[key] = QuirkRow(day, day, value)
         elif day - row.last_day >= REFRESH_DAYS:
             written[key] = QuirkRow(row.first_day, day, value)
-    return QuirkChanges(gone, written)
+    return gone, written
 
 
 def write_host_quirks(connection: Connection, seen: Mapping[tuple[int, HostQuirk], bool], *, day: int) -> None:
@@ -207,11 +200,11 @@ def _write(
         for some in batches(sorted({number for number, _ in seen}))
         for row in connection.execute(query.where(owner.in_(some)))
     }
-    settled = settle_quirks(held, seen, day=day, over=over)
-    for keys in batches(settled.gone):
+    gone, written = settle_quirks(held, seen, day=day, over=over)
+    for keys in batches(gone):
         connection.execute(delete(table).where(tuple_(owner, kind).in_(keys)))
     names = (owner.name, kind.name)
-    rows = [dict(zip((*names, *columns), (*key, *row), strict=False)) for key, row in settled.written.items()]
+    rows = [dict(zip((*names, *columns), (*key, *row), strict=False)) for key, row in written.items()]
     upsert(connection, table, names, rows)
 
 

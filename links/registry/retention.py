@@ -9,32 +9,15 @@ from collections.abc import Callable, Iterable
 from datetime import date
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Delete, Select, Table, delete, exists, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Table, delete, exists, func, or_, select, tuple_
 
 from links.check_history import date_of
+from links.registry import schema
 from links.registry.citations import KEEP_DAYS as ADDITION_DAYS
-from links.registry.citations import OLD_ADDITIONS
 from links.registry.database import RegistryStore
 from links.registry.pages import LOCK_WIKI, forget_pages
 from links.registry.quirks import GET_ONLY_DAYS, HOST_QUIRK_DAYS, URL_QUIRK_DAYS, HostQuirk
-from links.registry.schema import (
-    additions,
-    citations,
-    copies,
-    copy_searches,
-    copy_versions,
-    host_quirks,
-    hosts,
-    imports,
-    observations,
-    pages,
-    refs,
-    replacements,
-    reports,
-    url_quirks,
-    urls,
-    wanted,
-)
+from links.registry.schema import host_quirks, hosts, observations, pages, refs, reports, urls
 from links.registry.statements import SqlStatement, batches, many, one
 from links.registry.wikis import all_wikis
 from links.rules.wiki_rules import forget_spam_hits
@@ -48,8 +31,8 @@ _UNIX = date(1970, 1, 1)
 _WINDOW = 20_000  # candidates that are remembered at once
 _LONG_KEPT = (HostQuirk.GET_NEEDED, HostQuirk.PRESUMED_REACHABLE, HostQuirk.UNVERIFIABLE)
 _OF_URLS = (
-    *(refs, observations, url_quirks, copies, copy_versions, copy_searches, reports, replacements),
-    *(wanted, citations, additions),
+    *(refs, observations, reports, schema.url_quirks, schema.replacements, schema.wanted),
+    *(schema.copies, schema.copy_versions, schema.copy_searches, schema.citations, schema.additions),
 )
 
 
@@ -71,16 +54,10 @@ def _unused(query: Any, *had: Any) -> Any:
     return query.where(urls.c.touched_day <= one("before"), of_a_page.scalar_subquery().is_(None))
 
 
-def _deletion(table: Table, *conditions: Any) -> SqlStatement:
-    """Build the statement that deletes some rows of a table that match all conditions."""
+def _deletion(table: Table, condition: ColumnElement[bool]) -> SqlStatement:
     key = tuple(table.primary_key.columns)
-    some: Select[Any] = select(*key).where(*conditions).limit(one("most"))
-    chosen: Delete = delete(table).where(tuple_(*key).in_(some) if len(key) > 1 else key[0].in_(some))
-    return SqlStatement(chosen)
-
-
-def _count(table: Table, *conditions: Any) -> SqlStatement:
-    return SqlStatement(select(func.count()).select_from(table).where(*conditions))
+    some = select(*key).where(condition).limit(one("most"))
+    return SqlStatement(delete(table).where(tuple_(*key).in_(some)))
 
 
 NEWEST_PAGE = SqlStatement(select(func.max(pages.c.touched_day)).where(pages.c.wiki_id == one("wiki")))
@@ -108,8 +85,17 @@ FORGET_HOSTS = SqlStatement(
     ),
     "ids",
 )
-GONE_LINKS = _deletion(refs, refs.c.gone_day <= one("before"))
-OLD_URL_QUIRKS = _deletion(url_quirks, url_quirks.c.last_day <= one("before"))
+_EXPIRED = {
+    "links": (refs, refs.c.gone_day <= one("before")),
+    "quirks": (schema.url_quirks, schema.url_quirks.c.last_day <= one("before")),
+    "observations": (observations, observations.c.moment < one("before")),
+    "reports": (reports, reports.c.expires_day < one("before")),
+}
+FORGET_EXPIRED = {what: _deletion(table, condition) for what, (table, condition) in _EXPIRED.items()}
+COUNT_EXPIRED = {
+    what: SqlStatement(select(func.count()).select_from(table).where(condition))
+    for what, (table, condition) in _EXPIRED.items()
+}
 _OLD_QUIRK = (
     select(host_quirks.c.host_id, host_quirks.c.kind).where(host_quirks.c.last_day <= one("before")).limit(one("most"))
 )
@@ -120,16 +106,14 @@ FORGET_HOST_QUIRK = SqlStatement(
         host_quirks.c.host_id == one("of"), host_quirks.c.kind == one("which"), host_quirks.c.last_day <= one("before")
     )
 )
-OLD_OBSERVATIONS = _deletion(observations, observations.c.moment < one("before"))
-OVER_REPORTS = _deletion(reports, reports.c.expires_day < one("before"))
-OLD_IMPORTS = SqlStatement(delete(imports).where(imports.c.day <= one("before")))
-COUNT_PAGES = _count(pages, pages.c.wiki_id == one("wiki"), pages.c.touched_day <= one("before"))
-COUNT_LINKS = _count(refs, refs.c.gone_day <= one("before"))
+OLD_IMPORTS = SqlStatement(delete(schema.imports).where(schema.imports.c.day <= one("before")))
+OLD_ADDITIONS = SqlStatement(delete(schema.additions).where(schema.additions.c.day <= one("before")))
+COUNT_PAGES = SqlStatement(
+    select(func.count()).where(pages.c.wiki_id == one("wiki"), pages.c.touched_day <= one("before"))
+)
 COUNT_URLS = SqlStatement(
     _unused(select(func.count()).select_from(urls), or_(refs.c.gone_day.is_(None), refs.c.gone_day > one("before")))
 )
-COUNT_OBSERVATIONS = _count(observations, observations.c.moment < one("before"))
-COUNT_REPORTS = _count(reports, reports.c.expires_day < one("before"))
 
 
 def purge(
@@ -155,9 +139,17 @@ def purge(
                 count = forget_pages(connection, wiki.id, found, day=day)
             gone_pages += count
             progress("pages", count)
-    links = _repeat(store, GONE_LINKS, before, "links", progress)
+    gone = {}
+    for what, limit in _limits(day, keep_days).items():  # links first: URLs without any go next
+        gone[what] = 0
+        while True:
+            with store.writing() as connection:
+                count = FORGET_EXPIRED[what].run(connection, {"before": limit, "most": BATCH})
+            if not count:
+                break
+            gone[what] += count
+            progress(what, count)
     gone_urls, gone_hosts = _purge_urls(store, before, progress)
-    quirks = _repeat(store, OLD_URL_QUIRKS, day - URL_QUIRK_DAYS, "quirks", progress)
     for statement, days in ((OLD_HOST_QUIRKS, HOST_QUIRK_DAYS), (VERY_OLD_HOST_QUIRKS, GET_ONLY_DAYS)):
         while True:
             with store.writing() as connection:
@@ -167,15 +159,13 @@ def purge(
                 gone_hosts += _forget_hosts(connection, (row[0] for row in rows))
             if not rows:
                 break
-            quirks += len(rows)
+            gone["quirks"] += len(rows)
             progress("quirks", len(rows))
-    looks = _repeat(store, OLD_OBSERVATIONS, _second(day), "observations", progress)
-    over = _repeat(store, OVER_REPORTS, day, "reports", progress)
     with store.writing() as connection:
         OLD_IMPORTS.run(connection, {"before": day - IMPORT_DAYS})
         forget_spam_hits(connection, before_day=day - SPAM_DAYS)
         OLD_ADDITIONS.run(connection, {"before": day - ADDITION_DAYS})
-    return PurgeSummary(gone_pages, links, gone_urls, gone_hosts, quirks, looks, over)
+    return PurgeSummary(pages=gone_pages, urls=gone_urls, hosts=gone_hosts, **gone)
 
 
 def to_purge(store: RegistryStore, *, day: int, keep_days: int = KEEP_DAYS) -> PurgeSummary:
@@ -187,31 +177,18 @@ def to_purge(store: RegistryStore, *, day: int, keep_days: int = KEEP_DAYS) -> P
             newest = NEWEST_PAGE.rows(reader, {"wiki": wiki.id})[0][0] or 0
             parameters = {"wiki": wiki.id, "before": newest - keep_days}
             gone_pages += COUNT_PAGES.rows(reader, parameters)[0][0]
-        return PurgeSummary(
-            pages=gone_pages,
-            links=COUNT_LINKS.rows(reader, before)[0][0],
-            urls=COUNT_URLS.rows(reader, before)[0][0],
-            observations=COUNT_OBSERVATIONS.rows(reader, {"before": _second(day)})[0][0],
-            reports=COUNT_REPORTS.rows(reader, {"before": day})[0][0],
-        )
+        counts = {
+            what: COUNT_EXPIRED[what].rows(reader, {"before": limit})[0][0]
+            for what, limit in _limits(day, keep_days).items()
+            if what != "quirks"
+        }
+        return PurgeSummary(pages=gone_pages, urls=COUNT_URLS.rows(reader, before)[0][0], **counts)
 
 
-def _second(day: int) -> int:
-    """Return the time before which observations are deleted."""
-    return (date_of(max(day - OBSERVATION_DAYS, 0)) - _UNIX).days * 86_400
-
-
-def _repeat(
-    store: RegistryStore, statement: SqlStatement, before: int, what: str, progress: Callable[[str, int], None]
-) -> int:
-    gone = 0
-    while True:
-        with store.writing() as connection:
-            count = statement.run(connection, {"before": before, "most": BATCH})
-        gone += count
-        if not count:
-            return gone
-        progress(what, count)
+def _limits(day: int, keep_days: int) -> dict[str, int]:
+    """Return the days, and of observations the second, before which rows have expired."""
+    second = (date_of(max(day - OBSERVATION_DAYS, 0)) - _UNIX).days * 86_400
+    return {"links": day - keep_days, "quirks": day - URL_QUIRK_DAYS, "observations": second, "reports": day}
 
 
 def _purge_urls(store: RegistryStore, before: int, progress: Callable[[str, int], None]) -> tuple[int, int]:

@@ -39,24 +39,36 @@ class UrlRow(NamedTuple):
     proofs: int
     mime: str | None  # an unusual type's short name (W66), with `kib`, its length
     kib: int | None
+    opinion_day: int | None = None  # day since when a browser check is awaited; None: it is not
+
+    @property
+    def key(self) -> bytes:
+        """Return the key in the registry, which orders a run."""
+        return key_of(self.url)
+
+    @property
+    def is_new(self) -> bool:
+        """Return True when it was never checked."""
+        return self.checked_day is None
 
     @property
     def standing(self) -> LinkHealth:
         """Return its state and failures as used by `links.states`."""
-        return health_of(self)
+        days = (self.first_fail_day, self.last_fail_day)
+        return LinkHealth(self.state, self.fails, *days, FailureProof(self.proofs))
 
 
-def health_of(row: Any) -> LinkHealth:
-    """Build the state and failures of a URL's row, as used by `links.states`."""
-    days = (row.first_fail_day, row.last_fail_day)
-    return LinkHealth(LinkState(row.state), row.fails, *days, FailureProof(row.proofs))
+def health_columns(health: LinkHealth) -> dict[str, Any]:
+    """Return the columns of a state and its failures; the inverse of `UrlRow.standing`."""
+    days = {"first_fail_day": health.first_fail, "last_fail_day": health.last_fail}
+    return {"state": int(health.state), "fails": health.fails, **days, "proofs": int(health.proofs)}
 
 
 COLUMNS = (
     *(urls.c.id, urls.c.scheme, hosts.c.name, urls.c.port, urls.c.path, urls.c.host_id),
     *(urls.c.state, urls.c.code, urls.c.history, urls.c.added_day, urls.c.touched_day),
     *(urls.c.checked_day, urls.c.due_day, urls.c.fails, urls.c.first_fail_day),
-    *(urls.c.last_fail_day, urls.c.proofs, urls.c.mime, urls.c.kib),
+    *(urls.c.last_fail_day, urls.c.proofs, urls.c.mime, urls.c.kib, urls.c.opinion_day),
 )  # what `row_of` takes
 _STATES = {int(state): state for state in LinkState}
 _BEGINNINGS = tuple(f"{scheme}://" for scheme in SCHEMES)
@@ -318,13 +330,8 @@ class UrlObservation(NamedTuple):
     similarity: int | None  # share of the copy's text in percent; None: not compared
 
 
-_OBSERVATION_COLUMNS = (
-    *(observations.c.moment, observations.c.how, observations.c.code, observations.c.verdict),
-    *(observations.c.http, observations.c.final_url, observations.c.note),
-    observations.c.similarity,
-)
 OF_URL = SqlStatement(
-    select(*_OBSERVATION_COLUMNS)
+    select(*(observations.c[name] for name in UrlObservation._fields))
     .where(observations.c.url_id == one("url"))
     .order_by(observations.c.moment.desc(), observations.c.how.desc())
     .limit(one("most"))

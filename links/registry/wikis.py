@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from core.errors import CollectionInUseError, InputError
 from core.regexes import check_regex
@@ -38,18 +38,6 @@ class InterwikiPrefix:
     prefix: str  # lower case
     url: str  # with ``$1`` for the title; with a scheme
     is_local: bool = False  # it belongs to a wiki of the same farm
-    wiki: str = ""  # that wiki's database, when the map has it
-
-
-@dataclass(frozen=True, slots=True)
-class InterwikiLink:
-    """Resolved interwiki link of a page."""
-
-    prefix: str  # as the page has it, lower case
-    title: str  # the text after the prefix
-    url: str  # its target; empty when the map has no such prefix
-    is_local: bool = False  # it belongs to a wiki of the same farm, so its URL is not stored
-    wiki: str = ""  # that wiki's database, when the map has it
 
 
 class InterwikiMap:
@@ -65,24 +53,14 @@ class InterwikiMap:
         """Return the number of prefixes."""
         return len(self._prefixes)
 
-    def link(self, prefix: str, title: str) -> InterwikiLink:
-        """Resolve ``prefix:title``."""
-        prefix = prefix.strip().lower()
-        found = self._prefixes.get(prefix)
-        if found is None:
-            return InterwikiLink(prefix, title, "")
-        url = found.url.replace("$1", encoded_title(title))
-        return InterwikiLink(prefix, title, url, found.is_local, found.wiki)
-
-    def local_urls(self, links: Iterable[tuple[str, str]]) -> list[str]:
-        """Return the URLs of links to the farm's own wikis, of (prefix, title): they are not watched (W50)."""
-        found = (self.link(prefix, title) for prefix, title in links)
-        return list(dict.fromkeys(each.url for each in found if each.url and each.is_local))
-
-    def urls(self, links: Iterable[tuple[str, str]]) -> list[str]:
-        """Return the URLs of links, of (prefix, title); without those to the farm's own wikis."""
-        found = (self.link(prefix, title) for prefix, title in links)
-        return list(dict.fromkeys(each.url for each in found if each.url and not each.is_local))
+    def urls(self, links: Iterable[tuple[str, str]], *, is_local: bool = False) -> list[str]:
+        """Return the URLs of links, of (prefix, title); or of those to the farm's own wikis: not watched (W50)."""
+        found: dict[str, None] = {}
+        for prefix, title in links:
+            known = self._prefixes.get(prefix.strip().lower())
+            if known is not None and known.is_local is is_local:
+                found[known.url.replace("$1", encoded_title(title))] = None
+        return list(found)
 
 
 def read_interwikis(text: str | bytes) -> InterwikiMap:
@@ -103,7 +81,7 @@ def read_interwikis(text: str | bytes) -> InterwikiMap:
     prefixes = []
     for entry in found[:MAP_LIMIT]:
         fields = entry if isinstance(entry, dict) else {}
-        prefix, url, wiki = fields.get("prefix"), fields.get("url"), fields.get("wikiid")
+        prefix, url = fields.get("prefix"), fields.get("url")
         if not isinstance(prefix, str) or not isinstance(url, str) or not prefix.strip():
             continue
         url = f"https:{url}" if url.startswith("//") else url
@@ -111,8 +89,7 @@ def read_interwikis(text: str | bytes) -> InterwikiMap:
             continue
         # In the API's first format a flag is there, though empty, or not; in the second it is a boolean.
         is_local = fields.get("local", False) not in (False, None, 0)
-        dbname = wiki if isinstance(wiki, str) else ""
-        prefixes.append(InterwikiPrefix(prefix.strip().lower(), url, is_local, dbname))
+        prefixes.append(InterwikiPrefix(prefix.strip().lower(), url, is_local))
     return InterwikiMap(prefixes)
 
 
@@ -181,13 +158,9 @@ _WIKI = select(
     *(wikis.c.id, wikis.c.dbname, farms.c.name, wikis.c.farm_id),
     *(wikis.c.url, wikis.c.pages_url, wikis.c.settings, wikis.c.added_day),
 ).select_from(wikis.join(farms, farms.c.id == wikis.c.farm_id))
-_FARM_ROW = select(farms.c.id, farms.c.name, farms.c.address, farms.c.internal)
-FIND_FARM = SqlStatement(_FARM_ROW.where(farms.c.name == one("name")))
-ALL_FARMS = SqlStatement(_FARM_ROW.order_by(farms.c.id))
+ALL_FARMS = SqlStatement(select(*(farms.c[name] for name in WikiFarm._fields)).order_by(farms.c.id))
 FIND_WIKI = SqlStatement(_WIKI.where(farms.c.name == one("farm"), wikis.c.dbname == one("dbname")))
 WIKI_BY_ID = SqlStatement(_WIKI.where(wikis.c.id == one("id")))
-ALL_WIKIS = SqlStatement(_WIKI.order_by(wikis.c.farm_id, wikis.c.dbname))
-LAST_FARM = SqlStatement(select(func.max(farms.c.id)))
 CHANGE_FARM = SqlStatement(
     update(farms).where(farms.c.id == one("of")).values(address=one("new_address"), internal=one("new_internal"))
 )
@@ -196,6 +169,7 @@ CHANGE_WIKI = SqlStatement(
     .where(wikis.c.id == one("of"))
     .values(url=one("new_url"), pages_url=one("new_pages_url"), settings=one("new_settings"))
 )
+ALL_WIKIS = SqlStatement(_WIKI.order_by(wikis.c.farm_id, wikis.c.dbname))
 
 
 def observed_namespaces(wiki: Wiki) -> tuple[int, ...]:
@@ -228,8 +202,7 @@ def all_farms(reader: Reader) -> list[WikiFarm]:
 
 def find_farm(reader: Reader, name: str) -> WikiFarm | None:
     """Return the farm of that name; None when it is unknown."""
-    found = FIND_FARM.rows(reader, {"name": name})
-    return WikiFarm(*found[0]) if found else None
+    return next((farm for farm in all_farms(reader) if farm.name == name), None)
 
 
 def put_farm(connection: Connection, name: str, *, address: str = "", internal: str = "") -> WikiFarm:
@@ -240,12 +213,15 @@ def put_farm(connection: Connection, name: str, *, address: str = "", internal: 
         check_regex(internal)
     there = find_farm(connection, name)
     if there is None:
-        last = LAST_FARM.rows(connection, {})[0][0]
-        facts = {"id": last + 1, "name": name, "address": address, "internal": internal}
+        facts = {
+            "id": max((farm.id for farm in all_farms(connection)), default=0) + 1,
+            "name": name,
+            "address": address,
+            "internal": internal,
+        }
         insert_missing(connection, farms, [facts])
     else:
-        changed = {"new_address": address, "new_internal": internal}
-        CHANGE_FARM.run(connection, {"of": there.id, **changed})
+        CHANGE_FARM.run(connection, {"of": there.id, "new_address": address, "new_internal": internal})
     found = find_farm(connection, name)
     assert found is not None
     return found
@@ -305,14 +281,9 @@ def change_wiki(
     """Update a wiki; None leaves a value as it is; InputError when `pages_url` lacks ``$1``."""
     if pages_url and "$1" not in pages_url:
         raise InputError("The address of pages needs $1 where the title goes.")
-    text = wiki.settings
-    if settings is not None:
-        text = json.dumps(dict(settings), ensure_ascii=False, sort_keys=True)
-    new = {
-        "new_url": wiki.url if url is None else url,
-        "new_pages_url": wiki.pages_url if pages_url is None else pages_url,
-        "new_settings": text,
-    }
+    text = None if settings is None else json.dumps(dict(settings), ensure_ascii=False, sort_keys=True)
+    given = {"url": url, "pages_url": pages_url, "settings": text}
+    new = {f"new_{name}": getattr(wiki, name) if value is None else value for name, value in given.items()}
     CHANGE_WIKI.run(connection, {"of": wiki.id, **new})
     return wiki_of(connection, wiki.id)
 
@@ -345,14 +316,13 @@ class FeedCursor(NamedTuple):
 
 
 FEEDS = SqlStatement(
-    select(feeds.c.wiki_id, feeds.c.kind, feeds.c.cursor, feeds.c.moment, feeds.c.trouble)
-    .where(feeds.c.wiki_id == one("wiki"))
-    .order_by(feeds.c.kind)
+    select(*(feeds.c[name] for name in FeedCursor._fields)).where(feeds.c.wiki_id == one("wiki")).order_by(feeds.c.kind)
 )
-FORGET_FEED = SqlStatement(delete(feeds).where(feeds.c.wiki_id == one("of"), feeds.c.kind == one("which")))
-SET_TROUBLE = SqlStatement(
-    update(feeds).where(feeds.c.wiki_id == one("of"), feeds.c.kind == one("which")).values(trouble=one("why"))
-)
+
+
+_IS_FEED = (feeds.c.wiki_id == one("of"), feeds.c.kind == one("which"))
+FORGET_FEED = SqlStatement(delete(feeds).where(*_IS_FEED))
+SET_TROUBLE = SqlStatement(update(feeds).where(*_IS_FEED).values(trouble=one("why")))
 
 
 def feeds_of(reader: Reader, wiki_id: int) -> dict[str, FeedCursor]:
@@ -376,9 +346,9 @@ def forget_feed(connection: Connection, wiki_id: int, kind: str) -> None:
 
 def put_trouble(connection: Connection, wiki_id: int, kinds: Iterable[str], why: str, *, now: datetime) -> None:
     """Set or clear the reason that feeds are stopped; cursors and times are kept."""
+    # On one line, without characters that databases reject.
+    plain = " ".join(storable(why).split())[:TROUBLE_LIMIT_CHARS]
     for kind in kinds:
-        # On one line, without characters that databases reject.
-        plain = " ".join(storable(why).split())[:TROUBLE_LIMIT_CHARS]
         parameters = {"of": wiki_id, "which": kind, "why": plain}
         if not SET_TROUBLE.run(connection, parameters) and why:
             put_cursor(connection, wiki_id, kind, "", now=now)
@@ -395,8 +365,7 @@ def take_feed_lease(
     is_gone: Callable[[str], bool] = lambda _holder: False,
 ) -> None:
     """Claim or renew the lease of a wiki; FeedHeldError when another has it, unless `is_gone`."""
-    LOCK_WIKI.rows(connection, {"wiki": wiki_id})
-    there = feeds_of(connection, wiki_id).get(LEASE)
+    there = _locked_lease(connection, wiki_id)
     is_free = there is None or there.cursor in ("", holder) or there.moment <= now
     if there is not None and not is_free and not is_gone(there.cursor):
         raise FeedHeldError(
@@ -407,10 +376,14 @@ def take_feed_lease(
     put_cursor(connection, wiki_id, LEASE, holder, now=now + length)
 
 
+def _locked_lease(connection: Connection, wiki_id: int) -> FeedCursor | None:
+    LOCK_WIKI.rows(connection, {"wiki": wiki_id})
+    return feeds_of(connection, wiki_id).get(LEASE)
+
+
 def hold_feed_lease(connection: Connection, wiki_id: int, holder: str) -> None:
     """Lock the lease until the commit; FeedHeldError when another has it by now: write nothing."""
-    LOCK_WIKI.rows(connection, {"wiki": wiki_id})
-    there = feeds_of(connection, wiki_id).get(LEASE)
+    there = _locked_lease(connection, wiki_id)
     if there is None or there.cursor != holder:
         raise FeedHeldError(
             "Another process now watches this wiki, because this one did not renew its lease in time.",
@@ -420,8 +393,7 @@ def hold_feed_lease(connection: Connection, wiki_id: int, holder: str) -> None:
 
 def release_feed_lease(connection: Connection, wiki_id: int, holder: str, *, now: datetime) -> None:
     """Release the lease, unless another process holds it."""
-    LOCK_WIKI.rows(connection, {"wiki": wiki_id})
-    there = feeds_of(connection, wiki_id).get(LEASE)
+    there = _locked_lease(connection, wiki_id)
     if there is not None and there.cursor == holder:
         put_cursor(connection, wiki_id, LEASE, "", now=now)
 

@@ -5,7 +5,6 @@ written. A suggestion is a host that very many pages link to with few different 
 it is trusted is a human decision.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from core.errors import BadUrlError, InputError
 from core.hosts import canonical_host
 from core.urls import fetch_key
 from links.registry.schema import excluded, hosts, pages, refs, urls
+from links.registry.urls import shorten_for_message
 from links.rules.link_pattern import LinkPattern, parse_link_pattern
 from links.url_parts import UrlParts, domain_index
 
@@ -82,11 +82,15 @@ class ExclusionList:
         """Return the entry that excludes the URL; None when none does."""
         if not self.entries:
             return None
+
+        def covering(entries: Iterable[ExclusionEntry]) -> ExclusionEntry | None:
+            return next((each for each in entries if each.pattern.covers_rest(url.scheme, url.port, url.path)), None)
+
         index = domain_index(url.host)
-        found = _covering(self._hosts.get(index, ()), url)
+        found = covering(self._hosts.get(index, ()))
         place = index.find(".")
         while found is None and place >= 0:
-            found = _covering(self._trees.get(index[: place + 1], ()), url)
+            found = covering(self._trees.get(index[: place + 1], ()))
             place = index.find(".", place + 1)
         return found
 
@@ -155,54 +159,33 @@ def warning_for(pattern: LinkPattern, entries: Iterable[ExclusionEntry], wiki: s
     )
 
 
-def count_entries(entries: Iterable[str]) -> dict[str, int]:
-    """Count the excluded links of a page by entry."""
-    return dict(Counter(filter(None, entries)))
-
-
-def entry_counts_text(counts: Mapping[str, int]) -> str | None:
-    """Encode a page's counts for `link_pages.excluded`; None when nothing was excluded."""
-    return json.dumps(counts, ensure_ascii=False, sort_keys=True) if counts else None
-
-
-def parse_entry_counts(text: str | None) -> dict[str, int]:
-    """Decode the counts of a row."""
-    return dict(json.loads(text)) if text else {}
-
-
-class ExclusionCounts:
-    """Changes of the counts of a wiki's entries by written pages."""
-
-    def __init__(self) -> None:
-        self._links: dict[str, int] = {}
-        self._pages: dict[str, int] = {}
-
-    def note(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
-        """Add the difference of a page's stored and new counts; empty for a page that does not exist."""
+def add_entry_counts(
+    rows: Connection, wiki_id: int, changes: Iterable[tuple[Mapping[str, int], Mapping[str, int]]], *, today: int
+) -> None:
+    """Add the changes of pages to the counts of a wiki's entries: excluded links by entry, before and after."""
+    links: Counter[str] = Counter()
+    on_pages: Counter[str] = Counter()
+    for before, after in changes:
         for entry in {*before, *after}:
             old, new = before.get(entry, 0), after.get(entry, 0)
-            self._links[entry] = self._links.get(entry, 0) + new - old
-            self._pages[entry] = self._pages.get(entry, 0) + bool(new) - bool(old)
-
-    def write(self, rows: Connection, wiki_id: int, *, today: int) -> None:
-        """Update the rows of `link_excluded` by the collected differences."""
-        names = sorted(self._links)  # in one order, so that two writers never wait for each other
-        table = excluded.c
-        for name in names:
-            links, on_pages = self._links[name], self._pages[name]
-            changed = rows.execute(
-                update(excluded)
-                .where(table.wiki_id == wiki_id, table.entry == name)
-                .values(
-                    links=table.links + links,
-                    pages=table.pages + on_pages,
-                    # A deleted page is not a sign of activity.
-                    last_day=case((table.last_day > today, table.last_day), else_=today),
-                )
+            links[entry] += new - old
+            on_pages[entry] += bool(new) - bool(old)
+    table = excluded.c
+    for name in sorted(links):  # in one order, so that two writers never wait for each other
+        changed = rows.execute(
+            update(excluded)
+            .where(table.wiki_id == wiki_id, table.entry == name)
+            .values(
+                links=table.links + links[name],
+                pages=table.pages + on_pages[name],
+                # A deleted page is not a sign of activity.
+                last_day=case((table.last_day > today, table.last_day), else_=today),
             )
-            if not changed.rowcount and links > 0:
-                row = {"wiki_id": wiki_id, "entry": name, "links": links, "pages": on_pages}
-                rows.execute(insert(excluded), [{**row, "last_day": today}])
+        )
+        if not changed.rowcount and links[name] > 0:
+            row = {"wiki_id": wiki_id, "entry": name, "links": links[name], "pages": on_pages[name]}
+            rows.execute(insert(excluded), [{**row, "last_day": today}])
+    if links:
         rows.execute(delete(excluded).where(table.wiki_id == wiki_id, table.pages <= 0))
 
 
@@ -214,13 +197,6 @@ def counts_of(rows: Connection, wiki_id: int) -> dict[str, tuple[int, int, int]]
         )
     )
     return {row.entry: (row.links, row.pages, row.last_day) for row in found}
-
-
-def _covering(entries: Iterable[ExclusionEntry], url: UrlParts) -> ExclusionEntry | None:
-    for entry in entries:
-        if entry.pattern.covers_rest(url.scheme, url.port, url.path):
-            return entry
-    return None
 
 
 def _domain(text: str) -> ExclusionEntry:
@@ -254,8 +230,7 @@ def _texts(settings: Mapping[str, Any], form: EntryForm) -> list[str]:
 
 
 def _refuse(text: str, why: str, cause: Exception | None = None) -> NoReturn:
-    shown = text if len(text) <= 200 else text[:200] + "…"
-    raise InputError(f"{shown!r} cannot be excluded: {why}.") from cause
+    raise InputError(f"{shorten_for_message(text)!r} cannot be excluded: {why}.") from cause
 
 
 _MOST = 50

@@ -18,13 +18,13 @@ from core.hosts import canonical_host
 from core.urls import MAX_URL_LENGTH, fetch_key, identity_key
 from links.registry.schema import PATH_HEAD, PATH_HEAD_CHARS, hosts, urls
 from links.registry.statements import MOST, Reader, SqlStatement, many, one
-from links.url_parts import SCHEMES, UrlParts, domain_index, split_identity
+from links.registry.urls import shorten_for_message
+from links.url_parts import DEFAULT_PORTS, SCHEMES, UrlParts, domain_index, split_identity
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):(?=//)", re.IGNORECASE | re.ASCII)
 _OTHER = re.compile(r"(?:mailto|tel|sip|sips|sms|xmpp|news|urn|geo|magnet|bitcoin):", re.IGNORECASE)
 _AUTHORITY = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::(\d{1,5}))?")
 _IPV4_START = re.compile(r"(?:\d{1,4}\.){1,3}\*", re.ASCII)
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 _GROUPS = 8  # of an IPv6 address
 LAST_CHARACTER = "\U0010ffff"
 
@@ -62,7 +62,7 @@ class LinkPattern:
             return False
         if self.port is None:
             return self.is_tree or self.any_port or port == 0
-        return (port or _DEFAULT_PORTS[scheme]) == self.port
+        return (port or DEFAULT_PORTS[scheme]) == self.port
 
     def meets(self, other: "LinkPattern") -> bool:
         """Return True when a URL may match both patterns."""
@@ -206,13 +206,12 @@ def _ports_meet(one: LinkPattern, other: LinkPattern, scheme: str) -> bool:
     ports = []
     for pattern in (one, other):
         is_any = pattern.port is None and (pattern.is_tree or pattern.any_port)
-        ports.append(None if is_any else pattern.port or _DEFAULT_PORTS[scheme])
+        ports.append(None if is_any else pattern.port or DEFAULT_PORTS[scheme])
     return None in ports or ports[0] == ports[1]
 
 
 def _refuse(text: str, why: str) -> NoReturn:
-    shown = text if len(text) <= 200 else text[:200] + "…"
-    raise InputError(f"{shown!r} cannot be searched for: {why}.")
+    raise InputError(f"{shorten_for_message(text)!r} cannot be searched for: {why}.")
 
 
 HOSTS_AT_ONCE = 200

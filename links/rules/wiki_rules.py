@@ -9,16 +9,14 @@ import json
 import logging
 import threading
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select, update
 
 from core.errors import InputError
 from links.registry.schema import farms, pages, refs, spam_hits, spam_lists, wikis
-from links.registry.statements import batches
+from links.registry.statements import batches, upsert
 from links.rules.exclusion_list import exclusions_of, warning_for
 from links.rules.link_class import ClassifiedLink, OwnHosts, WikiRules
 from links.rules.link_pattern import LinkPattern
@@ -53,25 +51,21 @@ def write_spam_hits(rows: Connection, wiki_id: int, found: Mapping[int, Mapping[
         for some in batches(sorted(found))
         for row in rows.execute(select(*columns).where(table.page.in_(some)).order_by(table.page, table.key))
     }
-    new = []
+    put = []
     for page, hits in found.items():
         for url, hit in hits.items():
             old = there.pop((page, key_of(url)), None)
-            facts = {"list": hit.list, "line": hit.line, "last_day": today}
-            if old is None:
+            if old is None or (old.list, old.line, old.last_day) != (hit.list, hit.line, today):
                 place = {"page": page, "key": key_of(url), "wiki_id": wiki_id, "url": url}
-                new.append({**place, **facts, "first_day": today})
-            elif (old.list, old.line, old.last_day) != (hit.list, hit.line, today):
-                same = and_(table.page == page, table.key == key_of(url))
-                rows.execute(update(spam_hits).where(same).values(**facts))
+                days = {"first_day": today if old is None else old.first_day, "last_day": today}
+                put.append({**place, "list": hit.list, "line": hit.line, **days})
     for (page, key), old in there.items():
         same = and_(table.page == page, table.key == key)
         if old.first_day >= today:
             rows.execute(delete(spam_hits).where(same))
         elif old.last_day >= today:
             rows.execute(update(spam_hits).where(same).values(last_day=today - 1))
-    if new:
-        rows.execute(insert(spam_hits), new)
+    upsert(rows, spam_hits, ("page", "key"), put)
 
 
 def is_present() -> ColumnElement[bool]:
@@ -222,8 +216,7 @@ def has_list(rows: Connection, farm_id: int, each: SpamList, *, wiki_id: int = F
 
 
 def _digest(each: SpamList) -> bytes:
-    text = f"{each.kind}\n{each.content}"
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return key_of(f"{each.kind}\n{each.content}")
 
 
 def remove_list(rows: Connection, farm_id: int, name: str, *, wiki_id: int = FARM_WIDE) -> bool:
@@ -248,26 +241,18 @@ def _rules(facts: Any, lists: list[SpamList]) -> WikiRules:
     settings = parse_wiki_settings(facts.settings)
     named = settings.get("servers")
     servers = [str(each) for each in named] if isinstance(named, list) else []
-    if settings.get("registers_own") is True:
-        own = OwnHosts(_expression(facts.internal))
-    else:
-        its = [facts.address, *servers, facts.url, facts.pages_url]
-        own = OwnHosts(_expression(facts.internal), its)
+    its = [] if settings.get("registers_own") is True else [facts.address, *servers, facts.url, facts.pages_url]
+    try:
+        own = OwnHosts(facts.internal, its)
+    except InputError:  # the other rules still apply
+        log.warning("farm.internal %r cannot be run, so no host counts as the farm's own", facts.internal)
+        own = OwnHosts("", its)
     return WikiRules(
         own=own,
         spam=SpamLists(lists),
         exclusions=exclusions_of(settings),
         is_private=settings.get("is_private") is True,
     )
-
-
-def _expression(text: str) -> str:
-    """Return the farm's expression; empty when RE2 rejects it, so that other rules still apply."""
-    with suppress(InputError):
-        OwnHosts(text)
-        return text
-    log.warning("farm.internal %r cannot be run, so no host counts as the farm's own", text)
-    return ""
 
 
 def parse_wiki_settings(text: str) -> Mapping[str, Any]:

@@ -7,6 +7,8 @@ from sqlalchemy import insert, select
 
 from links.registry.database import RegistryStore
 from links.registry.schema import hosts, observations, urls
+from links.registry.urls import UrlRow
+from links.states import LinkState
 from links.url_parts import SCHEMES, bucket_of, domain_index, url_parts_of
 
 
@@ -36,6 +38,14 @@ def watch(store: RegistryStore, addresses: Iterable[str], *, day: int = 0, **col
             assert row.inserted_primary_key is not None
             found[address] = row.inserted_primary_key[0]
     return found
+
+
+def url_row(url: str, **columns: Any) -> UrlRow:
+    """The row of a URL that is due and was never checked, but for these columns."""
+    days = {"added_day": 0, "touched_day": 0, "checked_day": None, "due_day": 0}
+    health = {"state": LinkState.UNKNOWN, "fails": 0, "first_fail_day": None, "last_fail_day": None, "proofs": 0}
+    facts = {"id": 1, "host_id": 1, "code": 0, "history": None, "mime": None, "kib": None, **days, **health}
+    return UrlRow(url=url, host=url_parts_of(url).host, **facts | columns)
 
 
 def _host(name: str) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from links.archives.copy_store import ArchiveCopies
 from links.check_history import date_of, unpack_history
 from links.check_result import words_of
 from links.checker import due_urls
-from links.checker.due_urls import DueUrl
 from links.feedback.marks import LinkMark, LiveMarks
 from links.feedback.replacements import ProposalContext, ProposalStage, ReplacementProposal
 from links.feedback.reporter_limits import Limits
@@ -197,7 +196,7 @@ def proposal_context(registry: RegistryStore, limits: Limits, clock: Clock) -> P
     )
 
 
-def watched_urls(store: RegistryStore, texts: Sequence[str]) -> list[DueUrl]:
+def watched_urls(store: RegistryStore, texts: Sequence[str]) -> list[UrlRow]:
     """Return the watched URLs of that name, due or not. Raises InputError if one is not watched."""
     keys = {url_parts_of(fetch_key(text)).key: text for text in texts}
     with store.reading() as rows:

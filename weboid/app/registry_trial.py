@@ -21,12 +21,12 @@ from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCod
 from links.checker import due_urls
 from links.checker.check_run import CheckRun, CheckTally
 from links.checker.check_worker import CheckWorkerOptions, open_check_context, plan_from_settings
-from links.checker.due_urls import ALL_HOSTS, DueUrl, links_awaiting_browser, share_of_bucket
+from links.checker.due_urls import ALL_HOSTS, links_awaiting_browser, share_of_bucket
 from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult, record_results
 from links.registry.database import RegistryStore, copy_rows, open_registry_read_only, open_registry_store
 from links.registry.pages import number_of
 from links.registry.schema import refs, urls
-from links.registry.urls import urls_by_id
+from links.registry.urls import UrlRow, urls_by_id
 from links.registry.wikis import Wiki
 from links.states import preset_of
 from links.url_parts import bucket_of
@@ -129,7 +129,7 @@ class RegistryTrial:
             self._pass_day(now + timedelta(days=day), results)
         return list(self._forecasts.values())
 
-    async def _check(self, links: Sequence[DueUrl]) -> dict[int, CheckResult]:
+    async def _check(self, links: Sequence[UrlRow]) -> dict[int, CheckResult]:
         """Check these links as `weboid links check URL` does; return the results by link id."""
         results: dict[int, CheckResult] = {}
 

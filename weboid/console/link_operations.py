@@ -14,7 +14,6 @@ from core.urls import fetch_key
 from links.check_history import day_of, day_of_date
 from links.checker.check_schedule import STATE_DAYS, states_by_day
 from links.checker.due_urls import make_urgent
-from links.checker.result_store import SETTLED
 from links.feedback import replacements
 from links.feedback.marks import (
     LinkMark,
@@ -38,7 +37,7 @@ from links.registry.pages import WikiPageRow
 from links.registry.urls import find_observed, latest_observations, urls_by_id
 from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
 from links.rules.link_pattern import parse_link_pattern
-from links.states import LinkState
+from links.states import SETTLED, LinkState
 from weboid.app import link_facts
 from weboid.console.accounts import ConsoleRole
 from weboid.console.operations import (
@@ -113,7 +112,7 @@ def read_link(context: OperationContext, query: UrlFields) -> WatchedLink:
         names = {each.id: str(each.name) for each in all_wikis(rows)}
         uses = uses_anywhere(rows, row.id, limit=_USES_SHOWN)
         document = link_facts.link_document(facts, uses, latest_observations(rows, row.id), names)
-        mark = MarkSet(active_marks(rows), context.stores.clock).first(fetch_key(query.url))
+        mark = MarkSet(active_marks(rows), context.stores.clock.now).first(fetch_key(query.url))
     return {**document, "number": row.id, "mark": mark and link_facts.mark_json(mark)}
 
 

@@ -42,7 +42,7 @@ from links.registry.pages import (
     move_page,
     number_of,
     plain_title,
-    write_pages,
+    put_pages,
 )
 from links.registry.urls import UrlRow, urls_by_id
 from links.registry.wikis import InterwikiMap, hold_feed_lease, put_cursor
@@ -120,7 +120,7 @@ class PageImporter:
             observed, released = _split_observed(read.pages, order.criteria, known)
             rules = self.rules.rules_of(connection, self.wiki_id)
             put = [_put_page(page, order.interwikis, rules, read.missing_targets) for page in observed]
-            written = write_pages(connection, self.wiki_id, put, day=day)
+            written = put_pages(connection, self.wiki_id, put, day=day)
             revisions = [
                 PageRevision(
                     number_of(self.wiki_id, page.page_id),
@@ -144,10 +144,10 @@ class PageImporter:
             for kind, cursor in cursors.items():
                 put_cursor(connection, self.wiki_id, kind, cursor, now=now)
         return PageImportCounts(
-            pages=written.put.pages,
-            links=written.put.urls,
-            added=written.put.added,
-            gone=written.put.gone,
+            pages=written.pages,
+            links=written.urls,
+            added=len(written.added),
+            gone=len(written.gone),
             dropped=dropped,
             refused=len(released),
         )
@@ -243,7 +243,7 @@ def _put_page(page: WikiPage, interwikis: InterwikiMap, rules: WikiRules, missin
     own = [link.text for link in links if link.sort is LinkClass.INTERNAL]
     lost = [
         ClassifiedLink(url, LinkClass.MISSING, note=MISSING_TARGET)
-        for url in dict.fromkeys([*own, *interwikis.local_urls(page.interwiki_links)])
+        for url in dict.fromkeys([*own, *interwikis.urls(page.interwiki_links, is_local=True)])
         if url in missing
     ]
     return PutPage(name, (*links, *lost))

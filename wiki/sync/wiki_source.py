@@ -170,7 +170,9 @@ async def missing_targets(
     source: WikiSource, pages: Sequence[models.WikiPage], interwikis: InterwikiMap, farm: FarmPages
 ) -> frozenset[str]:
     """Return the pages' links to missing pages of the farm, as far as its wikis answer."""
-    urls = dict.fromkeys(url for page in pages for url in (*interwikis.local_urls(page.interwiki_links), *page.links))
+    urls = dict.fromkeys(
+        url for page in pages for url in (*interwikis.urls(page.interwiki_links, is_local=True), *page.links)
+    )
     by_wiki: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     count = 0
     for url in urls:

@@ -34,6 +34,7 @@ from links.registry.wikis import WikiName
 from links.rules.link_class import MISSING_TARGET, LinkClass, classify_link
 from links.rules.wiki_rules import RuleBook
 from links.states import LinkState
+from links.url_parts import key_of
 from playback.access.levels import check_wiki
 from playback.web.cached_links.cached_answer import AnswerOrigins, LinkEvidence, answer_link, is_to_offer, max_age_s
 from playback.web.cached_links.cached_request import AskedUrl, CachedQuestion, parse_cached
@@ -190,7 +191,7 @@ def _read(
     wiki = reading.wiki(question.wiki) if question.wiki is not None else None
     if wiki is None:
         return _NOTHING
-    rows = farm_queries.known_in_farm(reading.reader, wiki, identities)
+    rows = farm_queries.known_by_key(reading.reader, wiki, map(key_of, identities))
     numbers = {row.id: identity for identity, row in rows.items()}
     page = reading.page(wiki, question.page_id) if question.page_id else None
     # The URLs on the page with their spelling, and its links to missing pages of the farm (W50).

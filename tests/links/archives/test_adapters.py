@@ -13,6 +13,7 @@ from links.archives.adapters import (
     POLL_S,
     SESSION_TRIES,
     TRANSIENT_SAVE_ERRORS,
+    WAYBACK_REDIRECT,
     AvailabilityAdapter,
     CdxAdapter,
     FallbackAdapter,
@@ -20,7 +21,6 @@ from links.archives.adapters import (
     SavePageNow,
     TimeGateAdapter,
     TimeMapAdapter,
-    WaybackRedirectAdapter,
     adapters_of,
 )
 from links.archives.archive_answers import ArchiveMemento
@@ -196,10 +196,10 @@ async def test_the_wayback_machine_by_its_own_addresses(world: World, asker: Arc
     """A redirect names the copy; 404 says that there is none."""
     world.put("https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=WAYBACK_2013)
 
-    assert await WaybackRedirectAdapter(asker).find(A, AT) == [
+    assert await TimeGateAdapter(asker, "wayback", WAYBACK_REDIRECT).find(A, AT) == [
         ArchiveMemento("wayback", WAYBACK_2013, "20130115102033")
     ]
-    assert await WaybackRedirectAdapter(asker).find("http://b.test/", AT) == []
+    assert await TimeGateAdapter(asker, "wayback", WAYBACK_REDIRECT).find("http://b.test/", AT) == []
 
 
 async def test_captures_by_the_internet_archives_cdx(world: World, asker: ArchiveClient) -> None:
@@ -234,7 +234,7 @@ def _adapters(asker: ArchiveClient) -> dict[str, tuple[object, str]]:
         "timegate": (TimeGateAdapter(asker, "x.example", "https://x.example/gate/{url}"), "x.example/gate/http://a.test/"),
         "time-travel": (TimeMapAdapter(asker, "x", "https://x.example/{ts}/{url}"), "x.example/20150601120000/http://a.test/"),
         "availability": (AvailabilityAdapter(asker), "archive.org/wayback/available"),
-        "latest": (WaybackRedirectAdapter(asker), "web.archive.org/web/20150601120000/http://a.test/"),
+        "latest": (TimeGateAdapter(asker, "wayback", WAYBACK_REDIRECT), "web.archive.org/web/20150601120000/http://a.test/"),
         "cdx": (CdxAdapter(asker, "wayback", "https://x.example/cdx"), "x.example/cdx"),
     }  # fmt: skip
 
@@ -313,7 +313,7 @@ async def test_a_copy_of_another_page_is_dropped(world: World, asker: ArchiveCli
     world.put("https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=other)
 
     assert await AvailabilityAdapter(asker).find(A, AT) == []
-    assert await WaybackRedirectAdapter(asker).find(A, AT) == []
+    assert await TimeGateAdapter(asker, "wayback", WAYBACK_REDIRECT).find(A, AT) == []
 
 
 async def test_the_wayback_machine_is_asked_another_way_when_one_is_silent(world: World, asker: ArchiveClient) -> None:

@@ -1,6 +1,7 @@
 """Finding copies in order and keeping what came of it, and the visits of each quarter."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -25,7 +26,7 @@ from links.archives.copy_store import (
     put_copies,
     urls_without_copy,
 )
-from links.archives.copy_upkeep import ALL_GONE, check_due_copies, count_effects
+from links.archives.copy_upkeep import ALL_GONE, check_due_copies
 from links.check_history import date_of, day_of
 from links.registry.database import RegistryStore
 from links.registry.urls import UrlRow, require_observed
@@ -377,7 +378,7 @@ async def test_a_visit_keeps_what_was_seen(world: World, sqlite_store: RegistryS
     visits = await check_due_copies(sqlite_store, asker, now=NOW, limit=10, on_check=counts.append)
 
     # The archive was busy at the second: it was left alone at the third.
-    assert count_effects(visits) == {CopyCheckEffect.GOOD: 1, CopyCheckEffect.UNCLEAR: 2}
+    assert Counter(each.visit for each in visits) == {CopyCheckEffect.GOOD: 1, CopyCheckEffect.UNCLEAR: 2}
     assert sum(counts) == 3
     assert await check_due_copies(sqlite_store, asker, now=NOW, limit=10) == []
 
@@ -391,7 +392,7 @@ async def test_an_archive_that_lost_everything_has_lost_nothing(
     for week in range(4):
         now = datetime.combine(date_of(DAY + 7 * week), NOW.timetz())
         visits = await check_due_copies(sqlite_store, asker, now=now, limit=100)
-        assert count_effects(visits) == {CopyCheckEffect.UNCLEAR: ALL_GONE}
+        assert Counter(each.visit for each in visits) == {CopyCheckEffect.UNCLEAR: ALL_GONE}
 
     assert len(world.asked) == 4 * ALL_GONE
 
@@ -403,7 +404,7 @@ async def test_a_copy_that_vanished_is_dropped(world: World, sqlite_store: Regis
     for number in range(1, ALL_GONE):
         world.put(f"{W}/20130115102033/http://a.test/{number}", PAGE, **seen)
     first = await check_due_copies(sqlite_store, asker, now=NOW, limit=100)
-    assert count_effects(first) == {CopyCheckEffect.GOOD: ALL_GONE - 1, CopyCheckEffect.MISSED: 1}
+    assert Counter(each.visit for each in first) == {CopyCheckEffect.GOOD: ALL_GONE - 1, CopyCheckEffect.MISSED: 1}
     later = datetime.combine(date_of(DAY + 7), NOW.timetz())
 
     second = await check_due_copies(sqlite_store, asker, now=later, limit=100)

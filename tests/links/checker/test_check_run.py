@@ -10,7 +10,7 @@ import pytest
 
 from core.errors import InvariantError
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
-from links.checker import check_schedule, check_worker, result_writer
+from links.checker import check_schedule, check_worker, result_store, result_writer
 from links.checker.check_run import CheckRun, CheckTally
 from links.checker.http_probe import HttpProber
 from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult, record_results
@@ -459,7 +459,7 @@ async def test_result_that_cannot_be_kept_costs_no_other(
             raise OverflowError("int too large")
         return record_results(rows, results, rules)
 
-    monkeypatch.setattr(result_writer, "record_results", faulty)
+    monkeypatch.setattr(result_store, "record_results", faulty)
     async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:
         tally = await checker.check()
 
@@ -483,7 +483,7 @@ async def test_results_that_can_never_be_kept_end_the_checks(
 
     days = Days()
     watch(sqlite_store, [f"http://a.example/{number}" for number in range(6)], day=days.day)
-    monkeypatch.setattr(result_writer, "record_results", faulty)
+    monkeypatch.setattr(result_store, "record_results", faulty)
     monkeypatch.setattr(result_writer, "INTERNAL_ERRORS", 3)
     async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:
         with pytest.raises(InvariantError, match="3 results in a row"):

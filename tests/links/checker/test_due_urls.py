@@ -12,7 +12,6 @@ from links.checker.due_urls import (
     ALL_HOSTS,
     START,
     DuePosition,
-    DueUrl,
     HostShare,
     LeaseHeldError,
     LeaseLostError,
@@ -23,6 +22,7 @@ from links.checker.due_urls import (
     take_check_lease,
 )
 from links.registry.database import RegistryStore
+from links.registry.urls import UrlRow
 from links.url_parts import BUCKETS, url_parts_of
 from tests.support.check_rows import watch
 
@@ -118,12 +118,12 @@ def test_of_many_that_take_at_once_one_has_it(store: RegistryStore) -> None:
 MANY = [f"http://host{number % 7}.example/{number}" for number in range(40)]
 
 
-def _all(read: Callable[[DuePosition], list[DueUrl]]) -> list[DueUrl]:
-    found: list[DueUrl] = []
+def _all(read: Callable[[DuePosition], list[UrlRow]]) -> list[UrlRow]:
+    found: list[UrlRow] = []
     after = START
     while window := read(after):
         found += window
-        after = window[-1].place
+        after = DuePosition(window[-1].due_day or 0, window[-1].key)
     return found
 
 

@@ -4,15 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from links.check_result import CheckMethod, CheckResult, CheckVerdict
-from links.checker.due_urls import DueUrl
 from links.checker.outage_guard import OutageGuard
 from links.checker.result_store import UrlCheckResult
-from links.states import LinkHealth
+from links.registry.urls import UrlRow
 from tests.support.check_farm import Days
+from tests.support.check_rows import url_row
 
 
-def _result(number: int, *, answers: bool) -> tuple[DueUrl, UrlCheckResult]:
-    url = DueUrl(number, b"", 0, f"h{number % 7}.example", "", 0, LinkHealth(), is_new=False)
+def _result(number: int, *, answers: bool) -> tuple[UrlRow, UrlCheckResult]:
+    url = url_row(f"http://h{number % 7}.example/{number}", id=number)
     verdict = CheckVerdict.OK if answers else CheckVerdict.FAILING
     finding = CheckResult(1, verdict, CheckMethod.GET, http=200 if answers else None)
     return url, UrlCheckResult(number, finding, Days().now())

@@ -14,7 +14,6 @@ from links.check_result import CheckMethod, CheckResult, CheckVerdict, RedirectH
 from links.checker.due_urls import links_awaiting_browser
 from links.checker.result_store import (
     OBSERVATIONS,
-    CheckedRow,
     CheckRules,
     RecordedResult,
     UrlCheckResult,
@@ -27,11 +26,10 @@ from links.registry.pages import PAGE_BITS, LinkRef
 from links.registry.quirks import HostQuirk, quirks_of
 from links.registry.schema import observations, reports, url_quirks, urls, wikis
 from links.registry.urls import require_observed
-from links.states import DEFAULT, DEWIKI, IABOT, LinkHealth, LinkState
-from links.url_parts import key_of
+from links.states import DEFAULT, DEWIKI, IABOT, LinkState
 from tests.links.rows import Rows
 from tests.support.check_farm import Days
-from tests.support.check_rows import row_of, seen_of, watch
+from tests.support.check_rows import row_of, seen_of, url_row, watch
 
 FINE = CheckResult(StatusCode.FINE, CheckVerdict.OK, CheckMethod.GET, http=200, mime="text/html")
 GONE = CheckResult(StatusCode.NOT_FOUND, CheckVerdict.GONE, CheckMethod.GET, http=404)
@@ -242,20 +240,14 @@ _FINDINGS = st.builds(
 @pytest.mark.parametrize("preset", [DEFAULT, IABOT, DEWIKI], ids=lambda each: each.name)
 def test_whatever_is_found_a_url_is_due_later_or_never(preset: Any, found: list[tuple[CheckResult, int]]) -> None:
     """So that a pass meets it once, and no standing is lost on the way through the row."""
-    kept = CheckedRow(key_of(URL), LinkHealth(), 0, None, None, None, True, None, 0)
+    kept = url_row(URL)
     day = 100
     for finding, later in found:
         day += later
         change = compute_update(kept, finding, day, CheckRules(preset, browser=True))
         assert change.due_day is None or day < change.due_day <= LAST_DAY
         assert change.history is None or len(change.history) <= 25
-        kept = kept._replace(
-            standing=change.standing,
-            code=change.code,
-            history=change.history,
-            opinion_day=change.opinion_day,
-            is_new=False,
-        )
+        kept = change
 
 
 def test_rows_and_standings_are_one(sqlite_store: RegistryStore) -> None:

@@ -1,24 +1,17 @@
 """Tests of `links.checker.timetable_feed`."""
 
-from collections.abc import Callable
-from dataclasses import replace
-
 import pytest
 
-from links.checker.due_urls import DueUrl
-from links.checker.timetable_feed import checks_sibling, uses_get
-from links.states import LinkHealth
-
-pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
+from links.checker.timetable_feed import GET_EACH, SIBLING_EACH, is_stricter
+from tests.support.check_rows import url_row
 
 
-@pytest.mark.parametrize(("each", "goes"), [(4, uses_get), (16, checks_sibling)], ids=["get", "beside"])
-def test_about_so_many_looks_go_closer(each: int, goes: Callable[[DueUrl, int], bool]) -> None:
+@pytest.mark.parametrize("each", [GET_EACH, SIBLING_EACH], ids=["get", "beside"])
+def test_about_so_many_looks_go_closer(each: int) -> None:
     """With seven or eight days between looks every link has its turn."""
-    url = DueUrl(1, bytes(16), 1, "a.example", "http://a.example/", 0, LinkHealth(), is_new=False)
-    looks = [replace(url, key=bytes([first]) * 16) for first in range(0, 256, 5)]
+    looks = [url_row(f"http://a.example/{number}", checked_day=1) for number in range(50)]
 
-    turns = [sum(goes(look, day) for day in range(0, 7 * 64, 7)) for look in looks]
+    turns = [sum(is_stricter(look, day, each) for day in range(0, 7 * 64, 7)) for look in looks]
 
     assert set(turns) == {64 // each}
-    assert goes(replace(url, is_new=True), 1)
+    assert is_stricter(url_row("http://a.example/"), 1, each)

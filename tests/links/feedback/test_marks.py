@@ -81,7 +81,7 @@ def test_the_most_specific_mark_decides(url: str, state: LinkState | None) -> No
             mark(MarkKind.PERMALIVE, f"{SITE}/docs/old/1?page=2", 4),
             mark(MarkKind.PERMALIVE, "re:/tag/[a-z]+$", 5),
         ],
-        HandClock(),
+        HandClock().now,
     )
     assert marks.state_of(url) is state
 
@@ -96,7 +96,7 @@ def test_of_equal_patterns_the_newest_decides_and_settings_stand_apart() -> None
             mark(MarkKind.SETTING, "example.org", 4, key="every_days", value="30"),
             mark(MarkKind.SETTING, "example.org/x/y", 5, key="method", value="head"),
         ],
-        HandClock(),
+        HandClock().now,
     )
     assert marks.state_of(f"{SITE}/x") is LinkState.PERMALIVE
     assert marks.setting(f"{SITE}/x", "method") == "get"
@@ -110,7 +110,7 @@ def test_a_mark_ends_when_it_said(sqlite_store: RegistryStore) -> None:
     clock = HandClock()
     end = int((NOW + DAY).timestamp())
     marks = MarkSet(
-        [mark(MarkKind.PERMALIVE, "example.org", 1), mark(MarkKind.NEVER, f"{SITE}/x", 2, expires=end)], clock
+        [mark(MarkKind.PERMALIVE, "example.org", 1), mark(MarkKind.NEVER, f"{SITE}/x", 2, expires=end)], clock.now
     )
     assert marks.state_of(f"{SITE}/x") is LinkState.EXCLUDED
     clock.moment = NOW + DAY
@@ -280,7 +280,7 @@ def test_a_mark_that_cannot_be_read_decides_nothing(sqlite_store: RegistryStore)
     with sqlite_store.writing() as rows:
         rows.execute(update(book).where(book.c.id == 1).values(pattern="re:("))
     with sqlite_store.reading() as rows:
-        marks = MarkSet(read_marks(rows), HandClock())
+        marks = MarkSet(read_marks(rows), HandClock().now)
 
     assert list(marks.unread) == [1]
     assert marks.state_of(f"{SITE}/") is LinkState.EXCLUDED
@@ -298,7 +298,7 @@ def test_a_mark_that_cannot_be_read_decides_nothing(sqlite_store: RegistryStore)
 )
 def test_the_order_of_making_counts_only_among_equals(made: list[tuple[str, MarkKind]]) -> None:
     """Whatever marks there are: the longest fitting pattern, and of these the last made."""
-    marks = MarkSet([mark(kind, text, n + 1) for n, (text, kind) in enumerate(made)], HandClock())
+    marks = MarkSet([mark(kind, text, n + 1) for n, (text, kind) in enumerate(made)], HandClock().now)
     order = [f"{SITE}/x/y", "example.org/x", "example.org", "org"]
     said = [[kind for text, kind in made if text == each] for each in order]
     expected = next((kinds[-1] for kinds in said if kinds), None)

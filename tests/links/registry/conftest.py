@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from links.registry.database import RegistryStore
-from links.registry.pages import PageName, PutPage, PutSummary, put_pages
+from links.registry.pages import PageName, PutPage, WrittenLinks, put_pages
 from links.registry.wikis import Wiki, ensure_wiki, parse_wiki
 from links.rules.link_class import classify_link
 
-Putting = Callable[..., PutSummary]
+Putting = Callable[..., WrittenLinks]
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def page(page_id: int, *urls: str, title: str = "") -> PutPage:
 def put(store: RegistryStore, wiki: Wiki) -> Putting:
     """Puts a page of the wiki: `put(7, "https://a.net/", day=3)`."""
 
-    def one_page(page_id: int, *urls: str, day: int, title: str = "") -> PutSummary:
+    def one_page(page_id: int, *urls: str, day: int, title: str = "") -> WrittenLinks:
         with store.writing() as rows:
             return put_pages(rows, wiki.id, [page(page_id, *urls, title=title)], day=day)
 

@@ -29,8 +29,8 @@ from links.registry.pages import (
     mark_stale,
     next_stale,
     number_of,
+    put_pages,
     untouched,
-    write_pages,
 )
 from links.registry.retention import purge
 from links.registry.schema import citations, wanted
@@ -43,15 +43,15 @@ MINUTE = timedelta(minutes=1)
 
 def _written(store: RegistryStore, wiki: Wiki, *given: PutPage, day: int = 5) -> tuple[LinkRef, ...]:
     with store.writing() as rows:
-        return write_pages(rows, wiki.id, given, day=day).added
+        return put_pages(rows, wiki.id, given, day=day).added
 
 
 def test_writing_pages_tells_each_link_that_is_new_back_or_gone(store: RegistryStore, wiki: Wiki) -> None:
     """A01: the differences are exact, also for a link that returns."""
     first = _written(store, wiki, page(1, "https://a.net/", "https://b.net/"))
     with store.writing() as rows:
-        second = write_pages(rows, wiki.id, [page(1, "https://b.net/", "https://c.net/")], day=6)
-        third = write_pages(rows, wiki.id, [page(1, "https://a.net/")], day=7)
+        second = put_pages(rows, wiki.id, [page(1, "https://b.net/", "https://c.net/")], day=6)
+        third = put_pages(rows, wiki.id, [page(1, "https://a.net/")], day=7)
 
     number = number_of(wiki.id, 1)
     assert len(first) == 2
@@ -114,7 +114,7 @@ def test_a_due_link_tells_whether_its_page_still_has_it(store: RegistryStore, wi
     links = _written(store, wiki, page(1, "https://a.net/"), page(2, "https://b.net/"))
     with store.writing() as rows:
         want_links(rows, links, priority=ArchivePriority.SAVED, now=NOW)
-        write_pages(rows, wiki.id, [page(1)], day=6)
+        put_pages(rows, wiki.id, [page(1)], day=6)
         drop_pages(rows, wiki.id, [2], day=6)
         found = due_links(rows, wiki.id, now=NOW, limit=5)
 
@@ -192,7 +192,7 @@ def test_a_page_leaves_with_what_is_wanted_and_said_of_it(store: RegistryStore, 
         put_citations(rows, [each.page for each in links], [CitationRow(each, "bare") for each in links], day=6)
         drop_pages(rows, wiki.id, [1], day=6)
         assert {row[0] for row in rows.execute(select(wanted.c.page))} == {number_of(wiki.id, 2)}
-        write_pages(rows, wiki.id, [page(2)], day=6)
+        put_pages(rows, wiki.id, [page(2)], day=6)
     purge(store, day=400)
 
     with store.reading() as rows:

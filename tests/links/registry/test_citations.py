@@ -26,7 +26,7 @@ from links.registry.citations import (
     put_citations,
 )
 from links.registry.database import RegistryStore
-from links.registry.pages import LinkRef, PageName, PutPage, number_of, write_pages
+from links.registry.pages import LinkRef, PageName, PutPage, number_of, put_pages
 from links.registry.retention import purge
 from links.registry.schema import additions
 from links.registry.wikis import ensure_wiki, parse_wiki
@@ -76,7 +76,7 @@ def add(store: RegistryStore, wiki: str, page_id: int, url: str, account: str, *
     with store.writing() as rows:
         wiki_id = ensure_wiki(rows, parse_wiki(wiki), day=0).id
         page = PutPage(PageName(page_id, f"Page {page_id}"), (classify_link(url),))
-        written = write_pages(rows, wiki_id, [page], day=day)
+        written = put_pages(rows, wiki_id, [page], day=day)
         revision = PageRevision(number_of(wiki_id, page_id), 70 + page_id, 0, account, day)
         note_additions(rows, [revision], written.new, day=day)
 

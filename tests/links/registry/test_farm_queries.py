@@ -4,10 +4,11 @@ from sqlalchemy import insert
 
 from links.registry import schema
 from links.registry.database import RegistryStore
-from links.registry.farm_queries import copies_elsewhere, known_in_farm, wanted_since
+from links.registry.farm_queries import copies_elsewhere, known_by_key, wanted_since
 from links.registry.pages import put_pages
 from links.registry.urls import find_urls
 from links.registry.wikis import Wiki, ensure_wiki, parse_wiki, put_farm
+from links.url_parts import key_of
 from tests.links.registry.conftest import Putting, page
 
 URL, OTHER, THIRD = "https://a.net/x", "https://b.net/y", "https://c.net/z"
@@ -27,14 +28,14 @@ def another(store: RegistryStore, name: str, *links: str, number: int = 1) -> Wi
 def known(store: RegistryStore, wiki: Wiki, *urls: str) -> set[str]:
     """Which of the URLs its farm has."""
     with store.snapshot() as reader:
-        return set(known_in_farm(reader, wiki, urls))
+        return set(known_by_key(reader, wiki, map(key_of, urls)))
 
 
 def test_a_url_of_the_wiki_is_known_to_it(store: RegistryStore, wiki: Wiki, put: Putting) -> None:
     """With its row; one that nobody has is not."""
     put(1, URL, OTHER, day=3)
     with store.snapshot() as reader:
-        found = known_in_farm(reader, wiki, [URL, URL, THIRD])
+        found = known_by_key(reader, wiki, map(key_of, [URL, URL, THIRD]))
 
     assert list(found) == [URL]
     assert (found[URL].url, found[URL].added_day) == (URL, 3)

@@ -43,16 +43,16 @@ NEW = {"query": {"interwikimap": [{"prefix": "de", "local": True, "url": "https:
 )
 def test_a_link_leads_where_mediawiki_leads_it(prefix: str, title: str, url: str) -> None:
     """Spaces as underscores, `$1` by the escaped title, https where the map says no scheme (W49)."""
-    assert read_interwikis(json.dumps(OLD)).link(prefix, title).url == url
+    assert read_interwikis(json.dumps(OLD)).urls([(prefix, title)]) == ([url] if url else [])
 
 
 def test_links_to_the_farms_own_wikis_are_told_apart() -> None:
-    """They have a wiki, and no URL that is kept."""
+    """Their URLs are not kept."""
     known = read_interwikis(json.dumps(OLD))
 
-    assert (known.link("de", "X").is_local, known.link("de", "X").wiki) == (True, "dewiki")
+    assert known.urls([("de", "X"), ("doi", "1/2")], is_local=True) == ["https://de.wikipedia.org/wiki/X"]
     assert known.urls([("de", "X"), ("doi", "1/2"), ("doi", "1/2"), ("no", "Y")]) == ["https://dx.doi.org/1/2"]
-    assert read_interwikis(json.dumps(NEW)).link("de", "X").is_local
+    assert read_interwikis(json.dumps(NEW)).urls([("de", "X")]) == []
     assert len(read_interwikis(json.dumps(OLD["query"]))) == len(known) == 4
 
 

@@ -24,9 +24,10 @@ from links.check_history import date_of, day_of
 from links.checker import check_worker, due_urls
 from links.checker.check_run import CheckContext, CheckRun, CheckTally
 from links.checker.check_schedule import longest_due, run_forecast
-from links.checker.due_urls import ALL_HOSTS, DueUrl, HostShare, LeaseHeldError, parse_host_share, share_of_bucket
+from links.checker.due_urls import ALL_HOSTS, HostShare, LeaseHeldError, parse_host_share, share_of_bucket
 from links.checker.result_store import RecordedResult
 from links.registry.database import RegistryStore
+from links.registry.urls import UrlRow
 from links.states import LinkState
 from links.url_parts import bucket_of
 from net.address_policy import is_own
@@ -94,7 +95,7 @@ class CheckReporter:
             f"Another checker ({clean(error.holder)}) has these hosts; waiting to see whether it is still running."
         )
 
-    def handed_over(self, error: LeaseHeldError, named: Sequence[DueUrl]) -> None:
+    def handed_over(self, error: LeaseHeldError, named: Sequence[UrlRow]) -> None:
         """Report that the URLs are left to the checker that holds their hosts."""
         for each in named:
             self._output.json({"url": each.url, "handed_to": error.holder})
@@ -242,7 +243,7 @@ def _worker(*, patience_s: float | None = None) -> check_worker.CheckWorkerOptio
     return worker if patience_s is None else replace(worker, patience_s=patience_s)
 
 
-async def _check(store: RegistryStore, named: Sequence[DueUrl], order: _CheckOptions, show: CheckReporter) -> int:
+async def _check(store: RegistryStore, named: Sequence[UrlRow], order: _CheckOptions, show: CheckReporter) -> int:
     """Check due URLs, or the URLs `named`; if a checker holds their hosts, queue them there to be next."""
     parts = [order.part]
     if named:

@@ -2,6 +2,7 @@
 
 import asyncio
 import getpass
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from links.archives import copy_store
 from links.archives.archive_urls import OTHER, SERVICES, AddressFault, ArchiveUrl, is_copy_of, recognise
 from links.archives.copy_check import check_copy, resolve_address
 from links.archives.copy_search import CopySearchResult, SearchStep, citation_day, search_copies
-from links.archives.copy_upkeep import CopyVisit, check_due_copies, count_effects
+from links.archives.copy_upkeep import CopyVisit, check_due_copies
 from links.check_history import date_of, day_of
 from links.registry.archive_backlog import want_urls
 from links.registry.database import RegistryStore, open_registry_store
@@ -173,7 +174,7 @@ def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _Co
             note = f": {clean(done.seen.note)}" if done.seen.note else ""
             click.echo(f"{done.visit}  {clean(done.copy.kept.address)}{note}")
     if not output.is_json:
-        counts = ", ".join(f"{count} {name}" for name, count in sorted(count_effects(visits).items()))
+        counts = ", ".join(f"{count} {name}" for name, count in sorted(Counter(each.visit for each in visits).items()))
         click.echo(f"{len(visits)} copies checked{': ' + counts if counts else ''}.")
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from sqlalchemy import Connection
+from sqlalchemy import Connection, delete
 
 from core.clock import CLOCK_OFFSET, SystemClock
 from core.config.settings import INDEX_URL, Settings
@@ -21,10 +21,10 @@ from core.errors import ConfigError
 from core.json_values import json_facts
 from core.layout import Layout
 from core.timestamps import format_duration, warc_date
-from links.checker.due_urls import release_all_leases
 from links.registry.database import open_registry_store
 from links.registry.farm_queries import count_links, count_pages, links_of
 from links.registry.link_search import STATES
+from links.registry.schema import leases
 from links.registry.wikis import LEASE, FeedCursor, Wiki, all_farms, all_wikis, change_wiki, feeds_of
 from playback.access.control import AccessControl
 from playback.web.cached_links.cached_answer import AnswerOrigins, CopyState, answer_link
@@ -296,7 +296,7 @@ def trial_command(
         settings = replace(settings, bot=replace_settings(settings.bot, "bot", **off))
         with store.writing() as rows:
             change_wiki(rows, wiki, settings=settings.merged_into(wiki.settings))
-            release_all_leases(rows)  # the checkers of a running watch
+            rows.execute(delete(leases))  # of the checkers of a running watch
         wiki = choose_wiki(store, str(wiki.name))
         trial = RegistryTrial(store, wiki, where.settings, lease_holder_name(), limit)
         forecasts = trial.run(days, {host.lower() for host in gone})
