@@ -53,8 +53,10 @@ from weboid.console.operations import (
     ConsoleResource,
     HostFacts,
     OperationContext,
+    OperationFields,
     StateConflictError,
     UnknownThingError,
+    call_with,
     capture_facts,
 )
 from weboid.console.page_frame import RETRY_AFTER, ConsoleStores
@@ -120,13 +122,13 @@ def require(role: ConsoleRole, name: str = "") -> Callable[[Request], SignedInUs
     return user_of
 
 
-def perform(operation: ConsoleOperation, context: OperationContext, fields: Any) -> Mapping[str, Any]:
+def perform(operation: ConsoleOperation, context: OperationContext, fields: OperationFields) -> Mapping[str, Any]:
     """Perform an operation and log it; raises as the operation does."""
     shown = {key: value for key, value in fields.model_dump().items() if key not in _UNLOGGED}
     log = partial(context.stores.accounts.log, context.user.name, operation.name, shown)
     before = state_of(operation.read_logged, context, fields)
     try:
-        answer = operation.perform(context, fields)
+        answer = operation.perform(context, **fields.values)
     except WeboidError as error:
         log(f"refused: {error}")
         raise
@@ -135,10 +137,10 @@ def perform(operation: ConsoleOperation, context: OperationContext, fields: Any)
     return answer
 
 
-def state_of(read: Callable[..., Any] | None, context: OperationContext, fields: Any) -> Any:
+def state_of(read: Callable[..., Any] | None, context: OperationContext, fields: OperationFields) -> Any:
     """Return what an operation changes as JSON values; None when nothing reads it, or it is not there."""
     try:
-        return None if read is None else jsonable_encoder(read(context, fields))
+        return None if read is None else jsonable_encoder(call_with(read, context, fields.values))
     except WeboidError:
         return None
 
@@ -297,7 +299,11 @@ def _add_operation(api: FastAPI, operation: ConsoleOperation, stores: ConsoleSto
     """Add the route of an operation, whose body are its fields; `changes` is held while a resource is compared."""
 
     def endpoint(
-        fields: Any, user: SignedInUser, response: Response, idempotency_key: str | None, if_match: str | None
+        fields: OperationFields,
+        user: SignedInUser,
+        response: Response,
+        idempotency_key: str | None,
+        if_match: str | None,
     ) -> Mapping[str, Any]:
         context = OperationContext(stores, user)
 
@@ -425,8 +431,8 @@ class ApiResources:
     def _endpoint(self, resource: ConsoleResource) -> Callable[..., Any]:
         """Return a function whose parameters FastAPI reads: the user, and the query."""
 
-        def endpoint(user: SignedInUser, query: Any) -> Any:
-            return resource.read(OperationContext(self._stores, user), query)
+        def endpoint(user: SignedInUser, query: OperationFields) -> Any:
+            return resource.read(OperationContext(self._stores, user), **query.values)
 
         keyword = inspect.Parameter.KEYWORD_ONLY
         user = Annotated[SignedInUser, Depends(require(resource.role, "read"))]

@@ -32,9 +32,9 @@ from playback.web.i18n import noop, translate
 from playback.web.page_store import COLUMNS, CapturedPage
 from playback.web.registry.registry_service import NoRegistryError
 from weboid.console import page_frame
-from weboid.console.crawl_operations import CrawlName, read_job
+from weboid.console.crawl_operations import read_job
 from weboid.console.link_pages import LINK_STATES, STATE_GROUPS, EditLine, StateChart, edit_lines, read_state_chart
-from weboid.console.operations import CrawlFields, OperationContext, create_crawl, url_lines
+from weboid.console.operations import OPERATIONS, OperationContext, create_crawl, url_lines
 
 LATEST_SHOWN = 10
 WORKERS_SHOWN = 12
@@ -234,12 +234,12 @@ class CrawlPages(page_frame.ConsolePages):
     def _estimate(self, request: Request, fields: Mapping[str, str]) -> Response:
         planned = {name: value for name, value in fields.items() if name not in ("csrf", "back")}
         try:
-            given = CrawlFields.model_validate({**planned, "dry_run": True})
-            name = create_crawl(OperationContext(self._stores, request.state.user), given)["name"]
+            given = OPERATIONS["create_crawl"].fields.model_validate({**planned, "dry_run": True}).values
+            name = create_crawl(OperationContext(self._stores, request.state.user), **given)["name"]
         except (ValidationError, WeboidError) as error:
             return self._new(request, fields, error=page_frame.fault_of(error))
         known = name if name in self._stores.frontier.orders(JOB_ORDER) else ""
-        estimate = estimate_crawl(given, self._stores.status.status())
+        estimate = estimate_crawl(given["urls"], given["scope"], given["page_limit"], self._stores.status.status())
         return self._new(request, fields, estimate=estimate, known=known)
 
     def _new(self, request: Request, fields: Mapping[str, str], **values: Any) -> Response:
@@ -257,8 +257,8 @@ class CrawlPages(page_frame.ConsolePages):
         """Return a crawl with its limits."""
         context = OperationContext(self._stores, request.state.user)
         try:
-            job = read_job(context, CrawlName(name=request.query_params.get("name", "")))
-        except (ValidationError, InputError):
+            job = read_job(context, request.query_params.get("name", ""))
+        except InputError:
             raise HTTPException(404) from None
         kind = str(job["scope"])
         return self._frame("job.html", request, section="crawl", job=job, scope=translate(_SCOPES.get(kind, kind)))
@@ -336,14 +336,14 @@ class CrawlEstimate:
     seconds: float | None  # at the rate of the last ten minutes; None: unknown
 
 
-def estimate_crawl(fields: CrawlFields, status: CollectionStatus) -> CrawlEstimate:
+def estimate_crawl(urls: str, scope: str, page_limit: int | str, status: CollectionStatus) -> CrawlEstimate:
     """Return scope and size of a crawl from its form."""
-    seeds, problems = unique_urls(parse_lines(url_lines(fields.urls), source=translate("The list")))
-    pages = len(seeds) if fields.scope == "page" else fields.page_limit or None
+    seeds, problems = unique_urls(parse_lines(url_lines(urls), source=translate("The list")))
+    pages = len(seeds) if scope == "page" else int(page_limit or 0) or None
     each_bytes = status.holdings.bytes_per_page if status.holdings is not None else None
     rate = status.frontier.per_minute[10] if status.frontier is not None else 0
     return CrawlEstimate(
-        [(url, describe_span(fields.scope, url)) for url in seeds[:SEEDS_SHOWN]],
+        [(url, describe_span(scope, url)) for url in seeds[:SEEDS_SHOWN]],
         len(seeds),
         list(map(str, problems[:SEEDS_SHOWN])),
         pages,

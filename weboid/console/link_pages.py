@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import ValidationError
 from sqlalchemy import select
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -32,8 +31,7 @@ from playback.web.i18n import noop, translate
 from playback.web.registry.registry_service import NoRegistryError
 from playback.web.text_diff import TextDifference, compare_texts
 from weboid.app.wiki.wiki_clients import settings_of_wiki
-from weboid.console.bot_operations import RepairsQuery, list_pages_to_repair, preview_repair, read_bot
-from weboid.console.link_operations import WikiFields, WikiPageFields
+from weboid.console.bot_operations import list_pages_to_repair, preview_repair, read_bot
 from weboid.console.operations import OperationContext
 from weboid.console.page_frame import CONSOLE_PATH, ConsolePages, ConsoleStores, console_path
 
@@ -371,12 +369,11 @@ class BotPages(ConsolePages):
     def repairs(self, request: Request) -> Response:
         """Return pages of a wiki with dead links, and what is excluded from repairs there."""
         wiki = request.query_params.get("wiki", "")
-        query = {"wiki": wiki, "cursor": request.query_params.get("after", ""), "limit": PAGES_SHOWN}
         context = OperationContext(self._stores, request.state.user)
         try:
-            found = list_pages_to_repair(context, RepairsQuery.model_validate(query))
-            bot = read_bot(context, WikiFields(wiki=wiki))
-        except (ValidationError, InputError):
+            found = list_pages_to_repair(context, wiki, request.query_params.get("after", ""), PAGES_SHOWN)
+            bot = read_bot(context, wiki)
+        except InputError:
             raise HTTPException(404) from None
         except ConfigError as error:
             return self._frame.problem(request, 422, str(error), console_path("bot"))
@@ -396,11 +393,7 @@ class BotPages(ConsolePages):
         wiki, title = (request.query_params.get(name, "") for name in ("wiki", "title"))
         back = console_path("bot", "repairs", wiki=wiki)
         try:
-            seen = preview_repair(
-                OperationContext(self._stores, request.state.user), WikiPageFields(wiki=wiki, title=title)
-            )
-        except ValidationError:
-            raise HTTPException(404) from None
+            seen = preview_repair(OperationContext(self._stores, request.state.user), wiki, title)
         except (InputError, ConfigError, UnavailableError) as error:
             return self._frame.problem(request, 422, str(error), back)
         # A unified diff starts with two lines of file names; each hunk with a line of line numbers.
