@@ -4,12 +4,14 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -245,6 +247,15 @@ class PageRenderer:
         if not reader.prefix:
             response.headers["Vary"] = "Accept-Language"
         return response
+
+
+def tagged_response(request: Request, body: bytes, headers: Mapping[str, str], media_type: str) -> Response:
+    """Return the body with its ETag, or 304 to a client that has it (RFC 9110, 13.1.2)."""
+    tag = f'"{sha256(body).hexdigest()[:32]}"'
+    held = [each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")]
+    if "*" in held or tag in held:
+        return Response(status_code=304, headers={**headers, "ETag": tag})
+    return Response(body, headers={**headers, "ETag": tag}, media_type=media_type)
 
 
 def reader_path(timestamp: str, url: str, *, view: str = "page", asked: PageAddress | None = None) -> str:
