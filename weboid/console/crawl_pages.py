@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -106,25 +105,6 @@ def link_parts(counts: Mapping[LinkState, int]) -> list[tuple[str, str, int, str
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class LinkCounts:
-    """Links by state; `is_sample` when only the newest were counted."""
-
-    counts: Mapping[LinkState, int]
-    is_sample: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerView:
-    """Page in a worker; `frame` is the time of its live picture in milliseconds, None without one."""
-
-    worker: str
-    url: str
-    since: datetime | None
-    key: str  # of its picture
-    frame: int | None
-
-
 class CrawlPages(page_frame.ConsolePages):
     """Pages of the crawl."""
 
@@ -166,6 +146,7 @@ class CrawlPages(page_frame.ConsolePages):
             trouble=hosts_in_trouble(view, self._stores.frontier) if view else (),
             links=self._links.read() if self._stores.registry.is_there() else None,
             link_parts=link_parts,
+            links_counted=LINKS_COUNTED,
             trend=trend,
             groups=[translate(name) for name in STATE_GROUPS.values()],
             edits=edits,
@@ -303,11 +284,12 @@ class CrawlPages(page_frame.ConsolePages):
             ask_for_pictures(self._stores.frontier, now=now)
             pictures = live_pictures(self._stores.frontier, now=now)
         leases = status.frontier.leases if status.frontier else ()
-        views = []
-        for lease in leases[:WORKERS_SHOWN]:
-            key = picture_key(lease.url)
-            views.append(WorkerView(lease.worker, lease.url, lease.since, key, pictures.get(key)))
-        return {"is_live": is_live, "workers": views, "now": status.at}
+        shown = [(lease, picture_key(lease.url)) for lease in leases[:WORKERS_SHOWN]]
+        return {
+            "is_live": is_live,
+            "workers": [(lease, key, pictures.get(key)) for lease, key in shown],
+            "now": status.at,
+        }
 
     def _latest(self, request: Request) -> tuple[CapturedPage, ...]:
         rows = self._stores.database.rows(
@@ -316,40 +298,27 @@ class CrawlPages(page_frame.ConsolePages):
         )
         return self._stores.pages(request.state.user).pages_of(rows)
 
-    def _count_links(self) -> LinkCounts:
+    def _count_links(self) -> dict[LinkState, int]:
         newest = select(urls.c.state).order_by(urls.c.id.desc()).limit(LINKS_COUNTED).subquery()
         query = select(newest.c.state, func.count()).group_by(newest.c.state)
         with self._stores.registry.store().reading() as connection:
-            counts = {LinkState(state): int(count) for state, count in connection.execute(query)}
-        return LinkCounts(counts, sum(counts.values()) >= LINKS_COUNTED)
+            return {LinkState(state): int(count) for state, count in connection.execute(query)}
 
 
-@dataclass(frozen=True, slots=True)
-class CrawlEstimate:
-    """Scope of a planned crawl, and its size estimated from measurements so far."""
-
-    seeds: Sequence[tuple[str, str]]  # the first: URL, and what it brings into scope
-    count: int  # of all seeds
-    problems: Sequence[str]  # the first lines that are not URLs
-    pages: int | None  # at most; None: not limited
-    bytes: int | None  # None: unknown
-    seconds: float | None  # at the rate of the last ten minutes; None: unknown
-
-
-def estimate_crawl(urls: str, scope: str, page_limit: int | str, status: CollectionStatus) -> CrawlEstimate:
-    """Return scope and size of a crawl from its form."""
+def estimate_crawl(urls: str, scope: str, page_limit: int | str, status: CollectionStatus) -> dict[str, Any]:
+    """Return seeds, problems, pages at most, and bytes and seconds by measurements so far; None: not limited, unknown."""
     seeds, problems = unique_urls(parse_lines(url_lines(urls), source=translate("The list")))
     pages = len(seeds) if scope == "page" else int(page_limit or 0) or None
     each_bytes = status.holdings.bytes_per_page if status.holdings is not None else None
-    rate = status.frontier.per_minute[10] if status.frontier is not None else 0
-    return CrawlEstimate(
-        [(url, describe_span(scope, url)) for url in seeds[:SEEDS_SHOWN]],
-        len(seeds),
-        list(map(str, problems[:SEEDS_SHOWN])),
-        pages,
-        pages * each_bytes if pages is not None and each_bytes is not None else None,
-        pages * 60 / rate if pages is not None and rate else None,
-    )
+    rate = status.frontier.per_minute[10] if status.frontier is not None else 0  # of the last ten minutes
+    return {
+        "seeds": [(url, describe_span(scope, url)) for url in seeds[:SEEDS_SHOWN]],
+        "count": len(seeds),
+        "problems": list(map(str, problems[:SEEDS_SHOWN])),
+        "pages": pages,
+        "bytes": pages * each_bytes if pages is not None and each_bytes is not None else None,
+        "seconds": pages * 60 / rate if pages is not None and rate else None,
+    }
 
 
 _LINE = {"outcome": "", "status": None, "reason": "", "bytes": 0, "seconds": 0, "page_id": ""}

@@ -391,6 +391,8 @@ class BotPages(ConsolePages):
     def preview(self, request: Request) -> Response:
         """Return what the bot would change on a page now, read from its wiki."""
         wiki, title = (request.query_params.get(name, "") for name in ("wiki", "title"))
+        if not title:
+            raise HTTPException(404)
         back = console_path("bot", "repairs", wiki=wiki)
         try:
             seen = preview_repair(OperationContext(self._stores, request.state.user), wiki, title)

@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.clock import Clock
 from core.config.settings import Settings, store_environment
-from core.errors import ConfigError, InputError, TransientError, WeboidError
+from core.errors import ConfigError, InputError, TransientError, UnavailableError, WeboidError
 from core.layout import Layout
 from crawler.frontier.base import STOP_ORDER
 from crawler.frontier.sqlite_frontier import open_frontier
@@ -57,15 +57,7 @@ from weboid.app.collection_config import parse_origin, read_config
 from weboid.console.accounts import COOKIE, AccountStore, ConsoleRole, SignedInUser, SignInDelayError, SignInError
 from weboid.console.api import API_PATH, CHALLENGE, NOT_SIGNED_IN, create_api, perform, problem, problem_of
 from weboid.console.background_tasks import BackgroundTasks
-from weboid.console.oidc import (
-    BEGIN_PATH,
-    CALLBACK_PATH,
-    IdentityProvider,
-    ProviderIdentity,
-    ProviderRoutes,
-    ProviderSettings,
-    read_provider,
-)
+from weboid.console.oidc import ATTEMPT_AGE, IdentityProvider, ProviderRefusalError, ProviderSettings, read_provider
 from weboid.console.operations import OPERATIONS, OperationContext
 from weboid.console.page_frame import (
     AWAY,
@@ -81,6 +73,8 @@ from weboid.console.page_frame import (
 )
 from weboid.console.task_operations import UPLOAD_BYTES, UPLOAD_PATH
 
+BEGIN_PATH, CALLBACK_PATH = "/oidc/begin", "/oidc/callback"  # of a sign-in at the identity provider
+PROVIDER_COOKIE = "weboid_oidc"
 ENTERED_PATH = "/sign-in/entered"  # shows the fields of a form without a session
 ACCOUNT_RATE = TokenRate(50, 1_500)  # of each account, and of each of its tokens
 ADDRESS_RATES = ReaderRates(TokenRate(10, 300), TokenRate(30, 900), TokenRate(300, 3_000))  # of who is not signed in
@@ -235,8 +229,10 @@ class ConsoleForms:
             Route("/healthz", lambda _: JSONResponse({"status": "ok"})),
         ]
         if self._provider is not None:
-            enter, refuse = self._enter_identity, self._show_sign_in
-            routes += ProviderRoutes(self._provider, enter, refuse, is_secure=self._is_secure).routes()
+            routes += [
+                Route(BEGIN_PATH, partial(self.begin_at_provider, self._provider)),
+                Route(CALLBACK_PATH, partial(self.return_from_provider, self._provider)),
+            ]
 
         def unavailable(request: Request, _error: Exception) -> Response:
             return self._show_sign_in(request, AWAY, 503)
@@ -299,11 +295,38 @@ class ConsoleForms:
         except TransientError:  # the link was not used up
             return self._show_sign_in(request, AWAY, 503, key)
 
-    def _enter_identity(self, identity: ProviderIdentity) -> Response:
-        secret = self._accounts.sign_in_subject(identity.subject, identity.name, identity.role)
-        address = console_path()
-        page = f'<!doctype html><meta http-equiv="refresh" content="0;url={address}"><a href="{address}">Weboid</a>'
-        return self._begin(secret, {"subject": identity.subject}, Response(page, media_type="text/html"))
+    async def begin_at_provider(self, provider: IdentityProvider, request: Request) -> Response:
+        """Send the browser to the identity provider."""
+        try:
+            address, cookie = await run_in_threadpool(provider.begin)
+        except UnavailableError as error:
+            return self._show_sign_in(request, str(error), 503)
+        response = RedirectResponse(address, 303, {"Cache-Control": "no-store"})
+        age = int(ATTEMPT_AGE.total_seconds())
+        response.set_cookie(
+            PROVIDER_COOKIE, cookie, max_age=age, path="/", secure=self._is_secure, httponly=True, samesite="lax"
+        )
+        return response
+
+    async def return_from_provider(self, provider: IdentityProvider, request: Request) -> Response:
+        """Begin the session of the person whom the identity provider signed in."""
+        cookie = request.cookies.get(PROVIDER_COOKIE, "")
+
+        def enter() -> Response:
+            identity = provider.complete(request.query_params, cookie)
+            secret = self._accounts.sign_in_subject(identity.subject, identity.name, identity.role)
+            # A cookie with SameSite=Strict is not sent while redirects that another site began are followed.
+            address = console_path()
+            page = f'<!doctype html><meta http-equiv="refresh" content="0;url={address}"><a href="{address}">Weboid</a>'
+            return self._begin(secret, {"subject": identity.subject}, Response(page, media_type="text/html"))
+
+        try:
+            response = await run_in_threadpool(enter)
+        except (ProviderRefusalError, UnavailableError) as error:
+            code = 401 if isinstance(error, ProviderRefusalError) else 503
+            response = self._show_sign_in(request, str(error), code)
+        response.delete_cookie(PROVIDER_COOKIE, path="/")
+        return response
 
     def _begin(self, secret: str, how: dict[str, str], response: Response | None = None) -> Response:
         user = self._accounts.session(secret)
