@@ -32,7 +32,7 @@ from playback.web.page_store import COLUMNS, CapturedPage
 from playback.web.registry.registry_service import NoRegistryError
 from weboid.console import page_frame
 from weboid.console.crawl_operations import read_job
-from weboid.console.link_pages import LINK_STATES, STATE_GROUPS, EditLine, StateChart, edit_lines, read_state_chart
+from weboid.console.link_pages import STATE_GROUPS, EditLine, StateChart, edit_lines, read_state_chart
 from weboid.console.operations import OPERATIONS, OperationContext, create_crawl, url_lines
 
 LATEST_SHOWN = 10
@@ -101,7 +101,9 @@ def hosts_in_trouble(view: FrontierOverview, frontier: Frontier) -> list[HostRep
 def link_parts(counts: Mapping[LinkState, int]) -> list[tuple[str, str, int, str]]:
     """Return class, name, count and address of each state that occurs."""
     return [
-        (kind, translate(name), counts[state], "") for state, (kind, name) in LINK_STATES.items() if state in counts
+        (kind, translate(name), counts[state], "")
+        for state, (kind, name) in page_frame.LINK_STATES.items()
+        if state in counts
     ]
 
 

@@ -9,7 +9,7 @@ operation redirects to ``back`` with ``done=id`` in the query, whose message is 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlencode
@@ -31,6 +31,11 @@ from core.layout import Layout
 from core.timestamps import format_duration
 from crawler.frontier.base import Frontier
 from crawler.status.collection_status import StatusReader
+from links.check_history import date_of
+from links.check_result import words_of
+from links.feedback.marks import MarkKind
+from links.feedback.replacements import ProposalStage
+from links.states import LinkState
 from playback.access.control import AccessControl
 from playback.access.decision_store import DecisionStore
 from playback.access.level_store import LevelStore
@@ -92,6 +97,31 @@ _STATES = {
     "done": noop("Archived"),
     "skipped": noop("Skipped"),
     "dead": noop("Failed"),
+}
+LINK_STATES = {
+    LinkState.ALIVE: ("good", noop("Works")),
+    LinkState.DYING: ("fair", noop("Failing")),
+    LinkState.DEAD: ("bad", noop("Dead")),
+    LinkState.BLOCKED: ("fair", noop("Blocks checks")),
+    LinkState.USURPED: ("bad", noop("Usurped")),
+    LinkState.DEVIATED: ("fair", noop("Changed")),
+    LinkState.PERMALIVE: ("good", noop("Marked as working")),
+    LinkState.PERMADEAD: ("bad", noop("Marked as dead")),
+    LinkState.UNKNOWN: ("unknown", noop("Not checked yet")),
+    LinkState.INVALID: ("unknown", noop("Invalid")),
+    LinkState.EXCLUDED: ("unknown", noop("Excluded")),
+}
+_MARKS = {
+    MarkKind.PERMALIVE: noop("Marked as working"),
+    MarkKind.PERMADEAD: noop("Marked as dead"),
+    MarkKind.NEVER: noop("never checked"),
+    MarkKind.ALWAYS: noop("checked as others"),
+    MarkKind.SETTING: noop("checked differently"),
+}
+_STAGES = {
+    ProposalStage.WAITING: ("", noop("not tested yet")),
+    ProposalStage.WORKS: ("good", noop("works")),
+    ProposalStage.FAILED: ("bad", noop("fails")),
 }
 ROLE_NAMES = {
     "reader": noop("Reader"),
@@ -164,6 +194,12 @@ class ConsoleFrame:
         self._render.add_filters(
             duration=lambda value: format_duration(value.total_seconds() if isinstance(value, timedelta) else value),
             clock=short_moment,
+            at=lambda seconds: datetime.fromtimestamp(seconds, UTC),
+            date=lambda number: "" if number is None else str(date_of(number)),
+            result=lambda code: translate(words_of(code)),
+            link_state=lambda state: (LINK_STATES[state][0], translate(LINK_STATES[state][1])),
+            stage=lambda stage: (_STAGES[ProposalStage(stage)][0], translate(_STAGES[ProposalStage(stage)][1])),
+            mark=lambda kind: translate(_MARKS[kind]),
         )
 
     def __call__(self, template: str, request: Request, code: int = 200, **values: Any) -> Response:
