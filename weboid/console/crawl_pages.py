@@ -32,7 +32,7 @@ from playback.web.page_store import COLUMNS, CapturedPage
 from playback.web.registry.registry_service import NoRegistryError
 from weboid.console import page_frame
 from weboid.console.crawl_operations import read_job
-from weboid.console.link_pages import STATE_GROUPS, EditLine, StateChart, edit_lines, read_state_chart
+from weboid.console.link_pages import STATE_GROUPS, StateChart, read_state_chart, wiki_edits
 from weboid.console.operations import OPERATIONS, OperationContext, create_crawl, url_lines
 
 LATEST_SHOWN = 10
@@ -135,9 +135,9 @@ class CrawlPages(page_frame.ConsolePages):
         trend: StateChart | None = None
         with suppress(NoRegistryError, TransientError):
             trend = read_state_chart(self._stores)
-        edits: list[EditLine] = []
+        edits: list[Any] = []
         with suppress(NoRegistryError, TransientError), self._stores.registry.store().snapshot() as reader:
-            edits = edit_lines(reader, limit=_EDITS_SHOWN)
+            edits = wiki_edits(reader, limit=_EDITS_SHOWN)
         return self._frame(
             "overview.html",
             request,

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import select
@@ -28,11 +27,11 @@ from links.registry.wikis import all_wikis, known_wiki, parse_wiki
 from links.states import LinkState
 from playback.web.i18n import noop, translate
 from playback.web.registry.registry_service import NoRegistryError
-from playback.web.text_diff import TextDifference, compare_texts
+from playback.web.text_diff import compare_texts
 from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.console.bot_operations import list_pages_to_repair, preview_repair, read_bot
 from weboid.console.operations import OperationContext
-from weboid.console.page_frame import CONSOLE_PATH, LINK_STATES, ConsolePages, ConsoleStores, console_path
+from weboid.console.page_frame import CONSOLE_PATH, EDIT_STATES, LINK_STATES, ConsolePages, ConsoleStores, console_path
 
 LISTED = 100
 USES_SHOWN = 50
@@ -44,17 +43,6 @@ STATE_GROUPS = {
     "fair": noop("Failing, blocked or changed"),
     "bad": noop("Dead or usurped"),
     "unknown": noop("Not checked"),
-}
-EDIT_STATES = {
-    EditState.INTENDED: ("", noop("being sent")),
-    EditState.MADE: ("good", noop("made")),
-    EditState.KEPT: ("good", noop("kept")),
-    EditState.FAILED: ("bad", noop("failed")),
-    EditState.REVERTED: ("fair", noop("reverted")),
-    EditState.ACCEPTED: ("fair", noop("revert accepted")),
-    EditState.DECLINED: ("", noop("revert declined")),
-    EditState.SWEPT: ("", noop("gone with other edits")),
-    EditState.GONE: ("", noop("page deleted")),
 }
 
 
@@ -93,41 +81,18 @@ def state_chart(days: Mapping[int, Mapping[LinkState, int]]) -> StateChart | Non
     return StateChart(areas, most, [(str(date_of(day)), counts[day]) for day in sorted(counts, reverse=True)])
 
 
-@dataclass(frozen=True, slots=True)
-class EditLine:
-    """Edit of the bot, with its changes as differences of wikitext."""
-
-    edit: BotEdit
-    mark: str  # class of its state
-    state: str
-    title: str
-    wiki: str
-    at: datetime
-    changes: Sequence[TextDifference] = ()
-
-
-def edit_lines(
-    reader: Any,
-    states: Sequence[EditState] = tuple(EDIT_STATES),
-    *,
-    limit: int,
-    wiki: str = "",
-    with_changes: bool = False,
-) -> list[EditLine]:
-    """Return the newest edits in these states of all wikis, or of one, the newest first."""
-    lines = []
+def wiki_edits(
+    reader: Any, states: Sequence[EditState] = tuple(EDIT_STATES), *, limit: int, wiki: str = ""
+) -> list[tuple[str, str, BotEdit]]:
+    """Return the newest edits in these states, of all wikis or of one, with wiki and title, the newest first."""
+    found = []
     for each in all_wikis(reader):
-        if wiki and str(each.name) != wiki:
-            continue
-        edits = newest_edits(reader, each.id, states, limit=limit)
-        pages = find_pages(reader, each.id, {edit.page_id for edit in edits})
-        for edit in edits:
-            mark, name = EDIT_STATES[edit.state]
-            title = pages[edit.page_id].title if edit.page_id in pages else str(edit.page_id)
-            changes = [compare_texts(change.before, change.after) for change in edit.changes] if with_changes else ()
-            at = datetime.fromtimestamp(edit.moment, UTC)
-            lines.append(EditLine(edit, mark, translate(name), title, str(each.name), at, changes))
-    return sorted(lines, key=lambda line: line.edit.moment, reverse=True)[:limit]
+        if not wiki or str(each.name) == wiki:
+            edits = newest_edits(reader, each.id, states, limit=limit)
+            pages = find_pages(reader, each.id, {edit.page_id for edit in edits})
+            titles = {page_id: page.title for page_id, page in pages.items()}
+            found += [(str(each.name), titles.get(edit.page_id, str(edit.page_id)), edit) for edit in edits]
+    return sorted(found, key=lambda line: line[2].moment, reverse=True)[:limit]
 
 
 def read_state_chart(stores: ConsoleStores) -> StateChart | None:
@@ -287,7 +252,7 @@ class BotPages(ConsolePages):
                 except ConfigError:
                     is_on = None
                 wikis.append((str(each.name), is_on, counts))
-            edits = edit_lines(reader, states, limit=EDITS_SHOWN, wiki=wiki, with_changes=True)
+            edits = wiki_edits(reader, states, limit=EDITS_SHOWN, wiki=wiki)
         return self._frame(
             "bot.html",
             request,
@@ -298,6 +263,7 @@ class BotPages(ConsolePages):
             state=wanted,
             states=[(each.name, translate(name)) for each, (_, name) in EDIT_STATES.items()],
             EditState=EditState,
+            compare=compare_texts,
         )
 
     def repairs(self, request: Request) -> Response:

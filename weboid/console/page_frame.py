@@ -35,6 +35,7 @@ from links.check_history import date_of
 from links.check_result import words_of
 from links.feedback.marks import MarkKind
 from links.feedback.replacements import ProposalStage
+from links.registry.bot_edits import EditState
 from links.states import LinkState
 from playback.access.control import AccessControl
 from playback.access.decision_store import DecisionStore
@@ -110,6 +111,17 @@ LINK_STATES = {
     LinkState.UNKNOWN: ("unknown", noop("Not checked yet")),
     LinkState.INVALID: ("unknown", noop("Invalid")),
     LinkState.EXCLUDED: ("unknown", noop("Excluded")),
+}
+EDIT_STATES = {
+    EditState.INTENDED: ("", noop("being sent")),
+    EditState.MADE: ("good", noop("made")),
+    EditState.KEPT: ("good", noop("kept")),
+    EditState.FAILED: ("bad", noop("failed")),
+    EditState.REVERTED: ("fair", noop("reverted")),
+    EditState.ACCEPTED: ("fair", noop("revert accepted")),
+    EditState.DECLINED: ("", noop("revert declined")),
+    EditState.SWEPT: ("", noop("gone with other edits")),
+    EditState.GONE: ("", noop("page deleted")),
 }
 _MARKS = {
     MarkKind.PERMALIVE: noop("Marked as working"),
@@ -198,6 +210,7 @@ class ConsoleFrame:
             date=lambda number: "" if number is None else str(date_of(number)),
             result=lambda code: translate(words_of(code)),
             link_state=lambda state: (LINK_STATES[state][0], translate(LINK_STATES[state][1])),
+            edit_state=lambda state: (EDIT_STATES[state][0], translate(EDIT_STATES[state][1])),
             stage=lambda stage: (_STAGES[ProposalStage(stage)][0], translate(_STAGES[ProposalStage(stage)][1])),
             mark=lambda kind: translate(_MARKS[kind]),
         )
