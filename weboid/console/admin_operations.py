@@ -23,20 +23,8 @@ from playback.access.takedowns import (
     list_takedowns,
     normalize_target,
 )
+from weboid.console import operations
 from weboid.console.accounts import AccountRow, ConsoleRole, TokenFacts
-from weboid.console.operations import (
-    OPERATIONS,
-    Cursor,
-    Limit,
-    Name,
-    Number,
-    OperationContext,
-    Reason,
-    Url,
-    cursor_number,
-    operation,
-    resource,
-)
 
 # --------------------------------------------------------------------------------------------------------------- rules
 
@@ -55,16 +43,16 @@ LevelFacts = TypedDict("LevelFacts", {"what": str, "rule": Level | None, "level"
 NewLevel = TypedDict("NewLevel", {"what": str, "level": Level | None, "message": str})
 
 
-@resource("/policy", ConsoleRole.REVIEWER)
-def list_policy(context: OperationContext) -> PolicyList:
+@operations.resource("/policy", ConsoleRole.REVIEWER)
+def list_policy(context: operations.OperationContext) -> PolicyList:
     """Return the archiving rules."""
     entries = read_entries(context.frontier.orders(POLICY_ORDER))
     return {"entries": [{"id": key, **entry.facts} for key, entry in entries.by_id.items()]}
 
 
-@operation("/policy", ConsoleRole.CURATOR, status=201, state=list_policy)
+@operations.operation("/policy", ConsoleRole.CURATOR, status=201, state=list_policy)
 def add_policy(
-    context: OperationContext,
+    context: operations.OperationContext,
     *,
     pattern: Annotated[str, Field(min_length=1, max_length=2_000)],
     kind: Literal["blacklist", "whitelist"] = "blacklist",
@@ -89,53 +77,55 @@ def add_policy(
     return {"id": entry.id, **entry.facts, "message": f"The rule for {pattern} is in force."}
 
 
-@operation("/policy/remove", ConsoleRole.CURATOR, state=list_policy)
-def remove_policy(context: OperationContext, entry_id: str) -> RemovedPolicy:
+@operations.operation("/policy/remove", ConsoleRole.CURATOR, state=list_policy)
+def remove_policy(context: operations.OperationContext, entry_id: str) -> RemovedPolicy:
     """Remove an archiving rule."""
     if not context.frontier.take_back(POLICY_ORDER, entry_id):
         raise InputError(f"There is no rule {entry_id[:100]!r}.")
     return {"id": entry_id, "message": "The rule was removed."}
 
 
-@resource("/takedowns", ConsoleRole.REVIEWER)
-def read_takedowns(context: OperationContext, cursor: Cursor = "", limit: Limit = 100) -> TakedownList:
+@operations.resource("/takedowns", ConsoleRole.REVIEWER)
+def read_takedowns(
+    context: operations.OperationContext, cursor: operations.Cursor = "", limit: operations.Limit = 100
+) -> TakedownList:
     """Return the take-downs with their tickets, by number, lifted ones too.
 
     `version` is another one after each decision, so that the ETag is one of all take-downs.
     """
-    decisions, after = context.stores.decisions, cursor_number(cursor)
+    decisions, after = context.stores.decisions, operations.cursor_number(cursor)
     version, found = decisions.version(), list_takedowns(decisions, after=after, limit=limit)
     following = str(found[-1].number) if len(found) == limit else None
     return {"takedowns": [_takedown_facts(context, each) for each in found], "version": version, "next": following}
 
 
-def _takedown_facts(context: OperationContext, takedown: Takedown) -> TakedownFacts:
+def _takedown_facts(context: operations.OperationContext, takedown: Takedown) -> TakedownFacts:
     return {**json_value(asdict(takedown)), "holds": takedown.holds(context.now)}
 
 
-def _first_takedowns(context: OperationContext) -> Any:
+def _first_takedowns(context: operations.OperationContext) -> Any:
     return read_takedowns(context)
 
 
-def _named_takedowns(context: OperationContext, kind: TakedownKind, url: str) -> Any:
+def _named_takedowns(context: operations.OperationContext, kind: TakedownKind, url: str) -> Any:
     what = normalize_target(kind, url)
     return [_takedown_facts(context, each) for each in list_takedowns(context.stores.decisions, what=what)]
 
 
-def _lifted_takedown(context: OperationContext, number: int) -> Any:
+def _lifted_takedown(context: operations.OperationContext, number: int) -> Any:
     found = list_takedowns(context.stores.decisions, after=number - 1, limit=1)
     return [_takedown_facts(context, each) for each in found if each.number == number]
 
 
-@operation("/takedowns", ConsoleRole.CURATOR, status=201, state=_first_takedowns, logged=_named_takedowns)
+@operations.operation("/takedowns", ConsoleRole.CURATOR, status=201, state=_first_takedowns, logged=_named_takedowns)
 def add_takedown(
-    context: OperationContext,
+    context: operations.OperationContext,
     *,
-    url: Url,
+    url: operations.Url,
     kind: TakedownKind = TakedownKind.URL,
     timestamp: Annotated[str, Field(pattern="^([0-9]{14})?$", description="Of a single capture.")] = "",
     effect: TakedownEffect = TakedownEffect.BLOCK,
-    reason: Reason = "",
+    reason: operations.Reason = "",
     ticket: Annotated[str, Field(max_length=200)] = "",
     duration: str = "",
 ) -> NewTakedown:
@@ -163,9 +153,9 @@ def add_takedown(
     return {"kind": kind, "what": what, "effect": effect, "message": f"{what} is no longer shown."}
 
 
-@operation("/takedowns/lift", ConsoleRole.CURATOR, state=_first_takedowns, logged=_lifted_takedown)
+@operations.operation("/takedowns/lift", ConsoleRole.CURATOR, state=_first_takedowns, logged=_lifted_takedown)
 def lift_takedown(
-    context: OperationContext, number: Number, reason: Reason = "lifted in the console"
+    context: operations.OperationContext, number: operations.Number, reason: operations.Reason = "lifted in the console"
 ) -> LiftedTakedown:
     """Lift a take-down; it stays in the history."""
     found = list_takedowns(context.stores.decisions, after=number - 1, limit=1)
@@ -181,8 +171,8 @@ def _level_target(link: str, domain: str) -> LevelTarget:
     return target_of(link=link) if link else target_of(domain=domain)
 
 
-@resource("/levels")
-def read_level(context: OperationContext, link: str = "", domain: str = "") -> LevelFacts:
+@operations.resource("/levels")
+def read_level(context: operations.OperationContext, link: str = "", domain: str = "") -> LevelFacts:
     """Return the rule for a link or a domain, and for a link the level that holds."""
     target = _level_target(link, domain)
     rules = context.stores.levels.now()
@@ -190,13 +180,13 @@ def read_level(context: OperationContext, link: str = "", domain: str = "") -> L
     return {"what": target.what, "rule": own, "level": rules.of(link) if link else None}
 
 
-@operation("/levels", ConsoleRole.CURATOR, state=read_level)
+@operations.operation("/levels", ConsoleRole.CURATOR, state=read_level)
 def set_level(
-    context: OperationContext,
+    context: operations.OperationContext,
     link: str = "",
     domain: str = "",
     level: Annotated[Level | Literal[""], Field(description="Empty: the more general rules apply again.")] = "",
-    reason: Reason = "",
+    reason: operations.Reason = "",
 ) -> NewLevel:
     """Set the level of a link or a domain: how much of its copies readers are shown."""
     target, actor = _level_target(link, domain), LevelActor(context.user.name)
@@ -218,20 +208,20 @@ NewToken = TypedDict("NewToken", {"name": str, "role": ConsoleRole, "token": Not
 RemovedToken = TypedDict("RemovedToken", {"id": int, "message": str})
 
 
-@resource("/users", ConsoleRole.ADMIN)
-def list_users(context: OperationContext) -> AccountList:
+@operations.resource("/users", ConsoleRole.ADMIN)
+def list_users(context: operations.OperationContext) -> AccountList:
     """Return the accounts."""
     return {"users": [json_value(asdict(each)) for each in context.stores.accounts.users()]}
 
 
-def _changed_user(context: OperationContext, name: str) -> Any:
+def _changed_user(context: operations.OperationContext, name: str) -> Any:
     return [json_value(asdict(each)) for each in context.stores.accounts.users(name)]
 
 
-@operation("/users", ConsoleRole.ADMIN, status=201, state=list_users, logged=_changed_user)
+@operations.operation("/users", ConsoleRole.ADMIN, status=201, state=list_users, logged=_changed_user)
 def set_user(
-    context: OperationContext,
-    name: Name,
+    context: operations.OperationContext,
+    name: operations.Name,
     role: ConsoleRole,
     password: Annotated[
         str | None, Field(max_length=1_000, description="Without a password it signs in by link or OIDC.")
@@ -242,9 +232,9 @@ def set_user(
     return {"name": name, "role": role, "message": f"{name} is {role}."}
 
 
-@operation("/me/password", ConsoleRole.READER)
+@operations.operation("/me/password", ConsoleRole.READER)
 def change_password(
-    context: OperationContext,
+    context: operations.OperationContext,
     *,
     current: Annotated[
         str, Field(max_length=1_000, exclude=True, description="Present password, if there is one.")
@@ -256,28 +246,28 @@ def change_password(
     return {"name": context.user.name, "message": "The password was changed."}
 
 
-@operation("/users/remove", ConsoleRole.ADMIN, state=list_users, logged=_changed_user)
-def remove_user(context: OperationContext, name: str) -> RemovedAccount:
+@operations.operation("/users/remove", ConsoleRole.ADMIN, state=list_users, logged=_changed_user)
+def remove_user(context: operations.OperationContext, name: str) -> RemovedAccount:
     """Remove an account with its sessions and tokens."""
     context.stores.accounts.remove_user(name)
     return {"name": name, "message": f"{name} was removed."}
 
 
-@resource("/tokens")
-def list_tokens(context: OperationContext) -> TokenList:
+@operations.resource("/tokens")
+def list_tokens(context: operations.OperationContext) -> TokenList:
     """Return the API tokens of your account without their secrets; of all accounts to administrators."""
     user = context.user
     return {"tokens": context.stores.accounts.tokens("" if user.may(ConsoleRole.ADMIN) else user.name)}
 
 
-def _own_tokens(context: OperationContext) -> Any:
+def _own_tokens(context: operations.OperationContext) -> Any:
     return context.stores.accounts.tokens(context.user.name)
 
 
-@operation("/tokens", ConsoleRole.READER, status=201, state=list_tokens, logged=_own_tokens)
+@operations.operation("/tokens", ConsoleRole.READER, status=201, state=list_tokens, logged=_own_tokens)
 def add_token(
-    context: OperationContext,
-    name: Name,
+    context: operations.OperationContext,
+    name: operations.Name,
     role: ConsoleRole = ConsoleRole.READER,
     scopes: Annotated[
         Sequence[str],
@@ -287,7 +277,7 @@ def add_token(
     duration: Annotated[str, Field(description="Until it expires.")] = "365d",
 ) -> NewToken:
     """Create an API token; the answer has its secret, which is not shown again."""
-    if unknown := sorted(set(scopes) - {*OPERATIONS, "read", "upload_file"}):
+    if unknown := sorted(set(scopes) - {*operations.OPERATIONS, "read", "upload_file"}):
         raise InputError(f"There is no operation {unknown[0]!r}.")
     if context.user.scopes or ":" in context.user.name:
         raise InputError("A token cannot create tokens: sign in.")
@@ -296,8 +286,8 @@ def add_token(
     return {"name": name, "role": role, "token": secret, "message": f"The token {name} was created."}
 
 
-@operation("/tokens/remove", ConsoleRole.READER, state=list_tokens)
-def remove_token(context: OperationContext, id: Number) -> RemovedToken:  # noqa: A002 of this name in the API
+@operations.operation("/tokens/remove", ConsoleRole.READER, state=list_tokens)
+def remove_token(context: operations.OperationContext, id: operations.Number) -> RemovedToken:  # noqa: A002 of this name in the API
     """Remove an API token, of your account or as an administrator any."""
     own = "" if context.user.may(ConsoleRole.ADMIN) else context.user.name
     context.stores.accounts.remove_token(id, owner=own)

@@ -42,23 +42,10 @@ from weboid.console import (  # noqa: F401 they register themselves
     collection_operations,
     crawl_operations,
     link_operations,
+    operations,
     task_operations,
 )
 from weboid.console.accounts import COOKIE, ConsoleRole, LogEntry, SignedInUser
-from weboid.console.operations import (
-    OPERATIONS,
-    RESOURCES,
-    CaptureFacts,
-    ConsoleOperation,
-    ConsoleResource,
-    HostFacts,
-    OperationContext,
-    OperationFields,
-    StateConflictError,
-    UnknownThingError,
-    call_with,
-    capture_facts,
-)
 from weboid.console.page_frame import RETRY_AFTER, ConsoleStores
 from weboid.console.task_operations import UPLOAD_PATH, upload_endpoint
 
@@ -91,13 +78,13 @@ def problem(status: int, title: str, detail: str = "", **more: Any) -> JSONRespo
 
 def problem_of(error: WeboidError) -> JSONResponse:
     """Return the problem details of a Weboid error."""
-    if isinstance(error, ProposalTakenError | StateConflictError | CollectionInUseError):
+    if isinstance(error, ProposalTakenError | operations.StateConflictError | CollectionInUseError):
         return problem(409, "The state has changed", str(error))
     if isinstance(error, OverloadedError):
         answer = problem(429, "Too many requests", str(error))
         answer.headers["Retry-After"] = str(error.retry_after_s)
         return answer
-    if isinstance(error, UnknownThingError):
+    if isinstance(error, operations.UnknownThingError):
         return problem(404, "Not found", str(error))
     if isinstance(error, InputError):
         return problem(422, "The request cannot be carried out", str(error))
@@ -122,7 +109,9 @@ def require(role: ConsoleRole, name: str = "") -> Callable[[Request], SignedInUs
     return user_of
 
 
-def perform(operation: ConsoleOperation, context: OperationContext, fields: OperationFields) -> Mapping[str, Any]:
+def perform(
+    operation: operations.ConsoleOperation, context: operations.OperationContext, fields: operations.OperationFields
+) -> Mapping[str, Any]:
     """Perform an operation and log it; raises as the operation does."""
     shown = {key: value for key, value in fields.model_dump().items() if key not in _UNLOGGED}
     log = partial(context.stores.accounts.log, context.user.name, operation.name, shown)
@@ -137,10 +126,12 @@ def perform(operation: ConsoleOperation, context: OperationContext, fields: Oper
     return answer
 
 
-def state_of(read: Callable[..., Any] | None, context: OperationContext, fields: OperationFields) -> Any:
+def state_of(
+    read: Callable[..., Any] | None, context: operations.OperationContext, fields: operations.OperationFields
+) -> Any:
     """Return what an operation changes as JSON values; None when nothing reads it, or it is not there."""
     try:
-        return None if read is None else jsonable_encoder(call_with(read, context, fields.values))
+        return None if read is None else jsonable_encoder(operations.call_with(read, context, fields.values))
     except WeboidError:
         return None
 
@@ -269,7 +260,7 @@ def create_api(stores: ConsoleStores) -> FastAPI:
         },
     )
     changes = threading.Lock()
-    for each in OPERATIONS.values():
+    for each in operations.OPERATIONS.values():
         _add_operation(api, each, stores, changes)
     api.include_router(ApiResources(stores).routes())
 
@@ -295,17 +286,19 @@ def create_api(stores: ConsoleStores) -> FastAPI:
     return api
 
 
-def _add_operation(api: FastAPI, operation: ConsoleOperation, stores: ConsoleStores, changes: threading.Lock) -> None:
+def _add_operation(
+    api: FastAPI, operation: operations.ConsoleOperation, stores: ConsoleStores, changes: threading.Lock
+) -> None:
     """Add the route of an operation, whose body are its fields; `changes` is held while a resource is compared."""
 
     def endpoint(
-        fields: OperationFields,
+        fields: operations.OperationFields,
         user: SignedInUser,
         response: Response,
         idempotency_key: str | None,
         if_match: str | None,
     ) -> Mapping[str, Any]:
-        context = OperationContext(stores, user)
+        context = operations.OperationContext(stores, user)
 
         def act() -> Mapping[str, Any]:
             if if_match is None or if_match == "*":
@@ -366,12 +359,14 @@ def _add_operation(api: FastAPI, operation: ConsoleOperation, stores: ConsoleSto
 _Reader = Annotated[SignedInUser, Depends(require(ConsoleRole.READER, "read"))]
 CallerFacts = TypedDict("CallerFacts", {"name": str, "role": ConsoleRole, "scopes": tuple[str, ...]})
 StatusFacts = Annotated[dict[str, Any], FactsOf("CollectionStatus", CollectionStatus)]
-CaptureList = TypedDict("CaptureList", {"captures": list[CaptureFacts], "next": str | None})
+CaptureList = TypedDict("CaptureList", {"captures": list[operations.CaptureFacts], "next": str | None})
 CaptureManifest = Annotated[dict[str, Any], FactsOf("CaptureManifest", PageInfo, version=int)]
-CaptureDocument = Annotated[dict[str, Any], FactsOf("CaptureDocument", CaptureFacts, manifest=CaptureManifest)]
+CaptureDocument = Annotated[
+    dict[str, Any], FactsOf("CaptureDocument", operations.CaptureFacts, manifest=CaptureManifest)
+]
 QueueList = TypedDict("QueueList", {"items": list[ItemFacts], "total": int})
 QueuePart = TypedDict("QueuePart", {"items": list[ItemFacts], "next": str | None})
-HostList = TypedDict("HostList", {"hosts": list[HostFacts]})
+HostList = TypedDict("HostList", {"hosts": list[operations.HostFacts]})
 CrawlCounts = Annotated[dict[str, Any], FactsOf("JobCounts", JobCounts)]
 CrawlSummary = TypedDict("CrawlSummary", {"name": str, "seeds": int, "scope": str, "counts": CrawlCounts})
 CrawlList = TypedDict("CrawlList", {"crawls": list[CrawlSummary]})
@@ -419,7 +414,7 @@ class ApiResources:
             ("/events", self.send_events, ConsoleRole.READER),
         ):
             add(path, read, role, dependencies=[Depends(require(role, "read"))])
-        for each in RESOURCES.values():
+        for each in operations.RESOURCES.values():
             add(each.path, each.read, each.role, self._endpoint(each))
         role = ConsoleRole.OPERATOR
         upload = upload_endpoint(self._stores, require(role, "upload_file"))
@@ -428,11 +423,11 @@ class ApiResources:
         add(UPLOAD_PATH, upload, role, methods=["POST"], **more)
         return router
 
-    def _endpoint(self, resource: ConsoleResource) -> Callable[..., Any]:
+    def _endpoint(self, resource: operations.ConsoleResource) -> Callable[..., Any]:
         """Return a function whose parameters FastAPI reads: the user, and the query."""
 
-        def endpoint(user: SignedInUser, query: OperationFields) -> Any:
-            return resource.read(OperationContext(self._stores, user), **query.values)
+        def endpoint(user: SignedInUser, query: operations.OperationFields) -> Any:
+            return resource.read(operations.OperationContext(self._stores, user), **query.values)
 
         keyword = inspect.Parameter.KEYWORD_ONLY
         user = Annotated[SignedInUser, Depends(require(resource.role, "read"))]
@@ -459,7 +454,7 @@ class ApiResources:
             parse_question(q), before=parse_cursor(cursor)
         )
         following = str(found.older) if found.older else None
-        return {"captures": [capture_facts(each) for each in found.pages], "next": following}
+        return {"captures": [operations.capture_facts(each) for each in found.pages], "next": following}
 
     def read_capture(self, page_id: str, user: _Reader) -> CaptureDocument:
         """Return the manifest of a capture."""
@@ -467,7 +462,7 @@ class ApiResources:
         manifest = None if page is None else self._stores.records(user).manifest(page)
         if page is None or manifest is None:
             raise HTTPException(404, "There is no such capture.")
-        return {**capture_facts(page), "manifest": json.loads(manifest.to_json())}
+        return {**operations.capture_facts(page), "manifest": json.loads(manifest.to_json())}
 
     def list_queue(self, state: ItemState = ItemState.QUEUED, host: str | None = None, limit: _Limit = 50) -> QueueList:
         """Return items of the queue: queued ones in the order of their visits, others the latest first."""

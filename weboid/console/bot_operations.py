@@ -17,22 +17,9 @@ from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
 from weboid.app.link_facts import moment_text
 from weboid.app.wiki.bot_run import BotRun, OutcomeFacts, change_bot, edit_facts, outcome_facts, switch_parts
 from weboid.app.wiki.wiki_clients import settings_of_wiki
+from weboid.console import operations
 from weboid.console.accounts import ConsoleRole
 from weboid.console.link_operations import PageTitle, WikiId, known_page
-from weboid.console.operations import (
-    Cursor,
-    Limit,
-    Moment,
-    Number,
-    OperationContext,
-    Reason,
-    StateConflictError,
-    UnknownThingError,
-    cursor_number,
-    names_of,
-    operation,
-    resource,
-)
 from wiki.bot.page_edit import PageEditResult, PageEditStatus
 from wiki.bot.page_selection import pages_with_lost_links
 from wiki.bot.past_edits import RevertReview, review_revert
@@ -42,7 +29,7 @@ from wiki.settings import replace_settings
 RUN_S = 120.0  # a preview or an approved edit at most
 
 
-def _wiki(context: OperationContext, name: str) -> Wiki:
+def _wiki(context: operations.OperationContext, name: str) -> Wiki:
     with context.registry.reading() as rows:
         return known_wiki(rows, parse_wiki(name))
 
@@ -60,16 +47,16 @@ BotExceptions = TypedDict(
 )
 
 
-@resource("/bot", ConsoleRole.REVIEWER)
-def list_bots(context: OperationContext) -> BotList:
+@operations.resource("/bot", ConsoleRole.REVIEWER)
+def list_bots(context: operations.OperationContext) -> BotList:
     """Return the bot's switch and edits by state on every wiki."""
     with context.registry.reading() as rows:
         wikis = [str(each.name) for each in all_wikis(rows)]
     return {"wikis": [read_bot(context, each) for each in wikis]}
 
 
-@resource("/bot/wiki", ConsoleRole.REVIEWER)
-def read_bot(context: OperationContext, wiki: WikiId) -> BotFacts:
+@operations.resource("/bot/wiki", ConsoleRole.REVIEWER)
+def read_bot(context: operations.OperationContext, wiki: WikiId) -> BotFacts:
     """Return the bot's switch, its account, what it leaves alone, and its edits by state on a wiki."""
     known = _wiki(context, wiki)
     with context.registry.reading() as rows:
@@ -87,8 +74,8 @@ def read_bot(context: OperationContext, wiki: WikiId) -> BotFacts:
     }
 
 
-@operation("/bot", ConsoleRole.OPERATOR, state=read_bot)
-def set_bot(context: OperationContext, *, wiki: WikiId, enabled: bool) -> BotSwitch:
+@operations.operation("/bot", ConsoleRole.OPERATOR, state=read_bot)
+def set_bot(context: operations.OperationContext, *, wiki: WikiId, enabled: bool) -> BotSwitch:
     """Switch a wiki's bot on or off; a run in progress stops at its next batch of pages."""
     known = _wiki(context, wiki)
     bot = settings_of_wiki(known).bot
@@ -98,9 +85,9 @@ def set_bot(context: OperationContext, *, wiki: WikiId, enabled: bool) -> BotSwi
     return {"wiki": wiki, "enabled": enabled, "message": f"The bot is {'on' if enabled else 'off'}."}
 
 
-@operation("/bot/switches", ConsoleRole.CURATOR, state=read_bot)
+@operations.operation("/bot/switches", ConsoleRole.CURATOR, state=read_bot)
 def switch_bot(
-    context: OperationContext,
+    context: operations.OperationContext,
     *,
     wiki: WikiId,
     title: Annotated[str, Field(max_length=1_000, description="A page's title; or `domain`.")] = "",
@@ -108,7 +95,7 @@ def switch_bot(
         str, Field(max_length=300, description="A host whose links are meant, with its subdomains.")
     ] = "",
     enabled: bool,
-    reason: Reason = "",  # noqa: ARG001 for the audit log
+    reason: operations.Reason = "",  # noqa: ARG001 for the audit log
 ) -> BotExceptions:
     """Switch the bot on or off for a page or all links of a domain."""
     if bool(title) == bool(domain):
@@ -126,7 +113,7 @@ def switch_bot(
 
 # ------------------------------------------------------------------------------------------------------------- repairs
 
-LastRepair = TypedDict("LastRepair", {"state": str, "moment": Moment | None})
+LastRepair = TypedDict("LastRepair", {"state": str, "moment": operations.Moment | None})
 PageToRepair = TypedDict("PageToRepair", {"page_id": int, "title": str, "off": bool, "last": LastRepair | None})
 RepairList = TypedDict("RepairList", {"pages": list[PageToRepair], "next": str | None})
 NeedlessRepair = TypedDict(
@@ -137,14 +124,14 @@ ApprovedRepair = Annotated[dict[str, Any], FactsOf("ApprovedRepair", OutcomeFact
 SkippedRepair = TypedDict("SkippedRepair", {"page": str, "message": str})
 
 
-@resource("/bot/pages", ConsoleRole.REVIEWER)
+@operations.resource("/bot/pages", ConsoleRole.REVIEWER)
 def list_pages_to_repair(
-    context: OperationContext, wiki: WikiId, cursor: Cursor = "", limit: Limit = 100
+    context: operations.OperationContext, wiki: WikiId, cursor: operations.Cursor = "", limit: operations.Limit = 100
 ) -> RepairList:
     """Return pages of a wiki with dead links, and what the bot did there last."""
     known = _wiki(context, wiki)
     bot = settings_of_wiki(known).bot
-    ids = list(islice(pages_with_lost_links(context.registry, known, beyond=cursor_number(cursor)), limit))
+    ids = list(islice(pages_with_lost_links(context.registry, known, beyond=operations.cursor_number(cursor)), limit))
     with context.registry.reading() as rows:
         pages, last = find_pages(rows, known.id, ids), last_edits(rows, known.id, ids)
     found: list[PageToRepair] = [
@@ -162,8 +149,10 @@ def list_pages_to_repair(
     return {"pages": found, "next": str(ids[-1]) if len(ids) == limit else None}
 
 
-@resource("/bot/preview", ConsoleRole.REVIEWER)
-def preview_repair(context: OperationContext, wiki: WikiId, title: PageTitle) -> OutcomeFacts | NeedlessRepair:
+@operations.resource("/bot/preview", ConsoleRole.REVIEWER)
+def preview_repair(
+    context: operations.OperationContext, wiki: WikiId, title: PageTitle
+) -> OutcomeFacts | NeedlessRepair:
     """Read a page from its wiki, and return what the bot would change there, as a unified diff; nothing is written.
 
     `digest` names this very change: an approval carries it.
@@ -179,7 +168,7 @@ def preview_repair(context: OperationContext, wiki: WikiId, title: PageTitle) ->
     }
 
 
-def _run(context: OperationContext, wiki: Wiki, wish: BotOptions) -> OutcomeFacts:
+def _run(context: operations.OperationContext, wiki: Wiki, wish: BotOptions) -> OutcomeFacts:
     """Run the bot over the one page that `wish` names; return what it did there, empty for nothing."""
     stores = context.stores
     run = BotRun(context.registry, stores.layout, stores.settings, wiki, stores.clock, wish)
@@ -200,9 +189,9 @@ def _run(context: OperationContext, wiki: Wiki, wish: BotOptions) -> OutcomeFact
     return outcome_facts(done[-1]) if done else {}
 
 
-@operation("/bot/repairs", ConsoleRole.CURATOR)
+@operations.operation("/bot/repairs", ConsoleRole.CURATOR)
 def approve_repair(
-    context: OperationContext,
+    context: operations.OperationContext,
     wiki: WikiId,
     title: PageTitle,
     digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="Of the preview.")],
@@ -213,13 +202,13 @@ def approve_repair(
     if done.get("did") == PageEditStatus.EDITED.name.lower():
         return {**done, "message": f"{title} was edited."}
     if done.get("did") == PageEditStatus.CHANGED.name.lower():
-        raise StateConflictError("The edit would be different now: look at the preview again.")
+        raise operations.StateConflictError("The edit would be different now: look at the preview again.")
     why = ": ".join(filter(None, (str(done.get("did", "nothing to do")), str(done.get("note", "")))))
     raise InputError(f"{title[:200]} was not edited ({why}).")
 
 
-@operation("/bot/skips", ConsoleRole.CURATOR)
-def skip_repair(context: OperationContext, wiki: WikiId, title: PageTitle) -> SkippedRepair:
+@operations.operation("/bot/skips", ConsoleRole.CURATOR)
+def skip_repair(context: operations.OperationContext, wiki: WikiId, title: PageTitle) -> SkippedRepair:
     """Skip a page until its text or the state of its links changes."""
     known, page = known_page(context, wiki, title)
     stores = context.stores
@@ -242,17 +231,17 @@ EditList = TypedDict("EditList", {"edits": list[EditFacts], "next": str | None})
 ReviewedEdit = TypedDict("ReviewedEdit", {"edit": int, "state": str, "message": str})
 
 
-@resource("/bot/edits", ConsoleRole.REVIEWER)
+@operations.resource("/bot/edits", ConsoleRole.REVIEWER)
 def list_bot_edits(
-    context: OperationContext,
+    context: operations.OperationContext,
     wiki: Annotated[str, Field(max_length=200)] = "",
-    state: names_of(EditState) | None = None,  # type: ignore[valid-type]
-    cursor: Cursor = "",
-    limit: Limit = 100,
+    state: operations.names_of(EditState) | None = None,  # type: ignore[valid-type]
+    cursor: operations.Cursor = "",
+    limit: operations.Limit = 100,
 ) -> EditList:
     """Return edits of the bot with their changes, the newest first."""
     states = [EditState[state.upper()]] if state else list(EditState)
-    before = {"before": cursor_number(cursor)} if cursor else {}
+    before = {"before": operations.cursor_number(cursor)} if cursor else {}
     with context.registry.reading() as rows:
         wikis = [known_wiki(rows, parse_wiki(wiki))] if wiki else all_wikis(rows)
         found = [e for each in wikis for e in newest_edits(rows, each.id, states, limit=limit, **before)]
@@ -260,21 +249,21 @@ def list_bot_edits(
     return {"edits": _edit_facts(context, edits), "next": str(edits[-1].id) if len(edits) == limit else None}
 
 
-@resource("/bot/edit", ConsoleRole.REVIEWER)
-def read_edit(context: OperationContext, edit: Number) -> EditFacts:
+@operations.resource("/bot/edit", ConsoleRole.REVIEWER)
+def read_edit(context: operations.OperationContext, edit: operations.Number) -> EditFacts:
     """Return an edit of the bot with its changes."""
     return _edit_facts(context, [_edit(context, edit)])[0]
 
 
-def _edit(context: OperationContext, number: int) -> BotEdit:
+def _edit(context: operations.OperationContext, number: int) -> BotEdit:
     with context.registry.reading() as rows:
         edit = edits_by_id(rows, [number]).get(number)
     if edit is None:
-        raise UnknownThingError(f"There is no edit {number}.")
+        raise operations.UnknownThingError(f"There is no edit {number}.")
     return edit
 
 
-def _edit_facts(context: OperationContext, edits: list[BotEdit]) -> list[EditFacts]:
+def _edit_facts(context: operations.OperationContext, edits: list[BotEdit]) -> list[EditFacts]:
     with context.registry.reading() as rows:
         names = {each.id: str(each.name) for each in all_wikis(rows)}
         links = urls_by_id(rows, {change.url_id for edit in edits for change in edit.changes})
@@ -301,14 +290,14 @@ def _edit_facts(context: OperationContext, edits: list[BotEdit]) -> list[EditFac
     ]
 
 
-@operation("/bot/reviews", ConsoleRole.REVIEWER, state=read_edit)
+@operations.operation("/bot/reviews", ConsoleRole.REVIEWER, state=read_edit)
 def review_edit(
-    context: OperationContext,
-    edit: Number,
+    context: operations.OperationContext,
+    edit: operations.Number,
     verdict: Annotated[
         Literal["accept", "decline"], Field(description="accept: the revert was right; decline: the edit was.")
     ],
-    reason: Reason = "",
+    reason: operations.Reason = "",
 ) -> ReviewedEdit:
     """Accept or decline the revert of an edit."""
     review = RevertReview(verdict == "accept", context.user.name, reason)

@@ -27,17 +27,8 @@ from warc.local_storage import DiskReserve
 from warc.text_index.store import MEDIA, STATES
 from weboid.app.collection_config import config_faults, file_values, parse_config, read_config_text, write_config
 from weboid.app.wiki.wiki_clients import settings_of_wiki
+from weboid.console import operations
 from weboid.console.accounts import ConsoleRole
-from weboid.console.operations import (
-    CaptureFacts,
-    Name,
-    OperationContext,
-    StateConflictError,
-    UnknownThingError,
-    capture_facts,
-    operation,
-    resource,
-)
 from weboid.console.page_frame import ConsoleStores
 from wiki.settings import to_json
 
@@ -68,14 +59,16 @@ StorageFacts = TypedDict("StorageFacts", {
 SettingsText = TypedDict("SettingsText", {"text": str, "version": str, "faults": list[str]})
 SavedSettings = TypedDict("SavedSettings", {"version": str, "message": str})
 SnippetPart = TypedDict("SnippetPart", {"text": str, "hit": bool})
-FoundText = Annotated[dict[str, Any], FactsOf("FoundText", CaptureFacts, language=str, snippet=list[SnippetPart])]
+FoundText = Annotated[
+    dict[str, Any], FactsOf("FoundText", operations.CaptureFacts, language=str, snippet=list[SnippetPart])
+]
 FoundTexts = TypedDict("FoundTexts", {
     "captures": list[FoundText], "total": int, "is_exact": bool, "facets": dict[str, dict[str, int]], "next": str | None,
 })  # fmt: skip
 
 
-@resource("/wikis")
-def list_wikis(context: OperationContext) -> WikiList:
+@operations.resource("/wikis")
+def list_wikis(context: operations.OperationContext) -> WikiList:
     """Return the wikis with their numbers of pages and links, the pages that are followed, and the progress of their feeds."""
     wikis = []
     with context.registry.reading() as rows:
@@ -104,22 +97,22 @@ def list_wikis(context: OperationContext) -> WikiList:
     return {"wikis": wikis, "counted_most": COUNTED_LIMIT}
 
 
-@resource("/profiles")
-def list_profiles(_context: OperationContext) -> ProfileList:
+@operations.resource("/profiles")
+def list_profiles(_context: operations.OperationContext) -> ProfileList:
     """Return the presets for crawls, with their purpose."""
     return {"profiles": [{"name": name, "purpose": purpose} for name, purpose in list_presets()]}
 
 
-@resource("/profiles/profile", ConsoleRole.OPERATOR)
+@operations.resource("/profiles/profile", ConsoleRole.OPERATOR)
 def read_profile(
-    _context: OperationContext,
+    _context: operations.OperationContext,
     *,
-    name: Name,
+    name: operations.Name,
     changed: Annotated[bool, Field(description="Only settings that differ from the defaults.")] = False,
 ) -> ProfileFacts:
     """Return the settings of a preset with their sources; passwords in addresses are left out."""
     if name not in builtin_profiles():  # a file's name is not one
-        raise UnknownThingError(f"There is no preset {name[:100]!r}.")
+        raise operations.UnknownThingError(f"There is no preset {name[:100]!r}.")
     chain = load_chain(name)
     settings = chain_settings(chain)
     rows = [each for each in setting_rows(settings, chain) if not changed or each["value"] != each["default"]]
@@ -127,8 +120,8 @@ def read_profile(
     return {"profile": name, "settings": json_value(rows), "sheets": sheets}
 
 
-@resource("/logins", ConsoleRole.OPERATOR)
-def list_logins(context: OperationContext) -> LoginList:
+@operations.resource("/logins", ConsoleRole.OPERATOR)
+def list_logins(context: operations.OperationContext) -> LoginList:
     """Return the logins for sites with their hosts and ages; never a cookie or a stored item."""
     logins = []
     for path in sorted(context.stores.layout.logins.glob("*.login"))[:1_000]:
@@ -139,8 +132,8 @@ def list_logins(context: OperationContext) -> LoginList:
     return {"logins": logins}
 
 
-@resource("/storage")
-def read_storage(context: OperationContext) -> StorageFacts:
+@operations.resource("/storage")
+def read_storage(context: operations.OperationContext) -> StorageFacts:
     """Return free space, days left at the last hour's rate, and the content of the bucket.
 
     `holdings`, the sizes of the collection, is null until they have been counted.
@@ -161,8 +154,8 @@ def read_storage(context: OperationContext) -> StorageFacts:
     }
 
 
-@resource("/settings", ConsoleRole.ADMIN)
-def read_settings(context: OperationContext) -> SettingsText:
+@operations.resource("/settings", ConsoleRole.ADMIN)
+def read_settings(context: operations.OperationContext) -> SettingsText:
     """Return the text of weboid.toml, its version, and its errors with their lines."""
     text = read_config_text(context.stores.layout.root / CONFIG_FILE) or ""
     return {"text": text, "version": text_version(text), "faults": settings_faults(context.stores, text)}
@@ -185,9 +178,9 @@ def settings_faults(stores: ConsoleStores, text: str) -> list[str]:
         return faults + [each.replace(folder, str(path.parent)) for each in stores.option_faults(Path(folder))]
 
 
-@operation("/settings", ConsoleRole.ADMIN, method="PUT", state=read_settings)
+@operations.operation("/settings", ConsoleRole.ADMIN, method="PUT", state=read_settings)
 def write_settings(
-    context: OperationContext,
+    context: operations.OperationContext,
     text: Annotated[str, StringConstraints(strip_whitespace=False, max_length=TEXT_LENGTH)],
     version: Annotated[
         str, Field(max_length=100, description="`version` of the text that was edited; 409 if it has changed since.")
@@ -204,7 +197,9 @@ def write_settings(
     with _WRITING:
         before = read_config_text(path) or ""
         if version not in ("", text_version(before)):
-            raise StateConflictError(f"{path} has changed since you opened it. Open it again, and repeat your changes.")
+            raise operations.StateConflictError(
+                f"{path} has changed since you opened it. Open it again, and repeat your changes."
+            )
         own = dict[str, Any]()
         with suppress(ConfigError):
             own.update(file_values(parse_config(path, before).document))
@@ -215,9 +210,9 @@ def write_settings(
     return {"version": text_version(text), "message": f"{path} has been saved."}
 
 
-@resource("/texts")
+@operations.resource("/texts")
 def search_texts(
-    context: OperationContext,
+    context: operations.OperationContext,
     *,
     q: Annotated[
         str, Field(min_length=1, max_length=1_000, description='As in `weboid search`: dark "night sky" archiv* -film.')
@@ -241,7 +236,7 @@ def search_texts(
     found = search.find(q, facets, at=parse_text_cursor(cursor), limit=limit)
     captures = [
         {
-            **capture_facts(each.page),
+            **operations.capture_facts(each.page),
             "language": each.language,
             "snippet": [{"text": text, "hit": is_hit} for text, is_hit in each.snippet],
         }

@@ -17,20 +17,8 @@ from crawler.jobs.crawl_orders import Job, change_sheet, jobs_of_groups, live_sh
 from crawler.jobs.job_settings import SHEET_ORDER
 from crawler.jobs.list_files import parse_lines
 from weboid.app.collection_config import file_values, read_config, seeds_by_scope
+from weboid.console import operations
 from weboid.console.accounts import ConsoleRole
-from weboid.console.operations import (
-    HostName,
-    LaneName,
-    Name,
-    OperationContext,
-    UnknownThingError,
-    Url,
-    crawl_settings,
-    operation,
-    resource,
-    submit,
-    url_lines,
-)
 
 JOB_LIMITS = ("pages", "depth", "bytes", "seconds", "host_pages", "host_bytes", "host_seconds")
 MAX_DELAY_S = PolitenessSettings().max_delay_s
@@ -54,15 +42,15 @@ RemovedSheet = TypedDict("RemovedSheet", {"prefix": str, "message": str})
 ChangedDelay = TypedDict("ChangedDelay", {"prefix": str, "delay_s": float, "message": str})
 
 
-@resource("/crawls/crawl")
-def read_job(context: OperationContext, name: Name) -> CrawlFacts:
+@operations.resource("/crawls/crawl")
+def read_job(context: operations.OperationContext, name: operations.Name) -> CrawlFacts:
     """Return a crawl with its limits, its lane and its counts."""
     limits = read_limits(context, name)
     return {**limits, "counts": json_value(asdict(context.frontier.job_counts(name)))}
 
 
-@resource("/crawls/limits")
-def read_limits(context: OperationContext, name: Name) -> CrawlLimits:
+@operations.resource("/crawls/limits")
+def read_limits(context: operations.OperationContext, name: operations.Name) -> CrawlLimits:
     """Return a crawl without its counts, which change while it runs: its ETag is for If-Match."""
     job = _job(context, name)
     scope = asdict(job.settings.scope)
@@ -70,18 +58,18 @@ def read_limits(context: OperationContext, name: Name) -> CrawlLimits:
     return {**json_facts(job, "name lane", made="made_at"), **facts}
 
 
-def _job(context: OperationContext, name: str) -> Job:
+def _job(context: operations.OperationContext, name: str) -> Job:
     text = context.frontier.orders(JOB_ORDER).get(name)
     if text is None:
-        raise UnknownThingError(f"There is no crawl {name[:100]!r}.")
+        raise operations.UnknownThingError(f"There is no crawl {name[:100]!r}.")
     return parse_job(name, text)
 
 
-@operation("/crawls/limits", ConsoleRole.OPERATOR, state=read_limits)
+@operations.operation("/crawls/limits", ConsoleRole.OPERATOR, state=read_limits)
 def change_limits(
-    context: OperationContext,
+    context: operations.OperationContext,
     *,
-    name: Name,
+    name: operations.Name,
     pages: Annotated[_Limit, Field(description="Limit of the whole crawl; 0: no limit.")] = None,
     bytes: _Limit = None,  # noqa: A002 of this name in the API
     seconds: _Limit = None,
@@ -91,7 +79,7 @@ def change_limits(
     depth: Annotated[
         Annotated[int, Field(ge=-1, le=10_000)] | None, _UNCHANGED, Field(description="-1: no limit.")
     ] = None,
-    lane: Annotated[LaneName | None, _UNCHANGED] = None,
+    lane: Annotated[operations.LaneName | None, _UNCHANGED] = None,
 ) -> ChangedCrawl:
     """Change limits and lane of a crawl, also while it runs; pages that a limit had kept out are queued again."""
     job = _job(context, name)
@@ -100,26 +88,26 @@ def change_limits(
     scope = replace(job.settings.scope, **changes)
     settings = replace(job.settings, scope=scope)
     changed = replace(job, settings=settings, lane=Lane[lane.upper()] if lane else job.lane)
-    revived = submit(context, changed).revived
+    revived = operations.submit(context, changed).revived
     return {**read_job(context, name), "requeued": revived, "message": f"The limits of {name} were changed."}
 
 
-@operation("/crawls/configured", ConsoleRole.OPERATOR, status=201)
+@operations.operation("/crawls/configured", ConsoleRole.OPERATOR, status=201)
 def crawl_configured(
-    context: OperationContext,
+    context: operations.OperationContext,
     *,
     name: Annotated[str, Field(max_length=100)] = "",
-    lane: LaneName = "standard",
+    lane: operations.LaneName = "standard",
     dry_run: bool = False,
 ) -> ConfiguredCrawls:
     """Crawl the seeds in weboid.toml, each with its own scope, as `weboid crawl` does."""
     seeds = read_config(context.stores.layout.root).seeds()
     if not seeds:
         raise InputError("weboid.toml has no seeds: add [[seed]] tables, or name URLs.")
-    settings = crawl_settings(context)
+    settings = operations.crawl_settings(context)
     groups = seeds_by_scope(seeds, settings.scope)
     jobs = jobs_of_groups(groups, settings, Lane[lane.upper()], name, now=context.now)
-    added = 0 if dry_run else sum(submit(context, job).added.added for job in jobs)
+    added = 0 if dry_run else sum(operations.submit(context, job).added.added for job in jobs)
     if not dry_run:
         context.frontier.take_back(STOP_ORDER, "")  # as the command does
     crawls: list[ConfiguredCrawl] = [
@@ -129,16 +117,16 @@ def crawl_configured(
     return {"crawls": crawls, "added": added, "dry_run": dry_run, "message": f"{len(jobs)} crawls {verb}."}
 
 
-@operation("/lists", ConsoleRole.OPERATOR, status=202)
+@operations.operation("/lists", ConsoleRole.OPERATOR, status=202)
 def queue_list(
-    context: OperationContext,
+    context: operations.OperationContext,
     *,
-    urls: Annotated[str | list[Url], Field(description="As a list, or one per line.")],
-    lane: LaneName = "standard",
+    urls: Annotated[str | list[operations.Url], Field(description="As a list, or one per line.")],
+    lane: operations.LaneName = "standard",
     again: Annotated[bool, Field(description="Include URLs that were archived before.")] = False,
 ) -> QueuedList:
     """Queue a list of URLs; lines that are not URLs are reported, the others are queued."""
-    parsed = list(parse_lines(url_lines(urls), source="urls"))
+    parsed = list(parse_lines(operations.url_lines(urls), source="urls"))
     items = [NewItem(each, Lane[lane.upper()]) for each in parsed if isinstance(each, str)]
     problems = [str(each) for each in parsed if not isinstance(each, str)]
     if not items:
@@ -153,15 +141,15 @@ def queue_list(
     }
 
 
-@resource("/sheets", ConsoleRole.REVIEWER)
-def list_sheets(context: OperationContext) -> SheetList:
+@operations.resource("/sheets", ConsoleRole.REVIEWER)
+def list_sheets(context: operations.OperationContext) -> SheetList:
     """Return the settings for parts of the web that were set while crawls run."""
     return {"sheets": [{"prefix": each.prefix, "settings": each.changes()} for each in live_sheets(context.frontier)]}
 
 
-@operation("/sheets", ConsoleRole.OPERATOR, state=list_sheets)
+@operations.operation("/sheets", ConsoleRole.OPERATOR, state=list_sheets)
 def set_sheet(
-    context: OperationContext,
+    context: operations.OperationContext,
     prefix: _Prefix,
     settings: Annotated[
         dict[str, dict[str, Any]], Field(description='As in a profile: {"politeness": {"min_delay_s": 5}}.')
@@ -175,19 +163,19 @@ def set_sheet(
     return {"prefix": prefix, "settings": changed, "message": f"The settings of {prefix} were changed."}
 
 
-@operation("/sheets/remove", ConsoleRole.OPERATOR, state=list_sheets)
-def remove_sheet(context: OperationContext, prefix: _Prefix) -> RemovedSheet:
+@operations.operation("/sheets/remove", ConsoleRole.OPERATOR, state=list_sheets)
+def remove_sheet(context: operations.OperationContext, prefix: _Prefix) -> RemovedSheet:
     """Remove the settings for a part of the web."""
     prefix = surt_prefix(prefix)
     if not context.frontier.take_back(SHEET_ORDER, prefix):
-        raise UnknownThingError(f"There are no settings for {prefix}.")
+        raise operations.UnknownThingError(f"There are no settings for {prefix}.")
     return {"prefix": prefix, "message": f"The settings of {prefix} were removed."}
 
 
-@operation("/hosts/delay", ConsoleRole.OPERATOR, state=list_sheets)
+@operations.operation("/hosts/delay", ConsoleRole.OPERATOR, state=list_sheets)
 def set_host_delay(
-    context: OperationContext,
-    host: HostName,
+    context: operations.OperationContext,
+    host: operations.HostName,
     delay_s: Annotated[float, Field(ge=0, le=86_400, description="Between two visits.")],
 ) -> ChangedDelay:
     """Set the delay of a host and its subdomains, from the next visit on."""

@@ -25,16 +25,8 @@ from core.json_values import FactsOf, json_facts, json_value
 from core.layout import CONFIG_FILE
 from core.timestamps import LONGEST_DURATION, parse_duration
 from core.urls import fetch_key
+from crawler.frontier import frontier_export
 from crawler.frontier.base import STOP_ORDER, Frontier, FrontierStats, HostReport, ItemRecord, ItemState, Lane, NewItem
-from crawler.frontier.frontier_export import (
-    ItemFacts,
-    ItemSelection,
-    item_again,
-    items_to_retry,
-    record_facts,
-    requeue,
-    select_items,
-)
 from crawler.jobs.crawl_orders import Job, check_job_name, derive_job_name
 from crawler.jobs.list_files import parse_lines, unique_urls
 from crawler.profiles import builtin_profiles
@@ -343,9 +335,9 @@ HostChange = Annotated[dict[str, Any], FactsOf("HostChange", HostReport, message
 CaptureFacts = Annotated[dict[str, Any], FactsOf(
     "CaptureFacts", CapturedPage, "page_id url timestamp status outcome title", path=str | None,
 )]  # fmt: skip
-UrlProgress = TypedDict("UrlProgress", {"item": ItemFacts | None, "capture": CaptureFacts | None})
+UrlProgress = TypedDict("UrlProgress", {"item": frontier_export.ItemFacts | None, "capture": CaptureFacts | None})
 RequeuedItems = TypedDict("RequeuedItems", {"requeued": int, "message": str})
-MovedItem = Annotated[dict[str, Any], FactsOf("MovedItem", ItemFacts, message=str)]
+MovedItem = Annotated[dict[str, Any], FactsOf("MovedItem", frontier_export.ItemFacts, message=str)]
 DroppedItems = TypedDict("DroppedItems", {"skipped": int, "message": str})
 
 
@@ -400,15 +392,15 @@ def retry_items(
         raise InputError("Name one URL, or a state: dead or skipped.")
     batches: Iterable[Sequence[ItemRecord]]
     if url:
-        records, problems = items_to_retry(frontier, [url])
+        records, problems = frontier_export.items_to_retry(frontier, [url])
         if problems:
             raise InputError(problems[0])
         batches = [records]
     else:
-        selection = ItemSelection(host=host_name(host) if host else None)
-        batches = select_items(frontier, ItemState(state), selection)
+        selection = frontier_export.ItemSelection(host=host_name(host) if host else None)
+        batches = frontier_export.select_items(frontier, ItemState(state), selection)
     seen = set[int]()
-    count = sum(requeue(frontier, batch, seen, now=context.now) for batch in batches)
+    count = sum(frontier_export.requeue(frontier, batch, seen, now=context.now) for batch in batches)
     return {"requeued": count, "message": f"{count} queued again."}
 
 
@@ -427,7 +419,7 @@ def read_item(context: OperationContext, url: Url) -> UrlProgress:
     if record is None and not captures:
         raise UnknownThingError("That URL is neither in the queue nor in the archive.")
     newest = capture_facts(captures[0]) if captures else None
-    return {"item": None if record is None else record_facts(record), "capture": newest}
+    return {"item": None if record is None else frontier_export.record_facts(record), "capture": newest}
 
 
 def capture_facts(page: CapturedPage) -> CaptureFacts:
@@ -442,9 +434,12 @@ def capture_facts(page: CapturedPage) -> CaptureFacts:
 @operation("/queue/move", ConsoleRole.OPERATOR, state=read_item)
 def move_items(context: OperationContext, url: Url, lane: LaneName = "now") -> MovedItem:
     """Move a queued page to another lane; a lower one than its own has no effect."""
-    moved = replace(item_again(_known(context.frontier, url)), lane=Lane[lane.upper()])
+    moved = replace(frontier_export.item_again(_known(context.frontier, url)), lane=Lane[lane.upper()])
     context.frontier.add([moved], now=context.now, again=LONGEST_DURATION)
-    return {**record_facts(_known(context.frontier, url)), "message": "It is visited before the others."}
+    return {
+        **frontier_export.record_facts(_known(context.frontier, url)),
+        "message": "It is visited before the others.",
+    }
 
 
 @operation("/queue/drop", ConsoleRole.OPERATOR, state=read_item)

@@ -24,30 +24,17 @@ from qa.web.check_pages import CheckFacts, check_fields
 from qa.web.check_query import parse_check_filter, parse_start, verdict_name
 from qa.web.review import ReviewAction, ReviewActions
 from warc.local_storage import DiskReserve
+from weboid.console import operations
 from weboid.console.accounts import ConsoleRole, SignedInUser
 from weboid.console.background_tasks import TaskFacts
-from weboid.console.operations import (
-    Cursor,
-    HostName,
-    Limit,
-    Name,
-    Number,
-    OperationContext,
-    StateConflictError,
-    UnknownThingError,
-    Url,
-    cursor_number,
-    operation,
-    resource,
-)
 from weboid.console.page_frame import ConsoleStores
 
 UPLOAD_PATH = "/imports/files"
 UPLOAD_BYTES = 100 << 30
 PART_AGE = timedelta(days=1)  # of an upload that nothing was added to
 _ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".arc", ".arc.gz", ".wacz")
-_Names = Annotated[Sequence[HostName], Field(max_length=1_000)]
-_Urls = Annotated[Sequence[Url], Field(max_length=1_000)]
+_Names = Annotated[Sequence[operations.HostName], Field(max_length=1_000)]
+_Urls = Annotated[Sequence[operations.Url], Field(max_length=1_000)]
 _Moment = Annotated[str, Field(max_length=40)]
 _IncomingName = Annotated[
     str, Field(min_length=1, max_length=200, description="Its name ends with .warc, .warc.gz, .arc, .wacz or similar.")
@@ -62,41 +49,43 @@ StoppedTask = TypedDict("StoppedTask", {"task": int, "message": str})
 QueuedTask = Annotated[dict[str, Any], FactsOf("QueuedTask", TaskFacts, location=str, message=str)]
 
 
-@resource("/tasks", ConsoleRole.OPERATOR)
+@operations.resource("/tasks", ConsoleRole.OPERATOR)
 def list_tasks(
-    context: OperationContext,
+    context: operations.OperationContext,
     kind: Literal["", "export", "import", "quality", "quality report"] = "",
-    cursor: Cursor = "",
-    limit: Limit = 100,
+    cursor: operations.Cursor = "",
+    limit: operations.Limit = 100,
 ) -> TaskList:
     """Return background tasks, the newest first; they are removed with their files a week after their end."""
-    before = cursor_number(cursor) if cursor else None
+    before = operations.cursor_number(cursor) if cursor else None
     found = context.stores.tasks.tasks(kind=kind, before=before, limit=limit)
     return {"tasks": found, "next": str(found[-1]["id"]) if len(found) == limit else None}
 
 
-@resource("/tasks/task", ConsoleRole.OPERATOR)
-def read_task(context: OperationContext, task: Number) -> TaskFacts:
+@operations.resource("/tasks/task", ConsoleRole.OPERATOR)
+def read_task(context: operations.OperationContext, task: operations.Number) -> TaskFacts:
     """Return a task: its state, the sizes of its files so far, and at its end the command's result or error."""
     found = context.stores.tasks.task(task)
     if found is None:
-        raise UnknownThingError(f"There is no task {task}.")
+        raise operations.UnknownThingError(f"There is no task {task}.")
     return found
 
 
-@resource("/tasks/file", ConsoleRole.OPERATOR)
+@operations.resource("/tasks/file", ConsoleRole.OPERATOR)
 def download_task_file(
-    context: OperationContext, task: Number, name: Annotated[str, Field(min_length=1, max_length=300)]
+    context: operations.OperationContext,
+    task: operations.Number,
+    name: Annotated[str, Field(min_length=1, max_length=300)],
 ) -> Any:
     """Send a file that a task has made; parts of it by Range."""
     path = context.stores.tasks.file(task, name)
     if path is None:
-        raise UnknownThingError(f"Task {task} has no file {name[:200]!r}, or has not ended.")
+        raise operations.UnknownThingError(f"Task {task} has no file {name[:200]!r}, or has not ended.")
     return FileResponse(path, filename=path.name, headers={"Cache-Control": "private, no-cache"})
 
 
-@operation("/tasks/stop", ConsoleRole.OPERATOR, state=read_task)
-def stop_task(context: OperationContext, task: Number) -> StoppedTask:
+@operations.operation("/tasks/stop", ConsoleRole.OPERATOR, state=read_task)
+def stop_task(context: operations.OperationContext, task: operations.Number) -> StoppedTask:
     """Stop a task that waits or runs."""
     read_task(context, task)
     context.stores.tasks.stop(task)
@@ -104,7 +93,11 @@ def stop_task(context: OperationContext, task: Number) -> StoppedTask:
 
 
 def _queue(
-    context: OperationContext, kind: str, command: Callable[[Path], Sequence[str]], *, stops_runs: bool = False
+    context: operations.OperationContext,
+    kind: str,
+    command: Callable[[Path], Sequence[str]],
+    *,
+    stops_runs: bool = False,
 ) -> QueuedTask:
     layout = context.stores.layout
     DiskReserve(layout.root, context.stores.settings.proxy.disk_reserve_bytes).require_reserve()
@@ -120,9 +113,9 @@ UploadedFile = TypedDict("UploadedFile", {"name": str, "bytes": int, "message": 
 RemovedFile = TypedDict("RemovedFile", {"name": str, "message": str})
 
 
-@operation("/exports", ConsoleRole.OPERATOR, status=202)
+@operations.operation("/exports", ConsoleRole.OPERATOR, status=202)
 def start_export(
-    context: OperationContext,
+    context: operations.OperationContext,
     *,
     form: Literal["wacz", "warc.gz", "cdxj"] = "wacz",
     urls: Annotated[_Urls, Field(description="Pages; a trailing * matches all that begin with it.")] = (),
@@ -145,9 +138,9 @@ def start_export(
     return _queue(context, "export", lambda folder: ["export", "--json", *options, "--", str(folder / name), *urls])
 
 
-@operation("/imports", ConsoleRole.OPERATOR, status=202)
+@operations.operation("/imports", ConsoleRole.OPERATOR, status=202)
 def start_import(
-    context: OperationContext,
+    context: operations.OperationContext,
     *,
     names: Annotated[_Names, Field(description="Files and folders below `incoming/` of the collection.")] = (),
     urls: Annotated[_Urls, Field(description="Files on the web.")] = (),
@@ -181,8 +174,8 @@ def start_import(
     return _queue(context, "import", lambda _folder: command, stops_runs=stop_runs and not dry_run)
 
 
-@resource("/imports/files", ConsoleRole.OPERATOR)
-def list_incoming_files(context: OperationContext) -> IncomingFiles:
+@operations.resource("/imports/files", ConsoleRole.OPERATOR)
+def list_incoming_files(context: operations.OperationContext) -> IncomingFiles:
     """Return the files and folders in `incoming/`, which can be imported."""
     files: list[IncomingFile] = []
     for each in sorted(context.stores.layout.incoming.glob("[!.]*"))[:1_000]:
@@ -219,7 +212,7 @@ def upload_endpoint(stores: ConsoleStores, require: Callable[..., SignedInUser])
             try:
                 os.link(partial, target)  # never replaces one
             except FileExistsError as error:
-                raise StateConflictError(f"incoming/ already has a file {name}.") from error
+                raise operations.StateConflictError(f"incoming/ already has a file {name}.") from error
             stores.accounts.log(user.name, "upload_file", {"name": name, "bytes": size}, "done")
             return {"name": name, "bytes": size, "message": f"{name} can be imported."}
 
@@ -242,12 +235,12 @@ def upload_endpoint(stores: ConsoleStores, require: Callable[..., SignedInUser])
     return upload_file
 
 
-@operation("/imports/files/remove", ConsoleRole.OPERATOR)
-def remove_incoming_file(context: OperationContext, name: _IncomingName) -> RemovedFile:
+@operations.operation("/imports/files/remove", ConsoleRole.OPERATOR)
+def remove_incoming_file(context: operations.OperationContext, name: _IncomingName) -> RemovedFile:
     """Remove an uploaded file; imported content stays."""
     path = context.stores.layout.incoming / check_name(name, of="a file", limit=200)
     if not path.is_file():
-        raise UnknownThingError(f"There is no file {name[:200]!r} in the collection's folder incoming/.")
+        raise operations.UnknownThingError(f"There is no file {name[:200]!r} in the collection's folder incoming/.")
     path.unlink()
     return {"name": name, "message": f"{name} was removed."}
 
@@ -261,9 +254,9 @@ CheckList = TypedDict("CheckList", {"checks": list[CheckFacts], "next": str | No
 ReviewedCheck = Annotated[dict[str, Any], FactsOf("ReviewedCheck", CheckFacts, message=str)]
 
 
-@operation("/quality/runs", ConsoleRole.OPERATOR, status=202)
+@operations.operation("/quality/runs", ConsoleRole.OPERATOR, status=202)
 def start_quality_run(
-    context: OperationContext,
+    context: operations.OperationContext,
     *,
     urls: _Urls = (),
     sample: Annotated[int, Field(ge=1, le=100_000)] = 100,
@@ -278,8 +271,8 @@ def start_quality_run(
     return _queue(context, "quality", lambda _folder: ["qa", "--json", *options, "--", *urls])
 
 
-@resource("/quality")
-def read_quality(context: OperationContext) -> QualityFacts:
+@operations.resource("/quality")
+def read_quality(context: operations.OperationContext) -> QualityFacts:
     """Return the numbers of checked copies by verdict, of repairs by state, and the last run."""
     with context.registry.snapshot() as reader:
         verdicts, repairs = count_by_verdict(reader, CheckFilter()), count_repairs(reader)
@@ -291,9 +284,9 @@ def read_quality(context: OperationContext) -> QualityFacts:
     }
 
 
-@resource("/quality/checks", ConsoleRole.CURATOR)
+@operations.resource("/quality/checks", ConsoleRole.CURATOR)
 def list_quality_checks(
-    context: OperationContext,
+    context: operations.OperationContext,
     *,
     verdict: str = "",
     host: Annotated[str, Field(max_length=300)] = "",
@@ -302,8 +295,8 @@ def list_quality_checks(
     level: str = "",
     below: Annotated[str, Field(max_length=20, description="Only scores below this: 0.8, or 80%.")] = "",
     unreviewed: bool = False,
-    cursor: Cursor = "",
-    limit: Limit = 100,
+    cursor: operations.Cursor = "",
+    limit: operations.Limit = 100,
 ) -> CheckList:
     """Return results of checks per page, the worst first, also of pages that were taken down."""
     texts = {"verdict": verdict, "host": host, "class": page_class, "fault": fault, "level": level, "below": below}
@@ -314,20 +307,20 @@ def list_quality_checks(
     return {"checks": [check_fields(each) for each in rows], "next": following}
 
 
-@resource("/quality/check", ConsoleRole.CURATOR)
-def read_quality_check(context: OperationContext, page_id: Name, level: _LevelName) -> CheckFacts:
+@operations.resource("/quality/check", ConsoleRole.CURATOR)
+def read_quality_check(context: operations.OperationContext, page_id: operations.Name, level: _LevelName) -> CheckFacts:
     """Return the check of a copy with its review."""
     with context.registry.reading() as rows:
         found = next((each for each in find_checks(rows, [page_id]) if each.check.level == level), None)
     if found is None:
-        raise UnknownThingError("There is no check of that copy.")
+        raise operations.UnknownThingError("There is no check of that copy.")
     return check_fields(found)
 
 
-@operation("/quality/reviews", ConsoleRole.CURATOR, status=201, state=read_quality_check)
+@operations.operation("/quality/reviews", ConsoleRole.CURATOR, status=201, state=read_quality_check)
 def review_copy(
-    context: OperationContext,
-    page_id: Name,
+    context: operations.OperationContext,
+    page_id: operations.Name,
     level: _LevelName,
     action: Annotated[
         ReviewAction, Field(description="`clear` withdraws a review; `recrawl` captures the page again.")
@@ -337,11 +330,11 @@ def review_copy(
     """Rate a copy, which goes before the program's verdict, or capture its page again."""
     reviews = ReviewActions(lambda: context.registry, context.stores.clock)
     if not reviews.do(action, page_id, level, by=context.user.name, note=note):
-        raise UnknownThingError("There is no check of that copy.")
+        raise operations.UnknownThingError("There is no check of that copy.")
     return {**read_quality_check(context, page_id, level), "message": "The review has been stored."}
 
 
-@operation("/quality/reports", ConsoleRole.OPERATOR, status=202)
-def start_quality_report(context: OperationContext) -> QueuedTask:
+@operations.operation("/quality/reports", ConsoleRole.OPERATOR, status=202)
+def start_quality_report(context: operations.OperationContext) -> QueuedTask:
     """Write the results of checks into one HTML file, in the background; `/tasks/file` sends it."""
     return _queue(context, "quality report", lambda folder: ["qa ls --html", f"--out={folder / 'report.html'}"])
