@@ -77,16 +77,13 @@ class TimeMapPart:
 
 @dataclass(frozen=True, slots=True)
 class TimeMap:
-    """TimeMap of an original (URI-R), oldest memento first, or the index of the parts of a paged one.
-
-    Its `number` is None for the complete list or the index; `is_first`, `is_last`: with that memento of all.
-    """
+    """TimeMap of an original (URI-R), oldest memento first, or the index of the parts of a paged one."""
 
     url: str
-    number: int | None
+    number: int | None  # of the page; None: the complete list or the index
     mementos: tuple[PageMemento, ...]
     parts: tuple[TimeMapPart, ...] = ()
-    is_first: bool = True
+    is_first: bool = True  # with the first memento of all
     is_last: bool = True
 
     @property

@@ -166,10 +166,7 @@ class TimeSpan:
 
 
 class PageStore:
-    """Look-up of pages in a collection's captures index, if any. Thread-safe; all methods raise TransientError.
-
-    Hidden pages are not returned; blocked ones only with address and time; without `permits` all are.
-    """
+    """Look-up of pages, without hidden ones, of blocked ones address and time. Thread-safe; may raise TransientError."""
 
     def __init__(self, database: IndexDatabase, permits: AccessControl | None = None) -> None:
         self._database = database

@@ -23,6 +23,7 @@ from playback.access.takedowns import (
     list_takedowns,
     normalize_target,
 )
+from playback.web.i18n import noop
 from weboid.console import operations
 from weboid.console.accounts import AccountRow, ConsoleRole, TokenFacts
 
@@ -167,7 +168,7 @@ def lift_takedown(
 
 def _level_target(link: str, domain: str) -> LevelTarget:
     if bool(link) == bool(domain):
-        raise InputError("Name a link or a domain.")
+        raise InputError(noop("Name a link or a domain."))
     return target_of(link=link) if link else target_of(domain=domain)
 
 
@@ -280,7 +281,7 @@ def add_token(
     if unknown := sorted(set(scopes) - {*operations.OPERATIONS, "read", "upload_file"}):
         raise InputError(f"There is no operation {unknown[0]!r}.")
     if context.user.scopes or ":" in context.user.name:
-        raise InputError("A token cannot create tokens: sign in.")
+        raise InputError(noop("A token cannot create tokens: sign in."))
     age = parse_duration(duration)
     secret = context.stores.accounts.add_token(name, context.user, role, scopes=tuple(scopes), age=age)
     return {"name": name, "role": role, "token": secret, "message": f"The token {name} was created."}

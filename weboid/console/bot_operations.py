@@ -14,6 +14,7 @@ from links.registry.bot_edits import BotEdit, EditKind, EditState, count_edits, 
 from links.registry.pages import find_pages
 from links.registry.urls import urls_by_id
 from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
+from playback.web.i18n import noop
 from weboid.app.link_facts import moment_text
 from weboid.app.wiki.bot_run import BotRun, OutcomeFacts, change_bot, edit_facts, outcome_facts, switch_parts
 from weboid.app.wiki.wiki_clients import settings_of_wiki
@@ -99,7 +100,7 @@ def switch_bot(
 ) -> BotExceptions:
     """Switch the bot on or off for a page or all links of a domain."""
     if bool(title) == bool(domain):
-        raise InputError("Name a page by its title, or a domain.")
+        raise InputError(noop("Name a page by its title, or a domain."))
     pages, domains = [title] * bool(title), [domain] * bool(domain)
     bot = switch_parts(context.registry, _wiki(context, wiki), pages=pages, domains=domains, is_on=enabled)
     verb = "repairs" if enabled else "leaves alone"
@@ -202,7 +203,7 @@ def approve_repair(
     if done.get("did") == PageEditStatus.EDITED.name.lower():
         return {**done, "message": f"{title} was edited."}
     if done.get("did") == PageEditStatus.CHANGED.name.lower():
-        raise operations.StateConflictError("The edit would be different now: look at the preview again.")
+        raise operations.StateConflictError(noop("The edit would be different now: look at the preview again."))
     why = ": ".join(filter(None, (str(done.get("did", "nothing to do")), str(done.get("note", "")))))
     raise InputError(f"{title[:200]} was not edited ({why}).")
 

@@ -16,6 +16,7 @@ from crawler.frontier.base import JOB_ORDER, STOP_ORDER, JobCounts, Lane, NewIte
 from crawler.jobs.crawl_orders import Job, change_sheet, jobs_of_groups, live_sheets, parse_job
 from crawler.jobs.job_settings import SHEET_ORDER
 from crawler.jobs.list_files import parse_lines
+from playback.web.i18n import noop
 from weboid.app.collection_config import file_values, read_config, seeds_by_scope
 from weboid.console import operations
 from weboid.console.accounts import ConsoleRole
@@ -103,7 +104,7 @@ def crawl_configured(
     """Crawl the seeds in weboid.toml, each with its own scope, as `weboid crawl` does."""
     seeds = read_config(context.stores.layout.root).seeds()
     if not seeds:
-        raise InputError("weboid.toml has no seeds: add [[seed]] tables, or name URLs.")
+        raise InputError(noop("weboid.toml has no seeds: add [[seed]] tables, or name URLs."))
     settings = operations.crawl_settings(context)
     groups = seeds_by_scope(seeds, settings.scope)
     jobs = jobs_of_groups(groups, settings, Lane[lane.upper()], name, now=context.now)

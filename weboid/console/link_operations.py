@@ -39,6 +39,7 @@ from links.registry.urls import find_observed, latest_observations, urls_by_id
 from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
 from links.rules.link_pattern import parse_link_pattern
 from links.states import LinkState
+from playback.web.i18n import noop
 from weboid.app import link_facts
 from weboid.console.accounts import ConsoleRole
 from weboid.console.operations import (
@@ -110,7 +111,7 @@ def read_link(context: OperationContext, url: Url) -> WatchedLink:
     with context.registry.reading() as rows:
         row = find_observed(rows, url)
         if row is None:
-            raise UnknownThingError("The registry does not watch that URL.")
+            raise UnknownThingError(noop("The registry does not watch that URL."))
         facts = url_facts(rows, [row.id], day=day_of(context.now))[row.id]
         names = {each.id: str(each.name) for each in all_wikis(rows)}
         uses = uses_anywhere(rows, row.id, limit=_USES_SHOWN)
@@ -171,7 +172,7 @@ def check_links(
         with context.registry.reading() as rows:
             listed = list_urls(rows, limit=URLS_LIMIT, host=host.lower(), states=_CHECKED_STATES)
         if not listed:
-            raise UnknownThingError("The registry checks no links of that host.")
+            raise UnknownThingError(noop("The registry checks no links of that host."))
         numbers = [each.id for each in listed]
     else:
         numbers = [each.id for each in link_facts.watched_urls(context.registry, _names(url))]

@@ -34,6 +34,7 @@ from crawler.run.job_run import JobSubmission, submit_job
 from crawler.status.collection_status import is_in_use, is_worked_on
 from links.registry.database import RegistryStore
 from playback.url_paths import page_path
+from playback.web.i18n import noop
 from playback.web.page_store import CapturedPage
 from weboid.app.operator_identity import collection_settings
 from weboid.console.accounts import ConsoleRole, SignedInUser
@@ -255,7 +256,7 @@ def create_crawl(
     """Start a crawl of seeds; workers begin at once. With `dry_run` nothing is stored."""
     seeds, problems = unique_urls(parse_lines(url_lines(urls), source="urls"))
     if not seeds:
-        raise InputError(str(problems[0]) if problems else "Name what to crawl: at least one URL.")
+        raise InputError(str(problems[0]) if problems else noop("Name what to crawl: at least one URL."))
     settings = crawl_settings(context, preset)
     limits = replace(
         settings.scope,
@@ -308,11 +309,11 @@ def stop_crawl(
 ) -> CrawlChange:
     """Stop the crawl after the pages in progress. Nothing is lost.
 
-    The worker of console or watch continues when the crawl is resumed or one is started.
+    The worker of console, watch or serve continues when the crawl is resumed or one is started.
     """
     is_shared, layout = bool(context.stores.settings.frontier.url), context.stores.layout
     if not (is_shared or is_worked_on(layout, context.frontier, now=context.now)):
-        raise StateConflictError("No run is active: there is nothing to stop.")
+        raise StateConflictError(noop("No run is active: there is nothing to stop."))
     context.frontier.give_order(STOP_ORDER, "", "now" if at_once else "")
     return _crawl_state(context, "The runs stop after the pages in progress.")
 
@@ -389,7 +390,7 @@ def retry_items(
     """Queue failed or skipped pages again, with all their attempts."""
     frontier = context.frontier
     if bool(url) == bool(state):
-        raise InputError("Name one URL, or a state: dead or skipped.")
+        raise InputError(noop("Name one URL, or a state: dead or skipped."))
     batches: Iterable[Sequence[ItemRecord]]
     if url:
         records, problems = frontier_export.items_to_retry(frontier, [url])
@@ -417,7 +418,7 @@ def read_item(context: OperationContext, url: Url) -> UrlProgress:
     record = context.frontier.find(fetch_key(url))
     captures = context.stores.pages(context.user).captures(url, limit=1)
     if record is None and not captures:
-        raise UnknownThingError("That URL is neither in the queue nor in the archive.")
+        raise UnknownThingError(noop("That URL is neither in the queue nor in the archive."))
     newest = capture_facts(captures[0]) if captures else None
     return {"item": None if record is None else frontier_export.record_facts(record), "capture": newest}
 

@@ -59,6 +59,12 @@ FORM_BYTES = 4 << 20  # some 50,000 URLs
 _NO_RIGHT = noop("Your role does not allow this. Ask an administrator of this archive.")
 _MISSING = noop("There is no such page, or it has been removed.")
 AWAY = noop("A database does not answer at the moment. Try again in a few seconds.")
+_FIELD_FAULTS = (  # of pydantic, about what people leave out or mistype
+    noop("Field required"),
+    noop("String should have at least 1 character"),
+    noop("Input should be a valid integer, unable to parse string as an integer"),
+    noop("Input should be a valid number, unable to parse string as a number"),
+)
 RETRY_AFTER = {"Retry-After": "5"}  # of answers while a store is not available
 _LOG = logging.getLogger(__name__)
 PICTURE_HEADERS = {
@@ -249,9 +255,11 @@ async def read_form(request: Request) -> dict[str, list[str]]:
 
 
 def fault_of(error: Exception) -> str:
-    """Return the text of an error; of one of a form's fields the first, with the field's name."""
-    first = error.errors()[0] if isinstance(error, ValidationError) else None
-    return str(error) if first is None else f"{first['loc'][0] if first['loc'] else 'form'}: {first['msg']}"
+    """Return the text of an error in the user's language; of one of a form's fields the first, with the field's name."""
+    if not isinstance(error, ValidationError):
+        return translate(str(error))
+    first = error.errors()[0]
+    return f"{first['loc'][0] if first['loc'] else 'form'}: {translate(first['msg'])}"
 
 
 class ConsolePages:
