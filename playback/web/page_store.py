@@ -424,7 +424,7 @@ class PageStore:
     def pages_of(self, rows: Sequence[Any], *, artifacts_too: bool = True) -> tuple[CapturedPage, ...]:
         """Convert rows to pages without hidden ones; a copy may need `artifacts_too` to be found."""
         artifacts = self._artifacts([row["page_id"] for row in rows]) if artifacts_too else {}
-        pages = [_page(row, artifacts.get(row["page_id"], _PageArtifacts({}, ""))) for row in rows]
+        pages = [_page(row, artifacts.get(row["page_id"], {})) for row in rows]
         taken_down = self._permits.pages(map(page_facts, rows))
         embedded = self._permits.embedded([page.page_id for page in pages])
         shown = []
@@ -460,29 +460,15 @@ class PageStore:
                 shown.append(blocked)
         return tuple(shown)
 
-    def _artifacts(self, page_ids: list[str]) -> dict[str, "_PageArtifacts"]:
-        found: dict[str, _PageArtifacts] = {}
+    def _artifacts(self, page_ids: list[str]) -> dict[str, dict[ArtifactKind, tuple[str, str]]]:
+        """Return URI and digest of artifacts by page and kind."""
+        found: dict[str, dict[ArtifactKind, tuple[str, str]]] = {}
         query = "SELECT page_id, url, digest FROM captures WHERE page_id IN ({marks}) AND substr(url, 1, 4) = 'urn:'"
-        rows: list[Any] = []
         for marks, values in in_lists(page_ids):
-            rows += self._database.rows(query.format(marks=marks), values)
-        for row in rows:
-            parsed = parse_artifact_uri(row["url"])
-            if parsed is None:
-                continue
-            of_page = found.setdefault(row["page_id"], _PageArtifacts({}, ""))
-            of_page.uris[parsed[0]] = row["url"]
-            if parsed[0] is ArtifactKind.TEXT:
-                of_page.text_digest = row["digest"]
+            for row in self._database.rows(query.format(marks=marks), values):
+                if (parsed := parse_artifact_uri(row["url"])) is not None:
+                    found.setdefault(row["page_id"], {})[parsed[0]] = row["url"], row["digest"]
         return found
-
-
-@dataclass(slots=True)
-class _PageArtifacts:
-    """Artifacts of a page: URI by kind, and the digest of its text."""
-
-    uris: dict[ArtifactKind, str]
-    text_digest: str
 
 
 class PageRecords:
@@ -520,13 +506,11 @@ class PageRecords:
             return None
 
 
-def _page(row: Any, artifacts: _PageArtifacts) -> CapturedPage:
-    values = {name: row[name] for name in _OWN_COLUMNS}
-    captured_at = from_unix_milliseconds(row["captured_ms"])
+def _page(row: Any, artifacts: dict[ArtifactKind, tuple[str, str]]) -> CapturedPage:
     return CapturedPage(
-        **values,
-        captured_at=captured_at,
-        artifacts=artifacts.uris,
-        text_digest=artifacts.text_digest,
+        **{name: row[name] for name in _OWN_COLUMNS},
+        captured_at=from_unix_milliseconds(row["captured_ms"]),
+        artifacts={kind: uri for kind, (uri, _) in artifacts.items()},
+        text_digest=artifacts.get(ArtifactKind.TEXT, ("", ""))[1],
         quality=row["quality"],
     )

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -177,15 +177,16 @@ class AccountStore(ConsoleDatabase):
     def users(self, name: str = "") -> list[AccountRow]:
         """Return the accounts by name, or the one that is named."""
         with self._rows() as rows:
-            return [
-                AccountRow(
-                    each["name"], ConsoleRole(each["role"]), each["subject"] is not None, self._moment(each["added"])
-                )
-                for each in rows.execute("SELECT * FROM users WHERE ? IN ('', name) ORDER BY name", (name,))
-            ]
-
-    def _moment(self, seconds: int) -> datetime:
-        return datetime.fromtimestamp(seconds, self._clock.now().tzinfo)
+            found = rows.execute("SELECT * FROM users WHERE ? IN ('', name) ORDER BY name", (name,)).fetchall()
+        return [
+            AccountRow(
+                row["name"],
+                ConsoleRole(row["role"]),
+                row["subject"] is not None,
+                datetime.fromtimestamp(row["added"], UTC),
+            )
+            for row in found
+        ]
 
     def set_user(self, name: str, role: ConsoleRole, *, password: str | None = None, kept_session: str = "") -> None:
         """Add an account, or change its role and password; its sessions end but for one. Raises InputError."""
