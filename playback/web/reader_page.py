@@ -204,15 +204,6 @@ class FullCopyAccess:
 _PICTURES = {ArtifactKind.VIEW, ArtifactKind.FULL_PAGE, ArtifactKind.THUMBNAIL}
 
 
-@dataclass(frozen=True, slots=True)
-class LevelChoice:
-    """Level offered to the reader, with its address."""
-
-    level: Level
-    address: str
-    is_current: bool
-
-
 class LevelOffers:
     """Levels offered to readers. TransientError means that the decisions cannot be read."""
 
@@ -245,26 +236,21 @@ class LevelOffers:
             return False
         return _is_file(page) or not self.most(page, asked.wiki).covers(asked.level)
 
-    def choices(self, page: CapturedPage, asked: url_paths.PageAddress) -> Sequence[LevelChoice]:
-        """Return the allowed levels in ascending order; empty without a choice."""
+    def choices(self, page: CapturedPage, asked: url_paths.PageAddress) -> Sequence[tuple[Level, str, bool]]:
+        """Return the allowed levels in ascending order, with address, and whether it is shown; empty without a choice."""
         if not page.has_copy or _is_file(page) or asked.view not in {"page", "beside"}:
             return ()
         most = self.most(page, asked.wiki)
         usual = lowest_level(most, Level.IMAGES)
         current = asked.level or usual
         found = [
-            LevelChoice(
-                level,
-                # The default level is not written in the address.
-                view_path(page, replace(asked, level=None if level is usual else level)),
-                level is current,
-            )
+            # The default level is not written in the address.
+            (level, view_path(page, replace(asked, level=None if level is usual else level)), level is current)
             for level in url_paths.LEVEL_MODIFIERS
             if most.covers(level)
         ]
         if self.full is not None and self.full.frame_of(page, asked.wiki) is not None:
-            full = replace(asked, view="full", level=None)
-            found.append(LevelChoice(Level.FULL, view_path(page, full), is_current=False))
+            found.append((Level.FULL, view_path(page, replace(asked, view=_NOTICE, level=None)), False))
         return found if len(found) > 1 else ()
 
 

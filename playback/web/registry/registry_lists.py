@@ -63,16 +63,15 @@ def read_list(
         if len(below) > MOST_BELOW:
             raise InputError(noop("The pattern matches too many links. Enter a longer path."))
         only = [each.id for each in below]
-    found: list[registry_values.WikiListEntry] = []
+    found: list[tuple[registry_values.PageReference, int]] = []
     for _ in range(ROUNDS):
         last = connection.scalar(last_of_round(row.id, after))
         query = count_findings(kind, row.id, after, last, only).limit(LIST_SIZE + 1 - len(found))
         found += [
-            registry_values.WikiListEntry(ref_of(row, each.page_id, each.title, each.namespace), each.links)
-            for each in connection.execute(query)
+            (ref_of(row, each.page_id, each.title, each.namespace), each.links) for each in connection.execute(query)
         ]
         if len(found) > LIST_SIZE:
-            return registry_values.WikiListPart(tuple(found[:LIST_SIZE]), found[LIST_SIZE - 1].page.page_id)
+            return registry_values.WikiListPart(tuple(found[:LIST_SIZE]), found[LIST_SIZE - 1][0].page_id)
         if last is None:
             return registry_values.WikiListPart(tuple(found), None)
         after = last
