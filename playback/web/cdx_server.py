@@ -30,10 +30,6 @@ _MOST_SORTED = 10_000  # rows held in memory for sorting
 _NOWHERE = RecordLocation("", 0, 0)  # the location of a record is irrelevant here
 
 
-class NoSuchPageError(InputError):
-    """Requested page of rows is beyond the last one."""
-
-
 class CdxWalk:
     """Iteration over matching rows; then `resume` is the next position or None, `ended_late` True after a time-out."""
 
@@ -51,7 +47,7 @@ class CdxWalk:
         self.ended_late = False
 
     def start(self) -> None:
-        """Seek to the requested page; raise NoSuchPageError when it does not exist."""
+        """Seek to the requested page; raise InputError when it does not exist."""
         query = self._query
         if not query.page:
             return
@@ -61,7 +57,7 @@ class CdxWalk:
             if self._after is not None and self._place(before) is not None:
                 return
         last = max(self.pages() - 1, 0)
-        raise NoSuchPageError(f"There is no page {query.page}: the first page is 0, the last {last}.")
+        raise InputError(f"There is no page {query.page}: the first page is 0, the last {last}.")
 
     def pages(self) -> int:
         """Return the number of pages of rows."""
@@ -111,14 +107,15 @@ class CdxWalk:
 
     def _in_order(self) -> Iterator[list[ListedCapture]]:
         query, skip, left = self._query, self._query.skip, self._query.limit
-        for chunk, is_more in _with_next(self._chunks(query)):
+        chunks = self._chunks(query)
+        for chunk in chunks:
             matching = self._of_chunk(chunk)
             skipped = min(skip, len(matching))
             skip -= skipped
             matching = matching[skipped:]
             if left is not None and len(matching) >= left:
                 matching = matching[:left]
-                if matching and (matching[-1].position != chunk[-1].position or is_more()):
+                if matching and (matching[-1].position != chunk[-1].position or next(chunks, None) is not None):
                     self.resume = matching[-1].position
                 yield matching
                 return
@@ -193,20 +190,6 @@ def _limited(chunks: Iterable[list[ListedCapture]], skip: int, limit: int | None
     rows = islice(chain.from_iterable(chunks), skip, None if limit is None else skip + limit)
     while chunk := list(islice(rows, _CHUNK)):
         yield chunk
-
-
-def _with_next(chunks: Iterator[list[ListedCapture]]) -> Iterator[tuple[list[ListedCapture], Callable[[], bool]]]:
-    """Yield each chunk with a function that checks for another one."""
-    ahead: list[list[ListedCapture]] = []
-
-    def is_more() -> bool:
-        if not ahead and (following := next(chunks, None)) is not None:
-            ahead.append(following)
-        return bool(ahead)
-
-    while is_more():
-        chunk = ahead.pop()
-        yield chunk, is_more
 
 
 ANSWER_LIMIT_S = 20.0
