@@ -52,20 +52,10 @@ _SCOPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class ChartBar:
-    """Rectangle of a chart of 600 by 100 units."""
-
-    kind: str  # its result: done, skipped or dead
-    x: int
-    y: float
-    height: float
-
-
-@dataclass(frozen=True, slots=True)
 class MinuteChart:
     """Pages that ended in each of the last minutes, stacked by result, and their sums."""
 
-    bars: tuple[ChartBar, ...]
+    bars: tuple[tuple[str, int, float, float], ...]  # result, x, y and height in a chart of 600 by 100 units
     most: int  # in one minute
     done: int
     skipped: int
@@ -82,7 +72,7 @@ def minute_chart(minutes: Sequence[MinuteCounts]) -> MinuteChart:
             height = 100 * getattr(each, kind) / most if most else 0
             if height:
                 base -= height
-                bars.append(ChartBar(kind, 591 - 10 * place, round(base, 2), round(height, 2)))
+                bars.append((kind, 591 - 10 * place, round(base, 2), round(height, 2)))
     sums = [sum(getattr(each, kind) for each in minutes) for kind in ("done", "skipped", "dead")]
     return MinuteChart(tuple(bars), most, *sums)
 
