@@ -104,10 +104,6 @@ def _takedown_facts(context: operations.OperationContext, takedown: Takedown) ->
     return {**json_value(asdict(takedown)), "holds": takedown.holds(context.now)}
 
 
-def _first_takedowns(context: operations.OperationContext) -> Any:
-    return read_takedowns(context)
-
-
 def _named_takedowns(context: operations.OperationContext, kind: TakedownKind, url: str) -> Any:
     what = normalize_target(kind, url)
     return [_takedown_facts(context, each) for each in list_takedowns(context.stores.decisions, what=what)]
@@ -118,7 +114,7 @@ def _lifted_takedown(context: operations.OperationContext, number: int) -> Any:
     return [_takedown_facts(context, each) for each in found if each.number == number]
 
 
-@operations.operation("/takedowns", ConsoleRole.CURATOR, status=201, state=_first_takedowns, logged=_named_takedowns)
+@operations.operation("/takedowns", ConsoleRole.CURATOR, status=201, state=read_takedowns, logged=_named_takedowns)
 def add_takedown(
     context: operations.OperationContext,
     *,
@@ -154,7 +150,7 @@ def add_takedown(
     return {"kind": kind, "what": what, "effect": effect, "message": f"{what} is no longer shown."}
 
 
-@operations.operation("/takedowns/lift", ConsoleRole.CURATOR, state=_first_takedowns, logged=_lifted_takedown)
+@operations.operation("/takedowns/lift", ConsoleRole.CURATOR, state=read_takedowns, logged=_lifted_takedown)
 def lift_takedown(
     context: operations.OperationContext, number: operations.Number, reason: operations.Reason = "lifted in the console"
 ) -> LiftedTakedown:

@@ -379,11 +379,18 @@ def resume_host(context: OperationContext, host: HostName) -> HostChange:
     return {**read_host(context, host), "message": f"{host} may be visited again."}
 
 
-def _read_retried(context: OperationContext, url: str) -> Any:
-    return read_item(context, url) if url else None
+@resource("/queue/item", ConsoleRole.REVIEWER)
+def read_item(context: OperationContext, url: Url) -> UrlProgress:
+    """Return the state of a URL in the queue, and its newest capture with its copy: what follows a saved URL."""
+    record = context.frontier.find(fetch_key(url))
+    captures = context.stores.pages(context.user).captures(url, limit=1)
+    if record is None and not captures:
+        raise UnknownThingError(noop("That URL is neither in the queue nor in the archive."))
+    newest = capture_facts(captures[0]) if captures else None
+    return {"item": None if record is None else frontier_export.record_facts(record), "capture": newest}
 
 
-@operation("/queue/retry", ConsoleRole.OPERATOR, state=_read_retried)
+@operation("/queue/retry", ConsoleRole.OPERATOR, state=read_item)
 def retry_items(
     context: OperationContext, url: str = "", state: Literal["dead", "skipped", ""] = "", host: str = ""
 ) -> RequeuedItems:
@@ -410,17 +417,6 @@ def _known(frontier: Frontier, url: str) -> ItemRecord:
     if record is None:
         raise InputError(f"The queue does not know {url[:500]}.")
     return record
-
-
-@resource("/queue/item", ConsoleRole.REVIEWER)
-def read_item(context: OperationContext, url: Url) -> UrlProgress:
-    """Return the state of a URL in the queue, and its newest capture with its copy: what follows a saved URL."""
-    record = context.frontier.find(fetch_key(url))
-    captures = context.stores.pages(context.user).captures(url, limit=1)
-    if record is None and not captures:
-        raise UnknownThingError(noop("That URL is neither in the queue nor in the archive."))
-    newest = capture_facts(captures[0]) if captures else None
-    return {"item": None if record is None else frontier_export.record_facts(record), "capture": newest}
 
 
 def capture_facts(page: CapturedPage) -> CaptureFacts:
