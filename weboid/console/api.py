@@ -415,7 +415,7 @@ class ApiResources:
         ):
             add(path, read, role, dependencies=[Depends(require(role, "read"))])
         for each in operations.RESOURCES.values():
-            add(each.path, each.read, each.role, self._endpoint(each))
+            add(each.path, each.perform, each.role, self._endpoint(each))
         role = ConsoleRole.OPERATOR
         upload = upload_endpoint(self._stores, require(role, "upload_file"))
         about = {"x-role": str(role), "requestBody": {"content": {"application/octet-stream": {}}}}
@@ -423,20 +423,20 @@ class ApiResources:
         add(UPLOAD_PATH, upload, role, methods=["POST"], **more)
         return router
 
-    def _endpoint(self, resource: operations.ConsoleResource) -> Callable[..., Any]:
+    def _endpoint(self, resource: operations.ConsoleOperation) -> Callable[..., Any]:
         """Return a function whose parameters FastAPI reads: the user, and the query."""
 
         def endpoint(user: SignedInUser, query: operations.OperationFields) -> Any:
-            return resource.read(operations.OperationContext(self._stores, user), **query.values)
+            return resource.perform(operations.OperationContext(self._stores, user), **query.values)
 
         keyword = inspect.Parameter.KEYWORD_ONLY
         user = Annotated[SignedInUser, Depends(require(resource.role, "read"))]
         vars(endpoint)["__signature__"] = inspect.Signature(
             [
                 inspect.Parameter("user", keyword, annotation=user),
-                inspect.Parameter("query", keyword, annotation=Annotated[resource.query, Query()]),
+                inspect.Parameter("query", keyword, annotation=Annotated[resource.fields, Query()]),
             ],
-            return_annotation=resource.read.__annotations__["return"],
+            return_annotation=resource.perform.__annotations__["return"],
         )
         return endpoint
 

@@ -119,7 +119,7 @@ def call_with(read: Callable[..., Any], context: OperationContext, values: Mappi
 
 @dataclass(frozen=True, slots=True)
 class ConsoleOperation:
-    """Operation with its address below ``/api/v1``."""
+    """Operation, or resource to read, with its address below ``/api/v1``."""
 
     name: str
     path: str
@@ -170,24 +170,15 @@ class UnknownThingError(InputError):
     """Name of something that is not there: 404."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConsoleResource:
-    """Resource to read, with its address below ``/api/v1`` and the parameters of its query."""
-
-    path: str
-    role: ConsoleRole
-    query: type[OperationFields]
-    read: Callable[..., Any]
-
-
-RESOURCES: dict[str, ConsoleResource] = {}
+RESOURCES: dict[str, ConsoleOperation] = {}
 
 
 def resource(path: str, role: ConsoleRole = ConsoleRole.READER) -> Callable[[_Function], _Function]:
     """Register the function, which takes a context and the parameters of a query, under its name."""
 
     def register(read: _Function) -> _Function:
-        RESOURCES[read.__name__] = ConsoleResource(path, role, fields_of(read), read)
+        name = read.__name__
+        RESOURCES[name] = ConsoleOperation(name, path, role, fields_of(read), read, method="GET")
         return read
 
     return register
