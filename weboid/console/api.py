@@ -293,10 +293,10 @@ def _add_operation(
 
     def endpoint(
         fields: operations.OperationFields,
-        user: SignedInUser,
+        user: Annotated[SignedInUser, Depends(require(operation.role, operation.name))],
         response: Response,
-        idempotency_key: str | None,
-        if_match: str | None,
+        idempotency_key: Annotated[str | None, Header(min_length=1, max_length=200)] = None,
+        if_match: Annotated[str | None, Header(min_length=1, max_length=40 * MATCHED_LIMIT)] = None,
     ) -> Mapping[str, Any]:
         context = operations.OperationContext(stores, user)
 
@@ -326,21 +326,8 @@ def _add_operation(
             response.headers["Location"] = answer["location"]
         return answer
 
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    key = Annotated[str | None, Header(min_length=1, max_length=200)]
-    tags = Annotated[str | None, Header(min_length=1, max_length=40 * MATCHED_LIMIT)]
-    vars(endpoint)["__signature__"] = inspect.Signature(  # FastAPI reads it
-        [
-            inspect.Parameter("fields", keyword, annotation=operation.fields),
-            inspect.Parameter(
-                "user", keyword, annotation=Annotated[SignedInUser, Depends(require(operation.role, operation.name))]
-            ),
-            inspect.Parameter("response", keyword, annotation=Response),
-            inspect.Parameter("idempotency_key", keyword, annotation=key, default=None),
-            inspect.Parameter("if_match", keyword, annotation=tags, default=None),
-        ],
-        return_annotation=operation.perform.__annotations__["return"],
-    )
+    # FastAPI reads them.
+    endpoint.__annotations__ |= {"fields": operation.fields, "return": operation.perform.__annotations__["return"]}
     summary, _, text = (operation.perform.__doc__ or "").partition("\n")
     api.add_api_route(
         operation.path,
@@ -426,18 +413,13 @@ class ApiResources:
     def _endpoint(self, resource: operations.ConsoleOperation) -> Callable[..., Any]:
         """Return a function whose parameters FastAPI reads: the user, and the query."""
 
-        def endpoint(user: SignedInUser, query: operations.OperationFields) -> Any:
+        def endpoint(
+            user: Annotated[SignedInUser, Depends(require(resource.role, "read"))], query: operations.OperationFields
+        ) -> Any:
             return resource.perform(operations.OperationContext(self._stores, user), **query.values)
 
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        user = Annotated[SignedInUser, Depends(require(resource.role, "read"))]
-        vars(endpoint)["__signature__"] = inspect.Signature(
-            [
-                inspect.Parameter("user", keyword, annotation=user),
-                inspect.Parameter("query", keyword, annotation=Annotated[resource.fields, Query()]),
-            ],
-            return_annotation=resource.perform.__annotations__["return"],
-        )
+        returned = resource.perform.__annotations__["return"]
+        endpoint.__annotations__ |= {"query": Annotated[resource.fields, Query()], "return": returned}
         return endpoint
 
     def who_am_i(self, user: _Reader) -> CallerFacts:
