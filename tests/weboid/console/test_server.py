@@ -373,7 +373,11 @@ def test_a_form_is_refused_in_the_language_of_its_page(console: Served) -> None:
     with console.signed_in("admin") as client:
         token = csrf_of(client)
         account = {"name": "eve", "role": "reader", "password": "short"}
-        forms = (("add_policy", {"pattern": "a.example"}), ("retry_items", {}), ("set_user", account))
+        forms: tuple[tuple[str, dict[str, str]], ...] = (
+            ("add_policy", {"pattern": "a.example"}),
+            ("retry_items", {}),
+            ("set_user", account),
+        )
         english, german = (
             [client.post(f"{language}/do/{name}", data={"csrf": token, **fields}).text for name, fields in forms]
             for language in ("", "/de")
