@@ -322,8 +322,8 @@ class Browser:
             if "No usable sandbox" in errors:
                 reason = (
                     "This system does not allow unprivileged user namespaces, which the browser's sandbox needs. "
-                    "Allow them (sysctl kernel.unprivileged_userns_clone=1, or an AppArmor profile), "
-                    "or install the package chromium-sandbox."
+                    "Allow them (sysctl kernel.unprivileged_userns_clone=1, or an AppArmor profile; in a container "
+                    "--security-opt seccomp=deploy/chromium-seccomp.json), or install the package chromium-sandbox."
                 )
             raise BrowserUnavailableError(f"The browser exited during start-up. {reason}") from error
         self.version = answer["product"].rpartition("/")[2]
