@@ -10,7 +10,6 @@ from core.clock import Clock
 from core.config.settings import Settings
 from core.errors import BadUrlError, TransientError, UnavailableError, WeboidError
 from core.layout import Layout
-from core.url_patterns import pattern_target
 from core.urls import fetch_key, has_one_spelling, host_of
 from crawler.frontier.base import POLICY_ORDER, STOP_ORDER, Frontier, ItemRecord, ItemState, Lane, NewItem
 from crawler.frontier.sqlite_frontier import open_frontier
@@ -62,7 +61,7 @@ class ReaderQueueStatus:
                 self._entries = read_entries(frontier.orders(POLICY_ORDER), known=self._entries)
                 self._version = version
             for (url, key), record in zip(keys.items(), records, strict=True):
-                entry = self._entries.deciding(pattern_target(key), now=now) if self._entries.by_id else None
+                entry = self._entries.deciding(key, now=now) if self._entries.by_id else None
                 if entry is not None and entry.allows:
                     entry = None
                 block: tuple[datetime | None, str] = (None, "")
