@@ -7,8 +7,6 @@ every entry as a copy. Hidden captures are excluded, blocked ones are listed.
 The mementos of a URL are those of the exact URL and its counterpart under the other scheme. Only if there are none,
 those of other URLs with the same replay key are used, since that key merges distinct pages (see `warc.index.queries`).
 
-The URI-M, ``/c/<timestamp>/<url>``, is served by replay, TimeGate and TimeMaps by the front.
-
 >>> places = MementoEndpoints("https://archive.example", "https://copies.example")
 >>> places.timegate("https://example.org/a?b#!c")
 'https://archive.example/timegate/https://example.org/a?b%23!c'
@@ -80,11 +78,7 @@ class MementoNeighbours:
 
 
 class MementoIndex:
-    """Look-up of mementos. As thread-safe as the index.
-
-    All methods raise TransientError when the index or the take-downs cannot be read, and return
-    nothing for an invalid URL.
-    """
+    """Look-up of mementos, none for an invalid URL; TransientError: index or take-downs cannot be read now."""
 
     def __init__(self, index: QueryableIndex, permits: AccessControl) -> None:
         self._index = index

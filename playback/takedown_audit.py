@@ -233,10 +233,7 @@ class TakedownAuditor:
     def prove(
         self, cases: list[AuditCase], traces: LeakTraces, app: Starlette, warm: HeldValidators | None = None
     ) -> AuditReport:
-        """Request each case on every route of the front's `app` and of replay.
-
-        Raises UnavailableError: an origin does not answer.
-        """
+        """Request each case on every route of the front's `app` and of replay; UnavailableError: an origin is away."""
         proof = AuditReport(cases=cases)
         # A title such as "About" is no trace: this page has the program's words, and nothing of the collection.
         traces.omit_texts_of(self._ask(AuditRequest("front", ABOUT_PATH, ABOUT_PATH))[2])
@@ -441,10 +438,7 @@ def _variants(probe: AuditRequest, cases: list[AuditCase], etags: Mapping[str, s
 
 
 def cases_of(database: IndexDatabase, permits: AccessControl | None, url: str, now: datetime) -> list[AuditCase]:
-    """Return the captures of a canonical URL, its pages' artifacts, and captures of the same payloads.
-
-    With `permits`, only those that must not be shown.
-    """
+    """Return captures of a canonical URL, its pages' artifacts and equal payloads; with `permits` those not to be shown."""
 
     def covered(kind: TakedownKind, what: str) -> Iterator[Capture]:
         imagined = Takedown(0, kind, what)

@@ -243,11 +243,7 @@ class PageHost:
 
 @dataclass(frozen=True, slots=True)
 class FullOrigins:
-    """Origins at which captures are shown in full.
-
-    Raises:
-        ConfigError: the pattern is invalid or insecure, or the secret is too short.
-    """
+    """Origins at which captures are shown in full; ConfigError: pattern invalid or insecure, or secret too short."""
 
     pattern: str  # ``https://*.copies.example``; the star stands for one label
     secret: bytes = field(repr=False)  # shared by front and replay

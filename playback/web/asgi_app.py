@@ -23,9 +23,9 @@ from playback.access.holds import HoldIndex
 from playback.access.level_store import LevelStore
 from playback.mementos import MementoEndpoints
 from playback.web import page_renderer
-from playback.web.cached_links.cached_api import CachedLinks, GadgetScript, LinkEvidenceReader
+from playback.web.cached_links.cached_api import GADGET_PATH, CachedLinks, LinkEvidenceReader, gadget_script
 from playback.web.copy_lookup import CopyLookup, QueueStatusReader
-from playback.web.copy_notices import CopyWarnings, RepresentationReader
+from playback.web.copy_notices import CopyWarnings, representations
 from playback.web.i18n import SOURCE, localized_path
 from playback.web.machine_api import CLOSED, MachineAccess, MachineApi
 from playback.web.page_request import url_of
@@ -33,7 +33,7 @@ from playback.web.page_saves import SaveOptions, SavePages, save_addresses
 from playback.web.page_search import PageSearch
 from playback.web.page_store import PageRecords, PageStore
 from playback.web.rate_limits import RateLimiter, RateLimitPolicy, load_limits
-from playback.web.reader_page import VIEWS, FullCopyAccess, LevelOffers, ReaderPages, full_routes
+from playback.web.reader_page import FullCopyAccess, LevelOffers, ReaderPages
 from playback.web.registry.registry_api import RegistryApi
 from playback.web.registry.registry_forms import FormTokens
 from playback.web.registry.registry_pages import FORM_PATH, RegistryPages
@@ -68,7 +68,7 @@ def registry_routes(
         *RegistryApi(desk, door, people, means).routes(),
         *people.routes(),
         *CachedLinks(finder, door, means, desk.note).routes(),
-        *GadgetScript().routes(),
+        Route(GADGET_PATH, gadget_script),
     ]
     if registry.voice is not None:
         acts = ReportService(registry.source, registry.voice, means.clock)
@@ -143,7 +143,7 @@ def create_app(
             archive_name=around.crawler.name,
             shows_pictures=offers.shows_pictures,
             skew_of=machines.skews.of,
-            representation_of=RepresentationReader(records).of,
+            representation_of=representations(records),
             say_address=report_addresses(registry, origin or ""),
             links_address=lambda: localized_path(FORM_PATH) if registry and registry.source.is_there() else "",
             save_address=save_addresses(around.saves),
@@ -154,7 +154,7 @@ def create_app(
         page_headers=machines.page_headers,
         skews=machines.skews_of,
     )
-    lists, reader, history = PageLists(means, around.crawler.name), ReaderPages(means), HistoryPages(means)
+    lists, history = PageLists(means, around.crawler.name), HistoryPages(means)
     costly, comparing = load_limits(around.access, clock.monotonic)
     headers = page_renderer.security_headers(replay_origin)
     headers["X-Robots-Tag"] = around.openness.robots_tag
@@ -172,15 +172,9 @@ def create_app(
             Route("/api/pages", costly(lists.api)),
             Route("/feed.atom", costly(lists.feed)),
             Route(ABOUT_PATH, about_crawler(around.crawler, means.render)),
-            *(
-                Route(f"{wiki}/{view}/{{rest:path}}", reader.latest if view == "latest" else reader.view)
-                for wiki in ("", "/w/{wiki}")
-                for view in (*VIEWS, "latest")
-            ),
-            Route("/live/{rest:path}", reader.live),
+            *ReaderPages(means).routes(),
             Route("/url/{rest:path}", costly(history.captures)),
             Route("/changes/{rest:path}", comparing(history.changes)),
-            *(full_routes(around.full, means) if around.full else ()),
             *(SavePages(around.saves, around.access, means).routes() if around.saves else ()),
             *machines.routes(costly),
             *(registry_routes(registry, database, means) if registry else ()),

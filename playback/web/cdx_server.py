@@ -21,16 +21,7 @@ from core.timestamps import from_unix_milliseconds, parse_timestamp14, unix_mill
 from playback.access.control import AccessControl
 from playback.access.takedowns import TakedownEffect
 from playback.mementos import LINK_FORMAT, MementoEndpoints, MementoIndex, format_link, memento_link
-from playback.web.cdx_query import (
-    MOST_PAGED,
-    MOST_ROWS,
-    CdxQuery,
-    TooWideError,
-    is_field,
-    parse_query,
-    resume_key,
-    value_of,
-)
+from playback.web import cdx_query
 from playback.web.rate_limits import BlockStream
 from warc.index.queries import CaptureQueries, IndexPosition, ListedCapture, TimeRange
 
@@ -39,51 +30,49 @@ _MOST_SORTED = 10_000  # rows held in memory for sorting
 _NOWHERE = RecordLocation("", 0, 0)  # the location of a record is irrelevant here
 
 
-class NoSuchPageError(InputError):
-    """Requested page of rows is beyond the last one."""
-
-
 class CdxWalk:
     """Iteration over matching rows; then `resume` is the next position or None, `ended_late` True after a time-out."""
 
-    def __init__(self, rows: CaptureQueries, permits: AccessControl, query: CdxQuery, late: Callable[[], bool]) -> None:
+    def __init__(
+        self, rows: CaptureQueries, permits: AccessControl, query: cdx_query.CdxQuery, late: Callable[[], bool]
+    ) -> None:
         """Prepare the query; iteration ends when `late` returns True."""
         self._rows = rows
         self._permits = permits
         self._query = query
-        self._left = MOST_ROWS if query.page is None else query.page_rows  # rows to read
+        self._left = cdx_query.MOST_ROWS if query.page is None else query.page_rows  # rows to read
         self._late = late
         self._after = query.after
         self.resume: IndexPosition | None = None
         self.ended_late = False
 
     def start(self) -> None:
-        """Seek to the requested page; raise NoSuchPageError when it does not exist."""
+        """Seek to the requested page; raise InputError when it does not exist."""
         query = self._query
         if not query.page:
             return
         before = query.page * query.page_rows
-        if before < MOST_PAGED:
+        if before < cdx_query.MOST_PAGED:
             self._after = self._place(before - 1)
             if self._after is not None and self._place(before) is not None:
                 return
         last = max(self.pages() - 1, 0)
-        raise NoSuchPageError(f"There is no page {query.page}: the first page is 0, the last {last}.")
+        raise InputError(f"There is no page {query.page}: the first page is 0, the last {last}.")
 
     def pages(self) -> int:
         """Return the number of pages of rows."""
         query = self._query
-        rows = self._rows.count(query.keys, query.between, most=MOST_PAGED)
+        rows = self._rows.count(query.keys, query.between, most=cdx_query.MOST_PAGED)
         return -(-rows // query.page_rows)
 
     def end(self) -> IndexPosition | None:
         """Return the position of truncation if it is known before iteration; else None."""
         query = self._query
-        is_whole = query.limit is not None and query.limit < MOST_ROWS
+        is_whole = query.limit is not None and query.limit < cdx_query.MOST_ROWS
         if is_whole or query.page is not None or query.closest is not None or query.newest:
             return None
-        last = self._place(MOST_ROWS - 1)
-        return last if last is not None and self._place(MOST_ROWS) is not None else None
+        last = self._place(cdx_query.MOST_ROWS - 1)
+        return last if last is not None and self._place(cdx_query.MOST_ROWS) is not None else None
 
     def _place(self, offset: int) -> IndexPosition | None:
         query = self._query
@@ -118,14 +107,15 @@ class CdxWalk:
 
     def _in_order(self) -> Iterator[list[ListedCapture]]:
         query, skip, left = self._query, self._query.skip, self._query.limit
-        for chunk, is_more in _with_next(self._chunks(query)):
+        chunks = self._chunks(query)
+        for chunk in chunks:
             matching = self._of_chunk(chunk)
             skipped = min(skip, len(matching))
             skip -= skipped
             matching = matching[skipped:]
             if left is not None and len(matching) >= left:
                 matching = matching[:left]
-                if matching and (matching[-1].position != chunk[-1].position or is_more()):
+                if matching and (matching[-1].position != chunk[-1].position or next(chunks, None) is not None):
                     self.resume = matching[-1].position
                 yield matching
                 return
@@ -135,7 +125,7 @@ class CdxWalk:
         if self.ended_late and not query.wants_key:
             raise TransientError("The captures index is too slow for this query.")
 
-    def _chunks(self, query: CdxQuery) -> Iterator[list[ListedCapture]]:
+    def _chunks(self, query: cdx_query.CdxQuery) -> Iterator[list[ListedCapture]]:
         after = self._after if query.closest is None else None
         while True:
             if self._late():
@@ -154,7 +144,7 @@ class CdxWalk:
             if len(rows) < limit:
                 return
 
-    def _next(self, query: CdxQuery, after: IndexPosition | None, limit: int) -> list[ListedCapture]:
+    def _next(self, query: cdx_query.CdxQuery, after: IndexPosition | None, limit: int) -> list[ListedCapture]:
         if query.keys.is_one:
             return self._rows.of_key(
                 query.keys.low, query.between, after=after, descending=query.descending, limit=limit
@@ -202,20 +192,6 @@ def _limited(chunks: Iterable[list[ListedCapture]], skip: int, limit: int | None
         yield chunk
 
 
-def _with_next(chunks: Iterator[list[ListedCapture]]) -> Iterator[tuple[list[ListedCapture], Callable[[], bool]]]:
-    """Yield each chunk with a function that checks for another one."""
-    ahead: list[list[ListedCapture]] = []
-
-    def is_more() -> bool:
-        if not ahead and (following := next(chunks, None)) is not None:
-            ahead.append(following)
-        return bool(ahead)
-
-    while is_more():
-        chunk = ahead.pop()
-        yield chunk, is_more
-
-
 ANSWER_LIMIT_S = 20.0
 ARCHIVE_PATH = "/cdx/search/cdx"
 _FRESH = {"Cache-Control": "no-cache"}
@@ -246,7 +222,7 @@ class CdxServer:
         parameters = request.query_params.multi_items()
         as_json = ("output", "json") in parameters
         try:
-            query = parse_query(parameters, archive_dialect=request.url.path == ARCHIVE_PATH, wide=self._wide)
+            query = cdx_query.parse_query(parameters, archive_dialect=request.url.path == ARCHIVE_PATH, wide=self._wide)
             if query.output == "link":
                 return self._link_format(query)
             until = time.monotonic() + ANSWER_LIMIT_S
@@ -259,13 +235,13 @@ class CdxServer:
                 body = json.dumps({"pages": pages, "pageSize": query.page_rows, "blocks": pages})
                 return Response(body, headers=_FRESH, media_type="application/json")
             walk.start()
-        except TooWideError as error:
+        except cdx_query.TooWideError as error:
             return _message(403, str(error), as_json=as_json)
         except InputError as error:
             return _message(400, str(error), as_json=as_json)
         return self._captures(request, query, walk)
 
-    def _captures(self, request: Request, query: CdxQuery, walk: CdxWalk) -> Response:
+    def _captures(self, request: Request, query: cdx_query.CdxQuery, walk: CdxWalk) -> Response:
         chunks = walk.matching()
         # The first rows now, while the answer can still be another.
         first: list[ListedCapture] = []
@@ -279,14 +255,14 @@ class CdxServer:
         end = walk.end()
         if end is not None and not query.wants_key:
             others = [pair for pair in request.query_params.multi_items() if pair[0] != "resumeKey"]
-            more = urlencode([*others, ("resumeKey", resume_key(end))])
+            more = urlencode([*others, ("resumeKey", cdx_query.resume_key(end))])
             headers["Link"] = format_link(f"{self._places.front}{request.url.path}?{more}", "next")
         is_list = query.output == "json" and query.archive_dialect
         body = (_json_list if is_list else _lines)(query, walk, chain([first], chunks))
         headers["Content-Type"] = "application/json" if is_list else _TYPES[query.output]
         return BlockStream((each.encode() for each in body if each), headers)
 
-    def _link_format(self, query: CdxQuery) -> Response:
+    def _link_format(self, query: cdx_query.CdxQuery) -> Response:
         if not query.keys.is_one:
             raise InputError("output=link lists the mementos of one URL; leave matchType out.")
         between = query.between
@@ -307,7 +283,7 @@ def _message(status: int, text: str, *, as_json: bool) -> Response:
     return PlainTextResponse(f"{text}\n", status, _FRESH)
 
 
-def _lines(query: CdxQuery, walk: CdxWalk, chunks: Iterable[list[ListedCapture]]) -> Iterator[str]:
+def _lines(query: cdx_query.CdxQuery, walk: CdxWalk, chunks: Iterable[list[ListedCapture]]) -> Iterator[str]:
     """Yield a line for each row: text, CDXJ, or pywb's JSON, which has no resumption key."""
     names = query.fields
     if query.output == "cdxj":
@@ -315,28 +291,28 @@ def _lines(query: CdxQuery, walk: CdxWalk, chunks: Iterable[list[ListedCapture]]
 
     def line(row: ListedCapture) -> str:
         if query.output == "text":
-            return " ".join(value_of(row, name) for name in names)
-        fields = {name: value_of(row, name) for name in names if is_field(name)}
+            return " ".join(cdx_query.value_of(row, name) for name in names)
+        fields = {name: cdx_query.value_of(row, name) for name in names if cdx_query.is_field(name)}
         written = json.dumps(fields, separators=(",", ":"))
         if query.output == "json":
             return written
-        return f"{value_of(row, 'urlkey')} {row.timestamp} {written}"
+        return f"{cdx_query.value_of(row, 'urlkey')} {row.timestamp} {written}"
 
     for rows in chunks:
         yield "".join(line(row) + "\n" for row in rows)
     if query.output != "json" and query.wants_key and walk.resume is not None:
-        yield f"\n{resume_key(walk.resume)}\n"
+        yield f"\n{cdx_query.resume_key(walk.resume)}\n"
 
 
-def _json_list(query: CdxQuery, walk: CdxWalk, chunks: Iterable[list[ListedCapture]]) -> Iterator[str]:
+def _json_list(query: cdx_query.CdxQuery, walk: CdxWalk, chunks: Iterable[list[ListedCapture]]) -> Iterator[str]:
     """Yield the Archive's JSON list of lists with a header row; ``[]`` without results."""
     before = f"[{json.dumps(query.fields)}"
     for rows in chunks:
         if rows:
-            lines = (json.dumps([value_of(row, name) for name in query.fields]) for row in rows)
+            lines = (json.dumps([cdx_query.value_of(row, name) for name in query.fields]) for row in rows)
             yield f"{before},\n" + ",\n".join(lines)
             before = ""
     if query.wants_key and walk.resume is not None:
-        yield f"{before},\n[],\n{json.dumps([resume_key(walk.resume)])}"
+        yield f"{before},\n[],\n{json.dumps([cdx_query.resume_key(walk.resume)])}"
         before = ""
     yield "[]\n" if before else "]\n"

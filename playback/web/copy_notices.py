@@ -7,11 +7,14 @@ import http.client
 import logging
 import re
 import threading
-from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from typing import Any
 from urllib.parse import urlsplit
+
+import cachetools
 
 from core.captures import ArtifactKind
 from core.config.stored_level import DEFAULT_STORED_LEVEL
@@ -102,28 +105,19 @@ def representation_of(manifest: PageInfo) -> CaptureRepresentation | None:
     )
 
 
-class RepresentationReader:
-    """Reader of representations from manifests, with a cache. Thread-safe."""
+def representations(records: PageRecords) -> Callable[[CapturedPage], CaptureRepresentation | None]:
+    """Return a function that reads a page's representation from its manifest, None without one. Thread-safe."""
 
-    def __init__(self, records: PageRecords) -> None:
-        self._records = records
-        self._lock = threading.Lock()
-        self._cache: OrderedDict[str, CaptureRepresentation | None] = OrderedDict()
+    def read(page: CapturedPage) -> CaptureRepresentation | None:
+        manifest = records.manifest(page) if ArtifactKind.PAGEINFO in page.artifacts else None
+        return None if manifest is None else representation_of(manifest)
 
-    def of(self, page: CapturedPage) -> CaptureRepresentation | None:
-        """Return the page's representation; None when it is not known."""
-        if ArtifactKind.PAGEINFO not in page.artifacts:
-            return None
-        with self._lock:
-            if page.page_id in self._cache:
-                return self._cache[page.page_id]
-        manifest = self._records.manifest(page)
-        found = representation_of(manifest) if manifest is not None else None
-        with self._lock:
-            self._cache[page.page_id] = found
-            while len(self._cache) > _MOST_CACHED:
-                self._cache.popitem(last=False)
-        return found
+    # A manifest may have ten thousand resources.
+    cached: Callable[..., Any] = cachetools.cached(
+        cachetools.LRUCache(_MOST_CACHED), key=lambda page: page.page_id, lock=threading.Lock()
+    )
+    remembered: Callable[[CapturedPage], CaptureRepresentation | None] = cached(read)
+    return remembered
 
 
 MOST_DRIFTS_LISTED = 10  # longest list with skews by default

@@ -67,33 +67,21 @@ _FRESH = {"Cache-Control": "no-cache"}
 
 
 @dataclass(frozen=True, slots=True)
-class TimeMapPart:
-    """Page of a TimeMap."""
-
-    number: int
-    first: PageMemento
-    last: PageMemento
-
-
-@dataclass(frozen=True, slots=True)
 class TimeMap:
-    """TimeMap of an original (URI-R), oldest memento first, or the index of the parts of a paged one.
-
-    Its `number` is None for the complete list or the index; `is_first`, `is_last`: with that memento of all.
-    """
+    """TimeMap of an original (URI-R), oldest memento first, or the index of the parts of a paged one."""
 
     url: str
-    number: int | None
+    number: int | None  # of the page; None: the complete list or the index
     mementos: tuple[PageMemento, ...]
-    parts: tuple[TimeMapPart, ...] = ()
-    is_first: bool = True
+    parts: tuple[tuple[PageMemento, PageMemento], ...] = ()  # the oldest and the newest memento of each
+    is_first: bool = True  # with the first memento of all
     is_last: bool = True
 
     @property
     def span(self) -> tuple[PageMemento, PageMemento]:
         """Return its oldest and its newest memento."""
         if self.parts:
-            return self.parts[0].first, self.parts[-1].last
+            return self.parts[0][0], self.parts[-1][1]
         return self.mementos[0], self.mementos[-1]
 
     def listed(self) -> Iterator[tuple[PageMemento, list[str]]]:
@@ -114,10 +102,10 @@ def time_map(mementos: MementoIndex, url: str, number: int | None) -> TimeMap | 
         part = rows[:PAGE_SIZE]
         return TimeMap(url, number, part, (), number == 1, is_last) if part else None
     rows = tuple(islice(found, PAGE_SIZE))
-    parts: list[TimeMapPart] = []
+    parts: list[tuple[PageMemento, PageMemento]] = []
     chunk = rows
     while chunk:
-        parts.append(TimeMapPart(len(parts) + 1, chunk[0], chunk[-1]))
+        parts.append((chunk[0], chunk[-1]))
         chunk = tuple(islice(found, PAGE_SIZE))
     if not parts:
         return None
@@ -134,10 +122,8 @@ def _as_links(found: TimeMap, places: MementoEndpoints) -> bytes:
     if not (found.is_first and found.is_last):
         lines.append(format_link(places.timemap(found.url), "timemap", type=LINK_FORMAT))
     lines += [
-        format_link(
-            places.timemap(found.url, page=each.number), "timemap", type=LINK_FORMAT, **_span(each.first, each.last)
-        )
-        for each in found.parts
+        format_link(places.timemap(found.url, page=number), "timemap", type=LINK_FORMAT, **_span(*part))
+        for number, part in enumerate(found.parts, 1)
     ]
     lines += [memento_link(places, each, *roles) for each, roles in found.listed()]
     return (",\n".join(lines) + "\n").encode()
@@ -157,12 +143,8 @@ def _about(found: TimeMap, places: MementoEndpoints) -> dict[str, object]:
 
 def _parts(found: TimeMap, places: MementoEndpoints, form: str) -> list[dict[str, str]]:
     return [
-        {
-            "from": _iso(each.first),
-            "until": _iso(each.last),
-            "uri": places.timemap(found.url, form=form, page=each.number),
-        }
-        for each in found.parts
+        {"from": _iso(oldest), "until": _iso(newest), "uri": places.timemap(found.url, form=form, page=number)}
+        for number, (oldest, newest) in enumerate(found.parts, 1)
     ]
 
 

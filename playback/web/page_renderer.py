@@ -4,27 +4,20 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.captures import ArtifactKind
 from core.clock import Clock
-from playback.url_paths import (
-    LEVEL_MODIFIERS,
-    Memento,
-    MementoModifier,
-    PageAddress,
-    escape_url,
-    is_web_url,
-    memento_path,
-    page_path,
-)
+from playback import url_paths
 from playback.web import i18n
 from playback.web.copy_lookup import QueueStatusReader
 from playback.web.copy_notices import CopyWarnings, TemporalDrift, rough_distance
@@ -181,34 +174,36 @@ class PageRenderer:
             lstrip_blocks=True,
         )
 
-        def replayed(timestamp: str, modifier: MementoModifier, url: str, wiki: str = "") -> str:
-            return replay_origin + memento_path(Memento(timestamp, modifier, url, wiki))
+        def replayed(timestamp: str, modifier: url_paths.MementoModifier, url: str, wiki: str = "") -> str:
+            return replay_origin + url_paths.memento_path(url_paths.Memento(timestamp, modifier, url, wiki))
 
-        def image_address(timestamp: str, uri: str, asked: PageAddress | None = None) -> str:
-            return replayed(timestamp, MementoModifier.IMAGE, uri, asked.wiki if asked else "")
+        def image_address(timestamp: str, uri: str, asked: url_paths.PageAddress | None = None) -> str:
+            return replayed(timestamp, url_paths.MementoModifier.IMAGE, uri, asked.wiki if asked else "")
 
-        def copy_address(page: CapturedPage, asked: PageAddress) -> str:
-            modifier = LEVEL_MODIFIERS[asked.level] if asked.level is not None else MementoModifier.PAGE
+        def copy_address(page: CapturedPage, asked: url_paths.PageAddress) -> str:
+            modifier = (
+                url_paths.LEVEL_MODIFIERS[asked.level] if asked.level is not None else url_paths.MementoModifier.PAGE
+            )
             return replayed(page.timestamp, modifier, page.url, asked.wiki)
 
-        def with_modifier(modifier: MementoModifier) -> Callable[[CapturedPage, PageAddress], str]:
+        def with_modifier(modifier: url_paths.MementoModifier) -> Callable[[CapturedPage, url_paths.PageAddress], str]:
             return lambda page, asked: replayed(page.timestamp, modifier, page.url, asked.wiki)
 
         def text_address(page: CapturedPage) -> str:
-            return replayed(page.timestamp, MementoModifier.TEXT, page.artifacts[ArtifactKind.TEXT])
+            return replayed(page.timestamp, url_paths.MementoModifier.TEXT, page.artifacts[ArtifactKind.TEXT])
 
         environment.globals.update(
             archive_name=archive_name or "Weboid",
             image_address=image_address,
             copy_address=copy_address,
-            very_address=with_modifier(MementoModifier.VERY),
-            file_address=with_modifier(MementoModifier.FILE),
+            very_address=with_modifier(url_paths.MementoModifier.VERY),
+            file_address=with_modifier(url_paths.MementoModifier.FILE),
             text_address=text_address,
             history_path=history_path,
             changes_path=changes_path,
-            escape_url=escape_url,
+            escape_url=url_paths.escape_url,
             localized_path=localized_path,
-            is_web_url=is_web_url,
+            is_web_url=url_paths.is_web_url,
             _=i18n.translate,
             ngettext=i18n.translate_count,
             page_path=reader_path,
@@ -247,13 +242,22 @@ class PageRenderer:
         return response
 
 
-def reader_path(timestamp: str, url: str, *, view: str = "page", asked: PageAddress | None = None) -> str:
+def tagged_response(request: Request, body: bytes, headers: Mapping[str, str], media_type: str) -> Response:
+    """Return the body with its ETag, or 304 to a client that has it (RFC 9110, 13.1.2)."""
+    tag = f'"{sha256(body).hexdigest()[:32]}"'
+    held = [each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")]
+    if "*" in held or tag in held:
+        return Response(status_code=304, headers={**headers, "ETag": tag})
+    return Response(body, headers={**headers, "ETag": tag}, media_type=media_type)
+
+
+def reader_path(timestamp: str, url: str, *, view: str = "page", asked: url_paths.PageAddress | None = None) -> str:
     """Return `page_path` with the reader's language prefix, and level and wiki of `asked`."""
     level, wiki = (asked.level, asked.wiki) if asked is not None else (None, "")
-    return localized_path(page_path(timestamp, url, view=view, level=level, wiki=wiki))
+    return localized_path(url_paths.page_path(timestamp, url, view=view, level=level, wiki=wiki))
 
 
-def view_path(page: CapturedPage, asked: PageAddress) -> str:
+def view_path(page: CapturedPage, asked: url_paths.PageAddress) -> str:
     """Return the path of the requested view, level and wiki for this page."""
     return reader_path(page.timestamp, page.url, view=asked.view, asked=asked)
 
@@ -266,12 +270,12 @@ def path_with_query(path: str, *values: Mapping[str, str]) -> str:
 
 def history_path(url: str, period: str = "", facets: CaptureFacets = EVERYTHING) -> str:
     """Return the path of a URL's captures, filtered by `period` and `facets`."""
-    return localized_path("/".join(("/url", *filter(None, (facets.segment, period)), escape_url(url))))
+    return localized_path("/".join(("/url", *filter(None, (facets.segment, period)), url_paths.escape_url(url))))
 
 
 def changes_path(older: CapturedPage, newer: CapturedPage) -> str:
     """Return the path of the comparison of two captures."""
-    return localized_path(f"/changes/{older.timestamp}/{newer.timestamp}/{escape_url(newer.url)}")
+    return localized_path(f"/changes/{older.timestamp}/{newer.timestamp}/{url_paths.escape_url(newer.url)}")
 
 
 def size_of(count: int) -> str:

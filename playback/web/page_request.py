@@ -78,16 +78,10 @@ class FacetChoice:
     is_chosen: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FacetChoices:
-    """Facet values offered to the reader; empty without a choice."""
-
-    devices: tuple[FacetChoice, ...]
-    languages: tuple[FacetChoice, ...]
-
-
-def facet_choices(captures: "Iterable[CapturedPage | CaptureMoment]", chosen: CaptureFacets) -> FacetChoices:
-    """Return the facet values of the captures with counts, most frequent languages first."""
+def facet_choices(
+    captures: "Iterable[CapturedPage | CaptureMoment]", chosen: CaptureFacets
+) -> dict[str, tuple[FacetChoice, ...]]:
+    """Return the values of each facet with counts, the most frequent languages first; none without a choice."""
     pairs = Counter((each.device, each.language) for each in captures)
     devices: Counter[str] = Counter()
     languages: Counter[str] = Counter()
@@ -114,10 +108,10 @@ def facet_choices(captures: "Iterable[CapturedPage | CaptureMoment]", chosen: Ca
         )
 
     named = [each for each in DeviceType if devices[each]]
-    return FacetChoices(
-        choices("device", named, of_devices) if len(devices) > 1 else (),
-        choices("language", frequent[:_MOST_LANGUAGES], of_languages) if len(languages) > 1 else (),
-    )
+    return {
+        "devices": choices("device", named, of_devices) if len(devices) > 1 else (),
+        "languages": choices("language", frequent[:_MOST_LANGUAGES], of_languages) if len(languages) > 1 else (),
+    }
 
 
 def raw_target(request: Request) -> str:

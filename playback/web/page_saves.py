@@ -1,11 +1,5 @@
 """Pages on which readers save a URL: form with a bookmarklet, quotas, and progress until the copy is there.
 
-/save                     the form
-/save?url=…               the same, filled in; while the page is queued its progress, which reloads itself
-/save?url=…&since=…       after a page was saved: progress, then a redirect to the copy
-/save/<url>               redirects to the filled-in form, as at other archives
-/save            (POST)   queue the page and redirect to its progress
-
 Addresses and day totals are counted by token buckets, which are stored in the frontier as notes, or in Redis when
 several fronts share a frontier.
 """
@@ -112,7 +106,7 @@ class SavePages:
         return RedirectResponse(path_with_query(localized_path(SAVE_PATH), {"url": url}), 302)
 
     def show(self, request: Request) -> Response:
-        """Return the form or the progress of a saved page; a redirect to its copy when that is there."""
+        """Return the form; with ``url=`` filled in, or the progress; with ``since=`` in the end a redirect to the copy."""
         entered = request.query_params.get("url", "")[: MAX_ADDRESS_LENGTH + 1].strip()
         if not entered:
             return self._page(request)

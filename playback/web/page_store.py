@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice, takewhile
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import from_unix_milliseconds, timestamp14, timestamp14_at, unix_milliseconds
 from core.url_keys import replay_key
 from playback.access.control import PAGE_FACTS, WITH_FRAMES, AccessControl, PageFacts, TakenDownError, page_facts
-from playback.access.takedowns import Takedown, TakedownEffect, TakedownSubject
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownSet, TakedownSubject
 from playback.mementos import url_values
 from playback.url_paths import is_web_url
 from playback.web.page_request import EVERYTHING, CaptureFacets
@@ -28,6 +28,7 @@ _Artifact = TypeVar("_Artifact")
 MOST_MOMENTS = 50_000  # of one URL's captures in its calendar, the newest
 _CANDIDATES = 20  # candidates read to find one that can be shown
 _LATEST_MS = 2**53
+_ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)  # without take-downs the time does not matter
 _PLACE = 'url, filename, "offset", length, digest'
 _NOT_OFFERED = {VisitOutcome.FAILED, VisitOutcome.SKIPPED}
 _OWN_COLUMNS = (
@@ -165,14 +166,11 @@ class TimeSpan:
 
 
 class PageStore:
-    """Look-up of pages in a collection's captures index, if any. Thread-safe; all methods raise TransientError.
-
-    Hidden pages are not returned; blocked ones only with address and time; without `permits` all are.
-    """
+    """Look-up of pages, without hidden ones, of blocked ones address and time. Thread-safe; may raise TransientError."""
 
     def __init__(self, database: IndexDatabase, permits: AccessControl | None = None) -> None:
         self._database = database
-        self._permits = permits
+        self._permits = permits or AccessControl(TakedownSet(()), database.rows, lambda: _ANY_TIME, show_logins=True)
 
     def nearest(self, url: str, at: datetime | None, *, exact: bool = True) -> CapturedPage | None:
         """Return the page of `url` to show for the time `at` (None: the newest), captures that can be shown first.
@@ -304,10 +302,9 @@ class PageStore:
             {**values, "limit": MOST_MOMENTS},
         )
         facts = [page_facts(row) for row in rows]
-        taken_down = {} if self._permits is None else self._permits.pages(facts)
+        taken_down = self._permits.pages(facts)
         digests = self._text_digests(values["url"]) | self._text_digests(values["twin"])
-        if self._permits is not None and digests:
-            digests = {key: digests[key] for key in digests.keys() - self._permits.embedded(list(digests)).keys()}
+        digests = {key: digests[key] for key in digests.keys() - self._permits.embedded(list(digests)).keys()}
         moments = []
         for row, page in zip(rows, facts, strict=True):
             takedown = taken_down.get(page.page_id)
@@ -334,7 +331,7 @@ class PageStore:
 
         Captures of all URLs with the same replay key count, hidden ones too: only for a store without permits.
         """
-        assert self._permits is None
+        assert self.are_open()
         values = url_values(url)
         if values is None:
             return {}
@@ -359,8 +356,7 @@ class PageStore:
             {**values, "most": MOST_MOMENTS},
         )
         known = [page_facts(row) for row in rows]
-        taken_down = {} if self._permits is None else self._permits.pages(known)
-        hidden = {key for key, each in taken_down.items() if each.effect is TakedownEffect.HIDE}
+        hidden = {key for key, each in self._permits.pages(known).items() if each.effect is TakedownEffect.HIDE}
         urls = dict.fromkeys(each.url for each in known if each.page_id not in hidden)
         return tuple(urls)[:limit]
 
@@ -368,8 +364,8 @@ class PageStore:
         """Return the location of the page's artifact of that kind; None when it has none."""
         uri = page.artifacts.get(kind)
         place = self._place(page, uri) if uri is not None else None
-        if place is None or self._permits is None:
-            return place
+        if place is None:
+            return None
         subject = TakedownSubject(place.url, page.timestamp, place.digest)
         return place if self._permits.subject(subject) is None else None
 
@@ -387,23 +383,19 @@ class PageStore:
 
     def takedowns_of(self, urls: Sequence[str]) -> list[Takedown | None]:
         """Return the take-downs of URLs regardless of time: URL, host and prefix."""
-        if self._permits is None:
-            return [None] * len(urls)
         return [self._permits.subject(TakedownSubject(url)) for url in urls]
 
     @property
     def page_condition(self) -> str:
         """Return the SQL condition on ``pages`` that excludes pages hidden for their login."""
-        return "1 = 1" if self._permits is None else self._permits.page_condition
+        return self._permits.page_condition
 
     def are_open(self) -> bool:
         """Return True when nothing is taken down or hidden, so that page counts disclose nothing."""
-        return self._permits is None or self._permits.are_open()
+        return self._permits.are_open()
 
     def threatened(self, pages: Sequence[CapturedPage]) -> frozenset[str]:
         """Return the `page_id` of those pages whose copy is held for a threat."""
-        if self._permits is None:
-            return frozenset()
         return frozenset(self._permits.threats([page.page_id for page in pages]))
 
     def searchable(self, page_ids: Sequence[str]) -> dict[str, Any]:
@@ -415,8 +407,6 @@ class PageStore:
                 f" WHERE page_id IN ({marks}) AND {SHOWN}"
             )
             rows |= {row["page_id"]: row for row in self._database.rows(query, values)}
-        if self._permits is None:
-            return rows
         shown = self._permits.searchable([page_facts(row) for row in rows.values()])
         return {page_id: row for page_id, row in rows.items() if page_id in shown}
 
@@ -434,11 +424,9 @@ class PageStore:
     def pages_of(self, rows: Sequence[Any], *, artifacts_too: bool = True) -> tuple[CapturedPage, ...]:
         """Convert rows to pages without hidden ones; a copy may need `artifacts_too` to be found."""
         artifacts = self._artifacts([row["page_id"] for row in rows]) if artifacts_too else {}
-        pages = [_page(row, artifacts.get(row["page_id"], _PageArtifacts({}, ""))) for row in rows]
-        facts = map(page_facts, rows)
-        taken_down = {} if self._permits is None else self._permits.pages(facts)
-        ids = [page.page_id for page in pages]
-        embedded = {} if self._permits is None else self._permits.embedded(ids)
+        pages = [_page(row, artifacts.get(row["page_id"], {})) for row in rows]
+        taken_down = self._permits.pages(map(page_facts, rows))
+        embedded = self._permits.embedded([page.page_id for page in pages])
         shown = []
         for page in pages:
             takedown = taken_down.get(page.page_id)
@@ -472,29 +460,15 @@ class PageStore:
                 shown.append(blocked)
         return tuple(shown)
 
-    def _artifacts(self, page_ids: list[str]) -> dict[str, "_PageArtifacts"]:
-        found: dict[str, _PageArtifacts] = {}
+    def _artifacts(self, page_ids: list[str]) -> dict[str, dict[ArtifactKind, tuple[str, str]]]:
+        """Return URI and digest of artifacts by page and kind."""
+        found: dict[str, dict[ArtifactKind, tuple[str, str]]] = {}
         query = "SELECT page_id, url, digest FROM captures WHERE page_id IN ({marks}) AND substr(url, 1, 4) = 'urn:'"
-        rows: list[Any] = []
         for marks, values in in_lists(page_ids):
-            rows += self._database.rows(query.format(marks=marks), values)
-        for row in rows:
-            parsed = parse_artifact_uri(row["url"])
-            if parsed is None:
-                continue
-            of_page = found.setdefault(row["page_id"], _PageArtifacts({}, ""))
-            of_page.uris[parsed[0]] = row["url"]
-            if parsed[0] is ArtifactKind.TEXT:
-                of_page.text_digest = row["digest"]
+            for row in self._database.rows(query.format(marks=marks), values):
+                if (parsed := parse_artifact_uri(row["url"])) is not None:
+                    found.setdefault(row["page_id"], {})[parsed[0]] = row["url"], row["digest"]
         return found
-
-
-@dataclass(slots=True)
-class _PageArtifacts:
-    """Artifacts of a page: URI by kind, and the digest of its text."""
-
-    uris: dict[ArtifactKind, str]
-    text_digest: str
 
 
 class PageRecords:
@@ -532,13 +506,11 @@ class PageRecords:
             return None
 
 
-def _page(row: Any, artifacts: _PageArtifacts) -> CapturedPage:
-    values = {name: row[name] for name in _OWN_COLUMNS}
-    captured_at = from_unix_milliseconds(row["captured_ms"])
+def _page(row: Any, artifacts: dict[ArtifactKind, tuple[str, str]]) -> CapturedPage:
     return CapturedPage(
-        **values,
-        captured_at=captured_at,
-        artifacts=artifacts.uris,
-        text_digest=artifacts.text_digest,
+        **{name: row[name] for name in _OWN_COLUMNS},
+        captured_at=from_unix_milliseconds(row["captured_ms"]),
+        artifacts={kind: uri for kind, (uri, _) in artifacts.items()},
+        text_digest=artifacts.get(ArtifactKind.TEXT, ("", ""))[1],
         quality=row["quality"],
     )

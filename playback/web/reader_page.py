@@ -5,7 +5,7 @@ banner. Replay enforces the same rules; this module only offers choices.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote, urldefrag
 
@@ -39,16 +39,32 @@ class ReaderPages:
     def __init__(self, means: WebContext) -> None:
         self._means = means
 
-    def view(self, request: Request) -> Response:
-        """Return a view of the requested capture, or a redirect to its canonical address."""
-        wanted = parse_page_request(request)
+    def routes(self) -> Iterator[Route]:
+        """Yield the routes of the views, with and without a wiki prefix."""
+        views = {**dict.fromkeys(VIEWS, self.view), "latest": self.latest}
+        if self._means.offers.full is not None:
+            views |= {_NOTICE: self.full, _VIEW: self.full}
+        for wiki in ("", "/w/{wiki}"):
+            for view, endpoint in views.items():
+                yield Route(f"{wiki}/{view}/{{rest:path}}", endpoint)
+        yield Route("/live/{rest:path}", self.live)
+
+    def _found(self, wanted: url_paths.PageAddress, redirected: url_paths.PageAddress) -> CapturedPage | Response:
+        """Return the requested capture; or a redirect to its actual date and URL, or that there is none."""
         at = moment_of(wanted.timestamp) if wanted.timestamp else None
         page = self._means.store.nearest(wanted.url, at)
         if page is None:
             return no_copy(self._means, wanted.url)
         if (page.timestamp, page.url) != (wanted.timestamp, wanted.url):
-            # The final address contains the actual date and URL.
-            return RedirectResponse(view_path(page, wanted), 302)
+            return RedirectResponse(view_path(page, redirected), 302)
+        return page
+
+    def view(self, request: Request) -> Response:
+        """Return a view of the requested capture, or a redirect to its canonical address."""
+        wanted = parse_page_request(request)
+        page = self._found(wanted, wanted)
+        if isinstance(page, Response):
+            return page
         if self._means.offers.is_above(page, wanted):
             return RedirectResponse(view_path(page, replace(wanted, level=None)), 302)
         page = self._means.offers.allowed(page, wanted)
@@ -91,6 +107,28 @@ class ReaderPages:
             standing=queue_status_of(self._means, page.url) if not page.is_usable else None,
             origin=self._means.origin,
         )
+
+    def full(self, request: Request) -> Response:
+        """Return the notice before the full copy, or the full copy."""
+        wanted = parse_page_request(request)
+        page = self._found(wanted, replace(wanted, view=_NOTICE, level=None))
+        if isinstance(page, Response):
+            return page
+        copies = self._means.offers.full
+        frame = copies.frame_of(page, wanted.wiki) if copies is not None else None
+        plain = localized_path(url_paths.page_path(page.timestamp, page.url, wiki=wanted.wiki))
+        if frame is None:
+            return self._means.render("full_refused.html", 403, page=page, plain=plain)
+        caution = self._means.cautions.of(page)
+        if caution.threat is not None:
+            return RedirectResponse(plain, 302)  # that page explains it
+        if wanted.view == _NOTICE:
+            view = view_path(page, replace(wanted, view=_VIEW, level=None))
+            return self._means.render("full_notice.html", page=page, plain=plain, view=view, caution=caution)
+        # The front's policy, for this capture's frame only.
+        policy = security_headers(self._means.replay_origin, "/".join(frame.split("/", 3)[:3]))
+        headers = {_POLICY: policy[_POLICY]}
+        return self._means.render("full.html", headers=headers, page=page, plain=plain, frame=frame)
 
     def live(self, request: Request) -> Response:
         """Return the warning before the link to the live page of a listed URL."""
@@ -163,59 +201,7 @@ class FullCopyAccess:
         return f"{origin}/c/{page.timestamp}mp_/{place}{end}"
 
 
-def full_routes(copies: FullCopyAccess, means: WebContext) -> Sequence[Route]:
-    """Return the routes of the notice and the full copy, with and without a wiki prefix."""
-    pages = _FullPages(copies, means)
-    return [
-        Route(f"{before}/{view}/{{rest:path}}", pages.answer)
-        for before in ("", "/w/{wiki}")
-        for view in (_NOTICE, _VIEW)
-    ]
-
-
-class _FullPages:
-    """Routes of the notice before a full copy, and of the copy."""
-
-    def __init__(self, copies: FullCopyAccess, means: WebContext) -> None:
-        self._copies = copies
-        self._means = means
-
-    def answer(self, request: Request) -> Response:
-        """Return the notice, or the full copy; a plain function, run by Starlette in a thread."""
-        wanted = parse_page_request(request)
-        at = moment_of(wanted.timestamp) if wanted.timestamp else None
-        page = self._means.store.nearest(wanted.url, at)
-        if page is None:
-            return self._means.render("never.html", 404, url=wanted.url, standing=None)
-        if (page.timestamp, page.url) != (wanted.timestamp, wanted.url):
-            # The notice comes first, with the actual date.
-            return RedirectResponse(view_path(page, replace(wanted, view=_NOTICE, level=None)), 302)
-        frame = self._copies.frame_of(page, wanted.wiki)
-        plain = localized_path(url_paths.page_path(page.timestamp, page.url, wiki=wanted.wiki))
-        if frame is None:
-            return self._means.render("full_refused.html", 403, page=page, plain=plain)
-        caution = self._means.cautions.of(page)
-        if caution.threat is not None:
-            return RedirectResponse(plain, 302)  # that page explains it
-        if wanted.view == _NOTICE:
-            view = view_path(page, replace(wanted, view=_VIEW, level=None))
-            return self._means.render("full_notice.html", page=page, plain=plain, view=view, caution=caution)
-        # The front's policy, for this capture's frame only.
-        policy = security_headers(self._means.replay_origin, "/".join(frame.split("/", 3)[:3]))
-        headers = {_POLICY: policy[_POLICY]}
-        return self._means.render("full.html", headers=headers, page=page, plain=plain, frame=frame)
-
-
 _PICTURES = {ArtifactKind.VIEW, ArtifactKind.FULL_PAGE, ArtifactKind.THUMBNAIL}
-
-
-@dataclass(frozen=True, slots=True)
-class LevelChoice:
-    """Level offered to the reader, with its address."""
-
-    level: Level
-    address: str
-    is_current: bool
 
 
 class LevelOffers:
@@ -223,7 +209,7 @@ class LevelOffers:
 
     def __init__(self, book: LevelStore, full: FullCopyAccess | None) -> None:
         self._book = book
-        self._full = full
+        self.full = full
 
     def has_rules_for(self, wiki: str) -> bool:
         """Return True when the wiki has rules of its own; else the rules for all wikis apply."""
@@ -250,26 +236,21 @@ class LevelOffers:
             return False
         return _is_file(page) or not self.most(page, asked.wiki).covers(asked.level)
 
-    def choices(self, page: CapturedPage, asked: url_paths.PageAddress) -> Sequence[LevelChoice]:
-        """Return the allowed levels in ascending order; empty without a choice."""
+    def choices(self, page: CapturedPage, asked: url_paths.PageAddress) -> Sequence[tuple[Level, str, bool]]:
+        """Return the allowed levels in ascending order, with address, and whether it is shown; empty without a choice."""
         if not page.has_copy or _is_file(page) or asked.view not in {"page", "beside"}:
             return ()
         most = self.most(page, asked.wiki)
         usual = lowest_level(most, Level.IMAGES)
         current = asked.level or usual
         found = [
-            LevelChoice(
-                level,
-                # The default level is not written in the address.
-                view_path(page, replace(asked, level=None if level is usual else level)),
-                level is current,
-            )
+            # The default level is not written in the address.
+            (level, view_path(page, replace(asked, level=None if level is usual else level)), level is current)
             for level in url_paths.LEVEL_MODIFIERS
             if most.covers(level)
         ]
-        if self._full is not None and self._full.frame_of(page, asked.wiki) is not None:
-            full = replace(asked, view="full", level=None)
-            found.append(LevelChoice(Level.FULL, view_path(page, full), is_current=False))
+        if self.full is not None and self.full.frame_of(page, asked.wiki) is not None:
+            found.append((Level.FULL, view_path(page, replace(asked, view=_NOTICE, level=None)), False))
         return found if len(found) > 1 else ()
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
-from hashlib import sha256
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
@@ -16,7 +15,7 @@ from core.json_values import json_facts
 from playback.url_paths import page_path
 from playback.web import text_search
 from playback.web.copy_notices import MOST_DRIFTS_LISTED
-from playback.web.page_renderer import PageRenderer, WebContext, path_with_query
+from playback.web.page_renderer import PageRenderer, WebContext, path_with_query, tagged_response
 from playback.web.page_search import (
     PAGE_SIZE,
     PageListCursor,
@@ -151,13 +150,10 @@ class PageLists:
             add_element(entry, "summary", page.url)
         add_element(feed, "updated", updated.isoformat(timespec="seconds"))
         body = tostring(feed, encoding="utf-8", xml_declaration=True)
-        headers = {"ETag": f'"{sha256(body).hexdigest()[:32]}"', "Cache-Control": "no-cache"}
+        headers = {"Cache-Control": "no-cache"}
         if count:
             headers["Last-Modified"] = format_datetime(updated, usegmt=True)
-        held = [each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")]
-        if "*" in held or headers["ETag"] in held:
-            return Response(status_code=304, headers=headers)
-        return Response(body, headers=headers, media_type="application/atom+xml")
+        return tagged_response(request, body, headers, "application/atom+xml")
 
     def _changed_since(self, page: CapturedPage) -> CapturedPage | None:
         """Return the capture before that shows the page with another text; None: it is unchanged, new or unknown."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from itertools import pairwise
-from typing import Self
+from typing import Any, Self
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -181,15 +181,6 @@ class CaptureListEntry:
     same_since: CapturedPage | None  # earliest other one in a row with the same text
 
 
-@dataclass(frozen=True, slots=True)
-class LinkChanges:
-    """Added and removed links; each list is truncated if it is very long."""
-
-    added: Sequence[str]
-    removed: Sequence[str]
-    is_cut: bool
-
-
 class HistoryPages:
     """Views of one URL's captures. Plain functions, run by Starlette in threads."""
 
@@ -265,7 +256,8 @@ class HistoryPages:
             is_same=is_same,
         )
 
-    def _links(self, older: CapturedPage, newer: CapturedPage) -> LinkChanges | None:
+    def _links(self, older: CapturedPage, newer: CapturedPage) -> dict[str, Any] | None:
+        """Return added and removed links, the first of many; None when they are not known."""
         if older.withheld or newer.withheld:
             return None  # a manifest lists the links of frames, too
         manifests = [self._means.records.manifest(page) for page in (older, newer)]
@@ -273,8 +265,8 @@ class HistoryPages:
             return None
         before, after = set(manifests[0].outlinks), set(manifests[1].outlinks)
         added, removed = sorted(after - before), sorted(before - after)
-        is_cut = len(added) > _MOST_LINKS or len(removed) > _MOST_LINKS
-        return LinkChanges(added[:_MOST_LINKS], removed[:_MOST_LINKS], is_cut)
+        is_cut = max(len(added), len(removed)) > _MOST_LINKS
+        return {"added": added[:_MOST_LINKS], "removed": removed[:_MOST_LINKS], "is_cut": is_cut}
 
 
 def list_captures(pages: Sequence[CapturedPage]) -> list[CaptureListEntry]:

@@ -2,16 +2,16 @@
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from core.clock import Clock
 from core.config.settings import Settings
-from core.errors import BadUrlError, TransientError, UnavailableError
+from core.errors import BadUrlError, TransientError, UnavailableError, WeboidError
 from core.layout import Layout
 from core.urls import fetch_key, has_one_spelling, host_of
-from crawler.frontier.base import POLICY_ORDER, Frontier, ItemRecord, ItemState, Lane, NewItem
+from crawler.frontier.base import POLICY_ORDER, STOP_ORDER, Frontier, ItemRecord, ItemState, Lane, NewItem
 from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.policy.policy_entries import PolicyEntries, PolicyEntry, PolicyKind, read_entries
 from links.feedback.replacements import AddressRefusal, refusal_of, refused_address_error
@@ -107,6 +107,12 @@ class ReaderQueueStatus:
         """Return a counter that was stored; None when its time is over; TransientError: not now."""
         with self._opened() as frontier:
             return None if frontier is None else frontier.note(_COUNTER, self._counter_key(name), now=self.clock.now())
+
+    def is_stopped(self) -> bool:
+        """Return True while a stop order of the crawl holds; False where the queue cannot be read."""
+        with suppress(WeboidError), self._opened() as frontier:
+            return frontier is not None and bool(frontier.orders(STOP_ORDER))
+        return False
 
     def _counter_key(self, name: str) -> str:
         return open_reporter_digests(self.layout).digest(_COUNTER, name).hex()

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -207,11 +208,8 @@ def command(
     if settings.frontier.url:
         shared = SharedBuckets(parse_redis_url(settings.frontier.url, RedisUse.FRONTIER))
     children = []
-    if save and not settings.frontier.url:
-        if not os.access(layout.databases, os.W_OK):
-            raise ConfigError(f"--save needs the right to write to {layout.databases}, where the queue is.")
-        if save_worker and not console:  # which has its own
-            children.append(queue_worker(stores.root, profile))
+    if save and not settings.frontier.url and not os.access(layout.databases, os.W_OK):
+        raise ConfigError(f"--save needs the right to write to {layout.databases}, where the queue is.")
     if console:
         front = origins.front if origins is not None else http_origin(host, port) if port else ""
         own = (f"--collection={stores.root}", f"--profile={profile}", f"--listen={console}", f"--front={front}")
@@ -233,6 +231,8 @@ def command(
             closing(ReaderQueueStatus(layout, settings, clock=SystemClock())) as status,
             closing(RegistrySource(layout, stores.database_url, read_limit_s=READ_LIMIT_S)) as registry,
         ):
+            if save and save_worker and not (settings.frontier.url or console):  # which has its own
+                children.append(replace(queue_worker(stores.root, profile), is_held=status.is_stopped))
 
             async def run() -> None:
                 async with running_children(children, SystemClock(), store_environment(stores.database_url)):

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -23,7 +23,7 @@ from core.clock import Clock
 from core.errors import InputError, TransientError
 from core.json_values import FactsOf
 from core.urls import mask_passwords
-from playback.web.i18n import noop
+from playback.web.i18n import noop, translate
 
 SESSION_AGE = timedelta(days=14)
 SESSION_IDLE = timedelta(hours=12)
@@ -177,15 +177,16 @@ class AccountStore(ConsoleDatabase):
     def users(self, name: str = "") -> list[AccountRow]:
         """Return the accounts by name, or the one that is named."""
         with self._rows() as rows:
-            return [
-                AccountRow(
-                    each["name"], ConsoleRole(each["role"]), each["subject"] is not None, self._moment(each["added"])
-                )
-                for each in rows.execute("SELECT * FROM users WHERE ? IN ('', name) ORDER BY name", (name,))
-            ]
-
-    def _moment(self, seconds: int) -> datetime:
-        return datetime.fromtimestamp(seconds, self._clock.now().tzinfo)
+            found = rows.execute("SELECT * FROM users WHERE ? IN ('', name) ORDER BY name", (name,)).fetchall()
+        return [
+            AccountRow(
+                row["name"],
+                ConsoleRole(row["role"]),
+                row["subject"] is not None,
+                datetime.fromtimestamp(row["added"], UTC),
+            )
+            for row in found
+        ]
 
     def set_user(self, name: str, role: ConsoleRole, *, password: str | None = None, kept_session: str = "") -> None:
         """Add an account, or change its role and password; its sessions end but for one. Raises InputError."""
@@ -193,7 +194,9 @@ class AccountStore(ConsoleDatabase):
         if not 0 < len(name) <= _NAME_LENGTH or not name.isprintable() or ":" in name:
             raise InputError(f"An account's name has 1 to {_NAME_LENGTH} printable characters, and no colon.")
         if password is not None and len(password) < PASSWORD_LENGTH:
-            raise InputError(f"The password is too short: use at least {PASSWORD_LENGTH} characters.")
+            raise InputError(
+                translate("The password is too short: use at least %(count)s characters.", count=PASSWORD_LENGTH)
+            )
         hashed = "" if password is None else _hasher().hash(password)
         with self._rows() as rows:
             before = rows.execute("SELECT * FROM users WHERE name = ?", (name,)).fetchone()
@@ -214,16 +217,15 @@ class AccountStore(ConsoleDatabase):
         with self._rows() as rows:
             row = rows.execute("SELECT * FROM users WHERE name = ? AND ? != ''", (user.name, user.session)).fetchone()
         if row is None or row["subject"] is not None:
-            raise InputError("Only accounts that sign in with a password or a link have one, and only they change it.")
+            raise InputError(
+                noop("Only accounts that sign in with a password or a link have one, and only they change it.")
+            )
         if row["password"]:
             self.sign_in(user.name, current, peer=f"session of {user.name}")
         self.set_user(user.name, ConsoleRole(row["role"]), password=password, kept_session=user.session)
 
     def remove_user(self, name: str) -> None:
-        """Remove an account with its sessions, tokens and sign-in links.
-
-        Raises InputError if it is unknown, or the last administrator.
-        """
+        """Remove an account with all that it has. Raises InputError if it is unknown, or the last administrator."""
         with self._rows() as rows:
             _keep_admin(rows, name)
             if not rows.execute("DELETE FROM users WHERE name = ?", (name,)).rowcount:
@@ -404,10 +406,7 @@ class AccountStore(ConsoleDatabase):
         before: Any = None,
         after: Any = None,
     ) -> None:
-        """Add a line to the audit log; `before` and `after` are what of the state has changed.
-
-        Lines that are older than the store's `audit_days` are removed.
-        """
+        """Add a line to the audit log; `before` and `after` are what of the state has changed. Old lines are removed."""
         texts = ["" if not each else bounded_json(each, AUDIT_LENGTH) for each in (before, after)]
         text = bounded_json(fields, AUDIT_LENGTH)
         with self._rows() as rows:
@@ -429,10 +428,7 @@ class AccountStore(ConsoleDatabase):
             return [dict(each) for each in rows.execute(query, (before, before, limit))]
 
     def answer_once(self, key: str, request: str, perform: Callable[[], _Answer]) -> _Answer:
-        """Return the stored answer of an idempotency key, or perform the request and store its answer.
-
-        Raises InputError if the key was used for another request.
-        """
+        """Return the stored answer of a key, or perform and store it. Raises InputError: a key of another request."""
         digests = (_digest(key), _digest(f"{key} {request}"))  # a request may have a password, which is easily guessed
         # A repetition that comes while the first is carried out waits for its answer.
         with self._answering[digests[0][0]]:
@@ -457,7 +453,7 @@ def _keep_admin(rows: sqlite3.Connection, name: str) -> None:
     role = rows.execute("SELECT role FROM users WHERE name = ?", (name,)).fetchone()
     others = rows.execute("SELECT count(*) FROM users WHERE role = 'admin' AND name != ?", (name,)).fetchone()[0]
     if role is not None and role[0] == ConsoleRole.ADMIN and not others:
-        raise InputError(f"{name} is the last administrator: make another one first.")
+        raise InputError(translate("%(name)s is the last administrator: make another one first.", name=name))
 
 
 def bounded_json(value: Any, length: int) -> str:

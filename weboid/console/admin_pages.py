@@ -1,7 +1,6 @@
 """Console pages of rules, settings, health, accounts, API tokens and the audit log."""
 
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -123,18 +122,13 @@ class AdminPages(ConsolePages):
         """Return accounts and API tokens to an administrator, to others their own tokens."""
         user = request.state.user
         is_admin = user.may("admin")
-        tokens = [
-            {**each, **{name: _moment(each[name]) for name in ("added", "expires", "used")}}
-            for each in self._stores.accounts.tokens()
-            if is_admin or each["owner"] == user.name
-        ]
         return self._frame(
             "users.html",
             request,
             section="users",
             accounts=self._stores.accounts.users() if is_admin else None,
             is_local=not any(each.is_external for each in self._stores.accounts.users(user.name)),
-            tokens=tokens,
+            tokens=self._stores.accounts.tokens("" if is_admin else user.name),
             roles=list(ROLE_NAMES),
             own_roles=[role for role in ROLE_NAMES if user.may(role)],
             scopes=["read", "upload_file", *sorted(each.name for each in OPERATIONS.values() if user.may(each.role))],
@@ -147,16 +141,7 @@ class AdminPages(ConsolePages):
         entries = self._stores.accounts.log_entries(before=before, limit=_ENTRIES + 1)
         labels = {each.name: each.label for each in OPERATIONS.values()} | _OTHER_LABELS
         shown = [
-            {
-                **each,
-                "at": _moment(each["moment"]),
-                "label": translate(labels.get(str(each["operation"]), str(each["operation"]))),
-            }
-            for each in entries[:_ENTRIES]
+            (each, translate(str(labels.get(each["operation"], each["operation"])))) for each in entries[:_ENTRIES]
         ]
-        older = console_path("audit", before=str(shown[-1]["id"])) if len(entries) > _ENTRIES else ""
+        older = console_path("audit", before=str(shown[-1][0]["id"])) if len(entries) > _ENTRIES else ""
         return self._frame("audit.html", request, section="audit", entries=shown, older=older)
-
-
-def _moment(seconds: Any) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

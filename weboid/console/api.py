@@ -42,21 +42,10 @@ from weboid.console import (  # noqa: F401 they register themselves
     collection_operations,
     crawl_operations,
     link_operations,
+    operations,
     task_operations,
 )
 from weboid.console.accounts import COOKIE, ConsoleRole, LogEntry, SignedInUser
-from weboid.console.operations import (
-    OPERATIONS,
-    RESOURCES,
-    CaptureFacts,
-    ConsoleOperation,
-    ConsoleResource,
-    HostFacts,
-    OperationContext,
-    StateConflictError,
-    UnknownThingError,
-    capture_facts,
-)
 from weboid.console.page_frame import RETRY_AFTER, ConsoleStores
 from weboid.console.task_operations import UPLOAD_PATH, upload_endpoint
 
@@ -89,13 +78,13 @@ def problem(status: int, title: str, detail: str = "", **more: Any) -> JSONRespo
 
 def problem_of(error: WeboidError) -> JSONResponse:
     """Return the problem details of a Weboid error."""
-    if isinstance(error, ProposalTakenError | StateConflictError | CollectionInUseError):
+    if isinstance(error, ProposalTakenError | operations.StateConflictError | CollectionInUseError):
         return problem(409, "The state has changed", str(error))
     if isinstance(error, OverloadedError):
         answer = problem(429, "Too many requests", str(error))
         answer.headers["Retry-After"] = str(error.retry_after_s)
         return answer
-    if isinstance(error, UnknownThingError):
+    if isinstance(error, operations.UnknownThingError):
         return problem(404, "Not found", str(error))
     if isinstance(error, InputError):
         return problem(422, "The request cannot be carried out", str(error))
@@ -120,13 +109,15 @@ def require(role: ConsoleRole, name: str = "") -> Callable[[Request], SignedInUs
     return user_of
 
 
-def perform(operation: ConsoleOperation, context: OperationContext, fields: Any) -> Mapping[str, Any]:
+def perform(
+    operation: operations.ConsoleOperation, context: operations.OperationContext, fields: operations.OperationFields
+) -> Mapping[str, Any]:
     """Perform an operation and log it; raises as the operation does."""
     shown = {key: value for key, value in fields.model_dump().items() if key not in _UNLOGGED}
     log = partial(context.stores.accounts.log, context.user.name, operation.name, shown)
     before = state_of(operation.read_logged, context, fields)
     try:
-        answer = operation.perform(context, fields)
+        answer = operation.perform(context, **fields.values)
     except WeboidError as error:
         log(f"refused: {error}")
         raise
@@ -135,10 +126,12 @@ def perform(operation: ConsoleOperation, context: OperationContext, fields: Any)
     return answer
 
 
-def state_of(read: Callable[..., Any] | None, context: OperationContext, fields: Any) -> Any:
+def state_of(
+    read: Callable[..., Any] | None, context: operations.OperationContext, fields: operations.OperationFields
+) -> Any:
     """Return what an operation changes as JSON values; None when nothing reads it, or it is not there."""
     try:
-        return None if read is None else jsonable_encoder(read(context, fields))
+        return None if read is None else jsonable_encoder(operations.call_with(read, context, fields.values))
     except WeboidError:
         return None
 
@@ -267,7 +260,7 @@ def create_api(stores: ConsoleStores) -> FastAPI:
         },
     )
     changes = threading.Lock()
-    for each in OPERATIONS.values():
+    for each in operations.OPERATIONS.values():
         _add_operation(api, each, stores, changes)
     api.include_router(ApiResources(stores).routes())
 
@@ -293,13 +286,19 @@ def create_api(stores: ConsoleStores) -> FastAPI:
     return api
 
 
-def _add_operation(api: FastAPI, operation: ConsoleOperation, stores: ConsoleStores, changes: threading.Lock) -> None:
+def _add_operation(
+    api: FastAPI, operation: operations.ConsoleOperation, stores: ConsoleStores, changes: threading.Lock
+) -> None:
     """Add the route of an operation, whose body are its fields; `changes` is held while a resource is compared."""
 
     def endpoint(
-        fields: Any, user: SignedInUser, response: Response, idempotency_key: str | None, if_match: str | None
+        fields: operations.OperationFields,
+        user: Annotated[SignedInUser, Depends(require(operation.role, operation.name))],
+        response: Response,
+        idempotency_key: Annotated[str | None, Header(min_length=1, max_length=200)] = None,
+        if_match: Annotated[str | None, Header(min_length=1, max_length=40 * MATCHED_LIMIT)] = None,
     ) -> Mapping[str, Any]:
-        context = OperationContext(stores, user)
+        context = operations.OperationContext(stores, user)
 
         def act() -> Mapping[str, Any]:
             if if_match is None or if_match == "*":
@@ -327,21 +326,8 @@ def _add_operation(api: FastAPI, operation: ConsoleOperation, stores: ConsoleSto
             response.headers["Location"] = answer["location"]
         return answer
 
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    key = Annotated[str | None, Header(min_length=1, max_length=200)]
-    tags = Annotated[str | None, Header(min_length=1, max_length=40 * MATCHED_LIMIT)]
-    vars(endpoint)["__signature__"] = inspect.Signature(  # FastAPI reads it
-        [
-            inspect.Parameter("fields", keyword, annotation=operation.fields),
-            inspect.Parameter(
-                "user", keyword, annotation=Annotated[SignedInUser, Depends(require(operation.role, operation.name))]
-            ),
-            inspect.Parameter("response", keyword, annotation=Response),
-            inspect.Parameter("idempotency_key", keyword, annotation=key, default=None),
-            inspect.Parameter("if_match", keyword, annotation=tags, default=None),
-        ],
-        return_annotation=operation.perform.__annotations__["return"],
-    )
+    # FastAPI reads them.
+    endpoint.__annotations__ |= {"fields": operation.fields, "return": operation.perform.__annotations__["return"]}
     summary, _, text = (operation.perform.__doc__ or "").partition("\n")
     api.add_api_route(
         operation.path,
@@ -360,12 +346,14 @@ def _add_operation(api: FastAPI, operation: ConsoleOperation, stores: ConsoleSto
 _Reader = Annotated[SignedInUser, Depends(require(ConsoleRole.READER, "read"))]
 CallerFacts = TypedDict("CallerFacts", {"name": str, "role": ConsoleRole, "scopes": tuple[str, ...]})
 StatusFacts = Annotated[dict[str, Any], FactsOf("CollectionStatus", CollectionStatus)]
-CaptureList = TypedDict("CaptureList", {"captures": list[CaptureFacts], "next": str | None})
+CaptureList = TypedDict("CaptureList", {"captures": list[operations.CaptureFacts], "next": str | None})
 CaptureManifest = Annotated[dict[str, Any], FactsOf("CaptureManifest", PageInfo, version=int)]
-CaptureDocument = Annotated[dict[str, Any], FactsOf("CaptureDocument", CaptureFacts, manifest=CaptureManifest)]
+CaptureDocument = Annotated[
+    dict[str, Any], FactsOf("CaptureDocument", operations.CaptureFacts, manifest=CaptureManifest)
+]
 QueueList = TypedDict("QueueList", {"items": list[ItemFacts], "total": int})
 QueuePart = TypedDict("QueuePart", {"items": list[ItemFacts], "next": str | None})
-HostList = TypedDict("HostList", {"hosts": list[HostFacts]})
+HostList = TypedDict("HostList", {"hosts": list[operations.HostFacts]})
 CrawlCounts = Annotated[dict[str, Any], FactsOf("JobCounts", JobCounts)]
 CrawlSummary = TypedDict("CrawlSummary", {"name": str, "seeds": int, "scope": str, "counts": CrawlCounts})
 CrawlList = TypedDict("CrawlList", {"crawls": list[CrawlSummary]})
@@ -413,8 +401,8 @@ class ApiResources:
             ("/events", self.send_events, ConsoleRole.READER),
         ):
             add(path, read, role, dependencies=[Depends(require(role, "read"))])
-        for each in RESOURCES.values():
-            add(each.path, each.read, each.role, self._endpoint(each))
+        for each in operations.RESOURCES.values():
+            add(each.path, each.perform, each.role, self._endpoint(each))
         role = ConsoleRole.OPERATOR
         upload = upload_endpoint(self._stores, require(role, "upload_file"))
         about = {"x-role": str(role), "requestBody": {"content": {"application/octet-stream": {}}}}
@@ -422,21 +410,16 @@ class ApiResources:
         add(UPLOAD_PATH, upload, role, methods=["POST"], **more)
         return router
 
-    def _endpoint(self, resource: ConsoleResource) -> Callable[..., Any]:
+    def _endpoint(self, resource: operations.ConsoleOperation) -> Callable[..., Any]:
         """Return a function whose parameters FastAPI reads: the user, and the query."""
 
-        def endpoint(user: SignedInUser, query: Any) -> Any:
-            return resource.read(OperationContext(self._stores, user), query)
+        def endpoint(
+            user: Annotated[SignedInUser, Depends(require(resource.role, "read"))], query: operations.OperationFields
+        ) -> Any:
+            return resource.perform(operations.OperationContext(self._stores, user), **query.values)
 
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        user = Annotated[SignedInUser, Depends(require(resource.role, "read"))]
-        vars(endpoint)["__signature__"] = inspect.Signature(
-            [
-                inspect.Parameter("user", keyword, annotation=user),
-                inspect.Parameter("query", keyword, annotation=Annotated[resource.query, Query()]),
-            ],
-            return_annotation=resource.read.__annotations__["return"],
-        )
+        returned = resource.perform.__annotations__["return"]
+        endpoint.__annotations__ |= {"query": Annotated[resource.fields, Query()], "return": returned}
         return endpoint
 
     def who_am_i(self, user: _Reader) -> CallerFacts:
@@ -453,7 +436,7 @@ class ApiResources:
             parse_question(q), before=parse_cursor(cursor)
         )
         following = str(found.older) if found.older else None
-        return {"captures": [capture_facts(each) for each in found.pages], "next": following}
+        return {"captures": [operations.capture_facts(each) for each in found.pages], "next": following}
 
     def read_capture(self, page_id: str, user: _Reader) -> CaptureDocument:
         """Return the manifest of a capture."""
@@ -461,7 +444,7 @@ class ApiResources:
         manifest = None if page is None else self._stores.records(user).manifest(page)
         if page is None or manifest is None:
             raise HTTPException(404, "There is no such capture.")
-        return {**capture_facts(page), "manifest": json.loads(manifest.to_json())}
+        return {**operations.capture_facts(page), "manifest": json.loads(manifest.to_json())}
 
     def list_queue(self, state: ItemState = ItemState.QUEUED, host: str | None = None, limit: _Limit = 50) -> QueueList:
         """Return items of the queue: queued ones in the order of their visits, others the latest first."""

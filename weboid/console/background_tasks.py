@@ -75,14 +75,10 @@ class BackgroundTasks(ConsoleDatabase):
         layout: Layout,
         clock: Clock,
         environment: Mapping[str, str],
-        stop_runs: Callable[[], object] = lambda: None,
-        resume_runs: Callable[[], object] = lambda: None,
+        stop_runs: Callable[[], object] = lambda: None,  # asks runs to end after their pages in progress
+        resume_runs: Callable[[], object] = lambda: None,  # lets them begin again
     ) -> None:
-        """Open the file; `environment` is added to that of the commands.
-
-        `stop_runs` asks the runs that write the collection to end after their pages in progress, `resume_runs` lets
-        them begin again.
-        """
+        """Open the file; `environment` is added to that of the commands."""
         super().__init__(layout.console_db, clock, _SCHEMA)
         self._layout, self._folder = layout, layout.root / "cache" / "tasks"
         self._stop_runs, self._resume_runs = stop_runs, resume_runs
@@ -106,10 +102,7 @@ class BackgroundTasks(ConsoleDatabase):
     def queue(
         self, kind: str, actor: str, command: Callable[[Path], Sequence[str]], *, stops_runs: bool = False
     ) -> TaskFacts:
-        """Queue the command that is made for the task's folder of files. Raises OverloadedError.
-
-        With `stops_runs` it is repeated until the runs that write the collection have left it.
-        """
+        """Queue the command made for the task's folder; `stops_runs`: once runs have left. Raises OverloadedError."""
         with self._rows() as rows:
             waiting = rows.execute("SELECT count(*) FROM tasks WHERE state = 'queued'").fetchone()[0]
             if waiting >= QUEUED_LIMIT:

@@ -14,25 +14,13 @@ from links.registry.bot_edits import BotEdit, EditKind, EditState, count_edits, 
 from links.registry.pages import find_pages
 from links.registry.urls import urls_by_id
 from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
+from playback.web.i18n import noop
 from weboid.app.link_facts import moment_text
 from weboid.app.wiki.bot_run import BotRun, OutcomeFacts, change_bot, edit_facts, outcome_facts, switch_parts
 from weboid.app.wiki.wiki_clients import settings_of_wiki
+from weboid.console import operations
 from weboid.console.accounts import ConsoleRole
-from weboid.console.link_operations import WikiFields, WikiPageFields, known_page
-from weboid.console.operations import (
-    ListFields,
-    Moment,
-    NoFields,
-    Number,
-    OperationContext,
-    OperationFields,
-    Reason,
-    StateConflictError,
-    UnknownThingError,
-    names_of,
-    operation,
-    resource,
-)
+from weboid.console.link_operations import PageTitle, WikiId, known_page
 from wiki.bot.page_edit import PageEditResult, PageEditStatus
 from wiki.bot.page_selection import pages_with_lost_links
 from wiki.bot.past_edits import RevertReview, review_revert
@@ -42,7 +30,7 @@ from wiki.settings import replace_settings
 RUN_S = 120.0  # a preview or an approved edit at most
 
 
-def _wiki(context: OperationContext, name: str) -> Wiki:
+def _wiki(context: operations.OperationContext, name: str) -> Wiki:
     with context.registry.reading() as rows:
         return known_wiki(rows, parse_wiki(name))
 
@@ -60,83 +48,73 @@ BotExceptions = TypedDict(
 )
 
 
-@resource("/bot", ConsoleRole.REVIEWER)
-def list_bots(context: OperationContext, query: NoFields) -> BotList:  # noqa: ARG001
+@operations.resource("/bot", ConsoleRole.REVIEWER)
+def list_bots(context: operations.OperationContext) -> BotList:
     """Return the bot's switch and edits by state on every wiki."""
     with context.registry.reading() as rows:
         wikis = [str(each.name) for each in all_wikis(rows)]
-    return {"wikis": [read_bot(context, WikiFields(wiki=each)) for each in wikis]}
+    return {"wikis": [read_bot(context, each) for each in wikis]}
 
 
-@resource("/bot/wiki", ConsoleRole.REVIEWER)
-def read_bot(context: OperationContext, query: WikiFields) -> BotFacts:
+@operations.resource("/bot/wiki", ConsoleRole.REVIEWER)
+def read_bot(context: operations.OperationContext, wiki: WikiId) -> BotFacts:
     """Return the bot's switch, its account, what it leaves alone, and its edits by state on a wiki."""
-    wiki = _wiki(context, query.wiki)
+    known = _wiki(context, wiki)
     with context.registry.reading() as rows:
-        counts = count_edits(rows, wiki.id, EditKind.PAGE)
+        counts = count_edits(rows, known.id, EditKind.PAGE)
     edits = {state.name.lower(): count for state, count in sorted(counts.items())}
     try:
-        bot = settings_of_wiki(wiki).bot
+        bot = settings_of_wiki(known).bot
     except ConfigError as error:
-        return {"wiki": str(wiki.name), "enabled": None, "problem": str(error), "edits": edits}
+        return {"wiki": str(known.name), "enabled": None, "problem": str(error), "edits": edits}
     return {
-        "wiki": str(wiki.name),
+        "wiki": str(known.name),
         **json_facts(bot, "enabled not_pages not_domains"),
         "account": bot.account or None,
         "edits": edits,
     }
 
 
-class BotFields(WikiFields):
-    """Switch of a wiki's bot."""
-
-    enabled: bool
-
-
-@operation("/bot", ConsoleRole.OPERATOR, state=read_bot)
-def set_bot(context: OperationContext, fields: BotFields) -> BotSwitch:
+@operations.operation("/bot", ConsoleRole.OPERATOR, state=read_bot)
+def set_bot(context: operations.OperationContext, *, wiki: WikiId, enabled: bool) -> BotSwitch:
     """Switch a wiki's bot on or off; a run in progress stops at its next batch of pages."""
-    wiki = _wiki(context, fields.wiki)
-    bot = settings_of_wiki(wiki).bot
-    if fields.enabled and not bot.account:
-        raise InputError(f"The bot has no account yet: `weboid wiki bot on {fields.wiki}` names one.")
-    change_bot(context.registry, wiki, replace_settings(bot, "bot", enabled=fields.enabled))
-    return {
-        "wiki": fields.wiki,
-        "enabled": fields.enabled,
-        "message": f"The bot is {'on' if fields.enabled else 'off'}.",
-    }
+    known = _wiki(context, wiki)
+    bot = settings_of_wiki(known).bot
+    if enabled and not bot.account:
+        raise InputError(f"The bot has no account yet: `weboid wiki bot on {wiki}` names one.")
+    change_bot(context.registry, known, replace_settings(bot, "bot", enabled=enabled))
+    return {"wiki": wiki, "enabled": enabled, "message": f"The bot is {'on' if enabled else 'off'}."}
 
 
-class SwitchFields(WikiFields):
-    """Page or domain that the bot leaves alone, or not any more."""
-
-    title: str = Field(default="", max_length=1_000, description="A page's title; or `domain`.")
-    domain: str = Field(default="", max_length=300, description="A host whose links are meant, with its subdomains.")
-    enabled: bool
-    reason: Reason = ""
-
-
-@operation("/bot/switches", ConsoleRole.CURATOR, state=read_bot)
-def switch_bot(context: OperationContext, fields: SwitchFields) -> BotExceptions:
+@operations.operation("/bot/switches", ConsoleRole.CURATOR, state=read_bot)
+def switch_bot(
+    context: operations.OperationContext,
+    *,
+    wiki: WikiId,
+    title: Annotated[str, Field(max_length=1_000, description="A page's title; or `domain`.")] = "",
+    domain: Annotated[
+        str, Field(max_length=300, description="A host whose links are meant, with its subdomains.")
+    ] = "",
+    enabled: bool,
+    reason: operations.Reason = "",  # noqa: ARG001 for the audit log
+) -> BotExceptions:
     """Switch the bot on or off for a page or all links of a domain."""
-    if bool(fields.title) == bool(fields.domain):
-        raise InputError("Name a page by its title, or a domain.")
-    pages, domains = [fields.title] * bool(fields.title), [fields.domain] * bool(fields.domain)
-    wiki = _wiki(context, fields.wiki)
-    bot = switch_parts(context.registry, wiki, pages=pages, domains=domains, is_on=fields.enabled)
-    verb = "repairs" if fields.enabled else "leaves alone"
+    if bool(title) == bool(domain):
+        raise InputError(noop("Name a page by its title, or a domain."))
+    pages, domains = [title] * bool(title), [domain] * bool(domain)
+    bot = switch_parts(context.registry, _wiki(context, wiki), pages=pages, domains=domains, is_on=enabled)
+    verb = "repairs" if enabled else "leaves alone"
     return {
-        "wiki": fields.wiki,
+        "wiki": wiki,
         "not_pages": bot.not_pages,
         "not_domains": bot.not_domains,
-        "message": f"The bot {verb} {fields.title or fields.domain}.",
+        "message": f"The bot {verb} {title or domain}.",
     }
 
 
 # ------------------------------------------------------------------------------------------------------------- repairs
 
-LastRepair = TypedDict("LastRepair", {"state": str, "moment": Moment | None})
+LastRepair = TypedDict("LastRepair", {"state": str, "moment": operations.Moment | None})
 PageToRepair = TypedDict("PageToRepair", {"page_id": int, "title": str, "off": bool, "last": LastRepair | None})
 RepairList = TypedDict("RepairList", {"pages": list[PageToRepair], "next": str | None})
 NeedlessRepair = TypedDict(
@@ -147,18 +125,16 @@ ApprovedRepair = Annotated[dict[str, Any], FactsOf("ApprovedRepair", OutcomeFact
 SkippedRepair = TypedDict("SkippedRepair", {"page": str, "message": str})
 
 
-class RepairsQuery(WikiFields, ListFields):
-    """Pages to list."""
-
-
-@resource("/bot/pages", ConsoleRole.REVIEWER)
-def list_pages_to_repair(context: OperationContext, query: RepairsQuery) -> RepairList:
+@operations.resource("/bot/pages", ConsoleRole.REVIEWER)
+def list_pages_to_repair(
+    context: operations.OperationContext, wiki: WikiId, cursor: operations.Cursor = "", limit: operations.Limit = 100
+) -> RepairList:
     """Return pages of a wiki with dead links, and what the bot did there last."""
-    wiki = _wiki(context, query.wiki)
-    bot = settings_of_wiki(wiki).bot
-    ids = list(islice(pages_with_lost_links(context.registry, wiki, beyond=query.after), query.limit))
+    known = _wiki(context, wiki)
+    bot = settings_of_wiki(known).bot
+    ids = list(islice(pages_with_lost_links(context.registry, known, beyond=operations.cursor_number(cursor)), limit))
     with context.registry.reading() as rows:
-        pages, last = find_pages(rows, wiki.id, ids), last_edits(rows, wiki.id, ids)
+        pages, last = find_pages(rows, known.id, ids), last_edits(rows, known.id, ids)
     found: list[PageToRepair] = [
         {
             "page_id": each,
@@ -171,19 +147,21 @@ def list_pages_to_repair(context: OperationContext, query: RepairsQuery) -> Repa
         for each in ids
         if each in pages
     ]
-    return {"pages": found, "next": str(ids[-1]) if len(ids) == query.limit else None}
+    return {"pages": found, "next": str(ids[-1]) if len(ids) == limit else None}
 
 
-@resource("/bot/preview", ConsoleRole.REVIEWER)
-def preview_repair(context: OperationContext, query: WikiPageFields) -> OutcomeFacts | NeedlessRepair:
+@operations.resource("/bot/preview", ConsoleRole.REVIEWER)
+def preview_repair(
+    context: operations.OperationContext, wiki: WikiId, title: PageTitle
+) -> OutcomeFacts | NeedlessRepair:
     """Read a page from its wiki, and return what the bot would change there, as a unified diff; nothing is written.
 
     `digest` names this very change: an approval carries it.
     """
-    wiki, _ = known_page(context, query)
-    is_off = settings_of_wiki(wiki).bot.is_off_for(title=query.title)
-    return _run(context, wiki, BotOptions((query.title,), is_dry=True)) or {
-        "page": query.title,
+    known, _ = known_page(context, wiki, title)
+    is_off = settings_of_wiki(known).bot.is_off_for(title=title)
+    return _run(context, known, BotOptions((title,), is_dry=True)) or {
+        "page": title,
         "did": "off" if is_off else "nothing",
         "changes": [],
         "diff": [],
@@ -191,7 +169,7 @@ def preview_repair(context: OperationContext, query: WikiPageFields) -> OutcomeF
     }
 
 
-def _run(context: OperationContext, wiki: Wiki, wish: BotOptions) -> OutcomeFacts:
+def _run(context: operations.OperationContext, wiki: Wiki, wish: BotOptions) -> OutcomeFacts:
     """Run the bot over the one page that `wish` names; return what it did there, empty for nothing."""
     stores = context.stores
     run = BotRun(context.registry, stores.layout, stores.settings, wiki, stores.clock, wish)
@@ -212,33 +190,32 @@ def _run(context: OperationContext, wiki: Wiki, wish: BotOptions) -> OutcomeFact
     return outcome_facts(done[-1]) if done else {}
 
 
-class ApprovalFields(WikiPageFields):
-    """Change of a page, as its preview showed it."""
-
-    digest: str = Field(pattern="^[0-9a-f]{64}$", description="Of the preview.")
-
-
-@operation("/bot/repairs", ConsoleRole.CURATOR)
-def approve_repair(context: OperationContext, fields: ApprovalFields) -> ApprovedRepair:
+@operations.operation("/bot/repairs", ConsoleRole.CURATOR)
+def approve_repair(
+    context: operations.OperationContext,
+    wiki: WikiId,
+    title: PageTitle,
+    digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="Of the preview.")],
+) -> ApprovedRepair:
     """Edit a page as its preview showed, also where the bot is off; 409 when it would be another one by now."""
-    wiki, _ = known_page(context, fields)
-    done = _run(context, wiki, BotOptions((fields.title,), limit=1, approved=fields.digest))
+    known, _ = known_page(context, wiki, title)
+    done = _run(context, known, BotOptions((title,), limit=1, approved=digest))
     if done.get("did") == PageEditStatus.EDITED.name.lower():
-        return {**done, "message": f"{fields.title} was edited."}
+        return {**done, "message": f"{title} was edited."}
     if done.get("did") == PageEditStatus.CHANGED.name.lower():
-        raise StateConflictError("The edit would be different now: look at the preview again.")
+        raise operations.StateConflictError(noop("The edit would be different now: look at the preview again."))
     why = ": ".join(filter(None, (str(done.get("did", "nothing to do")), str(done.get("note", "")))))
-    raise InputError(f"{fields.title[:200]} was not edited ({why}).")
+    raise InputError(f"{title[:200]} was not edited ({why}).")
 
 
-@operation("/bot/skips", ConsoleRole.CURATOR)
-def skip_repair(context: OperationContext, fields: WikiPageFields) -> SkippedRepair:
+@operations.operation("/bot/skips", ConsoleRole.CURATOR)
+def skip_repair(context: operations.OperationContext, wiki: WikiId, title: PageTitle) -> SkippedRepair:
     """Skip a page until its text or the state of its links changes."""
-    wiki, page = known_page(context, fields)
+    known, page = known_page(context, wiki, title)
     stores = context.stores
-    run = BotRun(context.registry, stores.layout, stores.settings, wiki, stores.clock, BotOptions())
+    run = BotRun(context.registry, stores.layout, stores.settings, known, stores.clock, BotOptions())
     asyncio.run(asyncio.wait_for(run.skip(page.page_id), RUN_S))
-    return {"page": fields.title, "message": f"{fields.title} is left unchanged until it changes."}
+    return {"page": title, "message": f"{title} is left unchanged until it changes."}
 
 
 # --------------------------------------------------------------------------------------------------- edits and reviews
@@ -255,46 +232,39 @@ EditList = TypedDict("EditList", {"edits": list[EditFacts], "next": str | None})
 ReviewedEdit = TypedDict("ReviewedEdit", {"edit": int, "state": str, "message": str})
 
 
-class EditsQuery(ListFields):
-    """Edits to list."""
-
-    wiki: str = Field(default="", max_length=200)
-    state: names_of(EditState) | None = None  # type: ignore[valid-type]
-
-
-@resource("/bot/edits", ConsoleRole.REVIEWER)
-def list_bot_edits(context: OperationContext, query: EditsQuery) -> EditList:
+@operations.resource("/bot/edits", ConsoleRole.REVIEWER)
+def list_bot_edits(
+    context: operations.OperationContext,
+    wiki: Annotated[str, Field(max_length=200)] = "",
+    state: operations.names_of(EditState) | None = None,  # type: ignore[valid-type]
+    cursor: operations.Cursor = "",
+    limit: operations.Limit = 100,
+) -> EditList:
     """Return edits of the bot with their changes, the newest first."""
-    states = [EditState[query.state.upper()]] if query.state else list(EditState)
-    before = {"before": query.after} if query.cursor else {}
+    states = [EditState[state.upper()]] if state else list(EditState)
+    before = {"before": operations.cursor_number(cursor)} if cursor else {}
     with context.registry.reading() as rows:
-        wikis = [known_wiki(rows, parse_wiki(query.wiki))] if query.wiki else all_wikis(rows)
-        found = [e for wiki in wikis for e in newest_edits(rows, wiki.id, states, limit=query.limit, **before)]
-    edits = sorted(found, key=lambda each: each.id, reverse=True)[: query.limit]
-    return {"edits": _edit_facts(context, edits), "next": str(edits[-1].id) if len(edits) == query.limit else None}
+        wikis = [known_wiki(rows, parse_wiki(wiki))] if wiki else all_wikis(rows)
+        found = [e for each in wikis for e in newest_edits(rows, each.id, states, limit=limit, **before)]
+    edits = sorted(found, key=lambda each: each.id, reverse=True)[:limit]
+    return {"edits": _edit_facts(context, edits), "next": str(edits[-1].id) if len(edits) == limit else None}
 
 
-class EditQuery(OperationFields):
-    """An edit."""
-
-    edit: Number
-
-
-@resource("/bot/edit", ConsoleRole.REVIEWER)
-def read_edit(context: OperationContext, query: EditQuery) -> EditFacts:
+@operations.resource("/bot/edit", ConsoleRole.REVIEWER)
+def read_edit(context: operations.OperationContext, edit: operations.Number) -> EditFacts:
     """Return an edit of the bot with its changes."""
-    return _edit_facts(context, [_edit(context, query.edit)])[0]
+    return _edit_facts(context, [_edit(context, edit)])[0]
 
 
-def _edit(context: OperationContext, number: int) -> BotEdit:
+def _edit(context: operations.OperationContext, number: int) -> BotEdit:
     with context.registry.reading() as rows:
         edit = edits_by_id(rows, [number]).get(number)
     if edit is None:
-        raise UnknownThingError(f"There is no edit {number}.")
+        raise operations.UnknownThingError(f"There is no edit {number}.")
     return edit
 
 
-def _edit_facts(context: OperationContext, edits: list[BotEdit]) -> list[EditFacts]:
+def _edit_facts(context: operations.OperationContext, edits: list[BotEdit]) -> list[EditFacts]:
     with context.registry.reading() as rows:
         names = {each.id: str(each.name) for each in all_wikis(rows)}
         links = urls_by_id(rows, {change.url_id for edit in edits for change in edit.changes})
@@ -321,22 +291,17 @@ def _edit_facts(context: OperationContext, edits: list[BotEdit]) -> list[EditFac
     ]
 
 
-class ReviewFields(EditQuery):
-    """Review of an edit that people undid."""
-
-    verdict: Literal["accept", "decline"] = Field(description="accept: the revert was right; decline: the edit was.")
-    reason: Reason = ""
-
-
-@operation("/bot/reviews", ConsoleRole.REVIEWER, state=read_edit)
-def review_edit(context: OperationContext, fields: ReviewFields) -> ReviewedEdit:
+@operations.operation("/bot/reviews", ConsoleRole.REVIEWER, state=read_edit)
+def review_edit(
+    context: operations.OperationContext,
+    edit: operations.Number,
+    verdict: Annotated[
+        Literal["accept", "decline"], Field(description="accept: the revert was right; decline: the edit was.")
+    ],
+    reason: operations.Reason = "",
+) -> ReviewedEdit:
     """Accept or decline the revert of an edit."""
-    store = context.registry
-    wiki_id = _edit(context, fields.edit).wiki_id
-    review = RevertReview(fields.verdict == "accept", context.user.name, fields.reason)
-    done = review_revert(store, wiki_id, fields.edit, review, now=context.now)
-    return {
-        "edit": done.id,
-        "state": done.state.name.lower(),
-        "message": f"Edit {done.id} is {done.state.name.lower()}.",
-    }
+    review = RevertReview(verdict == "accept", context.user.name, reason)
+    done = review_revert(context.registry, _edit(context, edit).wiki_id, edit, review, now=context.now)
+    state = done.state.name.lower()
+    return {"edit": done.id, "state": state, "message": f"Edit {done.id} is {state}."}

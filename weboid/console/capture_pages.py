@@ -2,8 +2,6 @@
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -17,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 
 from core.captures import ArtifactKind
 from core.errors import InputError
-from core.page_manifest import PageInfo, PageResource
+from core.page_manifest import PageInfo
 from playback.access.levels import Level, LevelScope
 from playback.access.takedowns import TakedownSubject
 from playback.web import i18n
@@ -48,24 +46,15 @@ _FILES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PageParts:
-    """Requests of a page: the first, number and bytes of all, and both by type."""
-
-    shown: Sequence[PageResource]
-    count: int
-    received: int  # bytes
-    kinds: Sequence[tuple[str, int, int]]  # type, number, bytes; the largest first
-
-
-def parts_of(manifest: PageInfo) -> PageParts:
-    """Summarize the requests of a manifest."""
+def parts_of(manifest: PageInfo) -> dict[str, Any]:
+    """Return the first requests of a manifest, number and bytes of all, and of each type, the largest first."""
     kinds: dict[str, list[int]] = defaultdict(list)
     for each in manifest.resources:
         kinds[each.resource_type or "Other"].append(each.wire_bytes or 0)
     summed = sorted(((kind, len(sizes), sum(sizes)) for kind, sizes in kinds.items()), key=lambda each: -each[2])
     received = sum(size for _, _, size in summed)
-    return PageParts(manifest.resources[:PARTS_SHOWN], len(manifest.resources), received, summed)
+    shown = manifest.resources[:PARTS_SHOWN]
+    return {"shown": shown, "count": len(manifest.resources), "received": received, "kinds": summed}
 
 
 class CapturePages(ConsolePages):

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import ConfigDict, Field
+from pydantic import Field, StringConstraints
 from typing_extensions import TypedDict
 
 from core.errors import ConfigError, InputError
@@ -27,18 +27,8 @@ from warc.local_storage import DiskReserve
 from warc.text_index.store import MEDIA, STATES
 from weboid.app.collection_config import config_faults, file_values, parse_config, read_config_text, write_config
 from weboid.app.wiki.wiki_clients import settings_of_wiki
+from weboid.console import operations
 from weboid.console.accounts import ConsoleRole
-from weboid.console.operations import (
-    CaptureFacts,
-    NoFields,
-    OperationContext,
-    OperationFields,
-    StateConflictError,
-    UnknownThingError,
-    capture_facts,
-    operation,
-    resource,
-)
 from weboid.console.page_frame import ConsoleStores
 from wiki.settings import to_json
 
@@ -69,14 +59,16 @@ StorageFacts = TypedDict("StorageFacts", {
 SettingsText = TypedDict("SettingsText", {"text": str, "version": str, "faults": list[str]})
 SavedSettings = TypedDict("SavedSettings", {"version": str, "message": str})
 SnippetPart = TypedDict("SnippetPart", {"text": str, "hit": bool})
-FoundText = Annotated[dict[str, Any], FactsOf("FoundText", CaptureFacts, language=str, snippet=list[SnippetPart])]
+FoundText = Annotated[
+    dict[str, Any], FactsOf("FoundText", operations.CaptureFacts, language=str, snippet=list[SnippetPart])
+]
 FoundTexts = TypedDict("FoundTexts", {
     "captures": list[FoundText], "total": int, "is_exact": bool, "facets": dict[str, dict[str, int]], "next": str | None,
 })  # fmt: skip
 
 
-@resource("/wikis")
-def list_wikis(context: OperationContext, query: NoFields) -> WikiList:  # noqa: ARG001
+@operations.resource("/wikis")
+def list_wikis(context: operations.OperationContext) -> WikiList:
     """Return the wikis with their numbers of pages and links, the pages that are followed, and the progress of their feeds."""
     wikis = []
     with context.registry.reading() as rows:
@@ -105,33 +97,31 @@ def list_wikis(context: OperationContext, query: NoFields) -> WikiList:  # noqa:
     return {"wikis": wikis, "counted_most": COUNTED_LIMIT}
 
 
-@resource("/profiles")
-def list_profiles(context: OperationContext, query: NoFields) -> ProfileList:  # noqa: ARG001
+@operations.resource("/profiles")
+def list_profiles(_context: operations.OperationContext) -> ProfileList:
     """Return the presets for crawls, with their purpose."""
     return {"profiles": [{"name": name, "purpose": purpose} for name, purpose in list_presets()]}
 
 
-class ProfileQuery(OperationFields):
-    """A preset."""
-
-    name: str = Field(min_length=1, max_length=100)
-    changed: bool = Field(default=False, description="Only settings that differ from the defaults.")
-
-
-@resource("/profiles/profile", ConsoleRole.OPERATOR)
-def read_profile(context: OperationContext, query: ProfileQuery) -> ProfileFacts:  # noqa: ARG001
+@operations.resource("/profiles/profile", ConsoleRole.OPERATOR)
+def read_profile(
+    _context: operations.OperationContext,
+    *,
+    name: operations.Name,
+    changed: Annotated[bool, Field(description="Only settings that differ from the defaults.")] = False,
+) -> ProfileFacts:
     """Return the settings of a preset with their sources; passwords in addresses are left out."""
-    if query.name not in builtin_profiles():  # a file's name is not one
-        raise UnknownThingError(f"There is no preset {query.name[:100]!r}.")
-    chain = load_chain(query.name)
+    if name not in builtin_profiles():  # a file's name is not one
+        raise operations.UnknownThingError(f"There is no preset {name[:100]!r}.")
+    chain = load_chain(name)
     settings = chain_settings(chain)
-    rows = [each for each in setting_rows(settings, chain) if not query.changed or each["value"] != each["default"]]
+    rows = [each for each in setting_rows(settings, chain) if not changed or each["value"] != each["default"]]
     sheets = [{"prefix": each.prefix, **each.changes()} for each in settings.sheets]
-    return {"profile": query.name, "settings": json_value(rows), "sheets": sheets}
+    return {"profile": name, "settings": json_value(rows), "sheets": sheets}
 
 
-@resource("/logins", ConsoleRole.OPERATOR)
-def list_logins(context: OperationContext, query: NoFields) -> LoginList:  # noqa: ARG001
+@operations.resource("/logins", ConsoleRole.OPERATOR)
+def list_logins(context: operations.OperationContext) -> LoginList:
     """Return the logins for sites with their hosts and ages; never a cookie or a stored item."""
     logins = []
     for path in sorted(context.stores.layout.logins.glob("*.login"))[:1_000]:
@@ -142,8 +132,8 @@ def list_logins(context: OperationContext, query: NoFields) -> LoginList:  # noq
     return {"logins": logins}
 
 
-@resource("/storage")
-def read_storage(context: OperationContext, query: NoFields) -> StorageFacts:  # noqa: ARG001
+@operations.resource("/storage")
+def read_storage(context: operations.OperationContext) -> StorageFacts:
     """Return free space, days left at the last hour's rate, and the content of the bucket.
 
     `holdings`, the sizes of the collection, is null until they have been counted.
@@ -164,19 +154,8 @@ def read_storage(context: OperationContext, query: NoFields) -> StorageFacts:  #
     }
 
 
-class SettingsFields(OperationFields):
-    """Text of weboid.toml that takes the place of the present one."""
-
-    model_config = ConfigDict(str_strip_whitespace=False)
-
-    text: str = Field(max_length=TEXT_LENGTH)
-    version: str = Field(
-        default="", max_length=100, description="`version` of the text that was edited; 409 if it has changed since."
-    )
-
-
-@resource("/settings", ConsoleRole.ADMIN)
-def read_settings(context: OperationContext, query: OperationFields) -> SettingsText:  # noqa: ARG001
+@operations.resource("/settings", ConsoleRole.ADMIN)
+def read_settings(context: operations.OperationContext) -> SettingsText:
     """Return the text of weboid.toml, its version, and its errors with their lines."""
     text = read_config_text(context.stores.layout.root / CONFIG_FILE) or ""
     return {"text": text, "version": text_version(text), "faults": settings_faults(context.stores, text)}
@@ -199,20 +178,28 @@ def settings_faults(stores: ConsoleStores, text: str) -> list[str]:
         return faults + [each.replace(folder, str(path.parent)) for each in stores.option_faults(Path(folder))]
 
 
-@operation("/settings", ConsoleRole.ADMIN, method="PUT", state=read_settings)
-def write_settings(context: OperationContext, fields: SettingsFields) -> SavedSettings:
+@operations.operation("/settings", ConsoleRole.ADMIN, method="PUT", state=read_settings)
+def write_settings(
+    context: operations.OperationContext,
+    text: Annotated[str, StringConstraints(strip_whitespace=False, max_length=TEXT_LENGTH)],
+    version: Annotated[
+        str, Field(max_length=100, description="`version` of the text that was edited; 409 if it has changed since.")
+    ] = "",
+) -> SavedSettings:
     """Replace weboid.toml if the text has no error; processes read it when they start.
 
     Names of programs and files of this machine, such as `[browser] executable`, are changed on the machine only.
     """
     root = context.stores.layout.root
-    path, text = root / CONFIG_FILE, fields.text.replace("\r\n", "\n").rstrip() + "\n"
+    path, text = root / CONFIG_FILE, text.replace("\r\n", "\n").rstrip() + "\n"
     if faults := settings_faults(context.stores, text):
         raise InputError("\n".join(faults[:20]))
     with _WRITING:
         before = read_config_text(path) or ""
-        if fields.version not in ("", text_version(before)):
-            raise StateConflictError(f"{path} has changed since you opened it. Open it again, and repeat your changes.")
+        if version not in ("", text_version(before)):
+            raise operations.StateConflictError(
+                f"{path} has changed since you opened it. Open it again, and repeat your changes."
+            )
         own = dict[str, Any]()
         with suppress(ConfigError):
             own.update(file_values(parse_config(path, before).document))
@@ -223,33 +210,33 @@ def write_settings(context: OperationContext, fields: SettingsFields) -> SavedSe
     return {"version": text_version(text), "message": f"{path} has been saved."}
 
 
-class TextsQuery(OperationFields):
-    """Words to search in texts, titles and addresses, and facets."""
-
-    q: str = Field(min_length=1, max_length=1_000, description='As in `weboid search`: dark "night sky" archiv* -film.')
-    host: str = Field(default="", max_length=300, description="This host and its subdomains.")
-    year: str = Field(default="", pattern=r"^([0-9]{4})?$")
-    language: str = Field(default="", pattern=r"^([a-z]{2,3})?$")
-    media: Literal["", *MEDIA] = ""  # type: ignore[valid-type]
-    state: Literal["", *STATES] = ""  # type: ignore[valid-type]
-    cursor: str = Field(
-        default="", pattern=r"^([0-9]{1,19}\.[0-9]{1,4})?$", description="`next` of the previous answer."
-    )
-    limit: Annotated[int, Field(ge=1, le=300)] = 20
-
-
-@resource("/texts")
-def search_texts(context: OperationContext, query: TextsQuery) -> FoundTexts:
+@operations.resource("/texts")
+def search_texts(
+    context: operations.OperationContext,
+    *,
+    q: Annotated[
+        str, Field(min_length=1, max_length=1_000, description='As in `weboid search`: dark "night sky" archiv* -film.')
+    ],
+    host: Annotated[str, Field(max_length=300, description="This host and its subdomains.")] = "",
+    year: Annotated[str, Field(pattern=r"^([0-9]{4})?$")] = "",
+    language: Annotated[str, Field(pattern=r"^([a-z]{2,3})?$")] = "",
+    media: Literal["", *MEDIA] = "",  # type: ignore[valid-type]
+    state: Literal["", *STATES] = "",  # type: ignore[valid-type]
+    cursor: Annotated[
+        str, Field(pattern=r"^([0-9]{1,19}\.[0-9]{1,4})?$", description="`next` of the previous answer.")
+    ] = "",
+    limit: Annotated[int, Field(ge=1, le=300)] = 20,
+) -> FoundTexts:
     """Return the newest capture of each URL whose text has all words, with snippets, the best first.
 
     `total` and `facets` count a window of 300 URLs, and all results when `is_exact`.
     """
     search = TextSearch(context.stores.texts, context.stores.pages(context.user))
-    facets = parse_facets(query.model_dump())
-    found = search.find(query.q, facets, at=parse_text_cursor(query.cursor), limit=query.limit)
+    facets = parse_facets({"host": host, "year": year, "language": language, "media": media, "state": state})
+    found = search.find(q, facets, at=parse_text_cursor(cursor), limit=limit)
     captures = [
         {
-            **capture_facts(each.page),
+            **operations.capture_facts(each.page),
             "language": each.language,
             "snippet": [{"text": text, "hit": is_hit} for text, is_hit in each.snippet],
         }

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +31,9 @@ from playback.web.i18n import noop, translate
 from playback.web.page_store import COLUMNS, CapturedPage
 from playback.web.registry.registry_service import NoRegistryError
 from weboid.console import page_frame
-from weboid.console.crawl_operations import CrawlName, read_job
-from weboid.console.link_pages import LINK_STATES, STATE_GROUPS, EditLine, StateChart, edit_lines, read_state_chart
-from weboid.console.operations import CrawlFields, OperationContext, create_crawl, url_lines
+from weboid.console.crawl_operations import read_job
+from weboid.console.link_pages import STATE_GROUPS, StateChart, read_state_chart, wiki_edits
+from weboid.console.operations import OPERATIONS, OperationContext, create_crawl, url_lines
 
 LATEST_SHOWN = 10
 WORKERS_SHOWN = 12
@@ -53,20 +52,10 @@ _SCOPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class ChartBar:
-    """Rectangle of a chart of 600 by 100 units."""
-
-    kind: str  # its result: done, skipped or dead
-    x: int
-    y: float
-    height: float
-
-
-@dataclass(frozen=True, slots=True)
 class MinuteChart:
     """Pages that ended in each of the last minutes, stacked by result, and their sums."""
 
-    bars: tuple[ChartBar, ...]
+    bars: tuple[tuple[str, int, float, float], ...]  # result, x, y and height in a chart of 600 by 100 units
     most: int  # in one minute
     done: int
     skipped: int
@@ -83,7 +72,7 @@ def minute_chart(minutes: Sequence[MinuteCounts]) -> MinuteChart:
             height = 100 * getattr(each, kind) / most if most else 0
             if height:
                 base -= height
-                bars.append(ChartBar(kind, 591 - 10 * place, round(base, 2), round(height, 2)))
+                bars.append((kind, 591 - 10 * place, round(base, 2), round(height, 2)))
     sums = [sum(getattr(each, kind) for each in minutes) for kind in ("done", "skipped", "dead")]
     return MinuteChart(tuple(bars), most, *sums)
 
@@ -102,27 +91,10 @@ def hosts_in_trouble(view: FrontierOverview, frontier: Frontier) -> list[HostRep
 def link_parts(counts: Mapping[LinkState, int]) -> list[tuple[str, str, int, str]]:
     """Return class, name, count and address of each state that occurs."""
     return [
-        (kind, translate(name), counts[state], "") for state, (kind, name) in LINK_STATES.items() if state in counts
+        (kind, translate(name), counts[state], "")
+        for state, (kind, name) in page_frame.LINK_STATES.items()
+        if state in counts
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class LinkCounts:
-    """Links by state; `is_sample` when only the newest were counted."""
-
-    counts: Mapping[LinkState, int]
-    is_sample: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerView:
-    """Page in a worker; `frame` is the time of its live picture in milliseconds, None without one."""
-
-    worker: str
-    url: str
-    since: datetime | None
-    key: str  # of its picture
-    frame: int | None
 
 
 class CrawlPages(page_frame.ConsolePages):
@@ -153,9 +125,9 @@ class CrawlPages(page_frame.ConsolePages):
         trend: StateChart | None = None
         with suppress(NoRegistryError, TransientError):
             trend = read_state_chart(self._stores)
-        edits: list[EditLine] = []
+        edits: list[Any] = []
         with suppress(NoRegistryError, TransientError), self._stores.registry.store().snapshot() as reader:
-            edits = edit_lines(reader, limit=_EDITS_SHOWN)
+            edits = wiki_edits(reader, limit=_EDITS_SHOWN)
         return self._frame(
             "overview.html",
             request,
@@ -166,6 +138,7 @@ class CrawlPages(page_frame.ConsolePages):
             trouble=hosts_in_trouble(view, self._stores.frontier) if view else (),
             links=self._links.read() if self._stores.registry.is_there() else None,
             link_parts=link_parts,
+            links_counted=LINKS_COUNTED,
             trend=trend,
             groups=[translate(name) for name in STATE_GROUPS.values()],
             edits=edits,
@@ -234,12 +207,12 @@ class CrawlPages(page_frame.ConsolePages):
     def _estimate(self, request: Request, fields: Mapping[str, str]) -> Response:
         planned = {name: value for name, value in fields.items() if name not in ("csrf", "back")}
         try:
-            given = CrawlFields.model_validate({**planned, "dry_run": True})
-            name = create_crawl(OperationContext(self._stores, request.state.user), given)["name"]
+            given = OPERATIONS["create_crawl"].fields.model_validate({**planned, "dry_run": True}).values
+            name = create_crawl(OperationContext(self._stores, request.state.user), **given)["name"]
         except (ValidationError, WeboidError) as error:
             return self._new(request, fields, error=page_frame.fault_of(error))
         known = name if name in self._stores.frontier.orders(JOB_ORDER) else ""
-        estimate = estimate_crawl(given, self._stores.status.status())
+        estimate = estimate_crawl(given["urls"], given["scope"], given["page_limit"], self._stores.status.status())
         return self._new(request, fields, estimate=estimate, known=known)
 
     def _new(self, request: Request, fields: Mapping[str, str], **values: Any) -> Response:
@@ -257,8 +230,8 @@ class CrawlPages(page_frame.ConsolePages):
         """Return a crawl with its limits."""
         context = OperationContext(self._stores, request.state.user)
         try:
-            job = read_job(context, CrawlName(name=request.query_params.get("name", "")))
-        except (ValidationError, InputError):
+            job = read_job(context, request.query_params.get("name", ""))
+        except InputError:
             raise HTTPException(404) from None
         kind = str(job["scope"])
         return self._frame("job.html", request, section="crawl", job=job, scope=translate(_SCOPES.get(kind, kind)))
@@ -303,11 +276,12 @@ class CrawlPages(page_frame.ConsolePages):
             ask_for_pictures(self._stores.frontier, now=now)
             pictures = live_pictures(self._stores.frontier, now=now)
         leases = status.frontier.leases if status.frontier else ()
-        views = []
-        for lease in leases[:WORKERS_SHOWN]:
-            key = picture_key(lease.url)
-            views.append(WorkerView(lease.worker, lease.url, lease.since, key, pictures.get(key)))
-        return {"is_live": is_live, "workers": views, "now": status.at}
+        shown = [(lease, picture_key(lease.url)) for lease in leases[:WORKERS_SHOWN]]
+        return {
+            "is_live": is_live,
+            "workers": [(lease, key, pictures.get(key)) for lease, key in shown],
+            "now": status.at,
+        }
 
     def _latest(self, request: Request) -> tuple[CapturedPage, ...]:
         rows = self._stores.database.rows(
@@ -316,40 +290,27 @@ class CrawlPages(page_frame.ConsolePages):
         )
         return self._stores.pages(request.state.user).pages_of(rows)
 
-    def _count_links(self) -> LinkCounts:
+    def _count_links(self) -> dict[LinkState, int]:
         newest = select(urls.c.state).order_by(urls.c.id.desc()).limit(LINKS_COUNTED).subquery()
         query = select(newest.c.state, func.count()).group_by(newest.c.state)
         with self._stores.registry.store().reading() as connection:
-            counts = {LinkState(state): int(count) for state, count in connection.execute(query)}
-        return LinkCounts(counts, sum(counts.values()) >= LINKS_COUNTED)
+            return {LinkState(state): int(count) for state, count in connection.execute(query)}
 
 
-@dataclass(frozen=True, slots=True)
-class CrawlEstimate:
-    """Scope of a planned crawl, and its size estimated from measurements so far."""
-
-    seeds: Sequence[tuple[str, str]]  # the first: URL, and what it brings into scope
-    count: int  # of all seeds
-    problems: Sequence[str]  # the first lines that are not URLs
-    pages: int | None  # at most; None: not limited
-    bytes: int | None  # None: unknown
-    seconds: float | None  # at the rate of the last ten minutes; None: unknown
-
-
-def estimate_crawl(fields: CrawlFields, status: CollectionStatus) -> CrawlEstimate:
-    """Return scope and size of a crawl from its form."""
-    seeds, problems = unique_urls(parse_lines(url_lines(fields.urls), source=translate("The list")))
-    pages = len(seeds) if fields.scope == "page" else fields.page_limit or None
+def estimate_crawl(urls: str, scope: str, page_limit: int | str, status: CollectionStatus) -> dict[str, Any]:
+    """Return seeds, problems, pages at most, and bytes and seconds by measurements so far; None: not limited, unknown."""
+    seeds, problems = unique_urls(parse_lines(url_lines(urls), source=translate("The list")))
+    pages = len(seeds) if scope == "page" else int(page_limit or 0) or None
     each_bytes = status.holdings.bytes_per_page if status.holdings is not None else None
-    rate = status.frontier.per_minute[10] if status.frontier is not None else 0
-    return CrawlEstimate(
-        [(url, describe_span(fields.scope, url)) for url in seeds[:SEEDS_SHOWN]],
-        len(seeds),
-        list(map(str, problems[:SEEDS_SHOWN])),
-        pages,
-        pages * each_bytes if pages is not None and each_bytes is not None else None,
-        pages * 60 / rate if pages is not None and rate else None,
-    )
+    rate = status.frontier.per_minute[10] if status.frontier is not None else 0  # of the last ten minutes
+    return {
+        "seeds": [(url, describe_span(scope, url)) for url in seeds[:SEEDS_SHOWN]],
+        "count": len(seeds),
+        "problems": list(map(str, problems[:SEEDS_SHOWN])),
+        "pages": pages,
+        "bytes": pages * each_bytes if pages is not None and each_bytes is not None else None,
+        "seconds": pages * 60 / rate if pages is not None and rate else None,
+    }
 
 
 _LINE = {"outcome": "", "status": None, "reason": "", "bytes": 0, "seconds": 0, "page_id": ""}

@@ -38,17 +38,18 @@ from links.registry.urls import find_observed, latest_observations, urls_by_id
 from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
 from links.rules.link_pattern import parse_link_pattern
 from links.states import SETTLED, LinkState
+from playback.web.i18n import noop
 from weboid.app import link_facts
 from weboid.console.accounts import ConsoleRole
 from weboid.console.operations import (
     URLS_LIMIT,
+    Cursor,
     Day,
-    ListFields,
+    Limit,
     OperationContext,
-    OperationFields,
     UnknownThingError,
     Url,
-    UrlFields,
+    cursor_number,
     names_of,
     operation,
     resource,
@@ -58,7 +59,10 @@ _UNLIMITED = {each: ActLimit(0, None) for each in LimitedAct}  # of people with 
 _USES_SHOWN = 100
 _STATE_DAYS_LIMIT = 3_660
 _CHECKED_STATES = [int(each) for each in LinkState if each not in SETTLED]
-_Names = list[Url] | Url
+_Names = Sequence[Url] | Url
+_Reported = Annotated[_Names, Field(description="URLs; with `is_pattern` domains, optionally with a path.")]
+WikiId = Annotated[str, Field(max_length=200, description="As dewiki@WMF.")]
+PageTitle = Annotated[str, Field(min_length=1, max_length=1_000)]
 
 
 LinkList = TypedDict(
@@ -73,123 +77,104 @@ PageLinks = TypedDict("PageLinks", {"wiki": str, "page_id": int, "title": str, "
 QueuedChecks = TypedDict("QueuedChecks", {"queued": int, "message": str})
 
 
-class LinksQuery(ListFields):
-    """Links to list."""
-
-    host: str = Field(default="", max_length=300, description="That host alone.")
-    pattern: str = Field(default="", max_length=8_000, description="As in `weboid links ls`: *.example.org/path.")
-    wiki: str = Field(default="", max_length=200, description="With `pattern`: only links on this wiki's pages.")
-    state: names_of(LinkState) | None = None  # type: ignore[valid-type]
-
-
 @resource("/links")
-def list_links(context: OperationContext, query: LinksQuery) -> LinkList:
+def list_links(
+    context: OperationContext,
+    *,
+    host: Annotated[str, Field(max_length=300, description="That host alone.")] = "",
+    pattern: Annotated[str, Field(max_length=8_000, description="As in `weboid links ls`: *.example.org/path.")] = "",
+    wiki: Annotated[str, Field(max_length=200, description="With `pattern`: only links on this wiki's pages.")] = "",
+    state: names_of(LinkState) | None = None,  # type: ignore[valid-type]
+    cursor: Cursor = "",
+    limit: Limit = 100,
+) -> LinkList:
     """Return links: of a host, of all, or of a pattern such as *.example.org/path, also on one wiki's pages only."""
-    states = frozenset() if query.state is None else frozenset({LinkState[query.state.upper()]})
-    if query.wiki and not query.pattern:
+    states = frozenset() if state is None else frozenset({LinkState[state.upper()]})
+    if wiki and not pattern:
         raise InputError("Name a pattern, such as *.example.org, with the wiki.")
     with context.registry.reading() as rows:
-        if query.pattern:
-            wiki_id = known_wiki(rows, parse_wiki(query.wiki)).id if query.wiki else None
+        if pattern:
+            wiki_id = known_wiki(rows, parse_wiki(wiki)).id if wiki else None
             wanted = LinkQuery(wiki_id, (), states, with_excluded=True)
-            pattern = parse_link_pattern(query.pattern)
-            found = search_links(rows, pattern, wanted, limit=query.limit, after=query.cursor)
+            found = search_links(rows, parse_link_pattern(pattern), wanted, limit=limit, after=cursor)
             return {"links": [link_facts.found_link_json(each) for each in found.links], "next": found.after or None}
         numbers = list(map(int, states)) or EVERY_STATE
-        listed = list_urls(rows, limit=query.limit, after=query.after, host=query.host.lower(), states=numbers)
-    following = str(listed[-1].id) if len(listed) == query.limit else None
+        listed = list_urls(rows, limit=limit, after=cursor_number(cursor), host=host.lower(), states=numbers)
+    following = str(listed[-1].id) if len(listed) == limit else None
     return {"links": [link_facts.url_json(row) for row in listed], "next": following}
 
 
 @resource("/links/link")
-def read_link(context: OperationContext, query: UrlFields) -> WatchedLink:
+def read_link(context: OperationContext, url: Url) -> WatchedLink:
     """Return a link: state, history of checks, pages that cite it, copies, reports, replacement, mark."""
     with context.registry.reading() as rows:
-        row = find_observed(rows, query.url)
+        row = find_observed(rows, url)
         if row is None:
-            raise UnknownThingError("The registry does not watch that URL.")
+            raise UnknownThingError(noop("The registry does not watch that URL."))
         facts = url_facts(rows, [row.id], day=day_of(context.now))[row.id]
         names = {each.id: str(each.name) for each in all_wikis(rows)}
         uses = uses_anywhere(rows, row.id, limit=_USES_SHOWN)
         document = link_facts.link_document(facts, uses, latest_observations(rows, row.id), names)
-        mark = MarkSet(active_marks(rows), context.stores.clock.now).first(fetch_key(query.url))
+        mark = MarkSet(active_marks(rows), context.stores.clock.now).first(fetch_key(url))
     return {**document, "number": row.id, "mark": mark and link_facts.mark_json(mark)}
 
 
-class StatesQuery(OperationFields):
-    """Days to read."""
-
-    since: date | None = Field(default=None, description="First day; by default the last 90 days.")
-
-
 @resource("/links/states")
-def read_link_states(context: OperationContext, query: StatesQuery) -> LinkStates:
+def read_link_states(
+    context: OperationContext,
+    since: Annotated[date | None, Field(description="First day; by default the last 90 days.")] = None,
+) -> LinkStates:
     """Return the links by state for each day on which a check run ended; ten years at most."""
     today = day_of(context.now)
-    since = today - STATE_DAYS if query.since is None else max(day_of_date(query.since), today - _STATE_DAYS_LIMIT)
+    first = today - STATE_DAYS if since is None else max(day_of_date(since), today - _STATE_DAYS_LIMIT)
     with context.registry.reading() as rows:
-        return {"days": link_facts.states_json(states_by_day(rows, since=since))}
+        return {"days": link_facts.states_json(states_by_day(rows, since=first))}
 
 
-class WikiFields(OperationFields):
-    """A wiki of the registry."""
-
-    wiki: str = Field(max_length=200, description="As dewiki@WMF.")
-
-
-class WikiPageFields(WikiFields):
-    """Page of a wiki."""
-
-    title: str = Field(min_length=1, max_length=1_000)
-
-
-def known_page(context: OperationContext, fields: WikiPageFields) -> tuple[Wiki, WikiPageRow]:
+def known_page(context: OperationContext, wiki: str, title: str) -> tuple[Wiki, WikiPageRow]:
     """Return the wiki and its page. Raises InputError, or UnknownThingError for the page."""
     with context.registry.reading() as rows:
-        wiki = known_wiki(rows, parse_wiki(fields.wiki))
-        page = pages_by_title(rows, wiki.id, [fields.title]).get(fields.title)
+        known = known_wiki(rows, parse_wiki(wiki))
+        page = pages_by_title(rows, known.id, [title]).get(title)
     if page is None:
-        raise UnknownThingError(f"The registry does not know the page {fields.title[:200]!r} of {wiki.name}.")
-    return wiki, page
+        raise UnknownThingError(f"The registry does not know the page {title[:200]!r} of {known.name}.")
+    return known, page
 
 
 @resource("/links/page")
-def read_page_links(context: OperationContext, query: WikiPageFields) -> PageLinks:
+def read_page_links(context: OperationContext, wiki: WikiId, title: PageTitle) -> PageLinks:
     """Return the links of a wiki's page with their states."""
-    wiki, page = known_page(context, query)
+    known, page = known_page(context, wiki, title)
     with context.registry.reading() as rows:
-        facts = page_facts(rows, wiki.id, [page.page_id], day=day_of(context.now))[page.page_id]
+        facts = page_facts(rows, known.id, [page.page_id], day=day_of(context.now))[page.page_id]
     links = [
         {**link_facts.url_json(each.facts.row), "since": link_facts.day_text(each.first_day)} for each in facts.links
     ]
-    return {"wiki": str(wiki.name), "page_id": page.page_id, "title": page.title, "links": links}
+    return {"wiki": str(known.name), "page_id": page.page_id, "title": page.title, "links": links}
 
 
-class ChecksFields(OperationFields):
-    """Links to check."""
-
-    url: _Names = Field(default=[], description="URLs.")
-    host: str = Field(default="", max_length=300, description="All links of this host, instead of URLs.")
-
-
-def _of_url(context: OperationContext, fields: Any) -> Any:
+def _of_url(context: OperationContext, url: _Names) -> Any:
     """Return the link that an operation changes; None when it names several."""
-    return read_link(context, fields) if isinstance(fields.url, str) else None
+    return read_link(context, url) if isinstance(url, str) else None
 
 
 @operation("/links/checks", ConsoleRole.REVIEWER, status=202, state=_of_url)
-def check_links(context: OperationContext, fields: ChecksFields) -> QueuedChecks:
+def check_links(
+    context: OperationContext,
+    url: Annotated[_Names, Field(description="URLs.")] = (),
+    host: Annotated[str, Field(max_length=300, description="All links of this host, instead of URLs.")] = "",
+) -> QueuedChecks:
     """Check links before all others; `weboid links check --watch` makes the checks."""
-    if fields.host:
-        if fields.url:
+    if host:
+        if url:
             raise InputError("Name URLs or a host.")
         with context.registry.reading() as rows:
-            listed = list_urls(rows, limit=URLS_LIMIT, host=fields.host.lower(), states=_CHECKED_STATES)
+            listed = list_urls(rows, limit=URLS_LIMIT, host=host.lower(), states=_CHECKED_STATES)
         if not listed:
-            raise UnknownThingError("The registry checks no links of that host.")
+            raise UnknownThingError(noop("The registry checks no links of that host."))
         numbers = [each.id for each in listed]
     else:
-        numbers = [each.id for each in link_facts.watched_urls(context.registry, _names(fields.url))]
+        numbers = [each.id for each in link_facts.watched_urls(context.registry, _names(url))]
     with context.registry.writing() as rows:
         make_urgent(rows, numbers)
     return {"queued": len(numbers), "message": f"{len(numbers)} are checked next."}
@@ -210,57 +195,56 @@ NewMarks = TypedDict("NewMarks", {"marks": int, "numbers": list[int], "looked": 
 RemovedMarks = TypedDict("RemovedMarks", {"removed": list[int], "looked": int, "message": str})
 
 
-class MarksQuery(ListFields):
-    """Marks to list."""
-
-    with_lifted: bool = Field(default=False, description="Include expired marks.")
-
-
 @resource("/links/marks")
-def list_marks(context: OperationContext, query: MarksQuery) -> MarkList:
+def list_marks(
+    context: OperationContext,
+    *,
+    with_lifted: Annotated[bool, Field(description="Include expired marks.")] = False,
+    cursor: Cursor = "",
+    limit: Limit = 100,
+) -> MarkList:
     """Return the marks of links, the oldest first."""
+    after = cursor_number(cursor)
     with context.registry.reading() as rows:
-        marks = read_marks(rows, with_lifted=query.with_lifted)
+        marks = read_marks(rows, with_lifted=with_lifted)
         waiting = {each.id for each in pending_marks(rows, context.now)}
     left = [
         {**link_facts.mark_json(each), "settled": each.id not in waiting}
         for each in marks
-        if each.id > query.after and (query.with_lifted or each.holds(context.now) or each.id in waiting)
+        if each.id > after and (with_lifted or each.holds(context.now) or each.id in waiting)
     ]
-    following = str(left[query.limit - 1]["number"]) if len(left) > query.limit else None
-    return {"marks": left[: query.limit], "next": following}
-
-
-class MarkFields(OperationFields):
-    """Links, or patterns of links, and their mark."""
-
-    url: _Names = Field(description="URLs or patterns, as `weboid links mark` takes them.")
-    kind: MarkKind
-    reason: Annotated[str, Field(min_length=1, max_length=500)]
-    key: str = Field(default="", max_length=50, description="Of a setting: every_days, method, preset or gap_s.")
-    value: str = Field(default="", max_length=100)
-    duration: str = Field(default="", description="Duration such as 90d; by default no end.")
+    following = str(left[limit - 1]["number"]) if len(left) > limit else None
+    return {"marks": left[:limit], "next": following}
 
 
 @operation("/links/marks", ConsoleRole.CURATOR, status=201, state=_of_url)
-def mark_links(context: OperationContext, fields: MarkFields) -> NewMarks:
+def mark_links(
+    context: OperationContext,
+    *,
+    url: Annotated[_Names, Field(description="URLs or patterns, as `weboid links mark` takes them.")],
+    kind: MarkKind,
+    reason: Annotated[str, Field(min_length=1, max_length=500)],
+    key: Annotated[str, Field(max_length=50, description="Of a setting: every_days, method, preset or gap_s.")] = "",
+    value: Annotated[str, Field(max_length=100)] = "",
+    duration: Annotated[str, Field(description="Duration such as 90d; by default no end.")] = "",
+) -> NewMarks:
     """Mark links: as working, dead, never or always to be checked, or how they are checked."""
-    end = context.now + parse_duration(fields.duration) if fields.duration else None
+    end = context.now + parse_duration(duration) if duration else None
     made = [
         check_mark(
             LinkMark(
                 id=0,
-                kind=fields.kind,
+                kind=kind,
                 pattern=pattern,
-                reason=fields.reason,
+                reason=reason,
                 actor=context.user.name,
                 moment=int(context.now.timestamp()),
                 expires=None if end is None else int(end.timestamp()),
-                key=fields.key,
-                value=fields.value,
+                key=key,
+                value=value,
             )
         )
-        for pattern in _names(fields.url)
+        for pattern in _names(url)
     ]
     store = context.registry
     with store.writing() as rows:
@@ -269,28 +253,19 @@ def mark_links(context: OperationContext, fields: MarkFields) -> NewMarks:
     return {"marks": len(made), "numbers": numbers, "looked": tally.looked, "message": f"{len(made)} marked."}
 
 
-class MarkNamesFields(OperationFields):
-    """Marks by number or pattern."""
-
-    mark: list[Url] | Url = Field(description="Numbers or patterns of marks.")
-
-
-def _named(context: OperationContext, fields: Any) -> Any:
+def _named(context: OperationContext, mark: _Names) -> Any:
     with context.registry.reading() as rows:
-        return [link_facts.mark_json(each) for each in named_marks(rows, _names(fields.mark))]
+        return [link_facts.mark_json(each) for each in named_marks(rows, _names(mark))]
 
 
-@operation(
-    "/links/marks/remove",
-    ConsoleRole.CURATOR,
-    state=lambda context, _: list_marks(context, MarksQuery()),
-    logged=_named,
-)
-def remove_marks(context: OperationContext, fields: MarkNamesFields) -> RemovedMarks:
+@operation("/links/marks/remove", ConsoleRole.CURATOR, state=list_marks, logged=_named)
+def remove_marks(
+    context: OperationContext, mark: Annotated[_Names, Field(description="Numbers or patterns of marks.")]
+) -> RemovedMarks:
     """Remove marks of links; they stay in the history, and their links are watched again."""
     store = context.registry
     with store.writing() as rows:
-        lifted = named_marks(rows, _names(fields.mark))
+        lifted = named_marks(rows, _names(mark))
         lift_marks(rows, lifted, context.user.name, context.now)
     tally = apply_marks(store, context.stores.clock)
     return {"removed": [each.id for each in lifted], "looked": tally.looked, "message": f"{len(lifted)} removed."}
@@ -309,11 +284,11 @@ WithdrawnReports = TypedDict("WithdrawnReports", {"withdrawn": int, "domain_no_l
 
 
 @resource("/links/reports")
-def list_link_reports(context: OperationContext, query: ListFields) -> ReportList:
+def list_link_reports(context: OperationContext, cursor: Cursor = "", limit: Limit = 100) -> ReportList:
     """Return readers' reports that a link can be reached, the newest first; who reported is not stored."""
     with context.registry.reading() as rows:
-        before = {"before": query.after} if query.cursor else {}
-        found = list_reports(rows, day_of(context.now), limit=query.limit, **before)
+        before = {"before": cursor_number(cursor)} if cursor else {}
+        found = list_reports(rows, day_of(context.now), limit=limit, **before)
     reports = [
         {
             **json_facts(each, "url state", number="id"),
@@ -322,23 +297,16 @@ def list_link_reports(context: OperationContext, query: ListFields) -> ReportLis
         }
         for each in found
     ]
-    return {"reports": reports, "next": str(found[-1].id) if len(found) == query.limit else None}
-
-
-class ReportFields(OperationFields):
-    """Links that can be reached."""
-
-    url: _Names = Field(description="URLs; with `is_pattern` domains, optionally with a path.")
-    is_pattern: bool = False
+    return {"reports": reports, "next": str(found[-1].id) if len(found) == limit else None}
 
 
 @operation("/links/reports", ConsoleRole.REVIEWER, status=201, state=_of_url)
-def report_links(context: OperationContext, fields: ReportFields) -> NewReports:
+def report_links(context: OperationContext, *, url: _Reported, is_pattern: bool = False) -> NewReports:
     """Report links as reachable, which are shown as dead."""
     who = open_reporter_digests(context.stores.layout).of_name(context.user.name)
-    names = _names(fields.url)
+    names = _names(url)
     with context.registry.writing() as rows:
-        done = add_report(rows, names, who, context.now, is_pattern=fields.is_pattern, limits=_UNLIMITED)
+        done = add_report(rows, names, who, context.now, is_pattern=is_pattern, limits=_UNLIMITED)
     return {
         "reported": done.urls,
         "until": link_facts.day_text(done.until_day),
@@ -348,11 +316,11 @@ def report_links(context: OperationContext, fields: ReportFields) -> NewReports:
 
 
 @operation("/links/reports/withdraw", ConsoleRole.REVIEWER, state=_of_url)
-def withdraw_link_reports(context: OperationContext, fields: ReportFields) -> WithdrawnReports:
+def withdraw_link_reports(context: OperationContext, *, url: _Reported, is_pattern: bool = False) -> WithdrawnReports:
     """Remove the reports about links, and the presumption about their domains."""
-    names = _names(fields.url)
+    names = _names(url)
     with context.registry.writing() as rows:
-        done = withdraw_reports(rows, names, bytes(16), context.now, is_pattern=fields.is_pattern, limits=_UNLIMITED)
+        done = withdraw_reports(rows, names, bytes(16), context.now, is_pattern=is_pattern, limits=_UNLIMITED)
     return {
         "withdrawn": done.reports,
         "domain_no_longer_presumed": done.presumption,
@@ -370,43 +338,35 @@ NewProposal = TypedDict("NewProposal", {"url": str, "address": str, "archive": s
 ChangedProposal = TypedDict("ChangedProposal", {"url": str, "address": str, "message": str})
 
 
-class ReplacementsQuery(ListFields):
-    """Replacements to list."""
-
-    stage: names_of(ProposalStage) | None = None  # type: ignore[valid-type]
-
-
 @resource("/links/replacements")
-def list_link_replacements(context: OperationContext, query: ReplacementsQuery) -> ProposalList:
+def list_link_replacements(
+    context: OperationContext,
+    stage: names_of(ProposalStage) | None = None,  # type: ignore[valid-type]
+    cursor: Cursor = "",
+    limit: Limit = 100,
+) -> ProposalList:
     """Return proposed replacements of links; `waiting` ones are not tested yet, and `works` are shown to readers."""
-    stages = [ProposalStage[query.stage.upper()]] if query.stage else list(ProposalStage)
+    stages = [ProposalStage[stage.upper()]] if stage else list(ProposalStage)
     with context.registry.reading() as rows:
-        found = replacements.list_replacements(rows, stages, limit=query.limit, after=query.after)
+        found = replacements.list_replacements(rows, stages, limit=limit, after=cursor_number(cursor))
         states = urls_by_id(rows, [each.url_id for each in found])
     proposals = [
         {"url": each.url, "state": states[each.url_id].state.name.lower(), **link_facts.replacement_json(each)}
         for each in found
     ]
-    return {"replacements": proposals, "next": str(found[-1].url_id) if len(found) == query.limit else None}
-
-
-class ReplacementFields(OperationFields):
-    """Link and the address that replaces it."""
-
-    url: Url
-    address: Url
+    return {"replacements": proposals, "next": str(found[-1].url_id) if len(found) == limit else None}
 
 
 @operation("/links/replacements", ConsoleRole.REVIEWER, status=201, state=_of_url)
-def propose_link_replacement(context: OperationContext, fields: ReplacementFields) -> NewProposal:
+def propose_link_replacement(context: OperationContext, url: Url, address: Url) -> NewProposal:
     """Propose another address for a dead link; it is shown once a test has found it working, or it is approved."""
     who = open_reporter_digests(context.stores.layout).of_name(context.user.name)
     around = link_facts.proposal_context(context.registry, _UNLIMITED, context.stores.clock)
     with context.registry.writing() as rows:
-        done = replacements.propose_replacement(rows, fields.url, fields.address, who, context.now, around)
+        done = replacements.propose_replacement(rows, url, address, who, context.now, around)
     stored = f"is a copy in {done.archive}" if done.archive else "is proposed"
     return {
-        "url": fields.url,
+        "url": url,
         "address": done.address,
         "archive": done.archive or None,
         "new": done.is_new,
@@ -415,17 +375,17 @@ def propose_link_replacement(context: OperationContext, fields: ReplacementField
 
 
 @operation("/links/replacements/approve", ConsoleRole.CURATOR, state=_of_url)
-def approve_link_replacement(context: OperationContext, fields: ReplacementFields) -> ChangedProposal:
+def approve_link_replacement(context: OperationContext, url: Url, address: Url) -> ChangedProposal:
     """Approve the replacement of a link, without waiting for its test; refused when another one is proposed by now."""
     around = link_facts.proposal_context(context.registry, _UNLIMITED, context.stores.clock)
     with context.registry.writing() as rows:
-        replacements.approve_replacement(rows, fields.url, fields.address, context.now, around)
-    return {"url": fields.url, "address": fields.address, "message": f"{fields.address} is shown."}
+        replacements.approve_replacement(rows, url, address, context.now, around)
+    return {"url": url, "address": address, "message": f"{address} is shown."}
 
 
 @operation("/links/replacements/remove", ConsoleRole.CURATOR, state=_of_url)
-def remove_replacement(context: OperationContext, fields: UrlFields) -> ChangedProposal:
+def remove_replacement(context: OperationContext, url: Url) -> ChangedProposal:
     """Remove the proposed replacement of a link."""
     with context.registry.writing() as rows:
-        address = replacements.remove_replacement(rows, fields.url, bytes(16), context.now, limits=_UNLIMITED)
-    return {"url": fields.url, "address": address, "message": f"The proposal {address} was removed."}
+        address = replacements.remove_replacement(rows, url, bytes(16), context.now, limits=_UNLIMITED)
+    return {"url": url, "address": address, "message": f"The proposal {address} was removed."}

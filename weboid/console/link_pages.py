@@ -3,10 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import ValidationError
 from sqlalchemy import select
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -16,11 +14,10 @@ from starlette.routing import BaseRoute, Route
 from core.errors import BadUrlError, ConfigError, InputError, UnavailableError
 from core.urls import fetch_key, identity_key
 from links.check_history import date_of, day_of, unpack_history
-from links.check_result import words_of
 from links.checker.check_schedule import STATE_DAYS, states_by_day
-from links.feedback.marks import LinkMark, MarkKind, active_marks
+from links.feedback.marks import LinkMark, active_marks
 from links.feedback.replacements import ProposalStage
-from links.feedback.reports import list_reports
+from links.feedback.reports import ReportRow, list_reports
 from links.registry.bot_edits import BotEdit, EditKind, EditState, count_edits, newest_edits
 from links.registry.lookups import EVERY_STATE, list_urls, page_facts, pages_by_title, url_facts, uses_anywhere
 from links.registry.pages import find_pages
@@ -30,72 +27,23 @@ from links.registry.wikis import all_wikis, known_wiki, parse_wiki
 from links.states import LinkState
 from playback.web.i18n import noop, translate
 from playback.web.registry.registry_service import NoRegistryError
-from playback.web.text_diff import TextDifference, compare_texts
+from playback.web.text_diff import compare_texts
 from weboid.app.wiki.wiki_clients import settings_of_wiki
-from weboid.console.bot_operations import RepairsQuery, list_pages_to_repair, preview_repair, read_bot
-from weboid.console.link_operations import WikiFields, WikiPageFields
+from weboid.console.bot_operations import list_pages_to_repair, preview_repair, read_bot
 from weboid.console.operations import OperationContext
-from weboid.console.page_frame import CONSOLE_PATH, ConsolePages, ConsoleStores, console_path
+from weboid.console.page_frame import CONSOLE_PATH, EDIT_STATES, LINK_STATES, ConsolePages, ConsoleStores, console_path
 
 LISTED = 100
 USES_SHOWN = 50
 PROPOSALS_SHOWN = 50
 MARKS_SHOWN = 100
 _PAGE_LINKS = 1_000
-LINK_STATES = {
-    LinkState.ALIVE: ("good", noop("Works")),
-    LinkState.DYING: ("fair", noop("Failing")),
-    LinkState.DEAD: ("bad", noop("Dead")),
-    LinkState.BLOCKED: ("fair", noop("Blocks checks")),
-    LinkState.USURPED: ("bad", noop("Usurped")),
-    LinkState.DEVIATED: ("fair", noop("Changed")),
-    LinkState.PERMALIVE: ("good", noop("Marked as working")),
-    LinkState.PERMADEAD: ("bad", noop("Marked as dead")),
-    LinkState.UNKNOWN: ("unknown", noop("Not checked yet")),
-    LinkState.INVALID: ("unknown", noop("Invalid")),
-    LinkState.EXCLUDED: ("unknown", noop("Excluded")),
-}
 STATE_GROUPS = {
     "good": noop("Works"),
     "fair": noop("Failing, blocked or changed"),
     "bad": noop("Dead or usurped"),
     "unknown": noop("Not checked"),
 }
-EDIT_STATES = {
-    EditState.INTENDED: ("", noop("being sent")),
-    EditState.MADE: ("good", noop("made")),
-    EditState.KEPT: ("good", noop("kept")),
-    EditState.FAILED: ("bad", noop("failed")),
-    EditState.REVERTED: ("fair", noop("reverted")),
-    EditState.ACCEPTED: ("fair", noop("revert accepted")),
-    EditState.DECLINED: ("", noop("revert declined")),
-    EditState.SWEPT: ("", noop("gone with other edits")),
-    EditState.GONE: ("", noop("page deleted")),
-}
-_MARKS = {
-    MarkKind.PERMALIVE: noop("Marked as working"),
-    MarkKind.PERMADEAD: noop("Marked as dead"),
-    MarkKind.NEVER: noop("never checked"),
-    MarkKind.ALWAYS: noop("checked as others"),
-    MarkKind.SETTING: noop("checked differently"),
-}
-_STAGES = {
-    ProposalStage.WAITING: ("", noop("not tested yet")),
-    ProposalStage.WORKS: ("good", noop("works")),
-    ProposalStage.FAILED: ("bad", noop("fails")),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class LinkLine:
-    """Link of a list."""
-
-    row: UrlRow
-    mark: str  # class of its state
-    state: str
-    says: str  # result of the last check
-    checked: str  # day; empty: never
-    failing_since: str  # day; empty: it does not fail
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,49 +81,18 @@ def state_chart(days: Mapping[int, Mapping[LinkState, int]]) -> StateChart | Non
     return StateChart(areas, most, [(str(date_of(day)), counts[day]) for day in sorted(counts, reverse=True)])
 
 
-@dataclass(frozen=True, slots=True)
-class EditLine:
-    """Edit of the bot, with its changes as differences of wikitext."""
-
-    edit: BotEdit
-    mark: str  # class of its state
-    state: str
-    title: str
-    wiki: str
-    at: datetime
-    changes: Sequence[TextDifference] = ()
-
-
-def link_line(row: UrlRow) -> LinkLine:
-    """Return the link as lists show it, in the user's language."""
-    mark, name = LINK_STATES[row.state]
-    checked = str(date_of(row.checked_day)) if row.checked_day is not None else ""
-    since = str(date_of(row.first_fail_day)) if row.first_fail_day is not None and row.fails else ""
-    return LinkLine(row, mark, translate(name), translate(words_of(row.code)), checked, since)
-
-
-def edit_lines(
-    reader: Any,
-    states: Sequence[EditState] = tuple(EDIT_STATES),
-    *,
-    limit: int,
-    wiki: str = "",
-    with_changes: bool = False,
-) -> list[EditLine]:
-    """Return the newest edits in these states of all wikis, or of one, the newest first."""
-    lines = []
+def wiki_edits(
+    reader: Any, states: Sequence[EditState] = tuple(EDIT_STATES), *, limit: int, wiki: str = ""
+) -> list[tuple[str, str, BotEdit]]:
+    """Return the newest edits in these states, of all wikis or of one, with wiki and title, the newest first."""
+    found = []
     for each in all_wikis(reader):
-        if wiki and str(each.name) != wiki:
-            continue
-        edits = newest_edits(reader, each.id, states, limit=limit)
-        pages = find_pages(reader, each.id, {edit.page_id for edit in edits})
-        for edit in edits:
-            mark, name = EDIT_STATES[edit.state]
-            title = pages[edit.page_id].title if edit.page_id in pages else str(edit.page_id)
-            changes = [compare_texts(change.before, change.after) for change in edit.changes] if with_changes else ()
-            at = datetime.fromtimestamp(edit.moment, UTC)
-            lines.append(EditLine(edit, mark, translate(name), title, str(each.name), at, changes))
-    return sorted(lines, key=lambda line: line.edit.moment, reverse=True)[:limit]
+        if not wiki or str(each.name) == wiki:
+            edits = newest_edits(reader, each.id, states, limit=limit)
+            pages = find_pages(reader, each.id, {edit.page_id for edit in edits})
+            titles = {page_id: page.title for page_id, page in pages.items()}
+            found += [(str(each.name), titles.get(edit.page_id, str(edit.page_id)), edit) for edit in edits]
+    return sorted(found, key=lambda line: line[2].moment, reverse=True)[:limit]
 
 
 def read_state_chart(stores: ConsoleStores) -> StateChart | None:
@@ -227,7 +144,7 @@ class LinkPages(ConsolePages):
             words=words,
             state=state,
             states=[(each.name, translate(name)) for each, (_, name) in LINK_STATES.items()],
-            lines=[link_line(row) for row in rows[:LISTED]],
+            rows=rows[:LISTED],
             more=more,
             proposals=[] if is_search else self._proposals(),
             reports=[] if is_search else self._reports(),
@@ -247,23 +164,15 @@ class LinkPages(ConsolePages):
             names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
             uses = uses_anywhere(reader, number, limit=USES_SHOWN)
             looks = latest_observations(reader, number)
-        runs = [
-            (translate(words_of(run.code)), str(date_of(run.first)), str(date_of(run.last)))
-            for run in reversed(unpack_history(facts.row.history))
-        ]
-        stage = facts.replacement and _STAGES[ProposalStage(facts.replacement.state)]
         return self._frame(
             "link.html",
             request,
             section="links",
             facts=facts,
-            line=link_line(facts.row),
-            runs=runs[:USES_SHOWN],
-            uses=[(names.get(use.page.wiki_id, ""), use, str(date_of(use.first_day))) for use in uses],
-            looks=[(datetime.fromtimestamp(look.moment, UTC), look) for look in looks],
-            copies=[(copy, str(date_of(copy.found_day))) for copy in facts.copies],
-            reports_until=str(date_of(facts.reports_until)) if facts.reports_until is not None else "",
-            stage=(stage[0], translate(stage[1])) if stage else None,
+            runs=unpack_history(facts.row.history)[: -USES_SHOWN - 1 : -1],
+            uses=uses,
+            wikis=names,
+            looks=looks,
         )
 
     def page(self, request: Request) -> Response:
@@ -278,8 +187,8 @@ class LinkPages(ConsolePages):
             if page is None:
                 raise HTTPException(404)
             facts = page_facts(reader, found.id, [page.page_id], day=day_of(self._stores.clock.now()))[page.page_id]
-        lines = [link_line(each.facts.row) for each in facts.links[:_PAGE_LINKS]]
-        return self._frame("page_links.html", request, section="links", wiki=wiki, title=page.title, lines=lines)
+        rows = [each.facts.row for each in facts.links[:_PAGE_LINKS]]
+        return self._frame("page_links.html", request, section="links", wiki=wiki, title=page.title, rows=rows)
 
     def _found(self, reader: Any, words: str) -> list[UrlRow]:
         spelled = words if "://" in words else f"https://{words}"
@@ -289,36 +198,24 @@ class LinkPages(ConsolePages):
             return []
         return list(find_urls(reader, [identity]).values())
 
-    def _marks(self) -> list[tuple[LinkMark, str, datetime]]:
-        """Return the newest marks that hold, with the name of their kind and the time they were made."""
+    def _marks(self) -> list[LinkMark]:
+        """Return the newest marks that hold."""
         now = self._stores.clock.now()
         with self._stores.registry.store().reading() as rows:
-            found = [each for each in active_marks(rows) if each.holds(now)][-MARKS_SHOWN:]
-        return [(each, translate(_MARKS[each.kind]), datetime.fromtimestamp(each.moment, UTC)) for each in found[::-1]]
+            return [each for each in active_marks(rows) if each.holds(now)][: -MARKS_SHOWN - 1 : -1]
 
-    def _reports(self) -> list[tuple[str, str, str, datetime, str]]:
-        """Return URL, class and name of its state, time and end of readers' newest reports."""
+    def _reports(self) -> Sequence[ReportRow]:
         with self._stores.registry.store().reading() as rows:
-            found = list_reports(rows, day_of(self._stores.clock.now()), limit=PROPOSALS_SHOWN)
-        return [
-            (each.url, mark, translate(name), datetime.fromtimestamp(each.moment, UTC), str(date_of(each.expires_day)))
-            for each in found
-            for mark, name in [LINK_STATES[each.state]]
-        ]
+            return list_reports(rows, day_of(self._stores.clock.now()), limit=PROPOSALS_SHOWN)
 
-    def _proposals(self) -> list[tuple[LinkLine, str, str, str]]:
-        """Return link, proposed address, class and name of its stage, waiting ones first."""
+    def _proposals(self) -> list[tuple[UrlRow, str, ProposalStage]]:
+        """Return links with their proposed addresses, waiting ones first."""
         columns = (replacements.c.url_id, replacements.c.address, replacements.c.state)
         query = select(*columns).order_by(replacements.c.state, replacements.c.tested_day).limit(PROPOSALS_SHOWN)
         with self._stores.registry.store().reading() as connection:
             found = connection.execute(query).all()
             rows = urls_by_id(connection, [each.url_id for each in found])
-        stages = {stage: (mark, translate(name)) for stage, (mark, name) in _STAGES.items()}
-        return [
-            (link_line(rows[each.url_id]), each.address, *stages[ProposalStage(each.state)])
-            for each in found
-            if each.url_id in rows
-        ]
+        return [(rows[each.url_id], each.address, ProposalStage(each.state)) for each in found if each.url_id in rows]
 
 
 EDITS_SHOWN = 50
@@ -355,7 +252,7 @@ class BotPages(ConsolePages):
                 except ConfigError:
                     is_on = None
                 wikis.append((str(each.name), is_on, counts))
-            edits = edit_lines(reader, states, limit=EDITS_SHOWN, wiki=wiki, with_changes=True)
+            edits = wiki_edits(reader, states, limit=EDITS_SHOWN, wiki=wiki)
         return self._frame(
             "bot.html",
             request,
@@ -366,17 +263,17 @@ class BotPages(ConsolePages):
             state=wanted,
             states=[(each.name, translate(name)) for each, (_, name) in EDIT_STATES.items()],
             EditState=EditState,
+            compare=compare_texts,
         )
 
     def repairs(self, request: Request) -> Response:
         """Return pages of a wiki with dead links, and what is excluded from repairs there."""
         wiki = request.query_params.get("wiki", "")
-        query = {"wiki": wiki, "cursor": request.query_params.get("after", ""), "limit": PAGES_SHOWN}
         context = OperationContext(self._stores, request.state.user)
         try:
-            found = list_pages_to_repair(context, RepairsQuery.model_validate(query))
-            bot = read_bot(context, WikiFields(wiki=wiki))
-        except (ValidationError, InputError):
+            found = list_pages_to_repair(context, wiki, request.query_params.get("after", ""), PAGES_SHOWN)
+            bot = read_bot(context, wiki)
+        except InputError:
             raise HTTPException(404) from None
         except ConfigError as error:
             return self._frame.problem(request, 422, str(error), console_path("bot"))
@@ -394,13 +291,11 @@ class BotPages(ConsolePages):
     def preview(self, request: Request) -> Response:
         """Return what the bot would change on a page now, read from its wiki."""
         wiki, title = (request.query_params.get(name, "") for name in ("wiki", "title"))
+        if not title:
+            raise HTTPException(404)
         back = console_path("bot", "repairs", wiki=wiki)
         try:
-            seen = preview_repair(
-                OperationContext(self._stores, request.state.user), WikiPageFields(wiki=wiki, title=title)
-            )
-        except ValidationError:
-            raise HTTPException(404) from None
+            seen = preview_repair(OperationContext(self._stores, request.state.user), wiki, title)
         except (InputError, ConfigError, UnavailableError) as error:
             return self._frame.problem(request, 422, str(error), back)
         # A unified diff starts with two lines of file names; each hunk with a line of line numbers.

@@ -13,7 +13,7 @@ import secrets
 import ssl
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
@@ -22,10 +22,6 @@ from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 import httpx
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from core.clock import Clock
 from core.errors import ConfigError, InputError, UnavailableError
@@ -33,8 +29,6 @@ from playback.web.i18n import noop
 from weboid.app.collection_config import CollectionConfig, is_secure_address
 from weboid.console.accounts import ConsoleRole
 
-BEGIN_PATH, CALLBACK_PATH = "/oidc/begin", "/oidc/callback"
-COOKIE = "weboid_oidc"
 ATTEMPT_AGE = timedelta(minutes=10)
 ATTEMPTS_LIMIT = 1_000  # sign-ins in progress; the oldest are forgotten
 METADATA_AGE = timedelta(hours=1)
@@ -272,58 +266,6 @@ class IdentityProvider:
         if not isinstance(value, dict):
             raise UnavailableError(f"The identity provider {host} answered with HTTP {status}, without a JSON object.")
         return value
-
-
-class ProviderRoutes:
-    """Addresses where a sign-in at the provider begins and ends."""
-
-    def __init__(
-        self,
-        provider: IdentityProvider,
-        enter: Callable[[ProviderIdentity], Response],
-        refuse: Callable[[Request, str, int], Response],
-        *,
-        is_secure: bool,
-    ) -> None:
-        """Store who begins a session, `enter`, and who shows a refusal, `refuse`.
-
-        A session's cookie with SameSite=Strict is not sent while redirects that another site began are followed:
-        the response of `enter` has to be a page that loads the next one.
-        """
-        self._provider = provider
-        self._enter = enter
-        self._refuse = refuse
-        self._is_secure = is_secure
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [Route(BEGIN_PATH, self.begin), Route(CALLBACK_PATH, self.complete)]
-
-    async def begin(self, request: Request) -> Response:
-        """Send the browser to the provider."""
-        try:
-            address, cookie = await run_in_threadpool(self._provider.begin)
-        except UnavailableError as error:
-            return self._refuse(request, str(error), 503)
-        response = RedirectResponse(address, 303, {"Cache-Control": "no-store"})
-        age = int(ATTEMPT_AGE.total_seconds())
-        response.set_cookie(
-            COOKIE, cookie, max_age=age, path="/", secure=self._is_secure, httponly=True, samesite="lax"
-        )
-        return response
-
-    async def complete(self, request: Request) -> Response:
-        """Begin the session of the person whom the provider signed in."""
-        cookie = request.cookies.get(COOKIE, "")
-        try:
-            identity = await run_in_threadpool(self._provider.complete, request.query_params, cookie)
-            response = await run_in_threadpool(self._enter, identity)
-        except ProviderRefusalError as error:
-            response = self._refuse(request, str(error), 401)
-        except UnavailableError as error:
-            response = self._refuse(request, str(error), 503)
-        response.delete_cookie(COOKIE, path="/")
-        return response
 
 
 @cache

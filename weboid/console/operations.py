@@ -1,20 +1,21 @@
 """Operations of the console and of its API: one typed function for each, with its role and its address.
 
-A function takes the context and validated fields, and returns JSON values, in which `message` is a sentence for the
-user. Its annotation describes them in OpenAPI: a TypedDict of what it lists, `FactsOf` a class that it renders. Pages
-send the same fields as forms. The work is done by the stores that the commands use.
+A function takes the context and validated fields, its other parameters, and returns JSON values, in which `message` is
+a sentence for the user. Its annotation describes them in OpenAPI: a TypedDict of what it lists, `FactsOf` a class that
+it renders. Pages send the same fields as forms. The work is done by the stores that the commands use.
 """
 
 import asyncio
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
-from typing import Annotated, Any, Literal, NotRequired, TypeVar
+from typing import Annotated, Any, Literal, NotRequired, TypeVar, get_type_hints
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 from typing_extensions import TypedDict
 
 from core.config.settings import Settings
@@ -24,16 +25,8 @@ from core.json_values import FactsOf, json_facts, json_value
 from core.layout import CONFIG_FILE
 from core.timestamps import LONGEST_DURATION, parse_duration
 from core.urls import fetch_key
+from crawler.frontier import frontier_export
 from crawler.frontier.base import STOP_ORDER, Frontier, FrontierStats, HostReport, ItemRecord, ItemState, Lane, NewItem
-from crawler.frontier.frontier_export import (
-    ItemFacts,
-    ItemSelection,
-    item_again,
-    items_to_retry,
-    record_facts,
-    requeue,
-    select_items,
-)
 from crawler.jobs.crawl_orders import Job, check_job_name, derive_job_name
 from crawler.jobs.list_files import parse_lines, unique_urls
 from crawler.profiles import builtin_profiles
@@ -41,6 +34,7 @@ from crawler.run.job_run import JobSubmission, submit_job
 from crawler.status.collection_status import is_in_use, is_worked_on
 from links.registry.database import RegistryStore
 from playback.url_paths import page_path
+from playback.web.i18n import noop
 from playback.web.page_store import CapturedPage
 from weboid.app.operator_identity import collection_settings
 from weboid.console.accounts import ConsoleRole, SignedInUser
@@ -54,6 +48,10 @@ Url = Annotated[str, Field(min_length=1, max_length=8_000)]
 Number = Annotated[int, Field(ge=0, lt=1 << 63)]
 Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 Day = Annotated[str, Field(json_schema_extra={"format": "date"})]
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+HostName = Annotated[str, Field(min_length=1, max_length=300)]
+Cursor = Annotated[str, Field(max_length=4_000, description="`next` of the previous answer.")]
+Limit = Annotated[int, Field(ge=1, le=1_000)]
 
 
 def names_of(kind: type[IntEnum]) -> Any:
@@ -96,10 +94,32 @@ class OperationFields(BaseModel):
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
+    @property
+    def values(self) -> dict[str, Any]:
+        """Return the arguments of the function."""
+        return {name: getattr(self, name) for name in type(self).model_fields}
+
+
+def fields_of(function: Callable[..., Any]) -> type[OperationFields]:
+    """Return the model of a function's parameters after its context."""
+    hints = get_type_hints(function, include_extras=True)
+    given = list(inspect.signature(function).parameters.values())[1:]
+    fields: dict[str, Any] = {
+        each.name: (hints[each.name], ... if each.default is each.empty else each.default) for each in given
+    }
+    title = "".join(map(str.capitalize, function.__name__.split("_"))) if fields else "No"
+    return create_model(f"{title}Fields", __base__=OperationFields, **fields)
+
+
+def call_with(read: Callable[..., Any], context: OperationContext, values: Mapping[str, Any]) -> Any:
+    """Call a function with the values that its parameters name."""
+    names = inspect.signature(read).parameters
+    return read(context, **{name: value for name, value in values.items() if name in names})
+
 
 @dataclass(frozen=True, slots=True)
 class ConsoleOperation:
-    """Operation with its address below ``/api/v1``."""
+    """Operation, or resource to read, with its address below ``/api/v1``."""
 
     name: str
     path: str
@@ -135,8 +155,7 @@ def operation(
     """Register the function, which takes a context and fields, under its name."""
 
     def register(perform: _Function) -> _Function:
-        fields = perform.__annotations__["fields"]
-        name = perform.__name__
+        name, fields = perform.__name__, fields_of(perform)
         OPERATIONS[name] = ConsoleOperation(name, path, role, fields, perform, status, method, state, logged or state)
         return perform
 
@@ -151,45 +170,25 @@ class UnknownThingError(InputError):
     """Name of something that is not there: 404."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConsoleResource:
-    """Resource to read, with its address below ``/api/v1`` and the parameters of its query."""
-
-    path: str
-    role: ConsoleRole
-    query: type[OperationFields]
-    read: Callable[..., Any]
-
-
-RESOURCES: dict[str, ConsoleResource] = {}
+RESOURCES: dict[str, ConsoleOperation] = {}
 
 
 def resource(path: str, role: ConsoleRole = ConsoleRole.READER) -> Callable[[_Function], _Function]:
-    """Register the function, which takes a context and a query, under its name."""
+    """Register the function, which takes a context and the parameters of a query, under its name."""
 
     def register(read: _Function) -> _Function:
-        RESOURCES[read.__name__] = ConsoleResource(path, role, read.__annotations__["query"], read)
+        name = read.__name__
+        RESOURCES[name] = ConsoleOperation(name, path, role, fields_of(read), read, method="GET")
         return read
 
     return register
 
 
-class ListFields(OperationFields):
-    """Part of a list that is read."""
-
-    cursor: str = Field(default="", max_length=4_000, description="`next` of the previous answer.")
-    limit: Annotated[int, Field(ge=1, le=1_000)] = 100
-
-    @property
-    def after(self) -> int:
-        """Return the number that the cursor is; 0 without one. Raises InputError."""
-        if self.cursor and not (self.cursor.isascii() and self.cursor.isdecimal() and len(self.cursor) < 19):
-            raise InputError("That is not a cursor: take `next` from the previous answer.")
-        return int(self.cursor or 0)
-
-
-class NoFields(OperationFields):
-    """No fields."""
+def cursor_number(cursor: str) -> int:
+    """Return the number that the cursor is; 0 without one. Raises InputError."""
+    if cursor and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 19):
+        raise InputError("That is not a cursor: take `next` from the previous answer.")
+    return int(cursor or 0)
 
 
 # ------------------------------------------------------------------------------------------------ captures and crawls
@@ -205,34 +204,14 @@ CrawlChange = Annotated[dict[str, Any], FactsOf(
 )]  # fmt: skip
 
 
-class SaveFields(OperationFields):
-    """URL to capture now."""
-
-    url: Url
-    lane: LaneName = "now"
-
-
 @operation("/captures", ConsoleRole.OPERATOR, status=202)
-def save_capture(context: OperationContext, fields: SaveFields) -> SavedUrl:
+def save_capture(context: OperationContext, url: Url, lane: LaneName = "now") -> SavedUrl:
     """Capture a URL before all others, also when it was captured before."""
-    url = fetch_key(fields.url)
-    added = context.frontier.add([NewItem(url, Lane[fields.lane.upper()])], now=context.now, again=timedelta(0))
+    url = fetch_key(url)
+    added = context.frontier.add([NewItem(url, Lane[lane.upper()])], now=context.now, again=timedelta(0))
     state = "queued" if added.added or added.requeued else "already queued"
     location = f"/api/v1/queue/item?url={quote(url, safe='')}"
     return {"url": url, "state": state, "location": location, "message": f"{url} is {state}."}
-
-
-class CrawlFields(OperationFields):
-    """Crawl from seeds along their links."""
-
-    urls: str | list[Url] = Field(description="Seeds, as a list or one a line.")
-    scope: Literal["page", "prefix", "host", "domain", "any"] = "prefix"
-    page_limit: Annotated[int, Field(ge=0, le=10**9)] | Literal[""] = 0
-    depth: Annotated[int, Field(ge=0, le=10_000)] | Literal[""] = ""
-    preset: str = Field(default="", description="Preset below weboid.toml; empty: the one that it extends.")
-    name: str = ""
-    lane: LaneName = "standard"
-    dry_run: bool = False
 
 
 def url_lines(urls: str | list[str]) -> list[str]:
@@ -253,30 +232,41 @@ def crawl_settings(context: OperationContext, preset: str = "") -> Settings:
 
 
 @operation("/crawls", ConsoleRole.OPERATOR, status=201)
-def create_crawl(context: OperationContext, fields: CrawlFields) -> CreatedCrawl:
+def create_crawl(
+    context: OperationContext,
+    *,
+    urls: Annotated[str | list[Url], Field(description="Seeds, as a list or one a line.")],
+    scope: Literal["page", "prefix", "host", "domain", "any"] = "prefix",
+    page_limit: Annotated[int, Field(ge=0, le=10**9)] | Literal[""] = 0,
+    depth: Annotated[int, Field(ge=0, le=10_000)] | Literal[""] = "",
+    preset: Annotated[str, Field(description="Preset below weboid.toml; empty: the one that it extends.")] = "",
+    name: str = "",
+    lane: LaneName = "standard",
+    dry_run: bool = False,
+) -> CreatedCrawl:
     """Start a crawl of seeds; workers begin at once. With `dry_run` nothing is stored."""
-    urls, problems = unique_urls(parse_lines(url_lines(fields.urls), source="urls"))
-    if not urls:
-        raise InputError(str(problems[0]) if problems else "Name what to crawl: at least one URL.")
-    settings = crawl_settings(context, fields.preset)
-    scope = replace(
+    seeds, problems = unique_urls(parse_lines(url_lines(urls), source="urls"))
+    if not seeds:
+        raise InputError(str(problems[0]) if problems else noop("Name what to crawl: at least one URL."))
+    settings = crawl_settings(context, preset)
+    limits = replace(
         settings.scope,
-        kind=fields.scope,
-        pages=fields.page_limit or settings.scope.pages,
-        depth=settings.scope.depth if fields.depth == "" else fields.depth,
+        kind=scope,
+        pages=page_limit or settings.scope.pages,
+        depth=settings.scope.depth if depth == "" else depth,
     )
-    name = check_job_name(fields.name) if fields.name else derive_job_name(urls)
-    job = Job(name, urls, replace(settings, scope=scope), Lane[fields.lane.upper()], context.now)
-    facts = CreatedCrawl(name=name, seeds=len(urls), problems=list(map(str, problems[:20])), dry_run=fields.dry_run)
-    if fields.dry_run:
+    name = check_job_name(name) if name else derive_job_name(seeds)
+    job = Job(name, seeds, replace(settings, scope=limits), Lane[lane.upper()], context.now)
+    facts = CreatedCrawl(name=name, seeds=len(seeds), problems=list(map(str, problems[:20])), dry_run=dry_run)
+    if dry_run:
         return facts
     done = submit(context, job)
     context.frontier.take_back(STOP_ORDER, "")  # as the command does
-    return {**facts, "added": done.added.added, "message": f"The crawl {name} was started with {len(urls)} seeds."}
+    return {**facts, "added": done.added.added, "message": f"The crawl {name} was started with {len(seeds)} seeds."}
 
 
 @resource("/crawl")
-def read_crawl(context: OperationContext, query: NoFields) -> CrawlState:  # noqa: ARG001
+def read_crawl(context: OperationContext) -> CrawlState:
     """Return whether the crawl is paused, and why, and whether its runs are stopping."""
     frontier = context.frontier
     return {"paused": frontier.stats(context.now).paused, "stopping": "" in frontier.orders(STOP_ORDER)}
@@ -287,43 +277,35 @@ def submit(context: OperationContext, job: Job) -> JobSubmission:
     return asyncio.run(submit_job(job, context.frontier, local=context.stores.settings, clock=context.stores.clock))
 
 
-class PauseFields(OperationFields):
-    """Pause of the crawl."""
-
-    reason: Reason = "paused in the console"
-
-
 @operation("/crawl/pause", ConsoleRole.OPERATOR, state=read_crawl)
-def pause_crawl(context: OperationContext, fields: PauseFields) -> CrawlChange:
+def pause_crawl(context: OperationContext, reason: Reason = "paused in the console") -> CrawlChange:
     """Pause the crawl; pages in progress finish."""
-    context.frontier.pause(fields.reason)
+    context.frontier.pause(reason)
     return _crawl_state(context, "The crawl is paused. Pages in progress finish.")
 
 
 @operation("/crawl/resume", ConsoleRole.OPERATOR, state=read_crawl)
-def resume_crawl(context: OperationContext, fields: NoFields) -> CrawlChange:  # noqa: ARG001 one form for all
+def resume_crawl(context: OperationContext) -> CrawlChange:
     """Resume the crawl, also after a stop order."""
     context.frontier.resume()
     context.frontier.take_back(STOP_ORDER, "")
     return _crawl_state(context, "The crawl is resumed.")
 
 
-class StopFields(OperationFields):
-    """Stop of the runs."""
-
-    at_once: bool = Field(default=False, description="Leave the pages in progress queued.")
-
-
 @operation("/crawl/stop", ConsoleRole.OPERATOR, state=read_crawl)
-def stop_crawl(context: OperationContext, fields: StopFields) -> CrawlChange:
+def stop_crawl(
+    context: OperationContext,
+    *,
+    at_once: Annotated[bool, Field(description="Leave the pages in progress queued.")] = False,
+) -> CrawlChange:
     """Stop the crawl after the pages in progress. Nothing is lost.
 
-    The worker of console or watch continues when the crawl is resumed or one is started.
+    The worker of console, watch or serve continues when the crawl is resumed or one is started.
     """
     is_shared, layout = bool(context.stores.settings.frontier.url), context.stores.layout
     if not (is_shared or is_worked_on(layout, context.frontier, now=context.now)):
-        raise StateConflictError("No run is active: there is nothing to stop.")
-    context.frontier.give_order(STOP_ORDER, "", "now" if fields.at_once else "")
+        raise StateConflictError(noop("No run is active: there is nothing to stop."))
+    context.frontier.give_order(STOP_ORDER, "", "now" if at_once else "")
     return _crawl_state(context, "The runs stop after the pages in progress.")
 
 
@@ -345,86 +327,79 @@ HostChange = Annotated[dict[str, Any], FactsOf("HostChange", HostReport, message
 CaptureFacts = Annotated[dict[str, Any], FactsOf(
     "CaptureFacts", CapturedPage, "page_id url timestamp status outcome title", path=str | None,
 )]  # fmt: skip
-UrlProgress = TypedDict("UrlProgress", {"item": ItemFacts | None, "capture": CaptureFacts | None})
+UrlProgress = TypedDict("UrlProgress", {"item": frontier_export.ItemFacts | None, "capture": CaptureFacts | None})
 RequeuedItems = TypedDict("RequeuedItems", {"requeued": int, "message": str})
-MovedItem = Annotated[dict[str, Any], FactsOf("MovedItem", ItemFacts, message=str)]
+MovedItem = Annotated[dict[str, Any], FactsOf("MovedItem", frontier_export.ItemFacts, message=str)]
 DroppedItems = TypedDict("DroppedItems", {"skipped": int, "message": str})
 
 
-class HostFields(OperationFields):
-    """A host of the queue."""
-
-    host: Annotated[str, Field(min_length=1, max_length=300)]
-
-
 @resource("/hosts/host")
-def read_host(context: OperationContext, query: HostFields) -> HostFacts:
+def read_host(context: OperationContext, host: HostName) -> HostFacts:
     """Return a host of the queue with its delay, failures and block."""
-    report = context.frontier.host(host_name(query.host), now=context.now)
+    report = context.frontier.host(host_name(host), now=context.now)
     if report is None:
-        raise UnknownThingError(f"The queue does not know the host {query.host[:200]!r}.")
+        raise UnknownThingError(f"The queue does not know the host {host[:200]!r}.")
     return dict(json_value(asdict(report)))
 
 
 @resource("/hosts/block")
-def read_block(context: OperationContext, query: HostFields) -> HostBlock:
+def read_block(context: OperationContext, host: HostName) -> HostBlock:
     """Return until when and why a host is not visited: its ETag is for If-Match, that of the host changes all the time."""
     names = ("host", "blocked_until", "blocked_reason", "down_until")
-    return {name: value for name, value in read_host(context, query).items() if name in names}
-
-
-class HostPauseFields(HostFields):
-    """Pause of a host."""
-
-    duration: str = Field(default="", description="Duration such as 2h or 30d; by default until resumed.")
-    reason: Reason = "paused in the console"
+    return {name: value for name, value in read_host(context, host).items() if name in names}
 
 
 @operation("/hosts/pause", ConsoleRole.OPERATOR, state=read_block)
-def pause_host(context: OperationContext, fields: HostPauseFields) -> HostChange:
+def pause_host(
+    context: OperationContext,
+    host: HostName,
+    duration: Annotated[str, Field(description="Duration such as 2h or 30d; by default until resumed.")] = "",
+    reason: Reason = "paused in the console",
+) -> HostChange:
     """Pause a host, for a time or until it is resumed."""
-    length, host = parse_duration(fields.duration) if fields.duration else LONGEST_DURATION, host_name(fields.host)
-    context.frontier.block_until(host, context.now + length, fields.reason, now=context.now)
-    return {**read_host(context, fields), "message": f"{host} is paused."}
+    length, host = parse_duration(duration) if duration else LONGEST_DURATION, host_name(host)
+    context.frontier.block_until(host, context.now + length, reason, now=context.now)
+    return {**read_host(context, host), "message": f"{host} is paused."}
 
 
 @operation("/hosts/resume", ConsoleRole.OPERATOR, state=read_block)
-def resume_host(context: OperationContext, fields: HostFields) -> HostChange:
+def resume_host(context: OperationContext, host: HostName) -> HostChange:
     """Resume a host, whatever had blocked it."""
-    host = host_name(fields.host)
+    host = host_name(host)
     context.frontier.block_until(host, _PAST, "", now=context.now)
-    return {**read_host(context, fields), "message": f"{host} may be visited again."}
+    return {**read_host(context, host), "message": f"{host} may be visited again."}
 
 
-class RetryFields(OperationFields):
-    """Items to queue again: one URL, or all in a state."""
+@resource("/queue/item", ConsoleRole.REVIEWER)
+def read_item(context: OperationContext, url: Url) -> UrlProgress:
+    """Return the state of a URL in the queue, and its newest capture with its copy: what follows a saved URL."""
+    record = context.frontier.find(fetch_key(url))
+    captures = context.stores.pages(context.user).captures(url, limit=1)
+    if record is None and not captures:
+        raise UnknownThingError(noop("That URL is neither in the queue nor in the archive."))
+    newest = capture_facts(captures[0]) if captures else None
+    return {"item": None if record is None else frontier_export.record_facts(record), "capture": newest}
 
-    url: str = ""
-    state: Literal["dead", "skipped", ""] = ""
-    host: str = ""
 
-
-def _read_retried(context: OperationContext, fields: Any) -> Any:
-    return read_item(context, fields) if fields.url else None
-
-
-@operation("/queue/retry", ConsoleRole.OPERATOR, state=_read_retried)
-def retry_items(context: OperationContext, fields: RetryFields) -> RequeuedItems:
+@operation("/queue/retry", ConsoleRole.OPERATOR, state=read_item)
+def retry_items(
+    context: OperationContext, url: str = "", state: Literal["dead", "skipped", ""] = "", host: str = ""
+) -> RequeuedItems:
     """Queue failed or skipped pages again, with all their attempts."""
     frontier = context.frontier
-    if bool(fields.url) == bool(fields.state):
-        raise InputError("Name one URL, or a state: dead or skipped.")
+    if bool(url) == bool(state):
+        raise InputError(noop("Name one URL, or a state: dead or skipped."))
     batches: Iterable[Sequence[ItemRecord]]
-    if fields.url:
-        records, problems = items_to_retry(frontier, [fields.url])
+    if url:
+        records, problems = frontier_export.items_to_retry(frontier, [url])
         if problems:
             raise InputError(problems[0])
         batches = [records]
     else:
-        selection = ItemSelection(host=host_name(fields.host) if fields.host else None)
-        batches = select_items(frontier, ItemState(fields.state), selection)
+        selection = frontier_export.ItemSelection(host=host_name(host) if host else None)
+        batches = frontier_export.select_items(frontier, ItemState(state), selection)
     seen = set[int]()
-    count = sum(requeue(frontier, batch, seen, now=context.now) for batch in batches)
+    count = sum(frontier_export.requeue(frontier, batch, seen, now=context.now) for batch in batches)
     return {"requeued": count, "message": f"{count} queued again."}
 
 
@@ -433,23 +408,6 @@ def _known(frontier: Frontier, url: str) -> ItemRecord:
     if record is None:
         raise InputError(f"The queue does not know {url[:500]}.")
     return record
-
-
-class UrlFields(OperationFields):
-    """A URL."""
-
-    url: Url
-
-
-@resource("/queue/item", ConsoleRole.REVIEWER)
-def read_item(context: OperationContext, query: UrlFields) -> UrlProgress:
-    """Return the state of a URL in the queue, and its newest capture with its copy: what follows a saved URL."""
-    record = context.frontier.find(fetch_key(query.url))
-    captures = context.stores.pages(context.user).captures(query.url, limit=1)
-    if record is None and not captures:
-        raise UnknownThingError("That URL is neither in the queue nor in the archive.")
-    newest = capture_facts(captures[0]) if captures else None
-    return {"item": None if record is None else record_facts(record), "capture": newest}
 
 
 def capture_facts(page: CapturedPage) -> CaptureFacts:
@@ -461,30 +419,19 @@ def capture_facts(page: CapturedPage) -> CaptureFacts:
     }
 
 
-class MoveFields(UrlFields):
-    """Item and its new lane."""
-
-    lane: LaneName = "now"
-
-
 @operation("/queue/move", ConsoleRole.OPERATOR, state=read_item)
-def move_items(context: OperationContext, fields: MoveFields) -> MovedItem:
+def move_items(context: OperationContext, url: Url, lane: LaneName = "now") -> MovedItem:
     """Move a queued page to another lane; a lower one than its own has no effect."""
-    record = _known(context.frontier, fields.url)
-    context.frontier.add(
-        [replace(item_again(record), lane=Lane[fields.lane.upper()])], now=context.now, again=LONGEST_DURATION
-    )
-    return {**record_facts(_known(context.frontier, fields.url)), "message": "It is visited before the others."}
-
-
-class DropFields(UrlFields):
-    """Item to skip."""
-
-    reason: Reason = "removed in the console"
+    moved = replace(frontier_export.item_again(_known(context.frontier, url)), lane=Lane[lane.upper()])
+    context.frontier.add([moved], now=context.now, again=LONGEST_DURATION)
+    return {
+        **frontier_export.record_facts(_known(context.frontier, url)),
+        "message": "It is visited before the others.",
+    }
 
 
 @operation("/queue/drop", ConsoleRole.OPERATOR, state=read_item)
-def drop_items(context: OperationContext, fields: DropFields) -> DroppedItems:
+def drop_items(context: OperationContext, url: Url, reason: Reason = "removed in the console") -> DroppedItems:
     """Skip a queued page unvisited; it can be queued again."""
-    count = context.frontier.discard([fetch_key(fields.url)], now=context.now, reason=fields.reason)
+    count = context.frontier.discard([fetch_key(url)], now=context.now, reason=reason)
     return {"skipped": count, "message": f"{count} removed from the queue."}

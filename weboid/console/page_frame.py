@@ -9,7 +9,7 @@ operation redirects to ``back`` with ``done=id`` in the query, whose message is 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlencode
@@ -31,6 +31,12 @@ from core.layout import Layout
 from core.timestamps import format_duration
 from crawler.frontier.base import Frontier
 from crawler.status.collection_status import StatusReader
+from links.check_history import date_of
+from links.check_result import words_of
+from links.feedback.marks import MarkKind
+from links.feedback.replacements import ProposalStage
+from links.registry.bot_edits import EditState
+from links.states import LinkState
 from playback.access.control import AccessControl
 from playback.access.decision_store import DecisionStore
 from playback.access.level_store import LevelStore
@@ -53,6 +59,12 @@ FORM_BYTES = 4 << 20  # some 50,000 URLs
 _NO_RIGHT = noop("Your role does not allow this. Ask an administrator of this archive.")
 _MISSING = noop("There is no such page, or it has been removed.")
 AWAY = noop("A database does not answer at the moment. Try again in a few seconds.")
+_FIELD_FAULTS = (  # of pydantic, about what people leave out or mistype
+    noop("Field required"),
+    noop("String should have at least 1 character"),
+    noop("Input should be a valid integer, unable to parse string as an integer"),
+    noop("Input should be a valid number, unable to parse string as a number"),
+)
 RETRY_AFTER = {"Retry-After": "5"}  # of answers while a store is not available
 _LOG = logging.getLogger(__name__)
 PICTURE_HEADERS = {
@@ -92,6 +104,42 @@ _STATES = {
     "done": noop("Archived"),
     "skipped": noop("Skipped"),
     "dead": noop("Failed"),
+}
+LINK_STATES = {
+    LinkState.ALIVE: ("good", noop("Works")),
+    LinkState.DYING: ("fair", noop("Failing")),
+    LinkState.DEAD: ("bad", noop("Dead")),
+    LinkState.BLOCKED: ("fair", noop("Blocks checks")),
+    LinkState.USURPED: ("bad", noop("Usurped")),
+    LinkState.DEVIATED: ("fair", noop("Changed")),
+    LinkState.PERMALIVE: ("good", noop("Marked as working")),
+    LinkState.PERMADEAD: ("bad", noop("Marked as dead")),
+    LinkState.UNKNOWN: ("unknown", noop("Not checked yet")),
+    LinkState.INVALID: ("unknown", noop("Invalid")),
+    LinkState.EXCLUDED: ("unknown", noop("Excluded")),
+}
+EDIT_STATES = {
+    EditState.INTENDED: ("", noop("being sent")),
+    EditState.MADE: ("good", noop("made")),
+    EditState.KEPT: ("good", noop("kept")),
+    EditState.FAILED: ("bad", noop("failed")),
+    EditState.REVERTED: ("fair", noop("reverted")),
+    EditState.ACCEPTED: ("fair", noop("revert accepted")),
+    EditState.DECLINED: ("", noop("revert declined")),
+    EditState.SWEPT: ("", noop("gone with other edits")),
+    EditState.GONE: ("", noop("page deleted")),
+}
+_MARKS = {
+    MarkKind.PERMALIVE: noop("Marked as working"),
+    MarkKind.PERMADEAD: noop("Marked as dead"),
+    MarkKind.NEVER: noop("never checked"),
+    MarkKind.ALWAYS: noop("checked as others"),
+    MarkKind.SETTING: noop("checked differently"),
+}
+_STAGES = {
+    ProposalStage.WAITING: ("", noop("not tested yet")),
+    ProposalStage.WORKS: ("good", noop("works")),
+    ProposalStage.FAILED: ("bad", noop("fails")),
 }
 ROLE_NAMES = {
     "reader": noop("Reader"),
@@ -164,6 +212,13 @@ class ConsoleFrame:
         self._render.add_filters(
             duration=lambda value: format_duration(value.total_seconds() if isinstance(value, timedelta) else value),
             clock=short_moment,
+            at=lambda seconds: datetime.fromtimestamp(seconds, UTC),
+            date=lambda number: "" if number is None else str(date_of(number)),
+            result=lambda code: translate(words_of(code)),
+            link_state=lambda state: (LINK_STATES[state][0], translate(LINK_STATES[state][1])),
+            edit_state=lambda state: (EDIT_STATES[state][0], translate(EDIT_STATES[state][1])),
+            stage=lambda stage: (_STAGES[ProposalStage(stage)][0], translate(_STAGES[ProposalStage(stage)][1])),
+            mark=lambda kind: translate(_MARKS[kind]),
         )
 
     def __call__(self, template: str, request: Request, code: int = 200, **values: Any) -> Response:
@@ -200,9 +255,11 @@ async def read_form(request: Request) -> dict[str, list[str]]:
 
 
 def fault_of(error: Exception) -> str:
-    """Return the text of an error; of one of a form's fields the first, with the field's name."""
-    first = error.errors()[0] if isinstance(error, ValidationError) else None
-    return str(error) if first is None else f"{first['loc'][0] if first['loc'] else 'form'}: {first['msg']}"
+    """Return the text of an error in the user's language; of one of a form's fields the first, with the field's name."""
+    if not isinstance(error, ValidationError):
+        return translate(str(error))
+    first = error.errors()[0]
+    return f"{first['loc'][0] if first['loc'] else 'form'}: {translate(first['msg'])}"
 
 
 class ConsolePages:

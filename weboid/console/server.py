@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.clock import Clock
 from core.config.settings import Settings, store_environment
-from core.errors import ConfigError, InputError, TransientError, WeboidError
+from core.errors import ConfigError, InputError, TransientError, UnavailableError, WeboidError
 from core.layout import Layout
 from crawler.frontier.base import STOP_ORDER
 from crawler.frontier.sqlite_frontier import open_frontier
@@ -54,33 +54,16 @@ from playback.web.registry.registry_service import READ_LIMIT_S, RegistrySource
 from warc.index.database import open_database
 from warc.text_index.reader import open_text_index
 from weboid.app.collection_config import parse_origin, read_config
+from weboid.console import page_frame
 from weboid.console.accounts import COOKIE, AccountStore, ConsoleRole, SignedInUser, SignInDelayError, SignInError
 from weboid.console.api import API_PATH, CHALLENGE, NOT_SIGNED_IN, create_api, perform, problem, problem_of
 from weboid.console.background_tasks import BackgroundTasks
-from weboid.console.oidc import (
-    BEGIN_PATH,
-    CALLBACK_PATH,
-    IdentityProvider,
-    ProviderIdentity,
-    ProviderRoutes,
-    ProviderSettings,
-    read_provider,
-)
+from weboid.console.oidc import ATTEMPT_AGE, IdentityProvider, ProviderRefusalError, ProviderSettings, read_provider
 from weboid.console.operations import OPERATIONS, OperationContext
-from weboid.console.page_frame import (
-    AWAY,
-    CONSOLE_PATH,
-    FORM_BYTES,
-    RETRY_AFTER,
-    ConsoleFrame,
-    ConsoleStores,
-    console_path,
-    fault_of,
-    pages_app,
-    read_form,
-)
 from weboid.console.task_operations import UPLOAD_BYTES, UPLOAD_PATH
 
+BEGIN_PATH, CALLBACK_PATH = "/oidc/begin", "/oidc/callback"  # of a sign-in at the identity provider
+PROVIDER_COOKIE = "weboid_oidc"
 ENTERED_PATH = "/sign-in/entered"  # shows the fields of a form without a session
 ACCOUNT_RATE = TokenRate(50, 1_500)  # of each account, and of each of its tokens
 ADDRESS_RATES = ReaderRates(TokenRate(10, 300), TokenRate(30, 900), TokenRate(300, 3_000))  # of who is not signed in
@@ -99,7 +82,7 @@ def open_stores(
     clock: Clock,
     database_url: str = "",
     option_faults: Callable[[Path], Iterable[str]] = lambda _: (),
-) -> Iterator[ConsoleStores]:
+) -> Iterator[page_frame.ConsoleStores]:
     """Open the stores of a collection that the console shows and changes, until the end of the block.
 
     `option_faults` yields errors of the options of commands in the ``weboid.toml`` of a folder.
@@ -115,7 +98,7 @@ def open_stores(
         order = partial(frontier.give_order, STOP_ORDER, "", ""), partial(frontier.take_back, STOP_ORDER, "")
         tasks = stack.enter_context(closing(BackgroundTasks(layout, clock, environment, *order)))
         holds = HoldIndex(decisions, lists_folder(layout.decisions_db))
-        yield ConsoleStores(
+        yield page_frame.ConsoleStores(
             layout=layout,
             settings=settings,
             status=status,
@@ -166,7 +149,7 @@ class UserMiddleware:
                 if cookie:  # a page that refreshes itself is no use of the session
                     user = await run_in_threadpool(self._accounts.session, cookie, is_used="hx-request" not in headers)
         except WeboidError as error:
-            away = problem_of(error) if is_api else PlainTextResponse(str(error), 503, RETRY_AFTER)
+            away = problem_of(error) if is_api else PlainTextResponse(str(error), 503, page_frame.RETRY_AFTER)
             await away(scope, receive, send)
             return
         scope.setdefault("state", {})["user"] = user
@@ -192,7 +175,7 @@ class UserMiddleware:
             response = problem(401, NOT_SIGNED_IN)
             response.headers.update(CHALLENGE)
         may_upload = user is not None and user.may(ConsoleRole.OPERATOR) and path == f"{API_PATH}{UPLOAD_PATH}"
-        read, limit = 0, UPLOAD_BYTES if may_upload else FORM_BYTES
+        read, limit = 0, UPLOAD_BYTES if may_upload else page_frame.FORM_BYTES
 
         async def receive_bounded() -> Message:
             nonlocal read
@@ -210,8 +193,8 @@ class ConsoleForms:
 
     def __init__(
         self,
-        stores: ConsoleStores,
-        frame: ConsoleFrame,
+        stores: page_frame.ConsoleStores,
+        frame: page_frame.ConsoleFrame,
         *,
         provider: IdentityProvider | None,
         addresses: ClientAddresses,
@@ -235,11 +218,13 @@ class ConsoleForms:
             Route("/healthz", lambda _: JSONResponse({"status": "ok"})),
         ]
         if self._provider is not None:
-            enter, refuse = self._enter_identity, self._show_sign_in
-            routes += ProviderRoutes(self._provider, enter, refuse, is_secure=self._is_secure).routes()
+            routes += [
+                Route(BEGIN_PATH, partial(self.begin_at_provider, self._provider)),
+                Route(CALLBACK_PATH, partial(self.return_from_provider, self._provider)),
+            ]
 
         def unavailable(request: Request, _error: Exception) -> Response:
-            return self._show_sign_in(request, AWAY, 503)
+            return self._show_sign_in(request, page_frame.AWAY, 503)
 
         languages = Middleware(LanguageMiddleware, default=SOURCE)
         return Starlette(routes=routes, middleware=[languages], exception_handlers={TransientError: unavailable})
@@ -248,7 +233,7 @@ class ConsoleForms:
         """Show the form, or begin a session."""
         error, code = "", 200
         if request.method == "POST":
-            fields = await read_form(request)
+            fields = await page_frame.read_form(request)
             name, password = (fields.get(key, [""])[0] for key in ("name", "password"))
             peer = reader_prefix(self._addresses.address_of(request))
             try:
@@ -265,7 +250,7 @@ class ConsoleForms:
 
     async def show_entered(self, request: Request) -> Response:
         """Show what a form without a session has, so that it is not lost; nothing is carried out."""
-        fields = await read_form(request)
+        fields = await page_frame.read_form(request)
         error = noop("Your session has ended, and nothing was done. Sign in, and enter again what is below.")
         return self._show_sign_in(request, error, 401, entered=entered_in(fields))
 
@@ -284,38 +269,65 @@ class ConsoleForms:
             sign_in_path=localized_path("/sign-in"),
             provider_path=localized_path(BEGIN_PATH) if self._provider is not None else "",
         )
-        response.headers.update(RETRY_AFTER if code == 503 else {})
+        response.headers.update(page_frame.RETRY_AFTER if code == 503 else {})
         return response
 
     async def enter(self, request: Request) -> Response:
         """Begin the session of a sign-in link, after a click: programs that preview links do not use it up."""
         if request.method == "GET":
             return self._show_sign_in(request, "", 200, request.query_params.get("key", "")[:200])
-        key = (await read_form(request)).get("key", [""])[0][:200]
+        key = (await page_frame.read_form(request)).get("key", [""])[0][:200]
         try:
             return self._begin(await run_in_threadpool(self._accounts.use_link, key), {"by": "link"})
         except SignInError as refused:
             return self._show_sign_in(request, str(refused), 401)
         except TransientError:  # the link was not used up
-            return self._show_sign_in(request, AWAY, 503, key)
+            return self._show_sign_in(request, page_frame.AWAY, 503, key)
 
-    def _enter_identity(self, identity: ProviderIdentity) -> Response:
-        secret = self._accounts.sign_in_subject(identity.subject, identity.name, identity.role)
-        address = console_path()
-        page = f'<!doctype html><meta http-equiv="refresh" content="0;url={address}"><a href="{address}">Weboid</a>'
-        return self._begin(secret, {"subject": identity.subject}, Response(page, media_type="text/html"))
+    async def begin_at_provider(self, provider: IdentityProvider, request: Request) -> Response:
+        """Send the browser to the identity provider."""
+        try:
+            address, cookie = await run_in_threadpool(provider.begin)
+        except UnavailableError as error:
+            return self._show_sign_in(request, str(error), 503)
+        response = RedirectResponse(address, 303, {"Cache-Control": "no-store"})
+        age = int(ATTEMPT_AGE.total_seconds())
+        response.set_cookie(
+            PROVIDER_COOKIE, cookie, max_age=age, path="/", secure=self._is_secure, httponly=True, samesite="lax"
+        )
+        return response
+
+    async def return_from_provider(self, provider: IdentityProvider, request: Request) -> Response:
+        """Begin the session of the person whom the identity provider signed in."""
+        cookie = request.cookies.get(PROVIDER_COOKIE, "")
+
+        def enter() -> Response:
+            identity = provider.complete(request.query_params, cookie)
+            secret = self._accounts.sign_in_subject(identity.subject, identity.name, identity.role)
+            # A cookie with SameSite=Strict is not sent while redirects that another site began are followed.
+            address = page_frame.console_path()
+            page = f'<!doctype html><meta http-equiv="refresh" content="0;url={address}"><a href="{address}">Weboid</a>'
+            return self._begin(secret, {"subject": identity.subject}, Response(page, media_type="text/html"))
+
+        try:
+            response = await run_in_threadpool(enter)
+        except (ProviderRefusalError, UnavailableError) as error:
+            code = 401 if isinstance(error, ProviderRefusalError) else 503
+            response = self._show_sign_in(request, str(error), code)
+        response.delete_cookie(PROVIDER_COOKIE, path="/")
+        return response
 
     def _begin(self, secret: str, how: dict[str, str], response: Response | None = None) -> Response:
         user = self._accounts.session(secret)
         self._accounts.log(user.name if user is not None else "", "sign_in", how, "done")
-        response = response or RedirectResponse(console_path(), 303)
+        response = response or RedirectResponse(page_frame.console_path(), 303)
         response.set_cookie(COOKIE, secret, httponly=True, samesite="strict", secure=self._is_secure, path="/")
         return response
 
     async def sign_out(self, request: Request) -> Response:
         """End the session."""
         user: SignedInUser = request.state.user
-        if (await read_form(request)).get("csrf") == [user.csrf]:
+        if (await page_frame.read_form(request)).get("csrf") == [user.csrf]:
             self._accounts.sign_out(user.session)
         response = RedirectResponse(localized_path("/sign-in"), 303)
         response.delete_cookie(COOKIE, path="/")
@@ -324,7 +336,7 @@ class ConsoleForms:
     async def act(self, request: Request) -> Response:
         """Perform the operation that a form names; redirect to its page, or show why it was refused."""
         user: SignedInUser = request.state.user
-        fields = await read_form(request)
+        fields = await page_frame.read_form(request)
         back = _own_path(fields.pop("back", [""])[0])
         operation = OPERATIONS.get(request.path_params["name"])
         if operation is None or fields.pop("csrf", [""]) != [user.csrf]:
@@ -342,7 +354,7 @@ class ConsoleForms:
         except (ValidationError, WeboidError) as error:
             code = 422 if isinstance(error, ValidationError | InputError) else 503
             draft = document if operation.name == "write_settings" and document.keys() >= {"text", "version"} else None
-            return self._frame.problem(request, code, fault_of(error), back, draft, entered_in(fields))
+            return self._frame.problem(request, code, page_frame.fault_of(error), back, draft, entered_in(fields))
         if "token" in answer:  # is shown once, and never stored in an address
             return self._frame("secret.html", request, section="users", name=answer["name"], secret=answer["token"])
         parts = urlsplit(back)
@@ -360,14 +372,19 @@ def _own_path(back: str) -> str:
     """Return the path and query of one of our pages; the overview for anything else."""
     parts = urlsplit(back)
     is_own = not parts.scheme and not parts.netloc and back.startswith("/") and not back.startswith(("//", "/\\"))
-    return back if is_own and f"{CONSOLE_PATH}" in parts.path else console_path()
+    return back if is_own and f"{page_frame.CONSOLE_PATH}" in parts.path else page_frame.console_path()
 
 
 def create_app(
-    stores: ConsoleStores, *, origin: str, name: str = "", front_origin: str = "", oidc: ProviderSettings | None = None
+    stores: page_frame.ConsoleStores,
+    *,
+    origin: str,
+    name: str = "",
+    front_origin: str = "",
+    oidc: ProviderSettings | None = None,
 ) -> ASGIApp:
     """Create the application for browsers that know it as `origin`."""
-    frame = ConsoleFrame(
+    frame = page_frame.ConsoleFrame(
         archive_name=name,
         front_origin=front_origin,
         operation_path=lambda operation: localized_path(f"/do/{operation}"),
@@ -380,7 +397,7 @@ def create_app(
     local = ("127.0.0.0/8", "::1") if is_secure else ()  # the proxy that has the certificate
     addresses = ClientAddresses(parse_networks((*behind, *local)))
     forms = ConsoleForms(stores, frame, provider=provider, addresses=addresses, is_secure=is_secure).app()
-    pages = pages_app(stores, frame)
+    pages = page_frame.pages_app(stores, frame)
 
     async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
         path = split_prefix(scope["raw_path"])[1].decode("latin-1").partition("?")[0]
@@ -390,7 +407,7 @@ def create_app(
         elif path.startswith(_ACTION_PATHS):
             await forms(scope, receive, send)
         elif path in ("", "/"):
-            await RedirectResponse(console_path(), 303)(scope, receive, send)
+            await RedirectResponse(page_frame.console_path(), 303)(scope, receive, send)
         else:
             await pages(scope, receive, send)
 
@@ -401,7 +418,7 @@ def create_app(
 
 
 async def serve_console(
-    stores: ConsoleStores,
+    stores: page_frame.ConsoleStores,
     *,
     listen: tuple[str, int],
     origin: str,

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 
 from starlette.background import BackgroundTask
@@ -40,7 +39,7 @@ from playback.web.cached_links.cached_answer import AnswerOrigins, LinkEvidence,
 from playback.web.cached_links.cached_request import AskedUrl, CachedQuestion, parse_cached
 from playback.web.copy_lookup import CopyLookup, CopyOffer, QueueStatusReader, UrlQueueStatus
 from playback.web.i18n import page_language, set_language, translate
-from playback.web.page_renderer import WebContext
+from playback.web.page_renderer import WebContext, tagged_response
 from playback.web.rate_limits import BusyError, RateLimiter
 from playback.web.registry.answer_formats import Data, as_json
 from playback.web.registry.link_messages import request_words
@@ -278,27 +277,10 @@ GADGET_PATH = "/links/gadget.js"
 _FRESH_S = 3_600  # then the client revalidates
 
 
-class GadgetScript:
-    """Route of the gadget script: a single static file; its settings are in the loader's query."""
-
-    def __init__(self) -> None:
-        self._script = Path(__file__).with_name("gadget.js").read_bytes()
-        self._headers = {
-            **CORS_HEADERS,
-            "Cache-Control": f"public, max-age={_FRESH_S}",
-            "ETag": f'"{sha256(self._script).hexdigest()[:32]}"',
-        }
-
-    def routes(self) -> list[BaseRoute]:
-        """Return its route."""
-        return [Route(GADGET_PATH, self.answer)]
-
-    def answer(self, request: Request) -> Response:
-        """Return the script, or 304 for a matching validator (RFC 9110, 13.1.2)."""
-        held = [each.strip() for each in request.headers.get("if-none-match", "").split(",")]
-        if "*" in held or self._headers["ETag"] in [each.removeprefix("W/") for each in held]:
-            return Response(status_code=304, headers=self._headers)
-        return Response(self._script, headers=self._headers, media_type="text/javascript")
+def gadget_script(request: Request) -> Response:
+    """Return the gadget's script, a static file; its settings are in the loader's query."""
+    headers = {**CORS_HEADERS, "Cache-Control": f"public, max-age={_FRESH_S}"}
+    return tagged_response(request, Path(__file__).with_name("gadget.js").read_bytes(), headers, "text/javascript")
 
 
 CACHED_PATH = "/links/api/cached"

@@ -6,7 +6,6 @@ URLs are taken as they appear in a page. Those that cannot be archived are not e
 import json
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -116,18 +115,13 @@ def is_copy(url: str, own: tuple[str, ...] = ()) -> bool:
     >>> is_copy("https://web.archive.org/web/2020/https://a.example/"), is_copy("https://a.example/")
     (True, False)
     """
-    if own and url.startswith(_below(own)):
+    if any(origin and url.startswith(f"{origin}/") for origin in own):
         return True
     host = url.partition("://")[2].partition("/")[0].partition(":")[0].removeprefix("www.")
     # All other addresses of copies contain the original.
     if host not in _ARCHIVES and "http" not in url[7:] and "www." not in url[12:]:
         return False
     return recognise(url) is not None
-
-
-@lru_cache(maxsize=16)
-def _below(own: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"{origin}/" for origin in own if origin)
 
 
 def _no_constant(name: str) -> None:

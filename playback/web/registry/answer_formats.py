@@ -123,7 +123,7 @@ def list_data(wiki: WikiName, kind: WikiListKind, listed: WikiListPart) -> Data:
         "wiki": str(wiki),
         "with": kind.value,
         "is_observed": True,
-        "pages": [{**_ref(each.page), "links_found": each.links} for each in listed.pages],
+        "pages": [{**_ref(page), "links_found": links} for page, links in listed.pages],
         "after": listed.after,
         "is_whole": listed.is_whole,
     }

@@ -1,7 +1,5 @@
 """Messages about links in the reader's language: state, rounded duration, cause, hints (W60)."""
 
-from typing import NamedTuple
-
 from core.urls import UrlFault
 from links.archives.archive_urls import SERVICES
 from links.check_history import date_of
@@ -233,28 +231,20 @@ def standing_of(link: LinkRecord) -> str:
     return translate("%(state)s since %(day)s", state=state_name(link.state), day=since)
 
 
-class RoughDuration(NamedTuple):
-    """Duration in one unit; `is_more`: it is somewhat longer."""
+def rough_duration(days: int) -> tuple[str, int, bool]:
+    """Round a number of days to a suitable unit; the last value is True when it is somewhat longer.
 
-    unit: str
-    units: int
-    is_more: bool = False
-
-
-def rough_duration(days: int) -> RoughDuration:
-    """Round a number of days to a suitable unit.
-
-    >>> [tuple(rough_duration(days)) for days in (1, 13, 14, 61, 183, 500, 800)]
+    >>> [rough_duration(days) for days in (1, 13, 14, 61, 183, 500, 800)]
     [('day', 1, False), ('day', 13, False), ('week', 2, False), ('month', 2, False), ('month', 6, False), ('year', 1, True), ('year', 2, True)]
     """
     days = max(days, 0)
     if days < 14:
-        return RoughDuration("day", days)
+        return "day", days, False
     if days < 60:
-        return RoughDuration("week", days // 7)
+        return "week", days // 7, False
     if days < 365:
-        return RoughDuration("month", min(round(days / 30.44), 11))
-    return RoughDuration("year", days // 365, is_more=True)
+        return "month", min(round(days / 30.44), 11), False
+    return "year", days // 365, True
 
 
 _NUMBERS = (

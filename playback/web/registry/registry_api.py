@@ -21,16 +21,6 @@ from playback.web.i18n import noop, page_language, set_language, translate
 from playback.web.page_renderer import WebContext
 from playback.web.rate_limits import BusyError, RateLimiter
 from playback.web.registry import answer_formats
-from playback.web.registry.answer_formats import (
-    SOURCE_PATH,
-    as_javascript,
-    as_json,
-    as_xml,
-    data_of,
-    links_data,
-    list_data,
-    problems_of,
-)
 from playback.web.registry.registry_forms import parse_pattern, parse_url
 from playback.web.registry.registry_lists import PatternQuestion, parse_wiki_question
 from playback.web.registry.registry_pages import RegistryPages
@@ -106,7 +96,7 @@ class RegistryApi:
             (LINKS_PATH, self.links),
             (NORMAL_PATH, self.normal),
             (EXCLUDED_PATH, self.excluded),
-            (SOURCE_PATH, self.source),
+            (answer_formats.SOURCE_PATH, self.source),
             (OPENAPI_PATH, self.openapi),
         )
         return [
@@ -129,11 +119,11 @@ class RegistryApi:
         formats = (AnswerFormat.JAVASCRIPT, AnswerFormat.JSON)
         wanted = parse_format(request.query_params.get("format", ""), formats)
         question, answer = self._answer(request)
-        problems = problems_of(answer, self._means.origin, question.fields)
+        problems = answer_formats.problems_of(answer, self._means.origin, question.fields)
         if wanted is AnswerFormat.JAVASCRIPT:
-            return self._response(question, as_javascript(problems, self._means.origin), wanted)
+            return self._response(question, answer_formats.as_javascript(problems, self._means.origin), wanted)
         data = {"wiki": str(answer.wiki), "problems": problems}
-        return self._response(question, as_json(data), wanted)
+        return self._response(question, answer_formats.as_json(data), wanted)
 
     def info(self, request: Request) -> Response:
         """Return a page's links with findings as an HTML page (W68), or the list only."""
@@ -155,8 +145,8 @@ class RegistryApi:
         )
         if listed is None:
             raise UnknownWikiError
-        data = list_data(wiki, kind, listed)
-        body = as_json(data) if wanted is AnswerFormat.JSON else as_xml("list", data)
+        data = answer_formats.list_data(wiki, kind, listed)
+        body = answer_formats.as_json(data) if wanted is AnswerFormat.JSON else answer_formats.as_xml("list", data)
         return Response(body, media_type=_TYPES[wanted])
 
     def links(self, request: Request) -> Response:
@@ -164,8 +154,8 @@ class RegistryApi:
         question = parse_wiki_question(request.query_params)
         set_language(parse_language(request.query_params.get("lang", "")))
         found = self._desk.links(question, is_internal=self._door.is_internal(request))
-        data = links_data(question, found, self._means.origin)
-        return Response(as_json(data), media_type=_TYPES[AnswerFormat.JSON])
+        data = answer_formats.links_data(question, found, self._means.origin)
+        return Response(answer_formats.as_json(data), media_type=_TYPES[AnswerFormat.JSON])
 
     def normal(self, request: Request) -> Response:
         """Return the normal form of URLs (W51), independent of the registry's content."""
@@ -178,7 +168,7 @@ class RegistryApi:
                 urls.append({"given": text, "url": parse_url(text), "fault": None})
             except InputError as error:
                 urls.append({"given": text, "url": None, "fault": translate(str(error))})
-        return Response(as_json({"urls": urls}), media_type=_TYPES[AnswerFormat.JSON])
+        return Response(answer_formats.as_json({"urls": urls}), media_type=_TYPES[AnswerFormat.JSON])
 
     def excluded(self, request: Request) -> Response:
         """Return whether a wiki excludes links that match a pattern from its link search (X06)."""
@@ -196,7 +186,7 @@ class RegistryApi:
             "entries": entries,
             "reason": translate(EXCLUDED_TEXT, entries=", ".join(entries)) if entries else None,
         }
-        return Response(as_json(data), media_type=_TYPES[AnswerFormat.JSON])
+        return Response(answer_formats.as_json(data), media_type=_TYPES[AnswerFormat.JSON])
 
     def source(self, _request: Request) -> Response:
         """Return the source code that generates the gadget script, in exactly this version."""
@@ -206,7 +196,7 @@ class RegistryApi:
         """Return the OpenAPI description."""
         origin = self._means.origin
         servers = {"servers": [{"url": origin}]} if origin else {}
-        return Response(as_json({**api_description(), **servers}), media_type="application/json")
+        return Response(answer_formats.as_json({**api_description(), **servers}), media_type="application/json")
 
     def _answer(self, request: Request) -> tuple[PageQuestion, RegistryAnswer]:
         question = self._page_question(request)
@@ -238,8 +228,8 @@ class RegistryApi:
             response: Response = self._people.fragment(answer)
             response.background = BackgroundTask(self._desk.note, question)
             return response
-        data = data_of(answer, self._means.origin, question.fields)
-        body = as_json(data) if wanted is AnswerFormat.JSON else as_xml("answer", data)
+        data = answer_formats.data_of(answer, self._means.origin, question.fields)
+        body = answer_formats.as_json(data) if wanted is AnswerFormat.JSON else answer_formats.as_xml("answer", data)
         return self._response(question, body, wanted)
 
     def _response(self, question: PageQuestion, body: bytes, wanted: AnswerFormat) -> Response:
@@ -278,5 +268,5 @@ def answer_or_problem(answer: Callable[[], Response]) -> Response:
 def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
     """Return a problem document."""
     title = HTTPStatus(status).phrase
-    body = as_json({"type": "about:blank", "title": title, "status": status, "detail": detail})
+    body = answer_formats.as_json({"type": "about:blank", "title": title, "status": status, "detail": detail})
     return Response(body, status, headers, media_type="application/problem+json")

@@ -1,13 +1,9 @@
 """Forms of the registry pages: fields, proof-of-form stamps, tokens and sender checks.
 
 Forms that change something are protected from cross-site requests by the browser's headers (``Sec-Fetch-Site``,
-``Origin``); without either by a token in the form that covers time, purpose and address range; and by limits on type
-and size of the body.
-
-Queries for single URLs and patterns need a stamp of the form, valid for one: time, address range and URL or pattern,
-and a digest that only fronts of this collection can create. Without one the answer is the filled-in form, whose
-button submits it. The stamp of the empty form is valid for any one query from a browser that indicates navigation by
-the user (Sec-Fetch-Mode, W3C Fetch Metadata).
+``Origin``), without either by a token. Queries for single URLs and patterns need a stamp, a token that is valid for
+one. Without one the answer is the filled-in form, whose button submits it. The stamp of the empty form is valid for
+any one query from a browser that indicates navigation by the user (Sec-Fetch-Mode, W3C Fetch Metadata).
 """
 
 import asyncio

@@ -26,18 +26,8 @@ from links.rules.link_pattern import LinkPattern
 from links.rules.wiki_rules import is_present
 from links.states import LinkState
 from playback.web.i18n import noop
+from playback.web.registry import registry_values
 from playback.web.registry.registry_reader import RegistryReader, UnknownWikiError, ref_of
-from playback.web.registry.registry_values import (
-    GROUPS,
-    Group,
-    LinkRecord,
-    PageReference,
-    WikiListEntry,
-    WikiListKind,
-    WikiListPart,
-    parse_fields,
-    parse_wiki,
-)
 
 LIST_SIZE = 50
 MOST_PAGES_SCANNED = 2_000  # pages at a time …
@@ -49,11 +39,11 @@ def read_list(
     connection: Connection,
     reading: RegistryReader,
     wiki: WikiName,
-    kind: WikiListKind,
+    kind: registry_values.WikiListKind,
     *,
     after: int = 0,
     domain: str = "",
-) -> WikiListPart | None:
+) -> registry_values.WikiListPart | None:
     """Return a part of the list, after page number `after`; None for an unknown wiki.
 
     `domain`, perhaps with a path prefix, includes subdomains (W05); InputError: invalid, or too many URLs.
@@ -62,7 +52,7 @@ def read_list(
     if row is None:
         return None
     only: list[int] | None = None
-    if domain and kind is not WikiListKind.SPAM:
+    if domain and kind is not registry_values.WikiListKind.SPAM:
         try:
             pattern = parse_pattern(domain)
         except InputError:
@@ -73,20 +63,19 @@ def read_list(
         if len(below) > MOST_BELOW:
             raise InputError(noop("The pattern matches too many links. Enter a longer path."))
         only = [each.id for each in below]
-    found: list[WikiListEntry] = []
+    found: list[tuple[registry_values.PageReference, int]] = []
     for _ in range(ROUNDS):
         last = connection.scalar(last_of_round(row.id, after))
         query = count_findings(kind, row.id, after, last, only).limit(LIST_SIZE + 1 - len(found))
         found += [
-            WikiListEntry(ref_of(row, each.page_id, each.title, each.namespace), each.links)
-            for each in connection.execute(query)
+            (ref_of(row, each.page_id, each.title, each.namespace), each.links) for each in connection.execute(query)
         ]
         if len(found) > LIST_SIZE:
-            return WikiListPart(tuple(found[:LIST_SIZE]), found[LIST_SIZE - 1].page.page_id)
+            return registry_values.WikiListPart(tuple(found[:LIST_SIZE]), found[LIST_SIZE - 1][0].page_id)
         if last is None:
-            return WikiListPart(tuple(found), None)
+            return registry_values.WikiListPart(tuple(found), None)
         after = last
-    return WikiListPart(tuple(found), after, is_whole=False)
+    return registry_values.WikiListPart(tuple(found), after, is_whole=False)
 
 
 def last_of_round(wiki_id: int, after: int) -> Select[Any]:
@@ -101,14 +90,14 @@ def last_of_round(wiki_id: int, after: int) -> Select[Any]:
 
 
 def count_findings(
-    kind: WikiListKind, wiki_id: int, after: int, last: int | None, only: Sequence[int] | None = None
+    kind: registry_values.WikiListKind, wiki_id: int, after: int, last: int | None, only: Sequence[int] | None = None
 ) -> Select[Any]:
     """Select pages with their number of findings of that kind; `only` of these URLs."""
     query = select(pages.c.page_id, pages.c.title, pages.c.namespace, func.count().label("links"))
-    if kind is WikiListKind.SPAM:
+    if kind is registry_values.WikiListKind.SPAM:
         query = query.join(spam_hits, spam_hits.c.page == pages.c.id).where(is_present())
     else:
-        states = [state for state, group in GROUPS.items() if group == kind.value]
+        states = [state for state, group in registry_values.GROUPS.items() if group == kind.value]
         query = (
             query.join(refs, refs.c.page == pages.c.id)
             .join(urls, urls.c.id == refs.c.url_id)
@@ -133,7 +122,7 @@ class PatternQuestion:
     pattern: LinkPattern
     wiki: WikiName | None  # pages of this wiki; None: all watched links, without pages (W24)
     namespaces: tuple[int, ...] | None  # empty: all; None: those observed
-    groups: frozenset[Group]  # states; empty: all
+    groups: frozenset[registry_values.Group]  # states; empty: all
     after: str = ""  # position from the previous part
 
 
@@ -141,8 +130,8 @@ class PatternQuestion:
 class FoundUse:
     """Link found, with some of the pages that contain it."""
 
-    link: LinkRecord
-    pages: tuple[PageReference, ...]
+    link: registry_values.LinkRecord
+    pages: tuple[registry_values.PageReference, ...]
     has_more_pages: bool
 
 
@@ -175,7 +164,9 @@ def find_by_pattern(connection: Connection, reading: RegistryReader, question: P
         # Pages are included for the requested wiki only (W24).
         has_pages = wiki_id is not None
         refs = tuple(
-            PageReference(parse_wiki(page.wiki), page.page_id, page.title, page.namespace)
+            registry_values.PageReference(
+                registry_values.parse_wiki(page.wiki), page.page_id, page.title, page.namespace
+            )
             for page in (each.pages if has_pages else ())
         )
         if each.url_id in links:
@@ -204,7 +195,7 @@ LINKS_PER_PART = 100  # links of one answer
 MOST_LINKS_SCANNED = 2_000
 _AFTER = re.compile(r"([0-9]{1,18})-([0-9]{1,18})", re.ASCII)
 _BY_NAME: dict[str, tuple[LinkState, ...]] = {state.name.lower(): (state,) for state in LinkState}
-_BY_NAME |= {group.value: tuple(STATES[group]) for group in Group}
+_BY_NAME |= {group.value: tuple(STATES[group]) for group in registry_values.Group}
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +213,8 @@ class WikiQuestion:
 class LinkOfPage:
     """Link with a page that contains it, and since when."""
 
-    page: PageReference
-    link: LinkRecord
+    page: registry_values.PageReference
+    link: registry_values.LinkRecord
     first_day: int
 
 
@@ -255,11 +246,11 @@ def parse_wiki_question(parameters: QueryParams) -> WikiQuestion:
     if after and place is None:
         raise InputError(noop("after is the position returned with the previous part."))
     return WikiQuestion(
-        parse_wiki(parameters.get("dbname", "")),
+        registry_values.parse_wiki(parameters.get("dbname", "")),
         tuple(sorted(states)) or EVERY_STATE,
         since_day,
         (int(place[1]), int(place[2])) if place else (0, 0),
-        parse_fields(parameters.get("fields", "")),
+        registry_values.parse_fields(parameters.get("fields", "")),
     )
 
 

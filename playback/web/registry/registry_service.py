@@ -43,7 +43,7 @@ from playback.web.registry.registry_values import (
 
 _Use = TypeVar("_Use", registry_lists.LinkOfPage, registry_lists.FoundUse)
 
-RETRY_S = 5.0
+RETRY_S = 5.0  # after a failure to open it, in which requests do not block
 READ_LIMIT_S = 10.0  # of a query that a page asks; as `warc.index.postgres.ANSWER_LIMIT_S`
 _PATIENCE_S = 5.0
 _LOG = logging.getLogger(__name__)
@@ -54,10 +54,7 @@ class NoRegistryError(Exception):
 
 
 class RegistrySource:
-    """Registry of a collection, or the one next to an index, opened on demand. Thread-safe; `close` it.
-
-    After a failure, opening is not attempted for `RETRY_S`, so that requests do not block.
-    """
+    """Registry of a collection, or the one next to an index, opened on demand. Thread-safe; `close` it."""
 
     def __init__(self, layout: Layout, url: str = "", *, read_limit_s: float = 0) -> None:
         """Store the place; a database server cancels queries after `read_limit_s`; 0: no limit."""

@@ -164,18 +164,10 @@ class WikiListKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class WikiListEntry:
-    """Page on a list, with its number of matching links."""
-
-    page: PageReference
-    links: int
-
-
-@dataclass(frozen=True, slots=True)
 class WikiListPart:
     """Part of a list."""
 
-    pages: tuple[WikiListEntry, ...]  # sorted by page number
+    pages: tuple[tuple[PageReference, int], ...]  # with the number of matching links, by page number
     after: int | None  # page number after which the next part begins; None at the end
     is_whole: bool = True  # False when the scan limit was reached before the part was full
 

@@ -1,9 +1,4 @@
-"""Pages on which readers report links, and the underlying actions (W13 to W18).
-
-/links/say?url=…            reports about a URL, and possible actions
-/links/say/<act>?url=…      confirmation of an action, with a button
-/links/say/<act>  (POST)    perform it and redirect to the first
-"""
+"""Pages on which readers report links, and the underlying actions (W13 to W18)."""
 
 import logging
 import threading
@@ -272,7 +267,7 @@ class ReportPages:
         return self._form(request, wanted, url_reports)
 
     async def say(self, request: Request) -> Response:
-        """Perform the action."""
+        """Perform the action and redirect to the reports."""
         act = _act(request.path_params["act"])
         try:
             check_sender(request, self._means.origin)

@@ -16,7 +16,7 @@ from cdx_toolkit import myrequests
 from core.timestamps import timestamp14
 from playback.access.decision_store import open_decisions
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, add_takedowns
-from playback.web import cdx_server
+from playback.web import cdx_query, cdx_server
 from playback.web.cdx_query import parse_query, resume_key
 from tests.support.playback_fixtures import NOW, PYWB_PYTHON, ROOT, Reply, Served, png
 from warc.index.queries import CaptureQueries, IndexPosition, KeyRange
@@ -341,7 +341,7 @@ def test_an_answer_that_ends_early_says_where_to_go_on(
     served: Served, site: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a key for who asked for one, by a link for everybody; nothing is told twice or left out."""
-    monkeypatch.setattr(cdx_server, "MOST_ROWS", 4)
+    monkeypatch.setattr(cdx_query, "MOST_ROWS", 4)
     times = captured(served, site)
     found: list[str] = []
     target = f"/cdx?{urlencode({'url': f'{site}/a?b=1&c=2'})}"

@@ -17,7 +17,7 @@ from core.clock import Clock
 from core.config.settings import Settings
 from core.errors import TransientError
 from core.page_manifest import VisitOutcome
-from crawler.frontier.base import POLICY_ORDER, Frontier, NewItem
+from crawler.frontier.base import POLICY_ORDER, STOP_ORDER, Frontier, NewItem
 from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.policy.policy_entries import PolicyEntry, PolicyKind
 from playback.access.decision_store import open_decisions
@@ -280,3 +280,15 @@ def test_a_frontier_that_cannot_be_read_takes_no_page_away(collection: Collectio
         app = app_of(collection, status)
         assert ask(app, f"/page/{URL}").status_code == 200
         assert "never been archived" in ask(app, "/page/https://other.example/").text
+
+
+def test_a_stop_of_the_crawl_holds_until_it_is_resumed(collection: CollectionBuilder) -> None:
+    """`weboid serve --save` starts its worker again afterwards; without a queue nothing is stopped."""
+    with contextlib.closing(ReaderQueueStatus(collection.layout, Settings(), clock=Fixed())) as status:
+        found = [status.is_stopped()]
+        with open_frontier(collection.layout, Settings().frontier, Settings().politeness) as frontier:
+            frontier.give_order(STOP_ORDER, "", "")
+            found.append(status.is_stopped())
+            frontier.take_back(STOP_ORDER, "")
+            found.append(status.is_stopped())
+    assert found == [False, True, False]

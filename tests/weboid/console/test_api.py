@@ -100,7 +100,7 @@ def test_operations_on_links_name_what_is_missing(tmp_path: Path) -> None:
     with open_stores(layout, Settings(), clock=SystemClock()) as stores:
         context = OperationContext(stores, SignedInUser("ada", ConsoleRole.ADMIN))
         with pytest.raises(UnknownThingError, match="weboid wiki add"):
-            RESOURCES["list_links"].read(context, RESOURCES["list_links"].query())
+            RESOURCES["list_links"].perform(context)
 
 
 def test_scopes_limit_a_token(console: Served) -> None:  # noqa: F811

@@ -28,7 +28,7 @@ def test_a_chart_stacks_the_results_of_each_minute() -> None:
     chart = minute_chart(minutes((1, 0, 1), (2, 1, 1)))
 
     assert (chart.most, chart.done, chart.skipped, chart.dead) == (4, 3, 1, 2)
-    assert [(bar.kind, bar.x, bar.y, bar.height) for bar in chart.bars] == [
+    assert list(chart.bars) == [
         ("done", 591, 50.0, 50.0),
         ("skipped", 591, 25.0, 25.0),
         ("dead", 591, 0.0, 25.0),

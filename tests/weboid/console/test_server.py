@@ -368,6 +368,27 @@ def test_a_refused_form_shows_what_was_entered(console: Served) -> None:
     assert "very secret one" not in secret
 
 
+def test_a_form_is_refused_in_the_language_of_its_page(console: Served) -> None:
+    """For a missing field, for fields that do not go together, and with the values of the text."""
+    with console.signed_in("admin") as client:
+        token = csrf_of(client)
+        account = {"name": "eve", "role": "reader", "password": "short"}
+        forms: tuple[tuple[str, dict[str, str]], ...] = (
+            ("add_policy", {"pattern": "a.example"}),
+            ("retry_items", {}),
+            ("set_user", account),
+        )
+        english, german = (
+            [client.post(f"{language}/do/{name}", data={"csrf": token, **fields}).text for name, fields in forms]
+            for language in ("", "/de")
+        )
+
+    for text, said in zip(english, ("reason: Field required", "Name one URL", "at least 10 characters"), strict=True):
+        assert said in text
+    for text, said in zip(german, ("ist erforderlich", "einen Zustand an: dead", "mindestens 10 Zeichen"), strict=True):
+        assert said in text
+
+
 def test_a_page_that_refreshes_itself_does_not_keep_the_session(console: Served) -> None:
     """Twelve hours after the last request of a person it is over."""
     codes = []

@@ -30,7 +30,7 @@ def test_more_time_is_never_said_to_be_less(one: int, other: int) -> None:
     order = ("day", "week", "month", "year")
     first, second = (link_messages.rough_duration(min(one, other)), link_messages.rough_duration(max(one, other)))
 
-    assert (order.index(first.unit), first.units) <= (order.index(second.unit), second.units)
+    assert (order.index(first[0]), first[1]) <= (order.index(second[0]), second[1])
 
 
 @pytest.mark.parametrize("state", LinkState)
