@@ -220,7 +220,8 @@ async def test_nothing_answered_before_the_deadline_fails(look: Look) -> None:
     """A server that accepts and is silent costs one deadline."""
     seen = await look("/silent", timeout_s=3.0)
 
-    assert (seen.outcome, seen.reason) == (VisitOutcome.FAILED, "deadline: navigate")
+    assert seen.outcome is VisitOutcome.FAILED
+    assert seen.reason in {"deadline: open", "deadline: navigate"}  # the former on a machine that is busy
     assert seen.seconds >= 3.0
 
 
