@@ -26,7 +26,7 @@ class LoopbackServer(ThreadingHTTPServer):
         """Take the port, any free one by default."""
         super().__init__(("127.0.0.1", port), handler)
         self.origin = f"http{'s' if tls else ''}://127.0.0.1:{self.server_port}"
-        if tls is not None:  # the handshake is made by the client's own thread
+        if tls is not None:  # each connection's thread makes the handshake
             self.socket = tls.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         self._thread = threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True)
 
