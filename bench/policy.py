@@ -15,7 +15,6 @@ if not __package__:  # run as a file: its folder must not hide our packages
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from bench import report
-from core.url_patterns import pattern_target
 from crawler.policy.policy_entries import read_lists
 
 LOOK_UPS = 5_000
@@ -55,7 +54,7 @@ def measure(folder: Path, name: str, lines: Iterator[str], count: int) -> dict[s
     before, began = _memory_mb(), time.process_time()
     lists = read_lists([str(path)])
     took = time.process_time() - began
-    targets = [pattern_target(url) for url in urls(count)]
+    targets = list(urls(count))
     lists.refusing(targets[0])
     began = time.process_time()
     found = sum(lists.refusing(target) is not None for target in targets)

@@ -124,7 +124,10 @@ def _keeper(store: RegistryStore, layout: Layout, taken: Round) -> Callable[[Che
     def kept(checked: CheckOutcome) -> None:
         began = time.perf_counter()
         store_check(store, layout.quality_pictures, checked, now=CLOCK.now())
-        for step, spent_s in (*checked.timings.items(), ("keep", time.perf_counter() - began)):
+        steps = dict(checked.view.timings) if checked.view else {}
+        steps["compare"] = checked.check.seconds - sum(steps.values())  # with what is read from the archive
+        steps["keep"] = time.perf_counter() - began
+        for step, spent_s in steps.items():
             taken.steps[step] = taken.steps.get(step, 0.0) + spent_s
 
     return kept

@@ -1,7 +1,10 @@
-"""Conversion of web text for storage: without NUL and lone surrogates."""
+"""Conversion of web text for storage and display: without NUL, lone surrogates, or characters that hide others."""
 
 import json
+import unicodedata
 from typing import Any
+
+_INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # Unicode's categories
 
 
 def replace_surrogates(text: str) -> str:
@@ -16,6 +19,17 @@ def replace_surrogates(text: str) -> str:
 def storable(text: str) -> str:
     """Return the text in a form that both databases accept: without NUL and lone surrogates."""
     return replace_surrogates(text.replace("\0", ""))
+
+
+def replace_invisible(text: str) -> str:
+    r"""Return the text with every control character, line end and direction mark replaced.
+
+    >>> replace_invisible("a\x1b[2Jb\u202ec") == "a\ufffd[2Jb\ufffdc"
+    True
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join("\ufffd" if unicodedata.category(char) in _INVISIBLE else char for char in text)
 
 
 def parse_json(data: bytes) -> Any:

@@ -1,7 +1,6 @@
 """Collection folder: creation, version check, lock, and the mark of trial copies.
 
-Every process that writes to the collection inherits the lock, so it is free again only when the last of them has
-finished. The proxies of a cluster share it; opening the collection exclusively is refused while one of them runs.
+Every process that writes to the collection inherits the lock, so it is free when the last of them has finished.
 """
 
 import asyncio
@@ -16,7 +15,14 @@ from pathlib import Path
 
 from core.clock import Clock
 from core.config.settings import Settings
-from core.errors import CollectionInUseError, CollectionVersionError, ConfigError, DiskFullError, UnavailableError
+from core.errors import (
+    CollectionInUseError,
+    CollectionVersionError,
+    ConfigError,
+    DiskFullError,
+    UnavailableError,
+    is_disk_full,
+)
 from core.layout import COLLECTION_VERSION, CONFIG_FILE, Layout, read_only_uri
 from core.timestamps import warc_date
 from warc.local_storage import replacing_file
@@ -83,10 +89,7 @@ class Collection:
 
 
 def read_collection(root: Path) -> Layout:
-    """Return the layout of an existing collection, without locking it.
-
-    Raises UnavailableError (there is none at `root`), CollectionVersionError (it was made by another version).
-    """
+    """Return the layout of a collection, not locked; UnavailableError: there is none; CollectionVersionError."""
     layout = Layout(root)
     if not layout.marker.exists():
         raise UnavailableError(
@@ -100,17 +103,15 @@ def read_collection(root: Path) -> Layout:
 async def open_collection(root: Path, *, clock: Clock, shared: bool = False) -> AsyncIterator[Collection]:
     """Lock the collection at `root` until the end of the block; create it when it is missing.
 
-    A cluster's proxies hold a `shared` lock together.
-
-    Raises CollectionInUseError (another process holds it), CollectionVersionError (it was made by another version),
-    UnavailableError (`root` cannot be made, or holds something else).
+    A cluster's proxies hold a `shared` lock together. Raises CollectionInUseError, CollectionVersionError (it was made
+    by another version), UnavailableError (`root` cannot be made, or holds something else).
     """
     layout = Layout(root)
     try:
         make_collection(layout, clock)
         lock_fd = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        if error.errno == 28:  # ENOSPC
+        if is_disk_full(error):
             raise DiskFullError(f"The disk that holds {root} is full: free some space.") from error
         raise UnavailableError(
             f"{root} cannot be written: {error.strerror or error}. Give --collection a writable folder."
@@ -148,10 +149,7 @@ def _used_by(lock_fd: int, layout: Layout) -> str:
 
 
 def make_collection(layout: Layout, clock: Clock) -> None:
-    """Create the missing folders and the marker of a collection.
-
-    Raises UnavailableError (the folder holds something else, its path is too long), OSError (it cannot be written).
-    """
+    """Create missing folders and the marker; UnavailableError where something else is, or for a long path; OSError."""
     if not layout.marker.exists():
         length = len(os.fsencode(layout.root.absolute()))
         if length > PATH_LIMIT:

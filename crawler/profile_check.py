@@ -1,12 +1,9 @@
-"""Check of profiles for their authors: errors with their lines, warnings about unusual values, sources of settings.
-
-Each key is checked alone, so that one fault does not hide the next; combinations of keys are checked
-when each of them is valid.
-"""
+"""Check of profiles for their authors: errors of each key, with lines, warnings about values, sources of settings."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,17 +13,7 @@ from core.errors import ConfigError
 from core.json_values import FactsOf
 from core.layout import CONFIG_FILE
 from core.urls import mask_passwords
-from crawler.profiles import (
-    CONFIG_TABLES,
-    SHEETS,
-    ProfileLayer,
-    builtin_profiles,
-    chain_settings,
-    check_environment,
-    line_of,
-    load_chain,
-    load_profile,
-)
+from crawler import profiles
 
 _WIDE_PHONE_PX = 1_000
 _LONG_VISIT_S = 600.0
@@ -43,19 +30,19 @@ class ProfileFinding:
     line: int = 0  # in the file; 0 when it is not known
 
 
-def layer_faults(layer: ProfileLayer) -> Iterator[ProfileFinding]:
+def layer_faults(layer: profiles.ProfileLayer) -> Iterator[ProfileFinding]:
     """Yield the errors of a profile, each key by itself."""
-    known = {each.name for each in fields(Settings)} - set(SHEETS)
+    known = {each.name for each in fields(Settings)} - set(profiles.SHEETS)
     for group, table in layer.document.items():
-        if group not in known | set(SHEETS):
-            own = CONFIG_TABLES if Path(layer.source).name == CONFIG_FILE else ()
+        if group not in known | set(profiles.SHEETS):
+            own = profiles.CONFIG_TABLES if Path(layer.source).name == CONFIG_FILE else ()
             names = sorted((*known, "sheet", *own))
             near = get_close_matches(group, names, n=1)
             hint = f" Did you mean [{near[0]}]?" if near else tables_of_key(group)
             text = f"There is no table {group!r}.{hint} Tables: {', '.join(names)}."
             yield finding_at(layer, group, "", text)
             continue
-        if group in SHEETS and isinstance(table, list):
+        if group in profiles.SHEETS and isinstance(table, list):
             for number, sheet in enumerate(table):
                 yield from _sheet_faults(layer, group, sheet, number)
             continue
@@ -66,7 +53,7 @@ def layer_faults(layer: ProfileLayer) -> Iterator[ProfileFinding]:
             yield from _tried(layer, {group: {key: value}}, group, key)
 
 
-def _sheet_faults(layer: ProfileLayer, group: str, sheet: Any, number: int) -> Iterator[ProfileFinding]:
+def _sheet_faults(layer: profiles.ProfileLayer, group: str, sheet: Any, number: int) -> Iterator[ProfileFinding]:
     tables = {name: keys for name, keys in sheet.items() if isinstance(keys, dict)} if isinstance(sheet, dict) else {}
     bare = {name: each for name, each in sheet.items() if name not in tables} if tables else sheet
     if faults := [*_tried(layer, {group: [bare]}, group, "", number)]:
@@ -78,7 +65,7 @@ def _sheet_faults(layer: ProfileLayer, group: str, sheet: Any, number: int) -> I
 
 
 def _tried(
-    layer: ProfileLayer, document: dict[str, Any], group: str, key: str, number: int = 0
+    layer: profiles.ProfileLayer, document: dict[str, Any], group: str, key: str, number: int = 0
 ) -> Iterator[ProfileFinding]:
     try:
         settings = settings_from(document, source=layer.source)
@@ -86,32 +73,32 @@ def _tried(
             # The one key that another must go with; the whole is checked when the rest is right.
             settings = replace(settings, proxy=replace(settings.proxy, dedup_url="redis://a:1/0"))
         check_settings(settings, source=layer.source)
-        check_environment(settings, layer.source)
+        profiles.check_environment(settings, layer.source)
     except ConfigError as error:
         text = str(error).removeprefix(layer.source).strip().removeprefix(":").strip()
         yield finding_at(layer, group, key, text, number)
 
 
-def finding_at(layer: ProfileLayer, group: str, key: str, text: str, number: int = 0) -> ProfileFinding:
+def finding_at(layer: profiles.ProfileLayer, group: str, key: str, text: str, number: int = 0) -> ProfileFinding:
     """Return the finding about a key of a profile, with its line when that is known; `number` as in `line_of`."""
-    line = line_of(layer.text, group, key, number=number)
+    line = profiles.line_of(layer.text, group, key, number=number)
     where = f"{layer.source}, line {line}" if line else layer.source
     return ProfileFinding(where, text, line)
 
 
-def profile_faults(chain: tuple[ProfileLayer, ...]) -> list[ProfileFinding]:
+def profile_faults(chain: tuple[profiles.ProfileLayer, ...]) -> list[ProfileFinding]:
     """List all errors of the profile, and of those that it extends."""
     faults = [fault for layer in chain for fault in layer_faults(layer)]
     if faults:
         return faults
     try:
-        chain_settings(chain)
+        profiles.chain_settings(chain)
     except ConfigError as error:
         return [ProfileFinding(chain[0].source, str(error))]
     return []
 
 
-def profile_warnings(chain: tuple[ProfileLayer, ...], settings: Settings) -> list[ProfileFinding]:
+def profile_warnings(chain: tuple[profiles.ProfileLayer, ...], settings: Settings) -> list[ProfileFinding]:
     """List valid values that are seldom intended."""
     warnings = []
     for group, key, text in _suspicions(settings):
@@ -191,13 +178,10 @@ def _suspicions(settings: Settings) -> Iterator[tuple[str, str, str]]:
 def list_presets() -> list[tuple[str, str]]:
     """Return name and purpose of the profiles that come with the program."""
     rows = []
-    for name in builtin_profiles():
-        comment = []
-        for line in load_chain(name)[0].text.splitlines():
-            if not line.startswith("#"):
-                break
-            comment.append(line.lstrip("# ").strip())
-        load_profile(name)  # an invalid one is an error here
+    for name in profiles.builtin_profiles():
+        lines = profiles.load_chain(name)[0].text.splitlines()
+        comment = (line.lstrip("# ").strip() for line in takewhile(lambda line: line.startswith("#"), lines))
+        profiles.load_profile(name)  # an invalid one is an error here
         rows.append((name, " ".join(comment).partition(". ")[0].rstrip(".")))
     return rows
 
@@ -207,7 +191,7 @@ SettingFacts = Annotated[dict[str, Any], FactsOf(
 )]  # fmt: skip
 
 
-def setting_rows(settings: Settings, chain: tuple[ProfileLayer, ...]) -> Iterator[SettingFacts]:
+def setting_rows(settings: Settings, chain: tuple[profiles.ProfileLayer, ...]) -> Iterator[SettingFacts]:
     """Yield the settings with their sources, with lines where they are known, without passwords."""
     usual = Settings()
     for group in fields(settings):

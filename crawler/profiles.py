@@ -1,8 +1,4 @@
-"""Crawl profiles: lookup by name or path, and inheritance.
-
-A profile may extend another (``extends = "default"``): its values override that one's, key by key; its
-sheets follow that one's. A chain has a limited length, and ends at the defaults.
-"""
+"""Crawl profiles: lookup by name or path, and inheritance (``extends = "default"``) of values, by key, and sheets."""
 
 import tomllib
 import zoneinfo
@@ -44,9 +40,7 @@ def builtin_profiles() -> list[str]:
 def load_profile(name: str) -> Settings:
     """Load the settings of a built-in profile, or of a TOML file (a name with a slash or ``.toml``).
 
-    ``FOLDER/weboid.toml@PRESET`` is a collection's configuration over that preset.
-
-    Raises ConfigError if there is none of that name, or it has unknown keys or invalid values.
+    ``FOLDER/weboid.toml@PRESET`` is a collection's configuration over that preset. Raises ConfigError.
     """
     chain = load_chain(name)
     try:
@@ -82,10 +76,7 @@ def check_environment(settings: Settings, source: str) -> None:
 
 
 def load_chain(name: str, first: str = "") -> tuple[ProfileLayer, ...]:
-    """Load the profile, or `first` as its text, and those that it extends, in that order.
-
-    Raises ConfigError if one of them does not exist, is not TOML, or the chain does not end.
-    """
+    """Load the profile, or `first` as its text, and those that it extends; ConfigError if that is not possible."""
     chain: list[ProfileLayer] = []
     file, _, preset = name.rpartition("@")
     name, preset = (file, preset) if file.endswith(CONFIG_FILE) else (name, "")
@@ -146,18 +137,10 @@ def merge_chain(chain: tuple[ProfileLayer, ...]) -> dict[str, Any]:
     return {**whole, "sheet": sheets} if sheets else whole
 
 
-def source_of_key(chain: tuple[ProfileLayer, ...], group: str, key: str) -> str:
-    """Return the source of the profile that sets the key; empty when none does."""
-    for layer in chain:
-        table = layer.document.get(group)
-        if isinstance(table, dict) and key in table:
-            return layer.source
-    return ""
-
-
 def profile_sets(name: str, group: str, key: str) -> bool:
     """Return True when the profile, or one that it extends, sets a key; errors as `load_chain`."""
-    return bool(source_of_key(load_chain(name), group, key))
+    tables = (layer.document.get(group) for layer in load_chain(name))
+    return any(isinstance(table, dict) and key in table for table in tables)
 
 
 @cache

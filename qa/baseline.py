@@ -7,12 +7,10 @@
         after.json        the engine of the present playback
         index.html        report of the differences
 
-Files are written atomically, except the lines, of which a torn last one is skipped: an interrupted
-run resumes where it stopped.
+A torn last line is skipped: an interrupted run resumes where it stopped.
 """
 
 import hashlib
-import io
 import json
 import shutil
 import threading
@@ -26,15 +24,15 @@ from pathlib import Path
 from PIL import Image
 
 from core.errors import InputError, PermanentError, UnavailableError
+from core.json_values import read_json
 from core.layout import check_name
-from core.page_classes import parse_page_class
 from core.playback_check import PlaybackCheck, check_from_json, check_record, picture_name
-from core.timestamps import parse_warc_date, warc_date
+from core.timestamps import warc_date
 from net.stop_signals import StopSignals
 from playback.access.levels import Level
 from qa.check_run import CheckRunOptions, CheckRunTally, check_copies, write_atomically
 from qa.checker import CheckOutcome
-from qa.compare.picture_tiles import decode_picture
+from qa.compare.picture_tiles import decode_picture, encode_image
 from qa.local_replay import ENGINE
 from qa.page_changes import BaselineView, PlaybackRegression, RegressionKind, compare_playback
 from qa.sample import SampleCandidate, SampledPage
@@ -43,7 +41,6 @@ VERSION = 1
 LONGEST_NAME = 64
 MOST_TEXT_CHARACTERS = 600_000  # as many as are compared
 _TALLEST_WEBP_PX = 16_383
-_HEADER_NAMES = ("name", "level", "engine", "saved_at", "seed")
 _HEADER, _AFTER, _LINES = "baseline.json", "after.json", "checks.jsonl"
 BEFORE, AFTER = "before", "after"
 
@@ -65,45 +62,31 @@ class BaselineFolder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.report = folder / "index.html"  # of the differences
         self._appending = threading.Lock()
-
-    @property
-    def report(self) -> Path:
-        """Return the path of the HTML report of the differences."""
-        return self.folder / "index.html"
 
     def create(self, header: BaselineHeader) -> None:
         """Create the baseline; raises InputError: a baseline of that name exists."""
         if (self.folder / _HEADER).exists():
             raise InputError(f"There is a baseline {header.name!r} already: choose another name, or remove it.")
-        pages = [(asdict(page) | {"captured_at": warc_date(page.captured_at)}) for page in header.pages]
-        facts = {"version": VERSION, **asdict(header), "pages": pages}
-        write_atomically(self.folder / _HEADER, json.dumps(facts, ensure_ascii=False, indent=1).encode())
+        facts = {"version": VERSION, **asdict(header)}
+        text = json.dumps(facts, default=warc_date, ensure_ascii=False, indent=1)
+        write_atomically(self.folder / _HEADER, text.encode())
 
     def header(self) -> BaselineHeader:
-        """Read the description of the baseline.
-
-        Raises UnavailableError: the baseline does not exist; InputError: it cannot be read.
-        """
+        """Read the description; UnavailableError: the baseline does not exist; InputError: it cannot be read."""
         path = self.folder / _HEADER
         try:
             facts = json.loads(path.read_bytes())
             if facts["version"] != VERSION:
-                raise InputError(f"{path} is of version {facts['version']!r}.")
-            pages = []
-            for page in facts["pages"]:
-                known = {name: page[name] for name in SampleCandidate.__slots__ if name in page}
-                known["captured_at"] = parse_warc_date(known["captured_at"])
-                known["page_class"] = parse_page_class(known["page_class"])
-                pages.append(SampleCandidate(**known))
-            values = {name: facts[name] for name in _HEADER_NAMES}
-            return BaselineHeader(**values, pages=tuple(pages))
+                raise InputError(f"it is of version {facts['version']!r}.")  # noqa: TRY301 reported with the others
+            return read_json(BaselineHeader, facts)
         except FileNotFoundError:
             raise UnavailableError(
                 f"There is no baseline {self.folder.name!r}: `weboid qa baseline save` creates one."
             ) from None
-        except (ValueError, TypeError, KeyError) as error:
-            raise InputError(f"{path} is not a baseline: {error}.") from error
+        except (ValueError, TypeError, KeyError, InputError) as error:
+            raise InputError(f"{path} is not a baseline: {str(error).rstrip('.')}.") from error
 
     def begin_after(self, engine: str, *, again: bool) -> None:
         """Start the views after the upgrade, or resume those of the same engine unless `again`."""
@@ -171,23 +154,17 @@ def list_baselines(root: Path) -> Iterator[BaselineHeader]:
 
 
 def encode_picture(picture: bytes | None) -> bytes | None:
-    """Encode a picture losslessly as WebP, or as PNG where it is too tall for that.
-
-    Return None for data that is not a picture, or exceeds the size limit of `qa.compare`.
-    """
+    """Encode a picture losslessly as WebP, or as PNG where it is too tall for that; None: it cannot be decoded."""
     if picture is None:
         return None
     try:
         image = Image.fromarray(decode_picture(picture))
     except PermanentError:
         return None
-    out = io.BytesIO()
-    if max(image.size) <= _TALLEST_WEBP_PX:
-        # The quickest way that has no loss; a better one saves a tenth and takes ten times as long.
-        image.save(out, "WEBP", lossless=True, quality=0, method=0)
-    else:
-        image.save(out, "PNG", compress_level=3)
-    return out.getvalue()
+    if max(image.size) > _TALLEST_WEBP_PX:
+        return encode_image(image, "PNG", compress_level=3)
+    # The quickest way that has no loss; a better one saves a tenth and takes ten times as long.
+    return encode_image(image, "WEBP", lossless=True, quality=0, method=0)
 
 
 def _file(folder: Path, check: PlaybackCheck, kind: str) -> Path:
@@ -206,10 +183,7 @@ OnCheck = Callable[[CheckOutcome, CheckRunTally], None]
 
 
 def playback_fingerprint() -> str:
-    """Return the playback versions and a digest of playback's sources and its libraries.
-
-    The digest changes with every change of the sanitiser, whether or not its version changes.
-    """
+    """Return the versions of playback, and a digest of its sources and libraries, as a version may stay the same."""
     digest = hashlib.sha256()
     root = Path(str(files("playback")))
     for path in sorted(root.rglob("*")):
@@ -237,44 +211,30 @@ async def record_after(
 ) -> tuple[bool, list[PlaybackRegression]]:
     """Record the pages again; return whether the run was completed, and the result of every page.
 
-    Pages that differ are checked twice and the better result is kept, so that a moving animation or a
-    slow machine is not reported as a change. Pages that were already found unchanged are skipped.
+    Pages that differ are checked twice and the better result is kept: an animation or a slow machine is no change.
     """
-    after = _UpgradeViews(baseline, header.pages)
-    turns = [after.todo, after.again]
-    whole = await _view_pages(options, header.level, turns, after.keep, on_check)
-    return whole, list(after.results.values())
+    before, done = baseline.checks(BEFORE), baseline.checks(AFTER)
+    pages = {page.page_id: page for page in header.pages if page.page_id in before}
 
+    def compare(after: BaselineView) -> PlaybackRegression:
+        return compare_playback(baseline.shown(BEFORE, before[after.check.page_id]), after)
 
-class _UpgradeViews:
-    """Checks after an upgrade."""
-
-    def __init__(self, baseline: BaselineFolder, pages: Sequence[SampleCandidate]) -> None:
-        self._baseline = baseline
-        self._before = baseline.checks(BEFORE)
-        self._pages = {page.page_id: page for page in pages if page.page_id in self._before}
-        done = baseline.checks(AFTER)
-        self.results = {
-            page_id: self._compare(baseline.shown(AFTER, done[page_id])) for page_id in self._pages if page_id in done
-        }
-        self.todo = [page for key, page in self._pages.items() if key not in done]  # pages to check
-        # pages that differ and are checked a second time; it grows during the first turn
-        self.again = [self._pages[key] for key, each in self.results.items() if each.course in _CHECKED_TWICE]
-
-    def keep(self, checked: CheckOutcome) -> None:
+    def keep(checked: CheckOutcome) -> None:
         """Store a result; one of the second turn only when its similarity is higher."""
         after, page_id = _view_of(checked), checked.check.page_id
-        result, before = self._compare(after), self.results.get(page_id)
-        if before is not None and _rank(result) <= _rank(before):
+        result, earlier = compare(after), results.get(page_id)
+        if earlier is not None and _rank(result) <= _rank(earlier):
             return
-        self._baseline.store(AFTER, after)
-        self.results[page_id] = result
-        if before is None and result.course in _CHECKED_TWICE:
-            self.again.append(self._pages[page_id])
+        baseline.store(AFTER, after)
+        results[page_id] = result
+        if earlier is None and result.course in _CHECKED_TWICE:
+            again.append(pages[page_id])
 
-    def _compare(self, after: BaselineView) -> PlaybackRegression:
-        before = self._before[after.check.page_id]
-        return compare_playback(self._baseline.shown(BEFORE, before), after)
+    results = {key: compare(baseline.shown(AFTER, done[key])) for key in pages if key in done}
+    todo = [page for key, page in pages.items() if key not in done]
+    again = [pages[key] for key, each in results.items() if each.course in _CHECKED_TWICE]
+    whole = await _view_pages(options, header.level, [todo, again], keep, on_check)
+    return whole, list(results.values())
 
 
 async def _view_pages(

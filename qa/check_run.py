@@ -1,21 +1,15 @@
 """Run over many pages: concurrent checks, each stored as soon as it is complete, then recorded in WARCs.
 
-Stored checks stay stored, however the run ends; the next run skips them. A stopped run finishes the checks in
-progress; copies that playback does not serve from then on are left to the next run.
-
-Pictures can be made again by another check, so they are stored in the check's cache. A check
-without a fault removes those of the previous one.
-
-The registry serves queries, but the WARCs are authoritative: from the records of checks and reviews, written by local
-proxies or by a cluster's, the captures index can be rebuilt. A check is marked as recorded when its record is on disk;
-a run that dies in between writes the record a second time, without effect.
+The next run skips stored checks. The registry serves queries, but the WARCs are authoritative: from the records the
+captures index can be rebuilt. A check is marked as recorded when its record is on disk; a run that dies in between
+writes the record again, without effect.
 """
 
 import asyncio
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, closing, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -34,10 +28,10 @@ from crawler.pools.cluster import RemoteProxyPool, living_proxies
 from crawler.pools.resource_pool import LocalProxyPool
 from links.registry.database import RegistryStore, open_registry_store
 from net.stop_signals import StopSignals, first_error
-from playback.access.levels import Level
+from playback.access.levels import DEFAULT_LEVEL, Level
 from proxy.control.client import NewArtifact, ProxyClient
 from proxy.control.handshake import ClusterSecret
-from qa.check_store import delete_checks, list_unrecorded, mark_recorded, store_checks
+from qa.check_store import BEFORE_ALL, delete_checks, list_unrecorded, mark_recorded, store_checks
 from qa.check_table import CheckedPage, CheckKey
 from qa.checker import CheckOutcome, PlaybackChecker, open_checkers
 from qa.compare.picture_tiles import shrink_picture
@@ -49,16 +43,10 @@ WIDEST_PX = 1_280
 TALLEST_PX = 6_000
 _QUALITY = 75
 _KEPT_FOR = frozenset({QaVerdict.BROKEN, QaVerdict.DOUBTFUL})
-_ANY_LEVEL = "images"
 
 
 def store_check(store: RegistryStore, folder: Path, checked: CheckOutcome, *, now: datetime) -> None:
-    """Store the check in place of the previous one; of a withheld page nothing is stored.
-
-    Pictures of a broken or doubtful copy are written into `folder` before the row that refers to them, and replace
-    those of the previous check. Raises TransientError: the registry cannot be written; OSError: the pictures cannot be
-    written.
-    """
+    """Store the check in place of the previous one, its pictures first; of a withheld page nothing is stored."""
     check, page = checked.check, checked.page
     wanted = checked.pictures if check.verdict in _KEPT_FOR and not checked.is_withheld else {}
     for kind in PICTURES:
@@ -83,18 +71,14 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def erase_check_results(layout: Layout, database_url: str, page_ids: Iterable[str]) -> None:
-    """Delete all check results of these pages; invalid ids, as found in records, are skipped.
-
-    Raises TransientError: the registry does not answer; OSError: a picture cannot be deleted.
-    """
+    """Delete all check results of these pages; invalid ids, as found in records, are skipped."""
     pages = []
     for page_id in dict.fromkeys(page_ids):
         with suppress(InputError):
-            validate_check_ids(page_id, _ANY_LEVEL)
+            validate_check_ids(page_id, DEFAULT_LEVEL)
             pages.append(page_id)
-    for page_id in pages:
-        for path in (layout.quality_pictures / page_id[:2]).glob(f"{page_id}.*"):
-            path.unlink(missing_ok=True)
+            for path in (layout.quality_pictures / page_id[:2]).glob(f"{page_id}.*"):
+                path.unlink(missing_ok=True)
     if pages and (database_url or layout.links_db.exists()):
         with closing(open_registry_store(layout, database_url)) as store, store.writing() as rows:
             delete_checks(rows, pages)
@@ -129,12 +113,7 @@ async def check_pages(  # noqa: PLR0913 independent options
     tally: CheckRunTally | None = None,
     stopping: asyncio.Event | None = None,
 ) -> CheckRunTally:
-    """Check the pages in order, `jobs` at a time, until the end or `stopping`; return the tally.
-
-    `keep` stores a check, from any thread; the page counts as done when it returns. Raises UnavailableError: browser or
-    playback are gone; TransientError: index, registry or decisions cannot be read or written; OSError: a check cannot
-    be stored.
-    """
+    """Check the pages in order, `jobs` at a time, until the end or `stopping`; `keep` stores a check in a thread."""
     done = tally or CheckRunTally()
     stop = stopping or asyncio.Event()
     source, turn = iter(pages), asyncio.Lock()
@@ -194,10 +173,7 @@ async def check_copies(
     keep: Callable[[CheckOutcome], None],
     on_check: Callable[[CheckOutcome, CheckRunTally], None],
 ) -> CheckRunTally:
-    """Check the pages of each turn at its level as `check_pages`, with an own playback and browsers.
-
-    The pages of a later turn may depend on the results of an earlier one.
-    """
+    """Check the pages of each turn at its level; those of a later turn may depend on the results of an earlier one."""
     tally, clock = CheckRunTally(), options.clock
     levels = list(dict.fromkeys(level for level, _ in turns))
     with stop.cut_short():
@@ -235,13 +211,8 @@ LendProxy = Callable[[], AbstractAsyncContextManager[ProxyClient]]
 
 
 async def record_checks(store: RegistryStore, lend: LendProxy, *, bucket: str) -> int:
-    """Write records of all checks changed since they were last recorded; return their number.
-
-    Raises:
-        TransientError: the registry cannot be read or written.
-        ProxyUnavailableError, DiskFullError, WeboidError: a record cannot be written.
-    """
-    count, after = 0, CheckKey("", "", 0)
+    """Write records of all checks changed since they were last recorded; return their number. Raises WeboidError."""
+    count, after = 0, BEFORE_ALL
 
     def unrecorded() -> list[CheckedPage]:
         with store.reading() as reader:
@@ -313,16 +284,13 @@ async def write_checks(
 
 @asynccontextmanager
 async def _proxies(layout: Layout, settings: Settings, secret: ClusterSecret | None) -> AsyncIterator[LendProxy]:
-    """Yield the proxies of a running cluster, else local ones, until the end of the block.
-
-    Raises CollectionInUseError: another process writes the collection and accepts no requests.
-    """
-    # A unix socket's path is at most 107 bytes, so it is not in the collection.
-    with ExitStack() as stack:
+    """Yield the proxies of a running cluster, else local ones; CollectionInUseError: another process writes."""
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(scratch_folder(ScratchKind.RUN))  # a unix socket's path is at most 107 bytes
+        proxies: RemoteProxyPool | LocalProxyPool | None = None
         if settings.frontier.url and secret is not None:
             frontier = stack.enter_context(open_frontier(layout, settings.frontier, settings.politeness))
             if living_proxies(frontier, _CLOCK, secret):
-                folder = stack.enter_context(scratch_folder(ScratchKind.RUN))
                 impatient = asyncio.Event()  # no visit waits for one of the cluster's proxies
                 impatient.set()
                 proxies = RemoteProxyPool(
@@ -334,21 +302,11 @@ async def _proxies(layout: Layout, settings: Settings, secret: ClusterSecret | N
                     authority=folder / CA_FILE,
                     report=lambda _event: None,
                 )
-                async with _running(proxies) as lend:
-                    yield lend
-                return
-            stack.close()
-        async with open_collection(layout.root, clock=_CLOCK) as collection:
-            folder = stack.enter_context(scratch_folder(ScratchKind.RUN))
-            local = LocalProxyPool(collection, settings, folder, lambda _recovered: None)
-            async with _running(local) as lend:
-                yield lend
-
-
-@asynccontextmanager
-async def _running(proxies: RemoteProxyPool | LocalProxyPool) -> AsyncIterator[LendProxy]:
-    try:
-        await proxies.start()
-        yield proxies.lend
-    finally:
-        await asyncio.shield(proxies.stop())
+        if proxies is None:
+            collection = await stack.enter_async_context(open_collection(layout.root, clock=_CLOCK))
+            proxies = LocalProxyPool(collection, settings, folder, lambda _recovered: None)
+        try:
+            await proxies.start()
+            yield proxies.lend
+        finally:
+            await asyncio.shield(proxies.stop())

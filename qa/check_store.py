@@ -1,22 +1,12 @@
-"""Repository of checks, reviews and repairs in the link registry.
+"""Repository of checks, reviews and repairs in the link registry: a row is the last check of a capture at a level.
 
-A row is the last check of one capture at one level. A check by machine replaces the previous one
-and keeps the person's review, which is better evidence than another version of the program. The
-effective verdict is the person's, else the machine's.
+A check by machine keeps the person's review, which is better evidence than another version of the program. Each change
+is recorded in a WARC, too: a row is returned by `list_unrecorded` until `mark_recorded`, and again after each change.
+A page that is broken at several levels is captured again once; a capture made as a repair is never repaired itself.
 
-Each change is recorded in a WARC, too, from which the captures index gets it: a row is returned by
-`list_unrecorded` until `mark_recorded`, and again after each change. The record holds the effective
-verdict (`CheckedPage.effective_check`) and the time of the last change.
-
-A repair is wanted when a check or a person finds a capture broken. It begins when the page is queued in the frontier,
-and ends when the new capture was checked, or there is none. A page that is broken at several levels is captured again
-once for all of them. A capture made as a repair is never repaired itself.
-
-A list is filtered by one column and the verdict and ordered by score: each listing has an index in
-this order, so that a page of it costs the same at any position. Other filters are applied to the
-rows read. Counting needs no rows: an index holds all filtered columns except the host, which has
-few rows. The fault conditions are literals in the SQL text, or no partial index could be used.
-Counts of recent checks are made of rows: a copy that was checked twice in the interval counts once.
+Each listing by one column and the verdict has an index in its order, so that a page of it costs the same at any
+position; other filters are applied to the rows read. Fault conditions are literals in the SQL text, or no partial index
+could be used. Counting needs no rows, except those of a host and of recent checks.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,25 +14,8 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Double,
-    Integer,
-    Select,
-    SmallInteger,
-    Text,
-    case,
-    delete,
-    false,
-    func,
-    literal_column,
-    or_,
-    select,
-    text,
-    tuple_,
-    update,
-)
+import sqlalchemy as sa
+from sqlalchemy import Connection, Double, Integer, Text, func, literal_column
 
 from core.errors import InvariantError
 from core.playback_check import PlaybackFault, QaVerdict
@@ -74,27 +47,27 @@ MOST_COUNTED = 1_000_000  # checks of each verdict, or unrecorded ones
 _BATCH = 1_000
 _LEVELS = 8  # at most so many rows of one page
 _NUMBERS = {state: number for number, state in enumerate(REPAIR_STATES)}
-_ROW = select(*quality.c)
+_ROW = sa.select(*quality.c)
 _IS_ROW = (quality.c.page_id == one("of"), quality.c.level == one("at"))
-_IS_OPEN = text("repair IN (1, 2)")
+_IS_OPEN = sa.text("repair IN (1, 2)")
 _IN_STATE = quality.c.repair == one("is_now")
 _OF_LISTED = quality.c.page_id.in_(many("ids"))
 _BECOMES = {"repair": one("becomes"), "repair_ms": one("now_ms")}
 # A change is always later than the previous one: of two records the newer counts.
-_CHANGED = case(
+_CHANGED = sa.case(
     (quality.c.changed_ms >= one("now_ms"), quality.c.changed_ms + literal_column("1")), else_=one("now_ms")
 )
 # A capture that was made to repair another is not repaired in its turn.
 _repairs = quality.alias("repairs")
 _IS_REPAIR = (
-    select(_repairs.c.page_id)
-    .where(_repairs.c.repair_page_id == quality.c.page_id, text("repairs.repair_page_id <> ''"))
+    sa.select(_repairs.c.page_id)
+    .where(_repairs.c.repair_page_id == quality.c.page_id, sa.text("repairs.repair_page_id <> ''"))
     .limit(literal_column("1"))
     .scalar_subquery()
 )
 _IS_BROKEN = quality.c.standing == one("broken")
 _WANT_REPAIRS, _WANT_NO_REPAIRS = (
-    SqlStatement(update(quality).where(_OF_LISTED, quality.c.repair == one("was"), *of).values(**_BECOMES), "ids")
+    SqlStatement(sa.update(quality).where(_OF_LISTED, quality.c.repair == one("was"), *of).values(**_BECOMES), "ids")
     for of in ((_IS_BROKEN, _IS_REPAIR.is_(None)), (~_IS_BROKEN,))
 )
 
@@ -108,7 +81,7 @@ def update_wanted_repairs(connection: Connection, page_ids: Collection[str], now
         statement.run_each(connection, "ids", sorted(page_ids), **values)
 
 
-_WANT_REPAIR = SqlStatement(update(quality).where(*_IS_ROW).values(**_BECOMES, repair_page_id=""))
+_WANT_REPAIR = SqlStatement(sa.update(quality).where(*_IS_ROW).values(**_BECOMES, repair_page_id=""))
 
 
 def want_repair(connection: Connection, page_id: str, level: str, *, now: datetime) -> bool:
@@ -134,7 +107,7 @@ def list_repairs(reader: Reader, state: RepairState, limit: int) -> list[Checked
 
 
 _BEGIN_REPAIR = SqlStatement(
-    update(quality)
+    sa.update(quality)
     .where(quality.c.page_id == one("of"), quality.c.repair == one("was"))
     .values(**_BECOMES, repair_page_id=one("new_page"))
 )
@@ -152,17 +125,17 @@ def begin_repair(connection: Connection, page_id: str, repair_page_id: str = "",
     return bool(_BEGIN_REPAIR.run(connection, values))
 
 
-_NEW_PAGE = case((one("new_page", Text()) != "", one("new_page", Text())), else_=quality.c.repair_page_id)
+_NEW_PAGE = sa.case((one("new_page", Text()) != "", one("new_page", Text())), else_=quality.c.repair_page_id)
 _IS_BETTER = one("is_better", Integer()) == 1
 _END_REPAIR = SqlStatement(
-    update(quality)
+    sa.update(quality)
     .where(quality.c.page_id == one("of"), _IS_OPEN)
     .values(
         **_BECOMES,
         repair_page_id=_NEW_PAGE,
-        better=case((_IS_BETTER, _NEW_PAGE), else_=quality.c.better),
-        changed_ms=case((_IS_BETTER, _CHANGED), else_=quality.c.changed_ms),
-        is_recorded=case((_IS_BETTER, false()), else_=quality.c.is_recorded),
+        better=sa.case((_IS_BETTER, _NEW_PAGE), else_=quality.c.better),
+        changed_ms=sa.case((_IS_BETTER, _CHANGED), else_=quality.c.changed_ms),
+        is_recorded=sa.case((_IS_BETTER, sa.false()), else_=quality.c.is_recorded),
     )
 )
 
@@ -170,11 +143,7 @@ _END_REPAIR = SqlStatement(
 def end_repair(
     connection: Connection, page_id: str, state: RepairState, repair_page_id: str = "", *, now: datetime
 ) -> bool:
-    """Record the result of a repair; False: none was wanted or had begun.
-
-    `state` is NONE when there is nothing to repair after all. When the new capture is better, the check refers to it
-    from now on and has to be recorded again. Raises InvariantError: the state is not final.
-    """
+    """Record the result of a repair (NONE: nothing to repair after all); False: none was wanted or had begun."""
     if state not in ENDED_STATES | {RepairState.NONE}:
         raise InvariantError(f"No repair ends as {state}.")
     values = {
@@ -188,7 +157,7 @@ def end_repair(
 
 
 _CHECKED_SINCE = SqlStatement(
-    select(quality.c.verdict, func.count()).where(quality.c.checked_ms >= one("since")).group_by(quality.c.verdict)
+    sa.select(quality.c.verdict, func.count()).where(quality.c.checked_ms >= one("since")).group_by(quality.c.verdict)
 )
 
 
@@ -200,8 +169,8 @@ def count_checked_since(reader: Reader, moment: datetime) -> Mapping[QaVerdict, 
 
 # A page that is broken at several levels has a row of each.
 _REPAIRS_SINCE = SqlStatement(
-    select(func.count(quality.c.page_id.distinct())).where(
-        text("repair <> 0"), _IN_STATE, quality.c.repair_ms >= one("since")
+    sa.select(func.count(quality.c.page_id.distinct())).where(
+        sa.text("repair <> 0"), _IN_STATE, quality.c.repair_ms >= one("since")
     )
 )
 
@@ -217,10 +186,10 @@ def count_repairs(reader: Reader, since: datetime | None = None) -> Mapping[Repa
 
 _IS_UNRECORDED = (
     ~quality.c.is_recorded,
-    tuple_(one("page", Text()), one("level", Text())) < tuple_(quality.c.page_id, quality.c.level),
+    sa.tuple_(one("page", Text()), one("level", Text())) < sa.tuple_(quality.c.page_id, quality.c.level),
 )
-_SOME_UNRECORDED: Select[Any] = select(literal_column("1")).where(*_IS_UNRECORDED).limit(one("most"))
-_COUNT_UNRECORDED = SqlStatement(select(func.count()).select_from(_SOME_UNRECORDED.subquery()))
+_SOME_UNRECORDED: sa.Select[Any] = sa.select(literal_column("1")).where(*_IS_UNRECORDED).limit(one("most"))
+_COUNT_UNRECORDED = SqlStatement(sa.select(func.count()).select_from(_SOME_UNRECORDED.subquery()))
 
 
 def count_unrecorded(reader: Reader) -> int:
@@ -230,17 +199,19 @@ def count_unrecorded(reader: Reader) -> int:
     return count
 
 
+BEFORE_ALL: Final = CheckKey("", "", 0)
 _UNRECORDED = SqlStatement(_ROW.where(*_IS_UNRECORDED).order_by(quality.c.page_id, quality.c.level).limit(one("most")))
 
 
-def list_unrecorded(reader: Reader, limit: int, after: CheckKey | None = None) -> list[CheckedPage]:
+def list_unrecorded(reader: Reader, limit: int, after: CheckKey = BEFORE_ALL) -> list[CheckedPage]:
     """List checks changed since they were last recorded in a WARC, after a key."""
-    begin = after or CheckKey("", "", 0)
-    values = {"page": begin.page_id, "level": begin.level, "most": limit}
+    values = {"page": after.page_id, "level": after.level, "most": limit}
     return [parse_row(row) for row in _UNRECORDED.rows(reader, values)]
 
 
-_RECORDED = SqlStatement(update(quality).where(*_IS_ROW, quality.c.changed_ms == one("as_of")).values(is_recorded=True))
+_RECORDED = SqlStatement(
+    sa.update(quality).where(*_IS_ROW, quality.c.changed_ms == one("as_of")).values(is_recorded=True)
+)
 
 
 def mark_recorded(connection: Connection, keys: Iterable[CheckKey]) -> None:
@@ -250,12 +221,7 @@ def mark_recorded(connection: Connection, keys: Iterable[CheckKey]) -> None:
 
 
 def store_checks(connection: Connection, rows: Iterable[CheckedPage], now: datetime) -> None:
-    """Store checks by machine, with host and class, in place of the previous ones; reviews stay.
-
-    A check older than the stored one has no effect. For broken copies a repair is wanted, unless it was tried or the
-    capture is a repair itself; for others it is no longer wanted. Raises InputError: a page id, level or time is
-    invalid; InvariantError: one is a person's review.
-    """
+    """Store checks by machine in place of older ones; reviews stay; broken copies want a repair that was not tried."""
     values = [row_values(row) for row in rows]
     # Otherwise a page that was checked twice in between would be changed twice by one statement.
     values.sort(key=lambda row: int(row["checked_ms"]))
@@ -266,20 +232,20 @@ def store_checks(connection: Connection, rows: Iterable[CheckedPage], now: datet
     update_wanted_repairs(connection, {key[0] for key in newest}, now)
 
 
-def _replaced(new: Any) -> tuple[dict[str, Any], ColumnElement[bool]]:
+def _replaced(new: Any) -> tuple[dict[str, Any], sa.ColumnElement[bool]]:
     """Return the column values and the condition of an upsert, which keeps a newer row."""
     is_later = new.checked_ms > quality.c.changed_ms
     changed = {
         **{name: new[name] for name in REPLACED_COLUMNS},
         "standing": func.coalesce(quality.c.review, new.verdict),
-        "better": case((new.better != "", new.better), else_=quality.c.better),
-        "changed_ms": case((is_later, new.checked_ms), else_=quality.c.changed_ms + 1),
+        "better": sa.case((new.better != "", new.better), else_=quality.c.better),
+        "changed_ms": sa.case((is_later, new.checked_ms), else_=quality.c.changed_ms + 1),
         "is_recorded": False,
     }
     return changed, new.checked_ms >= quality.c.checked_ms
 
 
-_FORGET = SqlStatement(delete(quality).where(_OF_LISTED), "ids")
+_FORGET = SqlStatement(sa.delete(quality).where(_OF_LISTED), "ids")
 
 
 def delete_checks(connection: Connection, page_ids: Iterable[str]) -> int:
@@ -295,7 +261,7 @@ _OF_URLS = SqlStatement(
     "keys",
 )
 _BY_ENGINE = SqlStatement(
-    select(quality.c.page_id).where(_OF_LISTED, quality.c.level == one("level"), quality.c.engine == one("engine")),
+    sa.select(quality.c.page_id).where(_OF_LISTED, quality.c.level == one("level"), quality.c.engine == one("engine")),
     "ids",
 )
 
@@ -325,7 +291,7 @@ _HAS_FAULTS = quality.c.faults.bitwise_and(one("faults", Integer())) == one("fau
 # By what a list begins with; the first requested one of these is used.
 _LEADS = {
     "host": (quality.c.host == one("host"),),
-    **{str(fault): (text(has_fault(fault)),) for fault in PlaybackFault},
+    **{str(fault): (sa.text(has_fault(fault)),) for fault in PlaybackFault},
     "page_class": (quality.c.page_class == one("page_class"),),
     "level": (quality.c.level == one("level"),),
     "": (),
@@ -334,13 +300,16 @@ _LEADS = {
 
 def _listing(*lead: Any, backward: bool) -> SqlStatement:
     """Return the statement for rows of one verdict beyond a position, the nearest first."""
-    position = tuple_(one("from_score", Double()), one("from_page", Text()), one("from_level", Text()))
-    beyond = tuple_(*_PLACE) < position if backward else tuple_(*_PLACE) > position
+    position = sa.tuple_(one("from_score", Double()), one("from_page", Text()), one("from_level", Text()))
+    beyond = sa.tuple_(*_PLACE) < position if backward else sa.tuple_(*_PLACE) > position
     others = (
         quality.c.score < one("below", Double()),
-        *(or_(one(name, Text()).is_(None), quality.c[name] == one(name, Text())) for name in ("page_class", "level")),
+        *(
+            sa.or_(one(name, Text()).is_(None), quality.c[name] == one(name, Text()))
+            for name in ("page_class", "level")
+        ),
         _HAS_FAULTS,
-        or_(one("with_reviewed", Integer()) == 1, quality.c.review.is_(None)),
+        sa.or_(one("with_reviewed", Integer()) == 1, quality.c.review.is_(None)),
     )
     listed = _ROW.where(*lead, _IS_STANDING, beyond, *others)
     order = (column.desc() if backward else column for column in _PLACE)
@@ -358,10 +327,7 @@ _LISTINGS = {
 def list_worst_first(
     reader: Reader, wanted: CheckFilter, after: CheckPosition | None = None, limit: int = 50, *, backward: bool = False
 ) -> list[CheckedPage]:
-    """List a page of matching checks after a position: the worst first, UNCHECKED last.
-
-    With `backward` those before the position, the nearest first.
-    """
+    """List a page of matching checks after a position, the worst first; `backward`: before it, the nearest first."""
     # The index that answers fastest.
     lead = "level" if wanted.level is not None else ""
     if wanted.host is not None:
@@ -403,7 +369,7 @@ _COUNTED = {
     "host": quality.c.host == one("host"),
     "page_class": quality.c.page_class == one("page_class"),
     "level": quality.c.level == one("level"),
-    "faults": _HAS_FAULTS,
+    "fault": _HAS_FAULTS,
     # The plus keeps SQLite from using the index by score, which lacks the other columns.
     "below": literal_column("+link_quality.score", Double()) < one("below", Double()),
     "unreviewed": quality.c.review.is_(None),
@@ -412,26 +378,15 @@ _COUNTED = {
 
 @cache
 def _counting(*filters: str) -> SqlStatement:
-    """Return the statement that counts rows of one verdict, up to the limit.
-
-    It contains only the filters in use, in the order of `_COUNTED`: over a million rows, conditions
-    without effect take longest.
-    """
-    some: Select[Any] = select(literal_column("1")).where(_IS_STANDING, *(_COUNTED[name] for name in filters))
-    return SqlStatement(select(func.count()).select_from(some.limit(one("most")).subquery()))
+    """Return the statement that counts rows of one verdict: over a million rows, filters not in use take longest."""
+    some: sa.Select[Any] = sa.select(literal_column("1")).where(_IS_STANDING, *(_COUNTED[name] for name in filters))
+    return SqlStatement(sa.select(func.count()).select_from(some.limit(one("most")).subquery()))
 
 
 def count_by_verdict(reader: Reader, wanted: CheckFilter, *, limit: int = 1 << 62) -> dict[QaVerdict, int]:
     """Count matching checks by verdict, each up to the limit."""
-    in_use = {
-        "host": wanted.host is not None,
-        "page_class": wanted.page_class is not None,
-        "level": wanted.level is not None,
-        "faults": wanted.fault is not None,
-        "below": wanted.below is not None,
-        "unreviewed": wanted.unreviewed,
-    }
-    statement = _counting(*(name for name in _COUNTED if in_use[name]))
+    in_use = (name for name in _COUNTED if (each := getattr(wanted, name)) is not None and each is not False)
+    statement = _counting(*in_use)
     values = {**_filter_values(wanted), "most": limit}
     return {
         VERDICT_ORDER[standing]: statement.rows(reader, {**values, "standing": standing})[0][0]
@@ -456,11 +411,11 @@ def _standings(wanted: CheckFilter) -> Sequence[int]:
 
 
 _REVIEW = SqlStatement(
-    update(quality)
+    sa.update(quality)
     .where(*_IS_ROW)
     .values(
         review=one("word"),
-        standing=func.coalesce(one("word", SmallInteger()), quality.c.verdict),
+        standing=func.coalesce(one("word", sa.SmallInteger()), quality.c.verdict),
         reviewed_by=one("who"),
         reviewed_ms=one("now_ms"),
         note=one("why"),

@@ -8,8 +8,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from core.errors import BadUrlError, InputError, InvariantError
-from core.page_classes import PageClass
-from core.page_classes import parse_page_class as class_of
+from core.page_classes import PageClass, parse_page_class
 from core.playback_check import (
     LONGEST_ID,
     MOST_CHARACTERS,
@@ -216,7 +215,7 @@ def parse_row(values: Sequence[Any]) -> CheckedPage:
     return CheckedPage(
         check,
         row["host"],
-        class_of(row["page_class"]),
+        parse_page_class(row["page_class"]),
         QaVerdict.UNCHECKED if row["review"] is None else VERDICT_ORDER[row["review"]],
         row["reviewed_by"],
         _moment(row["reviewed_ms"]),

@@ -4,8 +4,7 @@
                        ├─> picture, text, parts compared ─> verdict ─> check, and three pictures
     view of the copy ──┘
 
-Artifacts that were not stored are not compared: a page without a picture is judged by its text and
-its parts. Withheld pages are not opened.
+Artifacts that were not stored are not compared. Withheld pages are not opened.
 """
 
 import asyncio
@@ -13,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -29,7 +29,7 @@ from qa.compare import content_comparison
 from qa.compare.picture_comparison import PictureComparison, compare_pictures
 from qa.compare.verdict_rules import CopyJudgement, judge_copy
 from qa.copy_view import TALLEST_PX, CopyView, picture_height_limit, screen_at_capture, view_copy
-from qa.local_replay import CollectionReplay, LendBrowser, StoredPage, open_collection_replay, running_replay
+from qa.local_replay import ENGINE, CollectionReplay, LendBrowser, StoredPage, open_collection_replay, running_replay
 from qa.sample import SampleCandidate
 from warc.object_storage import check_bucket
 
@@ -37,7 +37,7 @@ _LONGEST_REASON = 200
 # The browser's reasons for blocking a cross-origin response.
 _KEPT_FROM_PAGE = frozenset({"corp-not-same-origin", "net::ERR_BLOCKED_BY_ORB"})
 _MOST_REFUSALS = 50  # parts of a copy whose refusal reason is requested
-VIEW_ATTEMPTS = 2  # a browser that failure or hung costs one
+VIEW_ATTEMPTS = 2  # a browser that failed or hung costs one
 # Pictures to compare with by level; at other levels copies are not meant to look alike.
 _PICTURES: Mapping[str, tuple[ArtifactKind, ...]] = {
     "images": (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW),
@@ -53,16 +53,11 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """Check of a page, with its view and pictures.
-
-    Attributes:
-        pictures: available pictures by `core.playback_check.PICTURES`; of a good page only the first two.
-    """
+    """Check of a page, with its view and pictures."""
 
     page: SampleCandidate
     check: PlaybackCheck
-    pictures: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    timings: Mapping[str, float] = field(default_factory=dict)  # seconds by step
+    pictures: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # those there are of `PICTURES`
     is_withheld: bool = False  # True when the page must not be shown, so that it was not opened
     view: CopyView | None = field(default=None, repr=False)  # view of the copy; None when it was not opened
 
@@ -88,11 +83,7 @@ class PlaybackChecker:
     _clock: Clock
 
     async def check(self, page: SampleCandidate) -> CheckOutcome:
-        """Check the page.
-
-        Raises BrowserUnavailableError: no browser starts; UnavailableError: the replay server does not answer, or the
-        bucket cannot be used; TransientError: index, decisions, or WARCs in the bucket cannot be read.
-        """
+        """Check the page; UnavailableError: a tool cannot be used; TransientError: a store cannot be read."""
         began = self._clock.monotonic()
         outcome = await self._check(page)
         if outcome.check.verdict in (QaVerdict.BROKEN, QaVerdict.DOUBTFUL):
@@ -125,32 +116,21 @@ class PlaybackChecker:
 
     async def _compare_copy(self, page: SampleCandidate, evidence: _CaptureEvidence, view: CopyView) -> CheckOutcome:
         if view.reason:
-            faults = (PlaybackFault.NOT_SHOWN,)
-            judgement = CopyJudgement(QaVerdict.BROKEN, 0.0, faults, view.reason)
-            pictures = {"seen": evidence.picture} if evidence.picture is not None else {}
-            check = self._judge(page, evidence, judgement)
-            return CheckOutcome(page, check, pictures, view.timings, view=view)
-        began = self._clock.monotonic()
+            judgement = CopyJudgement(QaVerdict.BROKEN, 0.0, (PlaybackFault.NOT_SHOWN,), view.reason)
+            pictures = {} if evidence.picture is None else {"seen": evidence.picture}
+            return CheckOutcome(page, self._judge(page, evidence, judgement), pictures, view=view)
         picture, text, parts = await self._in_pool(self._compare, page, evidence, view)
-        check = self._judge(page, evidence, judge_copy(picture, text, parts))
-        pictures = {}
-        if picture is not None and evidence.picture is not None and view.picture is not None:
-            check = replace(check, picture=picture.score)
-            pictures = {"seen": evidence.picture, "shown": view.picture}
-            if picture.heat is not None:
-                pictures["heat"] = picture.heat
-        if text is not None:
-            check = replace(check, text=text.score)
+        check = replace(
+            self._judge(page, evidence, judge_copy(picture, text, parts)),
+            picture=None if picture is None else picture.score,
+            text=None if text is None else text.score,
+        )
         if parts is not None:
-            check = replace(
-                check,
-                resources=parts.score,
-                lost=(*check.lost, *parts.lost),
-                parts_seen=parts.seen,
-                parts_shown=parts.shown,
-            )
-        timings = {**view.timings, "compare": self._clock.monotonic() - began}
-        return CheckOutcome(page, check, pictures, timings, view=view)
+            lost = (*check.lost, *parts.lost)
+            check = replace(check, resources=parts.score, lost=lost, parts_seen=parts.seen, parts_shown=parts.shown)
+        made = {"seen": evidence.picture, "shown": view.picture, "heat": None if picture is None else picture.heat}
+        pictures = {kind: data for kind, data in made.items() if picture is not None and data is not None}
+        return CheckOutcome(page, check, pictures, view=view)
 
     async def _view(self, stored: StoredPage, evidence: _CaptureEvidence) -> CopyView:
         screen, tallest = PageScreen(), TALLEST_PX
@@ -186,12 +166,11 @@ class PlaybackChecker:
             text = content_comparison.compare_texts(evidence.text, view.text)
         parts = None
         if evidence.manifest is not None:
-            # Requests of the page, except parts that were taken down since: these are not missing.
-            is_hidden = self._playback.is_hidden
+            # Parts that were taken down since are not missing.
             captured = [
                 content_comparison.part_at_capture(each)
                 for each in evidence.manifest.resources
-                if not is_hidden(each.url, each.digest)
+                if not self._playback.is_hidden(each.url, each.digest)
             ]
             # The browser reports a refused cross-origin answer only as blocked, so the reason is
             # requested from playback.
@@ -256,39 +235,35 @@ class PlaybackChecker:
             captured_at=warc_date(page.captured_at),
             level=self._playback.level,
             checked_at=warc_date(self._clock.now()),
-            engine=self._playback.engine,
+            engine=ENGINE,
             verdict=QaVerdict.UNCHECKED,
             reason=reason[:MOST_CHARACTERS],
         )
 
     def _read(self, stored: StoredPage, url: str) -> _CaptureEvidence:
         evidence = _CaptureEvidence()
-        try:
-            evidence.manifest = stored.manifest()
-        except PermanentError as error:
-            evidence.lost.append(_damaged(ArtifactKind.PAGEINFO, url, error))
-        else:
-            if evidence.manifest is not None:
-                evidence.lost += self._playback.lost(evidence.manifest)
+
+        def read(kind: ArtifactKind, from_store: Callable[[], _T | None]) -> _T | None:
+            try:
+                return from_store()
+            except PermanentError as error:
+                evidence.lost.append(_damaged(kind, url, error))
+                return None
+
+        evidence.manifest = read(ArtifactKind.PAGEINFO, stored.manifest)
+        if evidence.manifest is not None:
+            evidence.lost += self._playback.lost(evidence.manifest)
         for kind in _PICTURES.get(self._playback.level, ()):
-            evidence.picture = _artifact(stored, kind, url, evidence)
+            evidence.picture = read(kind, partial(stored.artifact, kind))
             if evidence.picture is not None:
                 evidence.kind = kind
                 break
-        text = _artifact(stored, ArtifactKind.TEXT, url, evidence)
+        text = read(ArtifactKind.TEXT, partial(stored.artifact, ArtifactKind.TEXT))
         evidence.text = None if text is None else text.decode(errors="replace")
         return evidence
 
     async def _in_pool(self, function: Callable[..., _T], *args: object) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
-
-
-def _artifact(stored: StoredPage, kind: ArtifactKind, url: str, evidence: _CaptureEvidence) -> bytes | None:
-    try:
-        return stored.artifact(kind)
-    except PermanentError as error:
-        evidence.lost.append(_damaged(kind, url, error))
-        return None
 
 
 def _damaged(kind: ArtifactKind, url: str, error: PermanentError) -> LostPart:
@@ -306,11 +281,7 @@ async def open_checkers(  # noqa: PLR0913 independent options
     fonts: bool = True,
     cached: bool = True,
 ) -> AsyncIterator[Mapping[Level, PlaybackChecker]]:
-    """Open a checker per level, with their own replay server, until the end of the block.
-
-    Raises UnavailableError: the replay server does not start; ConfigError: `database_url` is not a database URL of an
-    index.
-    """
+    """Open a checker per level, with their own replay server; UnavailableError: it does not start."""
     async with AsyncExitStack() as stack:
         is_full = Level.FULL in levels
         origins = await stack.enter_async_context(

@@ -3,8 +3,8 @@
 The browser draws a cross-origin frame only while it is in view, and frames of copies are always cross-origin: in a
 picture of the whole page those far down are empty. So each is scrolled into view, captured, and pasted into its place.
 
-A copy is hostile. The browser that opens it reaches the hosts that serve copies and no others. A
-hanging view is cancelled at a deadline, and its artifacts up to then are kept.
+A copy is hostile: its browser reaches no hosts but those that serve copies. A view that hangs is cancelled at a
+deadline; its artifacts up to then are kept.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from core.config.settings import BehaviourSettings, VisitSettings
 from core.errors import BrowserUnavailableError
 from core.hosts import ProxyEndpoint
 from core.page_manifest import PageBehaviour, PageInfo, PagePicture, PageScreen
+from qa.compare.picture_tiles import encode_image
 from render.artifacts import read_text
 from render.behaviours.catalog import NAMES, load_behaviours
 from render.behaviours.runner import run_behaviours
@@ -45,10 +46,7 @@ _TOP = "() => scrollTo({ left: 0, top: 0, behavior: 'instant' })"
 
 
 async def draw_far_frames(page: BrowserPage, picture: bytes, scale: float) -> bytes:
-    """Return the picture with the frames outside the viewport drawn in, as PNG; else unchanged.
-
-    The page is at rest, scrolled to its top; `scale` is picture pixels per CSS pixel.
-    """
+    """Return the picture of a page at its top with the far frames drawn in; `scale`: its pixels per CSS pixel."""
     numbers = await page.run("far frames", _FAR, MOST_FRAMES)
     if not numbers:
         return picture
@@ -70,9 +68,7 @@ async def draw_far_frames(page: BrowserPage, picture: bytes, scale: float) -> by
         for x, y, data in pieces:
             with Image.open(io.BytesIO(data)) as piece:
                 whole.paste(piece.convert("RGB"), (round(x * scale), round(y * scale)))
-        out = io.BytesIO()
-        whole.save(out, "PNG", compress_level=1)
-        return out.getvalue()
+        return encode_image(whole, "PNG", compress_level=1)
 
     return await asyncio.to_thread(pasted)
 
@@ -91,6 +87,7 @@ _FRAME_CSS = (
 # Behaviours that change nothing on the page, or nothing that stays.
 _WITHOUT_TRACE = frozenset({"candidates", "routes", "hover"})
 _BEHAVIOURS_S = 10.0
+_QUIET_S = 0.1  # the copy is at rest when nothing happens for so long
 _STAY = """() => addEventListener("click", (event) => {
   const link = event.target instanceof Element && event.target.closest("a[href]:not([href^='#'])");
   if (link && !event.defaultPrevented) event.preventDefault();
@@ -99,41 +96,21 @@ _STAY = """() => addEventListener("click", (event) => {
 
 @dataclass(frozen=True, slots=True)
 class CopyAddress:
-    """Address of a copy.
-
-    Attributes:
-        framed: True when the copy is in a frame of that document and runs its scripts; then only the viewport is
-            captured, after the behaviours of the capture.
-    """
+    """Address of a copy."""
 
     url: str  # URL of the document to open
     hosts: tuple[str, ...]  # "host:port" of every server of the copy; a ``*`` stands for the first label
+    # Whether it is in a frame and runs its scripts: the viewport is captured, after the behaviours of the capture.
     framed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class CopyTimeouts:
-    """Time limits of a view: of all of it, of the observation of rest, of the wait for rest."""
-
-    timeout_s: float = 30.0
-    quiet_s: float = 0.1
-    settle_s: float = 10.0
-
-
-COPY_TIMEOUTS = CopyTimeouts()
-
-
-@dataclass(frozen=True, slots=True)
 class CopyView:
-    """Result of viewing a copy.
-
-    Attributes:
-        picture: picture of the whole page, or of the viewport if only that was requested; None: none could be made.
-    """
+    """Result of viewing a copy."""
 
     status: int | None = None  # HTTP status of the document; None without a response
     reason: str = ""  # reason for which the copy cannot be judged, a sentence; empty when something is shown
-    picture: bytes | None = field(default=None, repr=False)
+    picture: bytes | None = field(default=None, repr=False)  # of the whole page, or of the viewport
     text: str | None = field(default=None, repr=False)  # the visible text; None: it could not be read
     requests: tuple[RequestLog, ...] = field(default=(), repr=False)  # requests of the copy, in order
     restless: tuple[str, ...] = ()  # as `render.settle.SettleResult.restless`
@@ -154,10 +131,7 @@ def screen_at_capture(page: PageInfo) -> PageScreen:
 
 
 def picture_height_limit(page: PageInfo, screen: PageScreen) -> int:
-    """Return the CSS pixels at which to cut the picture of the copy: as at capture.
-
-    A picture that was not cut may exceed the usual limit: its lower part must not count as lost.
-    """
+    """Return the CSS pixels at which to cut the picture: as at capture, so that nothing counts as lost."""
     whole = _picture_of(page, ArtifactKind.FULL_PAGE)
     if whole is None:
         return TALLEST_PX
@@ -177,21 +151,21 @@ async def view_copy(  # noqa: PLR0913 independent options
     clock: Clock,
     tallest_px: int = TALLEST_PX,
     behaviours: Sequence[PageBehaviour] = (),
-    patience: CopyTimeouts = COPY_TIMEOUTS,
+    timeout_s: float = 30.0,
+    settle_s: float = 10.0,
     pdf: bool = False,
 ) -> CopyView:
     """Open the copy and capture its picture, text and requests; with `pdf` also print it.
 
-    `tallest_px` limits the picture's height in CSS pixels; 0: viewport only. `behaviours` are those of the capture: a
-    framed copy is shown as they left the page. Raises BrowserUnavailableError: the browser died or hung; retry in
-    another.
+    `tallest_px`: 0 for the viewport only. `behaviours`: a framed copy is shown as those of the capture left the page.
+    Raises BrowserUnavailableError: retry in another browser.
     """
     times = 2 if address.framed else 1  # texts are rewritten when they are first requested
     settings = VisitSettings(
-        timeout_s=patience.timeout_s * times,
-        settle_s=patience.quiet_s,
-        settle_limit_s=patience.settle_s * times,
-        patience_s=patience.quiet_s,
+        timeout_s=timeout_s * times,
+        settle_s=_QUIET_S,
+        settle_limit_s=settle_s * times,
+        patience_s=_QUIET_S,
         viewport_width=screen.width,
         viewport_height=screen.height,
         device_scale=screen.scale,
@@ -207,100 +181,94 @@ async def view_copy(  # noqa: PLR0913 independent options
     return await _CopyVisit(browser, address, settings, screen.css, chosen, clock).run()
 
 
+@dataclass
 class _CopyVisit:
     """View of a copy in progress."""
 
-    def __init__(
-        self,
-        browser: Browser,
-        address: CopyAddress,
-        settings: VisitSettings,
-        css: str,
-        behaviours: tuple[str, ...],
-        clock: Clock,
-    ) -> None:
-        self._browser = browser
-        self._address = address
-        self._settings = settings
-        self._css = css
-        self._behaviours = behaviours
-        self._clock = clock
-        self._steps = VisitSteps(settings.timeout_s, clock)
-        self._page: BrowserPage | None = None
-        self._arrival: NavigationResult | None = None
-        self._rest = SettleResult()
-        self._text: str | None = None
-        self._picture: bytes | None = None
-        self._pdf: bytes | None = None
+    browser: Browser
+    address: CopyAddress
+    settings: VisitSettings
+    css: str
+    behaviours: tuple[str, ...]
+    clock: Clock
+    page: BrowserPage | None = None
+    arrival: NavigationResult | None = None
+    rest: SettleResult = field(default_factory=SettleResult)
+    text: str | None = None
+    picture: bytes | None = None
+    pdf: bytes | None = None
+
+    def __post_init__(self) -> None:
+        self.steps = VisitSteps(self.settings.timeout_s, self.clock)
 
     async def run(self) -> CopyView:
-        proxy = ProxyEndpoint(*_NOWHERE, direct=self._address.hosts)
+        proxy = ProxyEndpoint(*_NOWHERE, direct=self.address.hosts)
         reason = ""
         try:
-            async with self._browser.context(proxy) as context:
+            async with self.browser.context(proxy) as context:
                 try:
-                    async with asyncio.timeout(self._settings.timeout_s):
+                    async with asyncio.timeout(self.settings.timeout_s):
                         await self._look(context, proxy)
                 finally:
-                    if self._page is not None:
-                        self._page.end("done")
+                    if self.page is not None:
+                        self.page.end("done")
         except TimeoutError:
-            reason = f"The copy was not shown within {self._settings.timeout_s:g} s."
+            reason = f"The copy was not shown within {self.settings.timeout_s:g} s."
         except CommandError as error:
             reason = f"The browser could not show the copy: {error}"
         except PageClosedError as error:
             reason = f"The page {error.reason} while it was rendered."
-        if reason and self._browser.is_stuck(DISPOSE_WAIT_S):
+        if reason and self.browser.is_stuck(DISPOSE_WAIT_S):
             raise BrowserUnavailableError("The browser hung; the copy is not to blame.")
-        status, failure = self._status(), self._arrival.error if self._arrival else ""
+        status, failure = self._status(), self.arrival.error if self.arrival else ""
         if not reason and (status is None or failure):
             reason = f"No copy was served: {failure or 'no answer'}."
         elif not reason and status != HTTPStatus.OK:
             reason = f"Playback answered with status {status}."
-        elif not reason and self._picture is None and self._text is None:
+        elif not reason and self.picture is None and self.text is None:
             reason = "Neither a picture nor the text of the copy could be taken."
         return CopyView(
             status,
             reason,
-            self._picture,
-            self._text,
-            self._page.log.entries() if self._page is not None else (),
-            tuple(self._rest.restless),
-            dict(self._steps.timings),
-            self._pdf,
+            self.picture,
+            self.text,
+            self.page.log.entries() if self.page is not None else (),
+            tuple(self.rest.restless),
+            dict(self.steps.timings),
+            self.pdf,
         )
 
     async def _look(self, context: BrowserContext, proxy: ProxyEndpoint) -> None:
-        settings, steps, browser = self._settings, self._steps, self._browser
+        settings, steps, browser = self.settings, self.steps, self.browser
         options = page_options(settings, browser_said=browser.user_agent, version=browser.version)
         with steps.step("open"):
-            self._page = page = await open_page(context, proxy, options, self._clock, patience_s=settings.patience_s)
+            self.page = page = await open_page(context, proxy, options, self.clock, patience_s=settings.patience_s)
         with steps.step("navigate"):
-            self._arrival = await navigate(page, self._address.url)
-        if not self._arrival.shown:
+            self.arrival = await navigate(page, self.address.url)
+        if not self.arrival.shown:
             return
-        if self._address.framed:
+        if self.address.framed:
             await page.run("fill", PUT_ON, _FRAME_CSS)
         await self._settle(page)
-        if self._address.framed and page.loaded:
+        if self.address.framed and page.loaded:
             await page.enter("iframe")
             await self._settle(page)
-        if self._behaviours and page.loaded and self._status() == HTTPStatus.OK:
+        if self.behaviours and page.loaded and self._status() == HTTPStatus.OK:
             await page.run("stay", _STAY)
-            chosen = BehaviourSettings(run=self._behaviours, limit_s=_BEHAVIOURS_S)
+            chosen = BehaviourSettings(run=self.behaviours, limit_s=_BEHAVIOURS_S)
             await run_behaviours(page, load_behaviours(chosen), steps)
             await self._settle(page)
         if not page.loaded:
             page.post("Page.stopLoading")
-        page.picture_css = self._css
+        page.picture_css = self.css
         if self._status() != HTTPStatus.OK:
             return
-        self._text = await steps.make("text", read_text(PageDocuments(page)))
+        self.text = await steps.make("text", read_text(PageDocuments(page)))
         if settings.pdf:
-            self._pdf = await steps.make("pdf", print_pdf(page))
-        if self._text is not None:  # words of drawings, which copies show as pictures
+            self.pdf = await steps.make("pdf", print_pdf(page))
+        if self.text is not None:  # words of drawings, which copies show as pictures
             drawn = await steps.make("text", page.run("drawings", _DRAWN_WORDS))
-            self._text = f"{self._text}\n{drawn or ''}"
+            self.text = f"{self.text}\n{drawn or ''}"
         if settings.full_page:
             measured = await steps.make("measure", page.call("measure"))
             if measured is None:
@@ -310,18 +278,18 @@ class _CopyVisit:
                 whole = await steps.make("picture", capture_full_page(page, height, scale, settings))
                 if whole is not None:
                     drawn = await steps.make("frames", draw_far_frames(page, whole.data, scale))
-                    self._picture = whole.data if drawn is None else drawn
+                    self.picture = whole.data if drawn is None else drawn
                 return
         # The viewport shows all of it, or all that is wanted.
-        self._picture = await steps.make("picture", capture_view(page, settings))
+        self.picture = await steps.make("picture", capture_view(page, settings))
 
     async def _settle(self, page: BrowserPage) -> None:
-        settings, steps = self._settings, self._steps
+        settings, steps = self.settings, self.steps
         with steps.step("settle"):
             answer_s = steps.share_s(_ANSWER_S)
             limits = SettleLimits.of(settings, limit_s=settings.settle_limit_s, answer_s=answer_s)
-            await settle(page, limits, self._rest, clock=self._clock)
+            await settle(page, limits, self.rest, clock=self.clock)
 
     def _status(self) -> int | None:
-        documents = list(self._page.log.documents.values()) if self._page is not None else []
+        documents = list(self.page.log.documents.values()) if self.page is not None else []
         return documents[-1].status if documents else None

@@ -1,8 +1,7 @@
 """Verification that the archive holds every part that a page's manifest names.
 
-The index is queried once for all records of the page. Each record is read where the index locates it, and checked
-against its own digests and against the manifest's: this finds records that are gone, cut, overwritten or exchanged.
-`weboid verify` checks whole files; this module checks one page and only its own records.
+Each record is read where the index locates it, and checked against its own digests and the manifest's. `weboid verify`
+checks whole files; this module the records of one page.
 """
 
 import re
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import islice
 from typing import NamedTuple
 
 from core.captures import ArtifactKind, RecordType, parse_artifact_uri
@@ -19,7 +19,7 @@ from core.layout import Layout, is_warc_name
 from core.page_manifest import PageInfo
 from core.playback_check import LostPart
 from warc.file_check import find_warc
-from warc.file_reader import DamagedSpan, WarcMember, walk_records
+from warc.file_reader import DamagedSpan, walk_records
 from warc.record_reader import open_record
 
 MOST_PARTS = 500  # of a page
@@ -73,20 +73,6 @@ ROWS_OF_PAYLOAD = (
 RowsOf = Callable[[str], Sequence[HoldingsRow]]
 
 
-@dataclass(frozen=True, slots=True)
-class HoldingsReport:
-    """Result of verifying a page.
-
-    Attributes:
-        lost: parts that are not held as captured, each with the reason: ``missing: index``,
-            ``missing: file``, ``digest``, ``damaged: …``, ``original-gone``, ``empty``.
-    """
-
-    parts: int  # number of parts and artifacts checked
-    unread: int  # number of these that were only looked up, not read: too many, or too large
-    lost: tuple[LostPart, ...]
-
-
 class _PayloadLocation(NamedTuple):
     filename: str
     offset: int
@@ -103,29 +89,26 @@ class _RequiredPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HoldingsVerifier:
-    """Verifier of a collection's holdings. Thread-safe.
-
-    A record that was found sound, such as a style sheet that every page of a site has, is not read
-    again. A hidden part, by URL and digest, may be gone. `twins_of` returns the index rows of a
-    payload: playback uses another one where a revisit's original is gone.
-    """
+    """Verifier of a collection's holdings. Thread-safe; a record that was found sound is not read again."""
 
     layout: Layout
     rows_of: RowsOf
-    is_hidden: Callable[[str, str], bool] = lambda _url, _digest: False
-    twins_of: RowsOf = lambda _digest: ()
+    is_hidden: Callable[[str, str], bool] = lambda _url, _digest: False  # such a part may be gone
+    twins_of: RowsOf = lambda _digest: ()  # playback uses these where a revisit's original is gone
     _sound: set[tuple[_PayloadLocation, str]] = field(default_factory=set, init=False)
 
-    def check(self, page: PageInfo) -> HoldingsReport:
-        """Verify the holdings of the page; raises TransientError: the index cannot be read."""
+    def check(self, page: PageInfo) -> tuple[LostPart, ...]:
+        """Return the parts of the page that are not held as captured; TransientError: the index cannot be read.
+
+        Reasons: ``missing: index``, ``missing: file``, ``digest``, ``damaged: …``, ``original-gone``, ``empty``.
+        """
         rows = self.rows_of(page.page_id)
         by_url: dict[str, list[HoldingsRow]] = {}
         for row in rows:
             by_url.setdefault(row.url, []).append(row)
-        required = list(_required_parts(page, rows))
         lost: dict[str, str] = {}
-        left, unread = MOST_BYTES, max(0, len(required) - MOST_PARTS)
-        for part in required[:MOST_PARTS]:
+        left = MOST_BYTES
+        for part in islice(_required_parts(page, rows), MOST_PARTS):
             known: Sequence[HoldingsRow] = by_url.get(part.url, ())
             if part.is_cached and not known:
                 known = self.twins_of(part.digest)
@@ -134,7 +117,6 @@ class HoldingsVerifier:
                 size = max(0, _payload_place(same[-1]).length)
                 is_read = size <= left
                 left -= size if is_read else 0
-                unread += not is_read
                 reason = self._fault(same[-1]) if is_read else ""
             else:
                 reason = DIGEST if known else f"{MISSING}: index"
@@ -142,8 +124,7 @@ class HoldingsVerifier:
                 lost.setdefault(part.url, reason)
         for url, reason in self._hollow(page, rows):
             lost.setdefault(url, reason)
-        parts = tuple(LostPart(url, reason) for url, reason in lost.items())
-        return HoldingsReport(len(required), unread, parts)
+        return tuple(LostPart(url, reason) for url, reason in lost.items())
 
     def _fault(self, row: HoldingsRow) -> str:
         """Return the fault of the record, or of the one with its payload; empty: none."""
@@ -184,8 +165,7 @@ class HoldingsVerifier:
                 continue
             payload = b""
             try:
-                place = _PayloadLocation(row.filename, row.offset, row.length)
-                with open_record(self.layout.archive, *place) as record:
+                with open_record(self.layout.archive, row.filename, row.offset, row.length) as record:
                     for block in record.content:
                         payload += block
                         if len(payload) >= MOST_READ:
@@ -238,11 +218,10 @@ def _record_reason(layout: Layout, place: _PayloadLocation, digest: str, kind: s
             return f"{DAMAGED}: {error.strerror or 'unreadable'}"
     if record is None:
         return f"{MISSING}: record"
-    problem = record.problem if isinstance(record, DamagedSpan) else ""
-    if isinstance(record, WarcMember) and record.problems:
-        problem = record.problems[0][0]
-    if isinstance(record, DamagedSpan) or problem:
-        return f"{DAMAGED}: {problem}"
+    if isinstance(record, DamagedSpan):
+        return f"{DAMAGED}: {record.problem}"
+    if record.problems:
+        return f"{DAMAGED}: {record.problems[0][0]}"
     if record.kind != kind:
         return f"{MISSING}: {kind}"
     return "" if _is_same(record.headers.get("warc-payload-digest", ""), digest) else DIGEST

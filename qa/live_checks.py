@@ -4,17 +4,16 @@
                                                         ╰─> records, through the run's own proxies
     backlog empty ─> broken pages into the frontier ─> workers visit them ─> checked, compared ─> …
 
-Checks never delay the crawl: they run one at a time, and when the backlog exceeds the setting the
-least suspect pages are left out; `weboid qa` checks them later. Playback and browser are separate
-from the crawl's and start with the first page. Tools that fail are closed and started again with
-the next check, after a growing delay; the outage is reported once, and its end once.
+Checks never delay the crawl: when the backlog exceeds the setting the least suspect pages are left out; `weboid qa`
+checks them later. Tools that fail are closed and started again with the next check, after a growing delay; the outage
+is reported once, and its end once.
 """
 
 import asyncio
 import contextlib
-import heapq
 import itertools
 import logging
+from bisect import insort
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -22,15 +21,13 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Self
 
 from core.clock import Clock
 from core.config.settings import QualitySettings
-from core.errors import BadUrlError, WeboidError
+from core.errors import WeboidError
 from core.page_manifest import PageInfo, VisitOutcome
 from core.playback_check import PlaybackFault
 from core.timestamps import parse_warc_date, timestamp14
-from core.urls import host_of
 from crawler.frontier.base import Lane
 from crawler.run.context_builder import RunContext, make_slot_assigner
 from crawler.worker.crawl_events import Event, PageChecked, PageDone
@@ -41,14 +38,15 @@ from qa.check_store import find_checks
 from qa.check_table import CheckedPage
 from qa.checker import PlaybackChecker
 from qa.local_replay import ENGINE
-from qa.repair import RepairContext, RepairManager
-from qa.sample import SampleCandidate, weigh_candidate
+from qa.repair import RepairManager
+from qa.sample import SampleCandidate, host_of_page, weigh_candidate
 from qa.snapshot_reader import SnapshotReader
 from warc.artifact_reader import read_manifest
 
 RECORD_EVERY = 20  # checks
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
+_SAME = ("page_id", "url", "final_url", "outcome", "reason", "status", "mime", "page_class", "stored_bytes")
 _REASON = "playback"  # reason in WaitStarted; the run does not block
 
 
@@ -68,24 +66,12 @@ OpenTools = Callable[[RunContext], AbstractAsyncContextManager[CheckTools]]
 
 def candidate_from_page(page: PageInfo) -> SampleCandidate:
     """Convert a page that was just archived to a check candidate."""
-    try:
-        host = host_of(page.url)
-    except BadUrlError:
-        host = ""
     captured_at = parse_warc_date(page.captured_at)
     return SampleCandidate(
-        page_id=page.page_id,
-        url=page.url,
-        final_url=page.final_url,
+        **{name: getattr(page, name) for name in _SAME},
         captured_at=captured_at,
         timestamp=timestamp14(captured_at),
-        host=host,
-        outcome=page.outcome,
-        reason=page.reason,
-        status=page.status,
-        mime=page.mime,
-        page_class=page.page_class,
-        stored_bytes=page.stored_bytes,
+        host=host_of_page(page.url),
         host_checked=True,
     )
 
@@ -93,11 +79,7 @@ def candidate_from_page(page: PageInfo) -> SampleCandidate:
 async def check_capture(
     tools: CheckTools, page: PageInfo, level: str, *, report: Callable[[PageChecked], None], clock: Clock
 ) -> CheckedPage:
-    """Return the check of a new page's copy, stored: a new one, or an earlier one by the same engine.
-
-    Raises UnavailableError: browser or playback are gone; TransientError: index, registry or decisions cannot be read
-    or written; OSError: pictures cannot be written.
-    """
+    """Return the check of a new page's copy, stored: a new one, or an earlier one by the same engine."""
 
     def known_checks() -> list[CheckedPage]:
         with tools.store.reading() as rows:
@@ -118,18 +100,12 @@ async def check_capture(
 
 
 class LiveChecker:
-    """Checks and repairs during a run. A context manager that closes its tools on exit.
-
-    Attributes:
-        context: context of the run.
-        troubles: consecutive failures.
-        has_begun: True when `see_to_repairs` queued a page.
-    """
+    """Checks and repairs during a run, with tools that are opened when they are needed; `aclose` it."""
 
     def __init__(self, context: RunContext, settings: QualitySettings, open_tools: OpenTools) -> None:
         self.context = context
-        self.troubles = 0
-        self.has_begun = False
+        self.troubles = 0  # consecutive failures
+        self.has_begun = False  # `see_to_repairs` queued a page
         self._backoff = ExponentialBackoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         self._settings = settings
         self._open_tools = open_tools
@@ -139,19 +115,13 @@ class LiveChecker:
         self._opened = AsyncExitStack()
         self._tools: CheckTools | None = None
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._close()
-
     async def attempt(self, do: Callable[[], Awaitable[None]], *, hurry: asyncio.Event) -> bool:
         """Run `do`; on failure wait and return False. The delay is short once `hurry` is set."""
         context = self.context
         try:
             await do()
         except (WeboidError, OSError) as error:
-            await self._close()
+            await self.aclose()
             if not self.troubles:
                 self._away_since = context.clock.monotonic()
                 context.report(WaitStarted(_REASON, f"Copies are not checked: {error}"))
@@ -186,25 +156,21 @@ class LiveChecker:
         tools, context = await self._ready(), self.context
         check = partial(check_capture, tools, report=context.report, clock=context.clock)
         repairs = RepairManager(
-            RepairContext(
-                tools.store,
-                context.frontier,
-                make_slot_assigner(context.settings),
-                lambda page_id: read_manifest(context.layout, context.index, page_id),
-                check,
-                tools.checkers.keys(),
-                tools.snapshots.is_withheld,
-                context.clock,
-                context.report,
-                self._settings.repair_profile,
-                Lane.HIGH if context.endless else Lane.STANDARD,
-                became=tools.snapshots.changes,
-            )
+            tools.store,
+            context.frontier,
+            make_slot_assigner(context.settings),
+            lambda page_id: read_manifest(context.layout, context.index, page_id),
+            check,
+            tools.checkers.keys(),
+            tools.snapshots.is_withheld,
+            context.clock,
+            context.report,
+            self._settings.repair_profile,
+            Lane.HIGH if context.endless else Lane.STANDARD,
+            became=tools.snapshots.changes,
         )
         await repairs.finish()
-        before = len(repairs.begun())
-        await repairs.begin(self._left)
-        begun = len(repairs.begun()) - before
+        begun = await repairs.begin(self._left)
         self._left -= begun
         self.has_begun = begun > 0
         await self.write()
@@ -214,7 +180,8 @@ class LiveChecker:
             self._tools = await self._opened.enter_async_context(self._open_tools(self.context))
         return self._tools
 
-    async def _close(self) -> None:
+    async def aclose(self) -> None:
+        """Close the tools; the next check opens them again."""
         self._tools = None
         with contextlib.suppress(WeboidError, OSError):
             await self._opened.aclose()
@@ -259,15 +226,14 @@ class CheckBacklog:
         weight = suspicion_weight(page)
         if page.outcome not in _KEPT or not is_sampled(page.page_id, weight, self._settings.share):
             return
-        heapq.heappush(self._waiting, (-weight, next(self._numbers), page))
+        insort(self._waiting, (-weight, next(self._numbers), page))
         if len(self._waiting) > max(1, self._settings.backlog):
-            self._waiting.remove(max(self._waiting))
-            heapq.heapify(self._waiting)
+            self._waiting.pop()
             self.left_out += 1
 
     def take(self) -> PageInfo:
         """Remove and return the most suspect page."""
-        return heapq.heappop(self._waiting)[2]
+        return self._waiting.pop(0)[2]
 
     def clear(self) -> None:
         """Drop all pages."""
@@ -320,7 +286,7 @@ class LiveChecks:
 
     async def _work(self, checker: LiveChecker) -> None:
         try:
-            async with checker:
+            async with contextlib.aclosing(checker):
                 while True:
                     await self._turn(checker)
         except Exception:

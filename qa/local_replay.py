@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from core.captures import ArtifactKind
@@ -60,25 +61,15 @@ class ReplayOrigins:
 async def running_replay(
     layout: Layout, database_url: str, *, full: bool, fonts: bool, cached: bool
 ) -> AsyncIterator[ReplayOrigins]:
-    """Run a replay server on this machine until the block ends.
-
-    Copies are served in full where `full` and the levels allow it, load their own fonts, and come from the cache of
-    copies if so asked. Raises UnavailableError: it does not start.
-    """
+    """Run a replay server on this machine until the block ends; UnavailableError: it does not start."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    fronts: list[str] = []
-    ready = asyncio.Event()
-
-    def answer(front: str) -> None:
-        fronts.append(front)
-        ready.set()
-
+    front: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     running = asyncio.create_task(
         serve(
             layout,
             replay_port=port,
-            on_ready=answer,
+            on_ready=front.set_result,
             index_url=database_url,
             full=url_paths.LOCAL if full else "",
             fonts=fonts,
@@ -88,17 +79,16 @@ async def running_replay(
             cached=cached,
         )
     )
-    started = asyncio.create_task(ready.wait())
+    waiting: list[asyncio.Future[Any]] = [running, front]
     try:
-        await asyncio.wait([running, started], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             running.result()
             raise UnavailableError("The replay server exited during start-up. See the log for its output.")
-        yield ReplayOrigins(fronts[0], f"http://127.0.0.1:{port}")
+        yield ReplayOrigins(front.result(), f"http://127.0.0.1:{port}")
     finally:
         running.cancel()
-        started.cancel()
-        await asyncio.gather(running, started, return_exceptions=True)
+        await asyncio.gather(running, return_exceptions=True)
 
 
 @contextmanager
@@ -126,7 +116,6 @@ class CollectionReplay:
         clock: Clock,
     ) -> None:
         self.level = str(level)
-        self.engine = ENGINE
         self.root = layout.root
         self._database = database
         self._origins = origins
@@ -150,7 +139,6 @@ class CollectionReplay:
         page = self._store.with_ids([page_id]).get(page_id)
         if page is None:
             return None
-        # The address of that exact capture; the default level shows unoffered ones, too.
         replay, level = urlsplit(self._origins.replay), Level(self.level)
         if level is Level.FULL:
             front = urlsplit(self._origins.front)
@@ -158,6 +146,7 @@ class CollectionReplay:
             hosts = (front.netloc, replay.netloc, f"*.localhost:{replay.port}")
             address = CopyAddress(self._origins.front + path, hosts, framed=True)
         else:
+            # The address of that exact capture; the default level shows unoffered ones, too.
             modifier = url_paths.MementoModifier.VERY if level is DEFAULT_LEVEL else url_paths.LEVEL_MODIFIERS[level]
             path = url_paths.memento_path(url_paths.Memento(page.timestamp, modifier, page.url))
             address = CopyAddress(self._origins.replay + path, (replay.netloc,))
@@ -165,7 +154,7 @@ class CollectionReplay:
 
     def lost(self, page: PageInfo) -> Sequence[LostPart]:
         """Return the parts of the page that the archive does not hold as captured."""
-        return self._holding.check(page).lost
+        return self._holding.check(page)
 
     def is_hidden(self, url: str, digest: str) -> bool:
         """Return whether a part was taken down or is held back: its record may be gone."""
@@ -184,12 +173,12 @@ class CollectionReplay:
         # Scripts leave the scheme out; nearly every page has this one.
         return f"https:{url}" if url.startswith("//") else url
 
-    def refusal(self, address: str, kind: str) -> tuple[int | None, str]:
+    def refusal(self, address: str, kind: str, timeout_s: float = _REFUSAL_S) -> tuple[int | None, str]:
         """Return the status and reason with which playback refuses a part; None: no answer."""
         parts = urlsplit(address)
         host = parts.hostname or ""
         connection = http.client.HTTPConnection(
-            HOST_MAPPING["*.localhost"] if host.endswith(".localhost") else host, parts.port, timeout=_REFUSAL_S
+            HOST_MAPPING["*.localhost"] if host.endswith(".localhost") else host, parts.port, timeout=timeout_s
         )
         target = address.partition(parts.netloc)[2]
         headers = {"Host": parts.netloc, "Sec-Fetch-Dest": _DESTINATIONS.get(kind, "image")}
@@ -204,17 +193,8 @@ class CollectionReplay:
 
     async def answers(self) -> bool:
         """Return whether the replay server answers."""
-        parts = urlsplit(self._origins.replay)
-        try:
-            async with asyncio.timeout(_ANSWER_S):
-                reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-                try:
-                    writer.write(f"GET / HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
-                    return (await reader.read(4)) == b"HTTP"
-                finally:
-                    writer.close()
-        except (OSError, TimeoutError):
-            return False
+        status, _ = await asyncio.to_thread(self.refusal, f"{self._origins.replay}/", "Document", _ANSWER_S)
+        return status is not None
 
     def _held(self, query: str, values: Mapping[str, str]) -> list[HoldingsRow]:
         rows = self._database.rows(query, values)
@@ -261,11 +241,7 @@ class StoredPage:
 
 
 def is_checkable(level: Level, urls: Iterable[str], rules: LevelRules) -> bool:
-    """Return whether copies of a page with these URLs are checked at the level.
-
-    Full copies are checked only where the rules allow them: they are shown nowhere else. A copy that another level does
-    not allow is still included, with the result UNCHECKED: most pages are allowed there.
-    """
+    """Return whether copies of a page with these URLs are checked at the level; full ones where the rules allow."""
     return level is not Level.FULL or rules.of_page(urls).covers(level)
 
 

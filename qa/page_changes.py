@@ -1,11 +1,8 @@
 """Changes of a page: between two captures or a capture and the live page, and between two playbacks.
 
-Words count before pictures: a page with a new design keeps its words. With too few words the
-picture decides, and without either the result is undecided. `compare_snapshots` is a pure function
-of two `PageSnapshot`; `qa.snapshot_reader` makes them from the captures of a collection.
-
-`compare_playback` compares the playback of one capture before and after an upgrade: both views with
-each other, and each with the capture (docs/how-to/quality.md).
+Words count before pictures: a page with a new design keeps its words. With too few words the picture decides, and
+without either the result is undecided. The playback of one capture is compared before and after an upgrade: both views
+with each other, and each with the capture (docs/how-to/quality.md).
 """
 
 from collections import Counter
@@ -19,17 +16,8 @@ from core.json_values import json_facts
 from core.page_classes import PageClass
 from core.playback_check import PlaybackCheck, PlaybackFault, QaVerdict
 from links.check_result import CheckVerdict
-from links.checker.browser_check import (
-    SAME_LOOK,
-    SAME_TITLE,
-    SAME_WORDS,
-    STILL_THERE,
-    PageLikeness,
-    PageText,
-    VisitSummary,
-    page_likeness,
-    result_of_visit,
-)
+from links.checker import browser_check
+from links.checker.browser_check import PageLikeness, PageText, VisitSummary, page_likeness, result_of_visit
 from qa.compare.content_comparison import TextComparison, compare_texts
 from qa.compare.picture_comparison import PictureComparison, compare_if_readable
 
@@ -79,19 +67,15 @@ _NO_PAGE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageSnapshot(VisitSummary):
-    """Page as seen by one visit.
-
-    Attributes:
-        picture: PNG, JPEG or WebP, of the whole page rather than of the viewport; None when none was stored.
-    """
+    """Page as seen by one visit; None in place of what was not stored."""
 
     captured_at: datetime
     page_id: str = ""
     title: str = ""
-    text: str | None = None  # visible text; None when none was stored
-    picture: bytes | None = field(default=None, repr=False)
-    outlinks: frozenset[str] | None = None  # absolute URLs; None when they were not recorded
-    parts: frozenset[str] | None = None  # URLs of parts that were loaded; None when they were not recorded
+    text: str | None = None  # visible text
+    picture: bytes | None = field(default=None, repr=False)  # of the whole page rather than of the viewport
+    outlinks: frozenset[str] | None = None  # absolute URLs
+    parts: frozenset[str] | None = None  # URLs of parts that were loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,20 +104,14 @@ class ContentChanges:
 
 @dataclass(frozen=True, slots=True)
 class PageChanges(ContentChanges):
-    """Changes between two snapshots.
-
-    Attributes:
-        words: share of the older text's runs of three words that the newer has, 0 to 1; None when there are too few
-            words.
-        links, parts: differences of outlinks and loaded parts; None when one visit did not record them.
-    """
+    """Changes between two snapshots; None in place of what cannot be compared."""
 
     drift: PageDrift  # kind of change
     reason: str = ""  # the evidence, a sentence; empty when nothing changed
-    words: float | None = None
-    title: float | None = None  # share of both titles' words that are in both; None when one has none
+    words: float | None = None  # share of the older text's runs of three words that the newer has
+    title: float | None = None  # share of both titles' words that are in both
     owner_signs: tuple[str, ...] = ()  # phrases of parked domains that the older page did not have
-    links: UrlDifferences | None = None
+    links: UrlDifferences | None = None  # of outlinks
     parts: UrlDifferences | None = None
 
     @property
@@ -143,11 +121,7 @@ class PageChanges(ContentChanges):
 
 
 def compare_snapshots(then: PageSnapshot, now: PageSnapshot, *, heat: bool = False) -> PageChanges:
-    """Compare the snapshots `then` and `now` of a page.
-
-    Pure, and safe with arbitrary content: texts in linear time, pictures within the limits of
-    `compare_pictures`. An unreadable picture counts as missing. `heat` draws a heat map, too.
-    """
+    """Compare two snapshots of a page; an unreadable picture counts as missing; `heat` draws a heat map, too."""
     words = page_likeness(PageText(then.title, then.text or ""), PageText(now.title, now.text or ""))
     content = _compare_content((then.text, now.text), (then.picture, now.picture), heat=heat)
     if content.text is None:  # a text that was not stored is not an empty one
@@ -177,15 +151,14 @@ def _compare_content(
 
 def changes_as_json(changes: PageChanges, then: PageSnapshot, now: PageSnapshot) -> dict[str, Any]:
     """Convert the changes to a JSON object, without pictures."""
-    picture = changes.picture
     return {
         "url": now.url,
         **json_facts(changes, "drift reason owner_signs"),
         "distance": round(changes.distance, 4),
         "words": _rounded(changes.words),
         "title_alike": _rounded(changes.title),
-        "text": None if changes.text is None else _rounded(changes.text.score),
-        "picture": None if picture is None else _rounded(picture.score),
+        "text": _score(changes.text),
+        "picture": _score(changes.picture),
         "links": None if changes.links is None else asdict(changes.links),
         "parts": None if changes.parts is None else asdict(changes.parts),
         "then": _snapshot_facts(then),
@@ -224,13 +197,13 @@ def _drift_by_words(
     share = words.text or 0.0
     still_there = f"{round(100 * share)} % of the words are still there"
     looks = None if picture is None else picture.score
-    if share < STILL_THERE:
+    if share < browser_check.STILL_THERE:
         drift = PageDrift.REWRITTEN
-        if (words.title or 0.0) >= SAME_TITLE:
+        if (words.title or 0.0) >= browser_check.SAME_TITLE:
             reason = f"The title is the same; {still_there}."
-        elif text is not None and text.score >= SAME_WORDS:
+        elif text is not None and text.score >= browser_check.SAME_WORDS:
             reason = f"The words are in another order; {still_there} in their places."
-        elif looks is not None and looks >= SAME_LOOK:
+        elif looks is not None and looks >= browser_check.SAME_LOOK:
             reason = f"It looks the same; {still_there}."
         else:
             drift, reason = PageDrift.OTHER_PAGE, f"The title is different; {still_there}."
@@ -252,7 +225,7 @@ def _drift_by_picture(words: PageLikeness, text: TextComparison | None, looks: f
     if looks >= MOST_PICTURE:
         return PageDrift.LITTLE, f"{_look(looks).capitalize()}."
     few = f"Too few words to compare; {_look(looks)}"
-    if looks >= LITTLE_PICTURE or (words.title or 0.0) >= SAME_TITLE:
+    if looks >= LITTLE_PICTURE or (words.title or 0.0) >= browser_check.SAME_TITLE:
         return PageDrift.REWRITTEN, f"{few}."
     return PageDrift.OTHER_PAGE, f"{few}, and the title is different."
 
@@ -275,6 +248,10 @@ def _differing(then: frozenset[str] | None, now: frozenset[str] | None) -> UrlDi
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
+
+
+def _score(comparison: TextComparison | PictureComparison | None) -> float | None:
+    return None if comparison is None else round(comparison.score, 4)
 
 
 def _snapshot_facts(page: PageSnapshot) -> dict[str, Any]:
@@ -354,8 +331,8 @@ def regression_as_json(regression: PlaybackRegression) -> dict[str, Any]:
         "url": regression.after.url,
         "course": str(regression.course),
         "reason": regression.reason,
-        "picture": None if regression.picture is None else round(regression.picture.score, 4),
-        "text": None if regression.text is None else round(regression.text.score, 4),
+        "picture": _score(regression.picture),
+        "text": _score(regression.text),
         "before": {"verdict": str(regression.before.verdict), "score": regression.before.score},
         "after": {"verdict": str(regression.after.verdict), "score": regression.after.score},
     }

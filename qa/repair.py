@@ -1,24 +1,21 @@
 """Repair of broken captures: recapture once, then offer the better of the two.
 
-The page class of the visit counts first: an error page, a wall or a bot challenge never replaces
-the page itself, however good its copy is. Nor does another page at the URL, or one with much less
-content, as long as more is left of the old copy. Between captures of the same class the verdict on
-the copy counts; between two broken ones, the score of each (docs/how-to/quality.md).
+The page class of the visit counts first: an error page, a wall or a bot challenge never replaces the page itself,
+however good its copy is. Nor does another page at the URL, or one with much less content, as long as more is left of
+the old copy. Then the verdict counts, and between two broken ones the score (docs/how-to/quality.md).
 
     wanted ─begin─> begun ─(the visit)─> finish: no capture ───────────> failed
                                                ╰─ checked, compared ──> done-better, done-not-better
 
 Each step is stored before the next one can have an effect, and each is idempotent:
 
-1. The order that makes the URL's next visit a repair (`crawler.jobs.job_settings`), with the
-   present item id.
+1. The order that makes the URL's next visit a repair (`crawler.jobs.job_settings`), with the present item id.
 2. The item is queued, which gives it another id: that of the new capture.
 3. The registry: the repair has begun, and the id.
 4. A worker visits the URL like any other.
 5. The new capture is checked; the result is stored, and the order is withdrawn.
 
-After a crash in step 1 or 2 the next run finds the order and an item of another id, and continues with step 3 without
-requesting a second visit; after a crash in step 3 or 4 it finds the repair begun, and runs step 5.
+A run that finds the order and an item of another id continues with step 3, without a second visit.
 """
 
 import asyncio
@@ -33,7 +30,7 @@ from core.page_classes import WITHHELD, PageClass, class_rank
 from core.page_manifest import PageInfo, VisitOutcome
 from core.playback_check import MOST_CHARACTERS, PlaybackCheck, PlaybackFault, QaVerdict, VerdictSource, choice_penalty
 from core.urls import fetch_key, identity_key
-from crawler.frontier.base import REPAIR_ORDER, AddResult, Frontier, ItemRecord, ItemState, Lane, NewItem
+from crawler.frontier.base import REPAIR_ORDER, Frontier, ItemRecord, ItemState, Lane, NewItem
 from crawler.frontier.host_slots import SlotAssigner
 from crawler.jobs.crawl_orders import REPAIR_PROFILE, RepairVisit, bucket_for, cancel_repair, order_repair, read_repairs
 from crawler.jobs.job_settings import ORDERS_POLL_S
@@ -80,14 +77,11 @@ class CaptureSide:
 
 @dataclass(frozen=True, slots=True)
 class RepairOutcome:
-    """Final state of a repair, and a sentence for users.
-
-    `old_stays`: the new capture must be marked, or it would be offered as the newer one.
-    """
+    """Final state of a repair, and a sentence for users."""
 
     state: RepairState
     reason: str
-    old_stays: bool = False
+    old_stays: bool = False  # the new capture must be marked, or it would be offered as the newer one
 
 
 def choose_capture(old: CaptureSide, new: CaptureSide, became: PageChanges | None = None) -> RepairOutcome:
@@ -130,10 +124,7 @@ def choose_capture(old: CaptureSide, new: CaptureSide, became: PageChanges | Non
 
 
 def _lost_content(old: CaptureSide, new: CaptureSide, became: PageChanges | None) -> str:
-    """Return what the site shows in place of the page, where the old copy has more of it.
-
-    Empty when it has not, or when a person reviewed the old one: that is final.
-    """
+    """Return what the site shows in place of the page; empty if the old copy has not more, or a person reviewed it."""
     check = old.check
     left = check.score or 0.0
     if check.judge is VerdictSource.PERSON or check.verdict is not QaVerdict.BROKEN:
@@ -167,159 +158,124 @@ _STORED = frozenset({VisitOutcome.COMPLETE, VisitOutcome.PARTIAL})
 
 
 @dataclass(frozen=True, slots=True)
-class RepairContext:
-    """Dependencies of repairs.
-
-    Attributes:
-        manifest_of: returns the manifest of a page by its id; None when it cannot be read.
-        is_withheld: returns whether a capture, by its page id, must not be shown, such as after a take-down.
-        became: returns the changes of a page from one capture to another, by their ids; None: unknown.
-    """
+class RepairManager:
+    """Manager that begins and finishes repairs."""
 
     store: RegistryStore
     frontier: Frontier
     turns: SlotAssigner  # assigns the slot of a URL that the frontier does not know
-    manifest_of: Callable[[str], PageInfo | None]
+    manifest_of: Callable[[str], PageInfo | None]  # by page id; None when it cannot be read
     check: Callable[[PageInfo, str], Awaitable[CheckedPage]]  # checks a capture at a level and stores the result
     levels: Collection[str]  # levels that it can check; repairs of copies at others are left to other processes
-    is_withheld: Callable[[str], bool]
+    is_withheld: Callable[[str], bool]  # whether a capture, by its page id, must not be shown
     clock: Clock
     report: Callable[[PageRepaired], None]  # called with the end of each repair
     profile: str = REPAIR_PROFILE  # profile applied to the visits
     lane: Lane = Lane.STANDARD  # lane in which they are queued
     reach_s: float = 2 * ORDERS_POLL_S  # seconds after which an order has reached every worker
-    became: Callable[[str, str], PageChanges | None] = lambda _old, _new: None
-
-
-class RepairManager:
-    """Manager that begins and finishes repairs."""
-
-    def __init__(self, context: RepairContext) -> None:
-        self._context = context
+    became: Callable[[str, str], PageChanges | None] = lambda _old, _new: None  # between captures; None: unknown
 
     def wanted(self, limit: int) -> list[CheckedPage]:
         """Return the pages that `begin` would begin with."""
-        with self._context.store.reading() as rows:
+        with self.store.reading() as rows:
             return list_repairs(rows, RepairState.WANTED, limit)
 
     def begun(self) -> list[CheckedPage]:
         """Return repairs that have begun and not ended."""
-        with self._context.store.reading() as rows:
+        with self.store.reading() as rows:
             return list_repairs(rows, RepairState.BEGUN, OPEN_REPAIRS_LIMIT)
 
     def others_wait(self) -> bool:
         """Return whether the frontier holds waiting items besides repairs."""
-        frontier = self._context.frontier
-        records = frontier.find_all(list(read_repairs(frontier)))
+        records = self.frontier.find_all(list(read_repairs(self.frontier)))
         ours = sum(record is not None and record.state in _WAITING for record in records)
-        return frontier.unfinished(self._context.clock.now()) > ours
+        return self.frontier.unfinished(self.clock.now()) > ours
 
-    async def begin(self, limit: int) -> AddResult:
-        """Queue wanted repairs, up to the limit; return the items added to the frontier."""
-        context, done = self._context, AddResult()
-        orders = read_repairs(context.frontier)
-        with context.store.reading() as reader:
+    async def begin(self, limit: int) -> int:
+        """Queue wanted repairs, up to the limit; return the number of those that have begun."""
+        orders = read_repairs(self.frontier)
+        with self.store.reading() as reader:
             known = find_checks(reader, [order.page_id for order in orders.values()])
         open_ids = {each.check.page_id for each in known if each.repair in _OPEN}
         # Orders of repairs that are neither wanted nor begun are withdrawn.
         for key in [key for key, order in orders.items() if order.page_id not in open_ids]:
-            context.frontier.take_back(REPAIR_ORDER, key)
+            self.frontier.take_back(REPAIR_ORDER, key)
             del orders[key]
         rows = self.wanted(min(limit, max(0, OPEN_REPAIRS_LIMIT - len(self.begun()))))
-        bucket = bucket_for(context.clock.now())
-        ordered = [(row, await self._order(row, orders, bucket)) for row in rows]
-        if any(repair is not None for _, repair in ordered):
+        bucket = bucket_for(self.clock.now())
+        ordered = [(row, repair) for row in rows if (repair := await self._order(row, orders, bucket)) is not None]
+        if ordered:
             # Workers must have read the orders before they claim these items.
-            await asyncio.sleep(context.reach_s)
-        for row, repair in ordered:
-            if repair is not None:
-                added = await self._queue(row, repair)
-                done = AddResult(
-                    done.added + added.added, done.duplicates + added.duplicates, done.requeued + added.requeued
-                )
-        return done
+            await asyncio.sleep(self.reach_s)
+        return sum([await self._queue(row, repair) for row, repair in ordered])
 
     async def _order(self, row: CheckedPage, orders: dict[str, RepairVisit], bucket: str) -> RepairVisit | None:
         """Make the URL's next visit a repair, unless it already is one; None when that is impossible."""
-        context, page_id = self._context, row.check.page_id
+        page_id = row.check.page_id
         try:
             url = fetch_key(row.check.url, allow_single_label=True)
-            record = context.frontier.find(url)
+            record = self.frontier.find(url)
         except BadUrlError:
             self._end(row, RepairOutcome(RepairState.FAILED, "It has no URL that can be visited."))
             return None
-        if await asyncio.to_thread(context.is_withheld, page_id):
-            taken_down = "Taken down: it is not captured again."
-            self._end(row, RepairOutcome(RepairState.FAILED, taken_down))
+        if await asyncio.to_thread(self.is_withheld, page_id):
+            self._end(row, RepairOutcome(RepairState.FAILED, "Taken down: it is not captured again."))
             return None
         if record is not None and record.state is ItemState.CLAIMED:
             return None  # it is being visited right now, as ever; the next time
         key = identity_key(url)
         if key not in orders:
-            old = await asyncio.to_thread(context.manifest_of, page_id)
+            old = await asyncio.to_thread(self.manifest_of, page_id)
             login = old.login if old is not None else ""
-            orders[key] = RepairVisit(page_id, bucket, login, context.profile, _id_of(record))
-            order_repair(context.frontier, url, orders[key])
+            orders[key] = RepairVisit(page_id, bucket, login, self.profile, _id_of(record))
+            order_repair(self.frontier, url, orders[key])
         return orders[key]
 
-    async def _queue(self, row: CheckedPage, repair: RepairVisit) -> AddResult:
-        """Queue the URL with its present job and slot, and mark the repair as begun."""
-        context, added = self._context, AddResult()
+    async def _queue(self, row: CheckedPage, repair: RepairVisit) -> bool:
+        """Queue the URL with its present job and slot, and mark the repair as begun; False: not now."""
         url = fetch_key(row.check.url, allow_single_label=True)
-        record = context.frontier.find(url)
+        record = self.frontier.find(url)
         if _id_of(record) == repair.item_before:
             if record is not None and record.state is ItemState.CLAIMED:
-                return added  # by a worker that may not know the order; retry in the next run
+                return False  # by a worker that may not know the order; retry in the next run
             if record is None:
-                items = await context.turns.assign([NewItem(url, context.lane)])
+                items = await self.turns.assign([NewItem(url, self.lane)])
             else:
                 was = record.item
-                of_job = (was.hops, was.via, was.job, was.hops_off, was.host)
-                items = [NewItem(url, context.lane, *of_job)]
-            added = context.frontier.add(items, now=context.clock.now(), again=timedelta(0))
-            record = context.frontier.find(url)
-        with context.store.writing() as rows:
-            begin_repair(rows, row.check.page_id, _id_of(record), now=context.clock.now())
-        return added
+                items = [NewItem(url, self.lane, was.hops, was.via, was.job, was.hops_off, was.host)]
+            self.frontier.add(items, now=self.clock.now(), again=timedelta(0))
+            record = self.frontier.find(url)
+        with self.store.writing() as rows:
+            return begin_repair(rows, row.check.page_id, _id_of(record), now=self.clock.now())
 
     def over(self) -> list[CheckedPage]:
         """Return begun repairs whose visits have ended: `finish` can end them."""
         over = []
         for row in self.begun():
-            record = self._context.frontier.find(row.check.url)
+            record = self.frontier.find(row.check.url)
             is_own = record is not None and record.item.id == row.repair_page_id
             if record is None or not is_own or record.state not in _WAITING:
                 over.append(row)
         return over
 
-    async def finish(self) -> int:
-        """Compare recaptures with the captures they repair; return the number of ended repairs.
-
-        Raises UnavailableError: playback does not answer; the repairs stay as they are; BrowserUnavailableError: no
-        browser starts.
-        """
-        ended = 0
+    async def finish(self) -> None:
+        """Compare recaptures with the captures they repair; UnavailableError: playback or browser cannot be used."""
         for row in self.begun():
-            if row.check.level not in self._context.levels:
-                continue
-            choice = await self._outcome(row)
-            if choice is not None:
+            if row.check.level in self.levels and (choice := await self._outcome(row)) is not None:
                 self._end(row, choice)
-                ended += 1
-        return ended
 
     async def _outcome(self, row: CheckedPage) -> RepairOutcome | None:
-        context, new_id = self._context, row.repair_page_id
-        page = await asyncio.to_thread(context.manifest_of, new_id) if new_id else None
+        new_id = row.repair_page_id
+        page = await asyncio.to_thread(self.manifest_of, new_id) if new_id else None
         if page is None:
             # A visit without a manifest: derive the result from its frontier record.
             url = row.check.url
-            record = context.frontier.find(url)
+            record = self.frontier.find(url)
             if record is None or record.item.id != new_id:
                 # The frontier it was queued in no longer has it: want the repair again.
-                cancel_repair(context.frontier, url)
-                with context.store.writing() as rows:
-                    want_repair(rows, row.check.page_id, row.check.level, now=context.clock.now())
+                cancel_repair(self.frontier, url)
+                with self.store.writing() as rows:
+                    want_repair(rows, row.check.page_id, row.check.level, now=self.clock.now())
                 return None
             if record.state in _WAITING:
                 return None
@@ -329,37 +285,32 @@ class RepairManager:
             return RepairOutcome(RepairState.FAILED, reason)
         if page.outcome not in _STORED:
             return RepairOutcome(RepairState.FAILED, f"There is no new capture: {page.reason}.")
-        new = await context.check(page, row.check.level)
-        old_page = await asyncio.to_thread(context.manifest_of, row.check.page_id)
+        new = await self.check(page, row.check.level)
+        old_page = await asyncio.to_thread(self.manifest_of, row.check.page_id)
         status = old_page.status if old_page is not None else None
-        became = await asyncio.to_thread(context.became, row.check.page_id, new_id)
+        became = await asyncio.to_thread(self.became, row.check.page_id, new_id)
         choice = choose_capture(
-            CaptureSide(_effective_check(row), row.page_class, status),
-            CaptureSide(_effective_check(new), page.page_class, page.status),
+            CaptureSide(row.effective_check, row.page_class, status),
+            CaptureSide(new.effective_check, page.page_class, page.status),
             became,
         )
         if choice.old_stays:
             marked = new._replace(check=replace(new.check, better=row.check.page_id))
-            with context.store.writing() as rows:
-                store_checks(rows, [marked], context.clock.now())
+            with self.store.writing() as rows:
+                store_checks(rows, [marked], self.clock.now())
         return choice
 
     def _end(self, row: CheckedPage, choice: RepairOutcome) -> None:
-        context, page_id, url = self._context, row.check.page_id, row.check.url
+        page_id, url = row.check.page_id, row.check.url
         message = f"{row.check.reason} {choice.reason}".strip()[:MOST_CHARACTERS]
-        now = context.clock.now()
-        with context.store.writing() as rows:
+        now = self.clock.now()
+        with self.store.writing() as rows:
             if not end_repair(rows, page_id, choice.state, row.repair_page_id, now=now):
                 return  # another process has ended and reported it
             store_checks(rows, [row._replace(check=replace(row.check, reason=message))], now)
         with suppress(BadUrlError):
-            cancel_repair(context.frontier, url)
-        context.report(PageRepaired(url, page_id, str(choice.state), choice.reason, row.repair_page_id))
-
-
-def _effective_check(row: CheckedPage) -> PlaybackCheck:
-    judge = VerdictSource.PERSON if row.review else row.check.judge
-    return replace(row.check, verdict=row.verdict, judge=judge)
+            cancel_repair(self.frontier, url)
+        self.report(PageRepaired(url, page_id, str(choice.state), choice.reason, row.repair_page_id))
 
 
 def _id_of(record: ItemRecord | None) -> str:

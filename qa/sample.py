@@ -1,17 +1,11 @@
 """Candidates for a check, read from the captures index, and samples drawn from them.
 
-An index holds little evidence about a page's copy, but gaps in its ledger, an unusual class, a size unlike the URL's
-earlier one or a host that was never checked make damage likelier. A weighted sample is drawn by such suspicion and
-keeps a share of ordinary pages, a few of every host: an unsuspected page can be broken, too. It is drawn from a stream
-grouped by host and holds no more pages than its size.
+Gaps in a page's ledger, an unusual class, a size unlike the URL's earlier one or a host that was never checked make
+damage likelier. A weighted sample is drawn by such suspicion, and keeps a share of ordinary pages, a few of every host:
+an unsuspected page can be broken, too.
 
-A stratified sample sorts pages by host and class. The first page of every stratum comes before any second one, so a
-host with a million pages takes no more places than one with three, as long as there are others. Selection uses a hash
-of the seed and the page id: the same seed draws the same pages of the same collection, on any machine and in any order.
-
-A page is identified by its manifest, so pages without one are never checked. Its data come from another record of the
-same visit: the final document. Candidates are read in the order of their replay keys: grouped by host, and the captures
-of a URL in sequence, so that each has the size of the one before. No more than a chunk of them is held in memory.
+Of a stratified sample the first page of every host and class comes before any second one. Selection uses a hash of the
+seed and the page id: the same seed draws the same pages of the same collection, on any machine and in any order.
 """
 
 import heapq
@@ -265,9 +259,9 @@ def read_candidates(
             page_ids = [row["page_id"] for row in rows]
             with registry.reading() as reader:
                 done = already_checked(reader, page_ids, wanted.level, wanted.engine)
-        hosts = {_host(row["url"]) for row in rows if row["page_id"] in done} | {checked_host}
+        hosts = {host_of_page(row["url"]) for row in rows if row["page_id"] in done} | {checked_host}
         for row in rows:
-            url, host = row["url"], _host(row["url"])
+            url, host = row["url"], host_of_page(row["url"])
             if row["urlkey"] != last_key:
                 before, last_key = {}, row["urlkey"]
             earlier = before.get(url)
@@ -293,7 +287,7 @@ def newest_captures(database: IndexDatabase, urls: Sequence[str]) -> Iterator[tu
             f" AND {OFFERED} ORDER BY captured_ms DESC, page_id LIMIT 1",
             {**key, "url": url},
         )
-        yield url, _candidate(rows[0], _host(url), None, host_checked=True) if rows else None
+        yield url, _candidate(rows[0], host_of_page(url), None, host_checked=True) if rows else None
 
 
 def _candidate(row: Any, host: str, before: int | None, *, host_checked: bool) -> SampleCandidate:
@@ -308,7 +302,8 @@ def _candidate(row: Any, host: str, before: int | None, *, host_checked: bool) -
     )
 
 
-def _host(url: str) -> str:
+def host_of_page(url: str) -> str:
+    """Return the canonical host of a page's URL; empty when that is not a URL."""
     try:
         return host_of(url)
     except BadUrlError:

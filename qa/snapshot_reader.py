@@ -51,10 +51,7 @@ class SnapshotReader:
         return compare_snapshots(*self.pair(then, now))
 
     def at(self, url: str, moment: str) -> CapturedPage:
-        """Return the capture of a time: exactly the one of 14 digits, else the best near it.
-
-        Raises InputError: the time is invalid; UnavailableError: there is no such capture.
-        """
+        """Return the capture of a time: exactly the one of 14 digits, else the best near it; or UnavailableError."""
         try:
             is_timestamp = len(moment) == 14 and moment.isdecimal()
             page = self.store.nearest(url, parse_timestamp14(moment) if is_timestamp else parse_moment(moment))
@@ -89,15 +86,12 @@ class SnapshotReader:
 
     def _snapshot(self, page: CapturedPage, kind: ArtifactKind | None) -> PageSnapshot:
         info = self.records.manifest(page)
-        parts = None
-        if info is not None:
-            parts = frozenset(each.url for each in info.resources if each.is_archived)
         return replace(
             snapshot_of(page),
             text=self.records.text(page),
             picture=None if kind is None else self.records.picture(page, kind),
             outlinks=None if info is None else frozenset(info.outlinks),
-            parts=parts,
+            parts=None if info is None else frozenset(each.url for each in info.resources if each.is_archived),
         )
 
 

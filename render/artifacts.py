@@ -1,7 +1,7 @@
 """Artifacts of a page at rest: screenshots, final DOM, text, links, facts, favicon.
 
-Each script returns what its own isolated world can read and marks where embedded documents belong. This module queries
-the embedded documents and inserts their results. A document that does not answer leaves its place empty.
+Each script returns what its own isolated world can read and marks where embedded documents belong, whose results are
+inserted here; a document that does not answer leaves its place empty.
 """
 
 import asyncio
@@ -32,16 +32,11 @@ _LINK_FIELDS = {f.name for f in fields(PageLink)}
 
 @dataclass(slots=True)
 class FinalDom:
-    """Final DOM as HTML.
-
-    Attributes:
-        truncated: a limit has cut it.
-        undrawn: scenes for which the browser gave no WebGL or WebGPU.
-    """
+    """Final DOM as HTML."""
 
     html: str
-    truncated: bool
-    undrawn: int = 0
+    truncated: bool  # whether a limit has cut it
+    undrawn: int = 0  # scenes for which the browser gave no WebGL or WebGPU
 
 
 async def read_dom(page: BrowserPage, documents: PageDocuments) -> FinalDom:
@@ -167,10 +162,7 @@ class PageArtifact:
 
 @dataclass(slots=True)
 class ArtifactSet:
-    """Artifacts of one page, filled in as they are made: a deadline loses no earlier ones.
-
-    Attributes: see `render.visit.Visit`.
-    """
+    """Artifacts of one page, as in `render.visit.Visit`, filled in as they are made: a deadline loses none."""
 
     title: str = ""
     artifacts: list[PageArtifact] = field(default_factory=list)
@@ -201,10 +193,7 @@ async def make_artifacts(
     steps: VisitSteps,
     result: ArtifactSet,
 ) -> None:
-    """Make the artifacts that the settings request; the failure of one does not affect the others.
-
-    `icons` are icon URLs requested by other visits, and whether they were loaded; the favicon of this page is added.
-    """
+    """Make the artifacts that the settings request, each by itself; `icons` are those that all visits loaded."""
     icon, is_loaded = "", None
     if settings.favicon and source.mime in _MARKUP and (source.status or 200) < 400:
         icon, is_loaded = await _ask_for_icon(page, icons, steps)

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -40,10 +40,7 @@ TargetHandler = Callable[[str, dict[str, Any]], None]
 
 
 class BrowserContext:
-    """Cookies, cache, storage and proxy of one visit, or of the visits that share it.
-
-    `opened` is the monotonic time just before it was created.
-    """
+    """Cookies, cache, storage and proxy of visits, `opened` at the monotonic time just before it was created."""
 
     def __init__(self, connection: CdpConnection, identifier: str, opened: float) -> None:
         self.connection = connection
@@ -73,10 +70,7 @@ class BrowserContext:
         self.tab = None
 
     def attached(self, session_id: str, info: dict[str, Any]) -> None:
-        """Handle a new tab or worker of this context, which is paused until it is resumed.
-
-        An unwanted target is closed before it can make a request.
-        """
+        """Handle a new target, which is paused until it is resumed; close an unwanted one before its first request."""
         if self.on_target is None:
             self.connection.post("Target.closeTarget", {"targetId": info["targetId"]})
         else:
@@ -120,10 +114,6 @@ class Browser:
         self.visits = 0  # number of visits so far
         self.pages: dict[str, BrowserPage] = {}  # tabs of the visits under way, by the visited URL
 
-    def __repr__(self) -> str:
-        state = "dead" if self.died.is_set() else self._ill or "well"
-        return f"<Browser {self.version} [{state}, {self.visits} visits, {len(self._contexts)} open]>"
-
     @classmethod
     async def launch(
         cls,
@@ -134,21 +124,21 @@ class Browser:
         hosts: Mapping[str, str] | None = None,
         clock: Clock,
     ) -> "Browser":
-        """Start a browser and return it once it answers.
+        """Start a browser and return it once it answers; BrowserUnavailableError has its error output.
 
-        `ca_spki` is the base64 SHA-256 of the public key of the proxy's authority; a certificate chain
-        that holds it is accepted, so the proxy must send its authority's own certificate along. `hosts`
-        are names that the browser may resolve by itself, "host" or "host:port", each with its "address"
-        or "address:port"; the proxy resolves all others (C-04).
-
-        Raises BrowserUnavailableError, with the browser's error output, if it does not start.
+        `ca_spki` is the base64 SHA-256 of the public key of the proxy's authority; a certificate chain that holds it is
+        accepted, so the proxy must send its authority's own certificate along. `hosts` are names that the browser may
+        resolve by itself, "host" or "host:port", each with its "address" or "address:port"; the proxy resolves all
+        others (C-04).
         """
         root = os.geteuid() == 0
+        owner = browser_process.NOBODY if root else None
         prefix = browser_process.privilege_prefix(root=root, executable=executable.path)
-        home = browser_process.BrowserHome(owner=browser_process.NOBODY if root else None)
-        key_log = None
-        try:
-            key_log = browser_process.KeyLogPipe(home.inside, owner=browser_process.NOBODY if root else None)
+        async with AsyncExitStack() as undoing:
+            home = browser_process.BrowserHome(owner=owner)
+            undoing.callback(home.close)
+            key_log = browser_process.KeyLogPipe(home.inside, owner=owner)
+            undoing.callback(key_log.close)
             line = command_line(
                 executable,
                 profile=home.profile,
@@ -158,28 +148,19 @@ class Browser:
                 key_log=key_log.path,
             )
             process = browser_process.BrowserProcess([*prefix, *line], home=home.inside)
-            try:
-                guardian = browser_process.BrowserGuardian(
-                    process.pid,
-                    home.root,
-                    silence_limit_s=settings.hang_limit_s,
-                    memory_limit_bytes=settings.page_memory_mb * 1_000_000,
-                )
-            except BaseException:
-                await process.close()
-                raise
-        except BaseException:
-            if key_log is not None:
-                key_log.close()
-            home.close()
-            raise
-        browser = cls(settings, process, home, guardian, key_log, clock)
-        try:
+            undoing.push_async_callback(process.close)
+            guardian = browser_process.BrowserGuardian(
+                process.pid,
+                home.root,
+                silence_limit_s=settings.hang_limit_s,
+                memory_limit_bytes=settings.page_memory_mb * 1_000_000,
+            )
+            browser = cls(settings, process, home, guardian, key_log, clock)
+            undoing.pop_all()  # from here on they are the browser's to close
+            undoing.push_async_callback(browser.close)
             await browser._greet()
             browser._watching = asyncio.create_task(browser._watch())
-        except BaseException:
-            await browser.close()
-            raise
+            undoing.pop_all()
         return browser
 
     async def __aenter__(self) -> "Browser":
@@ -204,10 +185,7 @@ class Browser:
             await self.close_context(context)
 
     async def open_context(self, proxy: ProxyEndpoint | None = None) -> BrowserContext:
-        """Open a fresh context with all traffic through `proxy`; the caller closes it.
-
-        Raises BrowserUnavailableError (the browser is gone), CommandError (the browser created no context).
-        """
+        """Open a fresh context through `proxy`, for the caller to close; BrowserUnavailableError, CommandError."""
         params: dict[str, Any] = {"disposeOnDetach": True, "proxyServer": "direct://"}
         if proxy is not None:
             # Chromium would ask loopback addresses directly; "<-loopback>" takes that back (C-04).
@@ -235,8 +213,7 @@ class Browser:
     async def end_hung_scene(self) -> bool:
         """Kill the process that draws scenes if it is busy, after a page stopped answering; return whether.
 
-        Chromium starts another. Drawing by software has no watchdog: a shader that never ends would hold up
-        the pictures of all visits.
+        Chromium starts another. A shader that never ends would hold up the pictures of all visits.
         """
         for process in self._process.of_kind("gpu-process"):
             with contextlib.suppress(psutil.Error):
@@ -322,8 +299,8 @@ class Browser:
             if "No usable sandbox" in errors:
                 reason = (
                     "This system does not allow unprivileged user namespaces, which the browser's sandbox needs. "
-                    "Allow them (sysctl kernel.unprivileged_userns_clone=1, or an AppArmor profile), "
-                    "or install the package chromium-sandbox."
+                    "Allow them (sysctl kernel.unprivileged_userns_clone=1, or an AppArmor profile; in a container "
+                    "--security-opt seccomp=deploy/chromium-seccomp.json), or install the package chromium-sandbox."
                 )
             raise BrowserUnavailableError(f"The browser exited during start-up. {reason}") from error
         self.version = answer["product"].rpartition("/")[2]
@@ -342,11 +319,7 @@ class Browser:
                 await asyncio.sleep(PING_S)
 
     def _end_leftovers(self) -> None:
-        """Kill renderer processes that outlived their visit, such as a stopped one.
-
-        Contexts share no processes. So a process that was first seen before the oldest open context
-        was created and still exists belongs to none.
-        """
+        """Kill renderers that are older than the oldest open context: contexts share none, so their visits are over."""
         now = self._clock.monotonic()
         oldest = min((each.opened for each in self._contexts.values()), default=now)
         pages = self._process.of_kind("renderer")

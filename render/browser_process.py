@@ -10,7 +10,6 @@ import fcntl
 import logging
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +18,7 @@ from pathlib import Path
 import psutil
 
 from core.errors import BrowserUnavailableError
-from render.guardian import is_of_kind, own_bytes, session_processes
+from render.guardian import is_of_kind, kill_session, own_bytes, session_processes
 from warc.local_storage import ScratchKind, scratch_folder
 
 # Debian's and every other Linux's "nobody": owns nothing, may log in nowhere.
@@ -27,7 +26,6 @@ NOBODY = 65534
 STDERR_KEPT_BYTES = 8 * 1024
 PIPE_BYTES = 1 << 20
 KILL_ROUNDS = 20
-KILL_WAIT_S = 5.0
 SHARED_MEMORY_NEEDED_BYTES = 512 * 1024 * 1024
 # Labels of a key log's secrets that decode a connection (RFC 9850, 2).
 _SECRETS = frozenset(
@@ -40,10 +38,7 @@ _PLUMBING = 'exec "$@" 3<&0 4>&1 0</dev/null 1>/dev/null'
 
 
 class BrowserHome:
-    """Private folder for one browser, removed by `close`.
-
-    The outer folder belongs to the worker and holds its lock file; the inner one to the browser.
-    """
+    """Private folder for one browser, removed by `close`; the inner folder belongs to the browser's user."""
 
     def __init__(self, *, owner: int | None) -> None:
         self._scratch = contextlib.ExitStack()
@@ -71,12 +66,10 @@ def shared_memory_suffices() -> bool:
 
 
 def privilege_prefix(*, root: bool, executable: Path) -> list[str]:
-    """Return the command prefix that drops privileges before it starts the browser.
+    """Return the command prefix that drops privileges; BrowserUnavailableError: running as root without setpriv.
 
-    ``--no-new-privs`` breaks a set-uid sandbox helper, which some systems need because they forbid
-    unprivileged user namespaces; the switch is left out where such a helper is next to the program.
-
-    Raises BrowserUnavailableError: running as root without setpriv installed.
+    ``--no-new-privs`` breaks a set-uid sandbox helper, which some systems need because they forbid unprivileged user
+    namespaces; the switch is left out where such a helper is next to the program.
     """
     setpriv = shutil.which("setpriv")
     if setpriv is None:
@@ -106,10 +99,7 @@ def _is_setuid(path: Path) -> bool:
 
 
 class KeyLogPipe:
-    """Named pipe for the key log of a browser: secrets of its TLS connections, readable by this process only.
-
-    Lines go to the listeners at once, and are dropped where there is none.
-    """
+    """Named pipe for a browser's key log, the secrets of its TLS connections: lines go to listeners, or are dropped."""
 
     def __init__(self, folder: Path, *, owner: int | None) -> None:
         """Create the pipe in the folder, for a browser that runs as `owner` (None: as this user)."""
@@ -153,10 +143,7 @@ class KeyLogPipe:
 
 
 class BrowserProcess:
-    """Running browser and all its processes; `close` kills and reaps every one of them.
-
-    The user closes `read_fd` (messages from the browser) and `write_fd` (commands to it).
-    """
+    """Running browser and all its processes, ended by `close`; the user closes `read_fd` (from it) and `write_fd`."""
 
     def __init__(self, command: list[str], *, home: Path, more: Mapping[str, str] | None = None) -> None:
         loop = asyncio.get_running_loop()
@@ -189,9 +176,6 @@ class BrowserProcess:
         self._pidfd: int | None = os.pidfd_open(self.pid)
         loop.add_reader(self._pidfd, self._ended)
 
-    def __repr__(self) -> str:
-        return f"<BrowserProcess [{self.pid}, {'dead' if self.died.is_set() else 'alive'}]>"
-
     @property
     def errors(self) -> str:
         """Return the end of its standard error output."""
@@ -216,29 +200,21 @@ class BrowserProcess:
 
     async def close(self) -> None:
         """Kill every process of the browser and wait until each has ended."""
-        loop = asyncio.get_running_loop()
         for _ in range(KILL_ROUNDS):
-            members = [*session_processes(self.pid)]
-            if self._popen.returncode is None and self.pid not in members:
-                members.append(self.pid)
-            if not members:
+            if await asyncio.to_thread(kill_session, self.pid):
                 break
-            await asyncio.gather(*(_kill_and_wait(pid) for pid in members))
-        self._reap()
-        self._ended()
-        if self._errors_fd is not None:
-            self._read_errors()
-            loop.remove_reader(self._errors_fd)
-            os.close(self._errors_fd)
-            self._errors_fd = None
-
-    def _reap(self) -> None:
         self._popen.poll()
         # Orphans are re-parented to this process when it is a container's first process, or a subreaper.
         for pid in session_processes(self.pid, zombies=True):
             if pid != self.pid:
                 with contextlib.suppress(ChildProcessError):
-                    os.waitpid(pid, os.WNOHANG)
+                    os.waitpid(pid, os.WNOHANG)  # noqa: ASYNC222 it does not block
+        self._ended()
+        if self._errors_fd is not None:
+            self._read_errors()
+            asyncio.get_running_loop().remove_reader(self._errors_fd)
+            os.close(self._errors_fd)
+            self._errors_fd = None
 
     def _ended(self) -> None:
         if self._pidfd is not None:
@@ -286,28 +262,6 @@ def _pipe() -> tuple[int, int]:
     return read_fd, write_fd
 
 
-async def _kill_and_wait(pid: int) -> None:
-    """Kill one process and wait until it has ended; a missing process is not an error."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-    loop.add_reader(pidfd, ended.set)
-    try:
-        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-        # A process in uninterruptible sleep may need a moment; the next round asks again.
-        with contextlib.suppress(TimeoutError, ProcessLookupError):
-            async with asyncio.timeout(KILL_WAIT_S):
-                await ended.wait()
-    except ProcessLookupError:
-        pass
-    finally:
-        loop.remove_reader(pidfd)
-        os.close(pidfd)
-
-
 log = logging.getLogger(__name__)
 
 PROGRAM = Path(__file__).with_name("guardian.py")
@@ -317,11 +271,7 @@ class BrowserGuardian:
     """Watchdog process that ends an orphaned or hung browser; see `render.guardian`."""
 
     def __init__(self, session: int, folder: Path, *, silence_limit_s: float, memory_limit_bytes: int) -> None:
-        """Start the guardian of the session's processes; `folder` is removed when this process dies.
-
-        The browser is killed when no heartbeat follows the first for `silence_limit_s`, a renderer when
-        it has more private memory than the limit.
-        """
+        """Start the guardian of the session, which also removes `folder` when this process dies."""
         arguments = (session, folder, silence_limit_s, memory_limit_bytes)
         child_stdin, self._heartbeat_fd = os.pipe()
         self._reports_fd, child_stdout = os.pipe()
@@ -342,15 +292,9 @@ class BrowserGuardian:
             os.close(child_stdin)
             os.close(child_stdout)
         self.pid = self._popen.pid  # its process id
-        # Reason for which it ended the browser, e.g. ``hung``; empty when it did not
-        self.ended_for = ""
-        self.ended_pages = 0  # renderer processes that it killed for exceeding the memory limit
         os.set_blocking(self._heartbeat_fd, False)
         os.set_blocking(self._reports_fd, False)
         asyncio.get_running_loop().add_reader(self._reports_fd, self._read_reports)
-
-    def __repr__(self) -> str:
-        return f"<Guardian [{self.pid}] {self.ended_for}>"
 
     def beat(self) -> None:
         """Send a heartbeat: the browser answered."""
@@ -381,8 +325,6 @@ class BrowserGuardian:
         for line in data.decode().splitlines():
             what, _, detail = line.partition(" ")
             if what == "memory":
-                self.ended_pages += 1
                 log.warning("page.ended reason=memory pid=%s", detail)
             else:
-                self.ended_for = what
                 log.warning("browser.ended reason=%s seconds=%s", what, detail)

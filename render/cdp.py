@@ -54,8 +54,7 @@ STRETCH_LIMIT = 4.0
 def stretched(limit_s: float) -> float:
     """Return the limit times the load of each processor in the last minute, between once and four times.
 
-    Limits of single answers are chosen for an idle processor: a page that computes for two seconds answers after
-    eight where four processes share its processor. Deadlines of visits do not grow.
+    A page that computes for two seconds answers after eight where four processes share its processor.
     """
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     return limit_s * min(max(load, 1.0), STRETCH_LIMIT)
@@ -71,11 +70,7 @@ class CommandError(TransientError):
 
 
 class CdpConnection:
-    """Connection to one browser for commands and events.
-
-    It owns both descriptors: `close` closes them. Once the browser is gone every command, pending
-    or new, raises `BrowserUnavailableError`.
-    """
+    """Connection to one browser, which owns both descriptors; BrowserUnavailableError once the browser is gone."""
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self._loop = asyncio.get_running_loop()
@@ -95,16 +90,8 @@ class CdpConnection:
         os.set_blocking(write_fd, False)
         self._loop.add_reader(read_fd, self._readable)
 
-    def __repr__(self) -> str:
-        state = "open" if self._open else f"closed: {self._reason}"
-        return f"<CdpConnection [{state}, {len(self._pending)} pending, {len(self._handlers)} heard]>"
-
     async def send(self, method: str, params: Mapping[str, Any] | None = None, session_id: str = "") -> dict[str, Any]:
-        """Send a command and return its result.
-
-        Raises CommandError (the browser refused it, or the session ended before it answered), BrowserUnavailableError
-        (the browser is gone).
-        """
+        """Return a command's result; CommandError: it was refused, or its session ended; BrowserUnavailableError."""
         future: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         identifier = self._submit(method, params, session_id)
         self._pending[identifier] = (future, method, session_id)

@@ -1,11 +1,10 @@
 """Child targets of a tab (cross-site frames, workers) and the page's pending timers.
 
-``scripts/timers.js`` runs in each document before its first script. Through a binding it reports in
-how many milliseconds the last short timer fires and, with a leading plus, the last timer of up to
-`longest_timer_s`. A page could call the binding, too, but could only prolong the wait a little.
+``scripts/timers.js`` reports through a binding in how many milliseconds the last short timer fires and, with a leading
+plus, the last timer of up to `longest_timer_s`. A page could call it, too, but only prolong the wait a little.
 
-Each child target starts paused, so it makes no request before its events are listened to. Targets
-beyond the limits stay paused, or run without a listener through the same proxy.
+Each child target starts paused, so it makes no request before its events are listened to. Targets beyond the limits
+stay paused, or run without a listener through the same proxy.
 """
 
 from collections import Counter
@@ -17,6 +16,7 @@ from core.clock import Clock
 from render.cdp import CdpConnection, EventHandler
 from render.chromium import PageOptions
 from render.network_log import NetworkLog
+from render.service_workers import BODY_LIMITS
 
 TIMER_BINDING = "weboidTimer"
 TIMER_LIMIT = 500  # documents, each with short and late timers, that are tracked
@@ -110,8 +110,10 @@ class ChildTargets:
                 # It is paused until resumed, so it takes no CPU time from other pages.
                 self.tried["worker"] += 1
                 return
-        if kind == "service_worker":
-            self._keep_bodies()
+        if kind == "service_worker" and self._limits is not BODY_LIMITS:
+            self._limits = BODY_LIMITS
+            for other in self:
+                post("Network.enable", BODY_LIMITS, other)
         if len(self) < CHILD_LIMIT:
             self._kinds[session] = kind
             self.connection.listen(session, self._listener(session))
@@ -130,15 +132,6 @@ class ChildTargets:
                 post("Runtime.addBinding", {"name": TIMER_BINDING}, session)
                 post("Page.addScriptToEvaluateOnNewDocument", {"source": self.guard}, session)
         post("Runtime.runIfWaitingForDebugger", {}, session)
-
-    def _keep_bodies(self) -> None:
-        """Make the browser keep bodies of responses from now on, for those that a service worker makes."""
-        from render.service_workers import BODY_LIMITS
-
-        if self._limits is not BODY_LIMITS:
-            self._limits = BODY_LIMITS
-            for session in self:
-                self.connection.post("Network.enable", BODY_LIMITS, session)
 
     def gone(self, session: str) -> None:
         """Handle a detached target."""

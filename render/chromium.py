@@ -1,10 +1,7 @@
 """Installed Chromium browsers, the command line they are started with, and the identity that a page presents to sites.
 
-Never used: ``--no-sandbox``, ``--disable-web-security``, ``--remote-debugging-port``.
-
-One `PageOptions` (user agent, locale, screen, client hints) configures the tab and everything that it spawns:
-cross-site frames run in their own processes and workers in their own sessions. Each gets the same values, or a site
-would see two different visitors.
+Never used: ``--no-sandbox``, ``--disable-web-security``, ``--remote-debugging-port``. One `PageOptions` configures the
+tab and all that it spawns, such as frames and workers, or a site would see two different visitors.
 """
 
 import os
@@ -54,20 +51,13 @@ class BrowserExecutable:
     kind: BrowserKind
     version: str
 
-    @property
-    def major(self) -> str:
-        """Return the major version."""
-        return self.version.split(".", 1)[0]
-
 
 def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecutable:
     """Find the browser that ``$WEBOID_BROWSER`` or else `setting` names, or the first that is installed.
 
-    The order is headless shell, Chromium, Chrome, a Playwright download for all users, one below
-    `home` (by default the user's) or ``$PLAYWRIGHT_BROWSERS_PATH``: the headless shell renders two to
-    three times as many pages as the full browser. Ubuntu's stub for a snap is not a browser.
-
-    Raises BrowserUnavailableError: none is installed, or the named one does not run; the text says what to install.
+    The headless shell, which renders two to three times as many pages, then Chromium, Chrome, a Playwright download for
+    all users, and one below `home` or ``$PLAYWRIGHT_BROWSERS_PATH``; no stub for a snap. Raises
+    BrowserUnavailableError.
     """
     if setting := os.environ.get(BROWSER_VARIABLE, "") or setting:
         named = shutil.which(setting)
@@ -91,10 +81,7 @@ def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecu
 
 
 def find_window_browser(*, home: Path | None = None) -> BrowserExecutable:
-    """Find the first installed browser with windows: any but the headless shell.
-
-    Raises BrowserUnavailableError: there is none; the text says what to install.
-    """
+    """Find the first installed browser with windows, not a headless shell; BrowserUnavailableError: there is none."""
     named = shutil.which(os.environ.get(BROWSER_VARIABLE, ""))
     for path in (*([Path(named)] if named else []), *_candidates(home or Path.home())):
         if kind_of(path) is not BrowserKind.HEADLESS_SHELL:
@@ -179,8 +166,22 @@ DISABLED_FEATURES = (
     "WebRtcHideLocalIpsWithMdns",
     "WebTransport",
 )
-_FIXED = (
+# Of every browser that we start, also of visible ones; most prevent requests to the browser's vendor (C-18).
+COMMON_SWITCHES = (
     "--remote-debugging-pipe",
+    "--disable-background-networking",
+    "--disable-breakpad",
+    "--disable-component-update",
+    "--disable-crash-reporter",
+    "--disable-extensions",
+    "--disable-sync",
+    "--no-default-browser-check",
+    "--no-first-run",
+    "--password-store=basic",
+    "--use-mock-keychain",
+)
+_FIXED = (
+    *COMMON_SWITCHES,
     # Containment (C-04, C-05, C-06): the proxy resolves names, and nothing bypasses it.
     "--site-per-process",
     "--disable-quic",
@@ -188,29 +189,19 @@ _FIXED = (
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--dns-prefetch-disable",
     "--block-new-web-contents",
-    "--disable-extensions",
     "--disable-plugins-discovery",
     "--disable-speech-api",
     "--disable-notifications",
     # No requests to the browser's vendor (C-18).
-    "--disable-background-networking",
-    "--disable-breakpad",
     "--disable-client-side-phishing-detection",
     "--disable-component-extensions-with-background-pages",
-    "--disable-component-update",
-    "--disable-crash-reporter",
     "--disable-default-apps",
     "--disable-domain-reliability",
     "--disable-field-trial-config",
     "--disable-search-engine-choice-screen",
-    "--disable-sync",
     "--metrics-recording-only",
-    "--no-default-browser-check",
-    "--no-first-run",
     "--no-pings",
     "--no-service-autorun",
-    "--password-store=basic",
-    "--use-mock-keychain",
     # Pictures that are the same on every machine, and pages that are never asleep.
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",
@@ -243,11 +234,7 @@ def command_line(
     shared_memory: bool = True,
     key_log: Path | None = None,
 ) -> list[str]:
-    """Return the program and its switches; arguments as of `Browser.launch`.
-
-    `shared_memory` is False when ``/dev/shm`` is too small, as in a container with defaults;
-    `key_log` is where the secrets of TLS connections are written.
-    """
+    """Return the program and its switches, as of `Browser.launch`; `shared_memory` if ``/dev/shm`` is large enough."""
     # The first matching rule applies.
     known = "".join(f"MAP {host} {address}, " for host, address in (hosts or {}).items())
     line = [
@@ -268,11 +255,6 @@ def command_line(
     if not shared_memory:
         line.append("--disable-dev-shm-usage")
     return line
-
-
-def user_agent(browser_said: str, wanted: str = "") -> str:
-    """Return the User-Agent to send: `wanted`, else the browser's own without "Headless"."""
-    return wanted or browser_said.replace("HeadlessChrome/", "Chrome/")
 
 
 # The browser's defaults: it is started with LANG=C.UTF-8 and TZ=UTC.
@@ -391,11 +373,10 @@ def page_options(settings: VisitSettings, *, browser_said: str, version: str) ->
 def visit_user_agent(settings: VisitSettings, *, browser_said: str, version: str) -> str:
     """Return the User-Agent of page visits: the profile's or the browser's, with a contact.
 
-    With a purpose page it names the product, too, so that a site can identify the crawler, its
-    purpose, and the token matched in robots.txt (RFC 9309, 2.2.1). A phone's follows the reduced
-    User-Agent of Chrome on Android: the major version alone, and "K" for every model.
+    With a purpose page it names the product, too, which is the token matched in robots.txt (RFC 9309, 2.2.1). A phone's
+    follows Chrome's reduced one on Android: the major version alone, and "K" for every model.
     """
-    own = user_agent(browser_said, settings.user_agent)
+    own = settings.user_agent or browser_said.replace("HeadlessChrome/", "Chrome/")
     if settings.mobile and not settings.user_agent:
         major = version.split(".", 1)[0]
         own = (

@@ -1,8 +1,4 @@
-"""Scripts of the world: fonts of this machine for them, and characters of a page without a glyph.
-
-A browser draws a box for a character that no font has. The artifacts do not show it later, so
-the visit tests a few letters of each script that the page's text has.
-"""
+"""Scripts of the world: fonts of this machine for them, and characters of a page that are drawn as boxes."""
 
 import shutil
 import subprocess

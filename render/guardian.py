@@ -1,8 +1,7 @@
 """Watchdog program of one browser: kills its process group when the worker is gone.
 
-It reads a pipe whose other end only the worker holds. A byte is a heartbeat: the browser answered. When bytes stop,
-because the browser, the connection or the worker's event loop hangs, or when the pipe closes, because the worker was
-killed, every process of the browser's session is killed; after the worker's death its folder is removed, too. A
+It reads heartbeats of a browser that answers from a pipe whose other end only the worker holds. When they stop, or the
+pipe closes, every process of the browser's session is killed; after the worker's death its folder is removed, too. A
 renderer process that exceeds the memory limit is killed alone. Each action is reported as a line on standard output.
 
 Run as a file with ``python -I -S``: it imports only small modules of the standard library.
@@ -68,10 +67,7 @@ def own_bytes(pid: int) -> int:
 
 
 def is_of_kind(pid: int, kind: str) -> bool:
-    """Return whether the process is one of Chromium's of that kind, such as a renderer.
-
-    Renderers rewrite their arguments, separated by blanks.
-    """
+    """Return whether it is such a process of Chromium's; renderers rewrite their arguments, separated by blanks."""
     return f"--type={kind}".encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 

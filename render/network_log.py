@@ -16,7 +16,7 @@ UNREAD_S = 1.5
 POLL_TIMES = 5
 POLL_HELD_TIMES = 40
 POLL_PATIENCE_S = 0.5
-ERROR_HEADER = "weboid-proxy-error"
+ERROR_HEADER = "weboid-proxy-error"  # marks responses made by the proxy itself
 HEADERS_KEPT = 100
 
 DOWNLOAD = "Download"  # not a CDP type: a download, which has an event of its own
@@ -372,20 +372,12 @@ class NetworkLog:
 
 
 def without_fragment(url: str) -> str:
-    """Return the URL without its fragment.
-
-    >>> without_fragment("https://example.org/a?b#c")
-    'https://example.org/a?b'
-    """
+    """Return the URL without its fragment."""
     return url.partition("#")[0]
 
 
 def lower_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the first `HEADERS_KEPT` headers with names in lower case.
-
-    >>> lower_headers([("X-Robots-Tag", "noarchive")])
-    {'x-robots-tag': 'noarchive'}
-    """
+    """Return the first `HEADERS_KEPT` headers with names in lower case."""
     lowered: dict[str, str] = {}
     for name, value in headers:
         if len(lowered) >= HEADERS_KEPT:

@@ -1,10 +1,9 @@
 """Browser tab: commands, scripts in the isolated world, dialogs, child targets.
 
-A page is hostile. It may close itself, crash, navigate endlessly, or open any number of windows and
-dialogs. Each of these is recorded as state that the visit reads.
+A page is hostile. It may close itself, crash, navigate endlessly, or open any number of windows and dialogs.
 
-Whatever takes a page, in this module and in those above it, raises PageClosedError, CommandError
-and BrowserUnavailableError as `BrowserPage.send` does, unless it says otherwise.
+Whatever takes a page, in this module and in those above it, raises PageClosedError, CommandError and
+BrowserUnavailableError as `BrowserPage.send` does, unless it says otherwise.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.clock import Clock
 from core.errors import TransientError
@@ -25,9 +24,7 @@ from render.cdp import CommandError
 from render.child_targets import AUTO_ATTACH, NETWORK_LIMITS, TIMER_BINDING, ChildTargets, PageTimers, longest_timer_s
 from render.chromium import PageOptions
 from render.network_log import NetworkLog
-
-if TYPE_CHECKING:
-    from render.service_workers import ServiceWorkers
+from render.service_workers import BODY_LIMITS, ServiceWorkers
 
 WORLD = "weboid"
 COMMIT_LIMIT = 20
@@ -129,14 +126,10 @@ class BrowserPage:
             "ServiceWorker.workerVersionUpdated": lambda params: self._made_workers().versions_updated(params),
         }
 
-    def __repr__(self) -> str:
-        return f"<Page {self.url!r} [{self.gone or 'here'}, {len(self.children)} children]>"
-
     async def send(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> dict[str, Any]:
         """Send a command to the page, or to the frame of `session`; return its result.
 
-        Raises PageClosedError (the page crashed or closed), CommandError (the browser refused the command),
-        BrowserUnavailableError (the browser is gone).
+        Raises PageClosedError (it crashed or closed), CommandError (the command was refused), BrowserUnavailableError.
         """
         if self.gone:
             raise PageClosedError(self.gone)
@@ -152,12 +145,9 @@ class BrowserPage:
         self.connection.post(method, params, self._session)
 
     async def call(self, name: str, *arguments: object) -> Any:
-        """Return the result of the script `name`, run in the isolated world.
+        """Return the result of the script `name` in the isolated world, run again when the page navigates meanwhile.
 
-        It is run again, a few times, when the page navigates meanwhile.
-
-        Raises PageClosedError, BrowserUnavailableError (as `send`), CommandError (the script failed, or the page
-        navigated at every attempt).
+        Raises PageClosedError, BrowserUnavailableError (as `send`), CommandError (it failed, at every attempt).
         """
         return await self.run(name, load_script(name), *arguments)
 
@@ -186,11 +176,7 @@ class BrowserPage:
         by_value: bool = True,
         gesture: bool = False,
     ) -> dict[str, Any]:
-        """Return the `Runtime.RemoteObject` of a function expression's result in an execution context.
-
-        Raises CommandError (the script failed; its method is `name`), PageClosedError, BrowserUnavailableError (as
-        `send`).
-        """
+        """Return the `Runtime.RemoteObject` of a function's result; CommandError of `name` if it fails; as `send`."""
         answer = await self.send(
             "Runtime.callFunctionOn",
             {
@@ -226,18 +212,12 @@ class BrowserPage:
         return self._clock.monotonic()
 
     def draw_small(self, scale: float) -> None:
-        """Draw a page, unless it is a phone's, at a fraction of its size; scripts and layout do not notice.
-
-        Its pixels are most of the cost of a scroll step, and are not used.
-        """
+        """Draw a page, unless it is a phone's, at a fraction of its size: scroll steps cost less, layout stays."""
         if not self._options.mobile:
             self.post("Emulation.setDeviceMetricsOverride", {**self._options.screen(), "scale": scale})
 
     def hold(self) -> None:
-        """Block navigation until `release`, so that clicks cannot leave the page.
-
-        Requests that a service worker answers cannot be intercepted, so none is asked meanwhile.
-        """
+        """Block navigation until `release`, so that clicks cannot leave the page; service workers are bypassed."""
         self.held = True
         self._bypass_workers(bypass=True)
         self.post("Fetch.enable", {"patterns": _DOCUMENTS})
@@ -250,10 +230,7 @@ class BrowserPage:
         self.held = False
 
     async def stay(self) -> None:
-        """Call `hold`, and return when the current or arriving document has been parsed.
-
-        A document that is stopped before its body begins stays empty and is never drawn.
-        """
+        """Call `hold`, and return when the arriving document is parsed: one stopped before its body is never drawn."""
         self.held = True
         self._bypass_workers(bypass=True)
         await self.send("Fetch.enable", {"patterns": _DOCUMENTS})
@@ -265,10 +242,7 @@ class BrowserPage:
                 raise PageClosedError(self.gone)
 
     def take_live_picture(self) -> str:
-        """Return the newest picture of the page, base64 of a small JPEG, once, and request the next; empty without one.
-
-        The browser draws one picture per call, at intervals of `LIVE_PICTURE_S`; a page that ends before has none.
-        """
+        """Return the newest live picture, base64 of a JPEG, once, else ""; request the next after `LIVE_PICTURE_S`."""
         picture, self._live = self._live or "", ""
         if not self._is_drawing and self.now() - self._drawn_at >= LIVE_PICTURE_S:
             self._is_drawing, self._drawn_at = True, self.now()
@@ -288,11 +262,7 @@ class BrowserPage:
             self._live = params["data"]
 
     def halt(self) -> None:
-        """Stop scripts, even one that never ends, and loading; block navigation.
-
-        An aborted navigation leaves the document in place; blocked in any other way, it would be
-        replaced by the browser's error page.
-        """
+        """Stop scripts, even one that never ends, and loading; abort navigation, which leaves the document in place."""
         self._halted = True
         self._bypass_workers(bypass=True)
         self.post("Fetch.enable", {"patterns": _DOCUMENTS})
@@ -328,8 +298,6 @@ class BrowserPage:
             return  # a session of a relay (`render.behaviours.flows`)
         if info["type"] in ("shared_worker", "service_worker"):
             if info["type"] == "service_worker":
-                from render.service_workers import BODY_LIMITS
-
                 self._made_workers().started(session_id, info["targetId"])
                 self.post("Network.enable", BODY_LIMITS)
                 self.post("ServiceWorker.enable")
@@ -387,10 +355,7 @@ class BrowserPage:
         return True
 
     def end(self, reason: str) -> None:
-        """Mark the page as ended and wake everything that waits for it.
-
-        Shared workers end, which may have asked to outlive it (`extendedLifetime`); none begins any more.
-        """
+        """Mark the page as ended, wake all that waits for it, and end its shared workers, which may outlive a page."""
         if not self.gone:
             self.context.on_target = None
             for target in self._shared_workers:
@@ -410,10 +375,7 @@ class BrowserPage:
         return self._world
 
     async def enter(self, selector: str) -> None:
-        """Take the frame of the element that matches for the page: scripts run in its document from now on.
-
-        Raises CommandError: there is no such frame.
-        """
+        """Take the frame of the element that matches for the page: scripts run there; CommandError: no frame."""
         answer = await self.send("DOM.getDocument", {"depth": 0})
         found = await self.send("DOM.querySelector", {"nodeId": answer["root"]["nodeId"], "selector": selector})
         described = await self.send("DOM.describeNode", {"nodeId": found["nodeId"]})
@@ -500,8 +462,6 @@ class BrowserPage:
     def _made_workers(self) -> ServiceWorkers:
         """Return the service workers, made with the first."""
         if self.workers is None:
-            from render.service_workers import ServiceWorkers
-
             self.workers = ServiceWorkers(self.connection, self.changed.set, self._clock)
         return self.workers
 
@@ -540,9 +500,7 @@ def load_script(name: str) -> str:
 async def open_page(
     context: BrowserContext, proxy: ProxyEndpoint | None, options: PageOptions, clock: Clock, *, patience_s: float = 2.0
 ) -> BrowserPage:
-    """Return the context's blank tab, or a fresh one, with listeners and restrictions in place.
-
-    Timers of a delay of at most `patience_s` are always waited for.
+    """Return the context's blank tab, or a fresh one, restricted; timers of up to `patience_s` are waited for.
 
     Raises CommandError, BrowserUnavailableError: the browser creates none.
     """

@@ -1,7 +1,7 @@
-"""Scripts run in all frames of a page, cross-origin frames included.
+"""Scripts run in all frames of a page, cross-origin frames included, which are documents in other processes.
 
-A frame of another origin is a separate document, most often in another process. A script that meets one numbers its
-element in its own isolated world and continues; `FrameDocument.inner` finds the frame of a number.
+A script that meets one numbers its element in its own isolated world; `FrameDocument.inner` finds the frame of a
+number.
 """
 
 import asyncio
@@ -39,9 +39,6 @@ class FrameDocument:
         self._inner: dict[int, FrameDocument | None] = {}
         self._stands_open = False
         self.depth = depth
-
-    def __repr__(self) -> str:
-        return f"<Document {self._id} depth {self.depth}>"
 
     async def call(self, name: str, *arguments: object) -> Any:
         """Return the result of the script `name` in this document; as `BrowserPage.call`."""
@@ -146,10 +143,7 @@ class PageDocuments:
     async def each(
         self, frame: FrameDocument, numbers: list[int], name: str, *arguments: object
     ) -> dict[int, tuple[FrameDocument, Any]]:
-        """Return the results of the script `name` in the frames of the numbers, by number.
-
-        Documents that have no result, do not answer in time or exceed the limit are left out.
-        """
+        """Return the results of the script `name` in these frames, by number, as far as they answer in time."""
         wanted = list(dict.fromkeys(numbers))
         requested, rest = wanted[: self._left], wanted[self._left :]
         self._left -= len(requested)
@@ -206,12 +200,9 @@ async def child_frames(page: BrowserPage) -> tuple[PageFrame, ...]:
 
 
 async def run_in(page: BrowserPage, frame: PageFrame, source: str, *arguments: object, gesture: bool = False) -> Any:
-    """Run a function expression once in the frame's isolated world, created if missing.
+    """Run a function expression once in the frame's isolated world, with `gesture` as if a user acted.
 
-    A `gesture` of the user is simulated if sound and video may start.
-
-    Raises CommandError (the script failed, or the frame is gone; `detail` is the browser's message), PageClosedError,
-    BrowserUnavailableError (as `BrowserPage.send`).
+    Raises CommandError (it failed, or the frame is gone; `detail` says why), PageClosedError, BrowserUnavailableError.
     """
     is_main = frame.id == page.main_id
     context = await (page.world() if is_main else page.isolated_world(*frame))

@@ -1,8 +1,7 @@
-"""Joiner of PNG parts of a high page into one picture.
+"""Joiner of PNG parts of a high page into one picture, with one part at a time in memory.
 
-A PNG is one zlib stream of rows, each filtered by the rows above it in its own picture. In a joined
-picture only the first row of a part has another row above it than before: that row is written
-unfiltered, and all others as they are. Memory holds one part at a time, and the result.
+A PNG is one zlib stream of rows, each filtered by the rows above it. Only the first row of a part has another row above
+it than before: that row is written unfiltered, and all others as they are.
 """
 
 import struct
@@ -28,10 +27,7 @@ class PngJoiner:
         self.height = 0
 
     def add(self, png: bytes) -> None:
-        """Append a part below the earlier ones.
-
-        Raises BadPngError: it is damaged, interlaced, not of 8 bits, or unlike the parts before it.
-        """
+        """Append a part below; BadPngError: it is damaged, interlaced, not of 8 bits, or unlike the parts before it."""
         header, packed = _read_png(png)
         width, height = struct.unpack(">II", header[:8])
         if header[8] != 8 or header[9] not in _CHANNELS or header[10:] != b"\0\0\0":
@@ -53,10 +49,7 @@ class PngJoiner:
         self.height += height
 
     def picture(self) -> bytes:
-        """Return all parts as one PNG.
-
-        Raises BadPngError: there is no part, or the picture exceeds the size limit of PNG.
-        """
+        """Return all parts as one PNG; BadPngError: there is no part, or the picture exceeds the size limit of PNG."""
         if not self._header:
             raise BadPngError("A picture without a part.")
         data = b"".join([*self._data, self._packer.flush()])

@@ -1,11 +1,9 @@
 """Screenshots of the viewport and the full page, thumbnails, and the PDF of a page.
 
-A banner that could not be dismissed would cover the picture, so it is hidden there, but it belongs
-to the page: the copy of the DOM keeps it.
+A banner that could not be dismissed is hidden in pictures, but it belongs to the page: the copy of the DOM keeps it.
 
-The browser can draw the page beyond its viewport, but only as much at once as fits a texture or its
-memory: a higher page is drawn in tiles, which are joined. The page is not scrolled meanwhile, so
-elements fixed to the window are in the first tile alone, and tiles meet exactly.
+The browser can draw only as much at once as fits a texture or its memory: a higher page is drawn in tiles, which are
+joined. It is not scrolled meanwhile, so that elements fixed to the window are in the first tile alone.
 """
 
 from __future__ import annotations
@@ -87,10 +85,9 @@ async def capture_view(page: BrowserPage, settings: VisitSettings) -> bytes:
 
 
 async def capture_full_page(page: BrowserPage, height: int, scale: float, settings: VisitSettings) -> FullPage:
-    """Capture the page from its top, `height` CSS pixels or up to the settings' limit.
+    """Capture the page from its top, `height` CSS pixels or up to the settings' limit, at `scale` pixels for each.
 
-    `scale` is the number of picture pixels per CSS pixel. A page whose height changes meanwhile is
-    captured again, once.
+    A page whose height changes meanwhile is captured again, once.
     """
     full = await _full_page(page, height, scale, settings)
     now = await _height(page)
@@ -211,12 +208,7 @@ _PRINT = {
 
 
 async def print_pdf(page: BrowserPage) -> bytes:
-    """Print the page as PDF with its print styles, on its own page size or the default one.
-
-    Raises:
-        CommandError: it cannot be printed, or is larger than `PDF_LIMIT_BYTES`.
-        PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
-    """
+    """Print the page with its print styles; CommandError: that is not possible, or over `PDF_LIMIT_BYTES`."""
     printed = await page.send("Page.printToPDF", _PRINT)
     handle = printed["stream"]
     parts: list[bytes] = []

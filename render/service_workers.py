@@ -1,11 +1,8 @@
 """Service workers of a tab: their progress, and the responses that they made themselves.
 
-Requests of a worker go through the proxy with the credentials of its context, like all requests of a
-page. What it answers from its own code, or from its cache under another URL, never reaches the proxy:
-the browser has the only copy, which is read here within limits.
-
-A worker may answer requests for other sites, too. Such an answer is no evidence of what those sites
-publish, so it is counted and not read.
+What a worker answers from its own code, or from its cache under another URL, never reaches the proxy: the browser has
+the only copy, which is read here within limits. Its answer for another site is no evidence of what that publishes, so
+it is counted and not read.
 """
 
 import asyncio

@@ -3,12 +3,9 @@
 A cookie for a whole domain is narrowed to the named hosts when it is recorded, so that no other host of that domain
 is ever sent it. Local storage is accessed for a page's own origin only.
 
-The browser of a login has a fresh folder, runs without a proxy, and is queried for nothing but cookies and the local
-storage of the tabs' origins: it is the person's own session, and nothing of it is archived. It is polled once a
-second, so that closing the last window, which ends a browser, loses nothing.
-
-That of a recorded session reaches the web by the recorder only. Each page that a tab shows is noted, with its text and
-a picture as it was last seen.
+The browser of a login runs without a proxy, and is queried for nothing but cookies and the local storage of the tabs'
+origins: it is the person's own session, and nothing of it is archived. It is polled once a second, so that closing the
+last window, which ends a browser, loses nothing. That of a recorded session reaches the web by the recorder only.
 """
 
 import asyncio
@@ -27,11 +24,12 @@ from urllib.parse import urldefrag, urlsplit
 from core.clock import Clock
 from core.errors import BadUrlError, BrowserUnavailableError, ConfigError
 from core.hosts import HostPatterns, ProxyEndpoint, canonical_host
+from net.stop_signals import wait_for_any
 from render.artifacts import TEXT_LIMIT_CHARS
 from render.browser import BrowserContext
 from render.browser_process import NOBODY, BrowserHome, BrowserProcess, privilege_prefix, shared_memory_suffices
 from render.cdp import CdpConnection, CommandError
-from render.chromium import BrowserExecutable, BrowserKind
+from render.chromium import COMMON_SWITCHES, BrowserExecutable, BrowserKind
 from render.page import WORLD, BrowserPage, load_script
 
 COOKIES_LIMIT = 3_000
@@ -58,10 +56,7 @@ class SiteSession:
 
 
 def check_hosts(hosts: Sequence[str]) -> None:
-    """Validate host patterns; refuse the one that matches all hosts.
-
-    Raises ConfigError: a pattern is invalid; the text names it.
-    """
+    """Validate host patterns; ConfigError names an invalid one, or the one that matches all hosts."""
     if not hosts or "*" in hosts:
         raise ConfigError("A login is for named hosts, not for all: name example.org or *.example.org.")
     HostPatterns(dict.fromkeys(hosts, True))
@@ -96,9 +91,6 @@ class SiteLogins:
     def __init__(self, logins: Sequence[Login] = ()) -> None:
         self._logins = tuple(logins)
 
-    def __repr__(self) -> str:
-        return f"<Logins [{', '.join(each.name for each in self._logins)}]>"
-
     def __len__(self) -> int:
         return len(self._logins)
 
@@ -124,10 +116,7 @@ def confine_to_hosts(
 
 
 async def restore_session(session: SiteSession, context: BrowserContext, page: BrowserPage) -> None:
-    """Load the session into a page that has not navigated yet.
-
-    Raises CommandError, PageClosedError, BrowserUnavailableError: it could not be loaded.
-    """
+    """Load the session into a page that has not navigated yet; errors as `BrowserPage.send`."""
     cookies = []
     for each in session.cookies:
         cookie, domain = dict(each), each["domain"]
@@ -179,27 +168,11 @@ ORIGINS_LIMIT = 50
 # Display variables; no other environment variable reaches the browser.
 SCREEN_VARIABLES = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR")
 _NO_PROXY = "http://127.0.0.1:9"  # the port "discard", on which nothing listens
-_SWITCHES = (
-    "--remote-debugging-pipe",
-    "--no-first-run",
-    "--no-default-browser-check",
-    "--disable-sync",
-    "--disable-extensions",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-breakpad",
-    "--disable-crash-reporter",
-    "--password-store=basic",
-    "--use-mock-keychain",
-    "--disable-features=AutofillServerCommunication,MediaRouter,OptimizationHints,Translate",
-)
+_FEATURES = "--disable-features=AutofillServerCommunication,MediaRouter,OptimizationHints,Translate"
 
 
 def display_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables that select the display.
-
-    Raises BrowserUnavailableError: there is no display.
-    """
+    """Return the environment variables that select the display; BrowserUnavailableError: there is none."""
     screen = {name: environment[name] for name in SCREEN_VARIABLES if environment.get(name)}
     if not {"DISPLAY", "WAYLAND_DISPLAY"} & screen.keys():
         raise BrowserUnavailableError(
@@ -245,10 +218,7 @@ class SignIn:
         """Poll the browser until the login is over."""
         while not self.over.is_set():
             await self.look()
-            waiting = [asyncio.ensure_future(each.wait()) for each in (self.over, self._connection.closed)]
-            await asyncio.wait(waiting, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
-            for each in waiting:
-                each.cancel()
+            await wait_for_any(self.over, self._connection.closed, timeout_s=LOOK_S)
             if self._connection.closed.is_set():
                 self.over.set()
         await self.look()
@@ -322,8 +292,7 @@ class ShownPage:
 class RecordedWindow(SignIn):
     """Open browser of a recorded session, created by `open_recorded_window`.
 
-    Its tabs are in a context of their own, which alone uses the recorder: what the browser itself sends, such as
-    suggestions for what is typed, is refused and reaches no archive.
+    Its tabs' context alone uses the recorder: what the browser itself sends, such as suggestions, reaches no archive.
     """
 
     def __init__(
@@ -459,9 +428,7 @@ async def open_recorded_window(
 async def open_sign_in(
     url: str, executable: BrowserExecutable, *, screen: Mapping[str, str] | None
 ) -> AsyncIterator[SignIn]:
-    """Open a browser at the URL; on exit, end it and remove its files.
-
-    `screen` is the result of `display_variables`; None: without a window, for tests.
+    """Open a browser at the URL, on that screen (None: without a window, for tests); end it after the block.
 
     Raises BrowserUnavailableError: it does not start, or has no window.
     """
@@ -494,7 +461,7 @@ async def _open_browser(
     prefix = privilege_prefix(root=root, executable=executable.path)
     home = BrowserHome(owner=NOBODY if root else None)
     try:
-        line = [str(executable.path), f"--user-data-dir={home.profile}", *_SWITCHES, *switches]
+        line = [str(executable.path), f"--user-data-dir={home.profile}", *COMMON_SWITCHES, _FEATURES, *switches]
         if screen is None and executable.kind is not BrowserKind.HEADLESS_SHELL:
             line.append("--headless=new")
         if not shared_memory_suffices():

@@ -1,7 +1,4 @@
-"""Visit of one URL: navigation, behaviours, artifacts, classification, request log.
-
-One deadline limits every step. Artifacts made before it are kept, and the outcome is then PARTIAL.
-"""
+"""Visit of one URL: navigation, behaviours, artifacts, classification, request log, up to one deadline for all."""
 
 from __future__ import annotations
 
@@ -30,10 +27,10 @@ from render.cdp import CommandError, stretched
 from render.chromium import page_options
 from render.network_log import DocumentResponse, RequestLog, origin_of
 from render.page import COMMIT_LIMIT, BrowserPage, PageClosedError, open_page
+from render.service_workers import SynthesisedResponse
 from render.settle import ABORTED, NavigationResult, SettleLimits, SettleResult, VisitSteps, navigate, settle
 
 if TYPE_CHECKING:
-    from render.service_workers import SynthesisedResponse
     from render.sign_in import SiteSession
 
 _LIMIT_S = 3.0
@@ -43,10 +40,7 @@ _NAMES = {each.name for each in fields(PageTraits)}
 async def read_page_traits(
     page: BrowserPage, mime: str, artifacts: ArtifactSet, steps: VisitSteps
 ) -> PageTraits | None:
-    """Return the page's traits; None for a file, or when it does not answer in time.
-
-    The text is that of the artifacts, if made. A page that cannot be read is not classified, without a shortfall.
-    """
+    """Return the page's traits, with the text of its artifacts; None for a file, or when it does not answer in time."""
     if mime not in ("text/html", "application/xhtml+xml"):
         return None
     text = next((a.data for a in artifacts.artifacts if a.kind is ArtifactKind.TEXT), None)
@@ -93,10 +87,7 @@ _STORED = """async () => {
 
 @dataclass(frozen=True, slots=True)
 class VisitRequest:
-    """Absolute http(s) URL to visit, its proxy (None: direct, in tests only), and login session.
-
-    `context` is one that visits share; after the visit its `reusable` states whether another may follow.
-    """
+    """Web URL to visit, its proxy (None: direct, in tests only), login session, and `context` if visits share one."""
 
     url: str
     proxy: ProxyEndpoint | None = None
@@ -170,12 +161,9 @@ async def visit(
     behaviours: BehaviourSet | None = None,
     clock: Clock,
 ) -> Visit:
-    """Load the URL as a reader would and make its artifacts.
+    """Load the URL as a reader would and make its artifacts, with `behaviours`, None: those of the default profile.
 
-    `behaviours` None: those of the default profile.
-
-    Raises BadUrlError (the URL is not http or https), BrowserUnavailableError (the browser died or hung; the visit
-    may be retried in another).
+    Raises BadUrlError (the URL is not http or https), BrowserUnavailableError (the browser is to blame: try another).
     """
     if not request.url.lower().startswith(("http://", "https://")):
         raise BadUrlError(f"Only http and https are visited, not {request.url!r}.", reason="scheme")
@@ -280,8 +268,8 @@ class _VisitRun:
     async def _leave(self, page: BrowserPage) -> None:
         """End the document within the visit, so that what its unload handlers send is the visit's own.
 
-        A service worker outlives its page, and could send requests during the next: its context ends. So
-        does that of a flow, which may have filled a cart.
+        A service worker could send requests during the next visit, and a flow may have filled a cart: their contexts
+        end.
         """
         has_acted = any(each.name.startswith("flow ") for each in self._done)
         if has_acted or (page.workers is not None and page.workers.exist):

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from core.errors import IndexUnavailableError, WeboidError
 from core.layout import Layout
@@ -136,11 +137,9 @@ def _parse(data: bytes) -> ChecksumList:
 
 def add_sums(layout: Layout, found: Mapping[str, str]) -> None:
     """Add lines for files that have none, or raise OSError; safe in several processes at once."""
-    with _locked(layout) as descriptor:
-        pieces = []
-        while piece := os.read(descriptor, 1 << 20):
-            pieces.append(piece)
-        data = b"".join(pieces)
+    with _locked(layout) as file:
+        file.seek(0)
+        data = file.read()
         known = _parse(data).by_name
         lines = "".join(f"{value}  {name}\n" for name, value in found.items() if name not in known)
         if not lines:
@@ -150,33 +149,28 @@ def add_sums(layout: Layout, found: Mapping[str, str]) -> None:
         if _LINE.fullmatch(rest):  # an editor removed the last line end
             lines = f"\n{lines}"
         elif rest:  # a writer was killed in the midst of a line: its file gets one again
-            os.ftruncate(descriptor, whole)
-        os.lseek(descriptor, 0, os.SEEK_END)
-        left = lines.encode()
-        while left:
-            left = left[os.write(descriptor, left) :]
-        os.fsync(descriptor)
+            file.truncate(whole)
+        file.write(lines.encode())
+        file.flush()
+        os.fsync(file.fileno())
         # Also those that an older release wrote; one that was changed since stays a fault.
         _extend_chain(layout, {**known, **{name: value for name, value in found.items() if name not in known}})
 
 
 @contextmanager
-def _locked(layout: Layout) -> Iterator[int]:
-    """Lock SHA256SUMS, creating it if missing, and yield its descriptor."""
+def _locked(layout: Layout) -> Iterator[BinaryIO]:
+    """Lock SHA256SUMS, creating it if missing, and yield it for reading and appending."""
     while True:
-        descriptor = os.open(layout.checksums, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with layout.checksums.open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
             try:
-                named = layout.checksums.stat().st_ino
+                is_current = os.path.samestat(layout.checksums.stat(), os.fstat(file.fileno()))
             except FileNotFoundError:
-                named = None
-            if named == os.fstat(descriptor).st_ino:  # otherwise it was replaced in the meantime
+                is_current = False
+            if is_current:  # otherwise it was replaced in the meantime
                 sync_folder(layout.archive)
-                yield descriptor
+                yield file
                 return
-        finally:
-            os.close(descriptor)
 
 
 def sha256_of(path: Path) -> str:
@@ -191,12 +185,11 @@ def warcs_without_sum(layout: Layout) -> list[Path]:
     return [path for path in closed_warcs(layout) if path.name not in known]
 
 
-def add_missing_sums(layout: Layout, index: CaptureIndex) -> list[str]:
-    """Add the missing line and index row of every readable closed WARC; return the names that had no line."""
+def add_missing_sums(layout: Layout, index: CaptureIndex) -> None:
+    """Add the missing line and index row of every readable closed WARC."""
     sums = read_sums(layout)
     if sums.bad:
         _rewrite(layout, sums)
-    new = []
     for path in closed_warcs(layout):
         if path.name not in sums.by_name:
             try:
@@ -205,9 +198,7 @@ def add_missing_sums(layout: Layout, index: CaptureIndex) -> list[str]:
                 log_failure(log, f"checksum.failed file={path.name}", error)
                 continue
             add_sums(layout, {path.name: sums.by_name[path.name]})
-            new.append(path.name)
         _note(index, path, sums.by_name[path.name])
-    return new
 
 
 def replace_sums(layout: Layout, lines: Mapping[str, str]) -> None:
@@ -219,8 +210,7 @@ def replace_sums(layout: Layout, lines: Mapping[str, str]) -> None:
 
 
 def _rewrite(layout: Layout, sums: ChecksumList) -> None:
-    text = "".join(f"{value}  {name}\n" for name, value in sums.by_name.items())
-    replace_file(layout.checksums, text)
+    replace_file(layout.checksums, "".join(f"{value}  {name}\n" for name, value in sums.by_name.items()))
 
 
 def _note(index: CaptureIndex, path: Path, sha256: str) -> None:

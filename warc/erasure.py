@@ -25,7 +25,7 @@ from core.json_values import read_json
 from core.layout import Layout
 from warc.checksums import read_sums, replace_sums
 from warc.file_reader import DamagedSpan, Reading, WarcMember, walk_records
-from warc.local_storage import WarcPath, replace_file, sync_folder
+from warc.local_storage import WarcPath, replace_file, sync_folder, write_transaction
 from warc.object_storage import forget_blocks
 from warc.record_builder import Headers, one_line, record_member
 
@@ -87,7 +87,6 @@ def erase_records(
     plans = []
     for filename, wanted in sorted(tombstones.items()):
         if wanted:
-            # Write the file as it will be, and force it to disk.
             known = sums.get(filename, "")
             local, still_open = layout.warc(filename)
             path = WarcPath(local)
@@ -218,28 +217,21 @@ def _move_index(layout: Layout, plans: list[ErasurePlan]) -> None:
     """Remove the erased records from the collection's index and move the others; idempotent."""
     with closing(sqlite3.connect(layout.captures_db, isolation_level=None)) as database:
         database.execute("PRAGMA secure_delete = ON")  # a title must not stay in a freed page
-        database.execute("BEGIN IMMEDIATE")
-        try:
+        with write_transaction(database):
             for plan in plans:
                 query = "SELECT sha256 FROM files WHERE filename = ?"
                 if database.execute(query, (plan.filename,)).fetchone() != (plan.sha256,):
                     _move_file(layout, database, plan)
-            database.execute("COMMIT")
-        except BaseException:
-            database.execute("ROLLBACK")
-            raise
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _move_file(layout: Layout, database: sqlite3.Connection, plan: ErasurePlan) -> None:
     name = plan.filename
-    gone = {each.page_id for each in plan.erased if each.url.startswith("urn:pageinfo:")}
-    for page_id in gone - {""}:
+    for page_id in {each.page_id for each in plan.erased if each.url.startswith("urn:pageinfo:")} - {""}:
         database.execute("DELETE FROM pages WHERE page_id = ?", (page_id,))
     for offset, _, _ in plan.moves:
-        database.execute("DELETE FROM captures WHERE filename = ? AND offset = ?", (name, offset))
-        database.execute("DELETE FROM payloads WHERE filename = ? AND offset = ?", (name, offset))
-        database.execute("DELETE FROM qualities WHERE filename = ? AND offset = ?", (name, offset))
+        for table in ("captures", "payloads", "qualities"):
+            database.execute(f"DELETE FROM {table} WHERE filename = ? AND offset = ?", (name, offset))  # noqa: S608 ours
     for table, column, file_column in (
         ("captures", "offset", "filename"),
         ("captures", "orig_offset", "orig_filename"),
@@ -262,10 +254,9 @@ def _move_file(layout: Layout, database: sqlite3.Connection, plan: ErasurePlan) 
             f" WHERE {file_column} = ? AND {column} < 0",
             (name,),
         )
-    closed_ms = (layout.archive / name).stat().st_mtime_ns // 1_000_000
     database.execute(
         "INSERT INTO files (filename, indexed_to, size, sha256, closed_ms) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (filename) DO UPDATE SET indexed_to = excluded.indexed_to,"
         " size = excluded.size, sha256 = excluded.sha256, closed_ms = excluded.closed_ms",
-        (name, plan.size, plan.size, plan.sha256, closed_ms),
+        (name, plan.size, plan.size, plan.sha256, (layout.archive / name).stat().st_mtime_ns // 1_000_000),
     )

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections import defaultdict
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from core.captures import IMPORT_PREFIX
 from core.errors import InputError
 from core.json_values import json_facts
-from core.layout import OPEN_SUFFIX, Layout
+from core.layout import Layout
 from core.page_manifest import VisitOutcome
 from core.timestamps import parse_warc_date, unix_milliseconds
 from warc.file_reader import REPLAYED, DamagedSpan, FaultKind, FileDigest, Reading, WarcMember, walk_records
@@ -167,12 +167,10 @@ class _FileCheck:
                     self._member(each)
                 else:
                     self._damage(each)
-            # The remaining index rows are of records that do not exist.
             end = report.size if end is None else end
             for offset, row in sorted(self._rows.items()):
                 where = "no record begins here" if offset < end else f"the file ends at {end}"
-                text = f"The {row.record_type} of {row.url} is not here: {where}."
-                report.add(FaultKind.ROW, offset, text)
+                report.add(FaultKind.ROW, offset, f"The {row.record_type} of {row.url} is not here: {where}.")
             for offset, references in sorted(self._references.items()):
                 for reference in references:
                     self._refers_wrongly(offset, reference, "no record")
@@ -213,7 +211,6 @@ class _FileCheck:
         elif member.kind in REPLAYED and not member.problems and not self._explained(member):
             self._report.add(FaultKind.NO_ROW, member.offset, f"The {member.kind} of {member.url} is not in the index.")
         for reference in self._references.pop(member.offset, ()):
-            # Hold the record against what refers to it.
             wrong = ""
             spelled = member.headers.get("warc-payload-digest", "")
             if member.kind != "response":
@@ -228,7 +225,6 @@ class _FileCheck:
                 self._refers_wrongly(member.offset, reference, wrong)
 
     def _compare(self, member: WarcMember, row: IndexedRow) -> None:
-        """Compare the row with its record."""
         headers = member.headers
         pairs: tuple[tuple[str, object, object], ...] = (
             ("URL", member.url, row.url),
@@ -269,8 +265,7 @@ class _FileCheck:
         page_id, at = indexed_page_id(member, self._task.filename), _ms(member.headers.get("warc-date", ""))
         if page_id is None or at is None or self._index is None:
             return False
-        query = "SELECT captured_ms, outcome FROM pages WHERE page_id = ?"
-        page = self._index.execute(query, (page_id,)).fetchone()
+        page = self._index.execute("SELECT captured_ms, outcome FROM pages WHERE page_id = ?", (page_id,)).fetchone()
         return page is not None and (at < page[0] or page[1] == VisitOutcome.SKIPPED)
 
     def _damage(self, damage: DamagedSpan) -> None:
@@ -294,19 +289,10 @@ def find_warc(layout: Layout, filename: str) -> tuple[Path, bool]:
     """Return the WARC's current path, and whether it is open, or raise FileNotFoundError."""
     local, still_open = layout.warc(filename)
     closed = WarcPath(local)
-    with suppress(FileNotFoundError):
-        closed.stat()
-        return closed, False
-    with suppress(FileNotFoundError):
-        still_open.stat()
+    if not closed.exists() and still_open.exists():
         return still_open, True
-    closed.stat()
+    closed.stat()  # it may have been closed between the two
     return closed, False
-
-
-def final_name(path: Path) -> str:
-    """Return the WARC's final name, also while it is open."""
-    return path.name.removesuffix(OPEN_SUFFIX)
 
 
 def _ms(date: str) -> int | None:

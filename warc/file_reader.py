@@ -22,15 +22,7 @@ from core.captures import CONFIRMED_HEADER
 from core.digests import BASE32_TO_DIGITS, TRUSTED_DIGESTS, Digest, sha256_digest
 from core.errors import InputError
 from core.timestamps import parse_warc_date
-from net.http1 import (
-    BodyFraming,
-    BodyParser,
-    MalformedMessageError,
-    ends_chunked,
-    find_head_end,
-    parse_head,
-    parse_response_head,
-)
+from net import http1
 
 _GZIP = 31  # wbits for a gzip member
 _MAGIC = b"\x1f\x8b\x08"  # RFC 1952, 2.3.1: deflate is the only method
@@ -343,14 +335,12 @@ def _parse_digest(text: str) -> tuple[str, str] | None:
 
 
 class _BlockCheck:
-    """Check of a block's length and digests."""
-
     def __init__(self, member: WarcMember, reading: Reading) -> None:
         self._member = member
         headers = member.headers
         self._left = int(headers["content-length"])
         self._after = b""
-        self._body: BodyParser | None = None
+        self._body: http1.BodyParser | None = None
         self._content: Any = None
         self._hash_block = self._hash_payload = None
         self._hash_plain: Any = None  # of the payload without chunks
@@ -387,7 +377,7 @@ class _BlockCheck:
             self._hash_block.update(piece)
         if self._head is not None:
             self._head += bytes(piece)
-            end = find_head_end(self._head)
+            end = http1.find_head_end(self._head)
             if end >= 0:
                 head, self._head = self._head, None
                 self._note_head(head[:end])
@@ -399,7 +389,6 @@ class _BlockCheck:
             self._feed_payload(piece)
 
     def _note_head(self, head: bytes) -> None:
-        """Read status and coding from the HTTP head."""
         if self._member.kind not in ("response", "revisit"):
             return
         words = head.split(None, 2)
@@ -408,14 +397,14 @@ class _BlockCheck:
         if self._reading in (Reading.CONTENT, Reading.FOREIGN):
             named = _TYPE_NAME.search(head)
             usual = None if named is None else _USUAL_TYPE.match(head, named.start())
-            parsed = None if usual is not None else parse_head(head)
+            parsed = None if usual is not None else http1.parse_head(head)
             mime = usual[1].decode().lower() if usual is not None else parsed and parsed.mime
             self._member.mime = mime or "application/octet-stream"
         is_read = self._reading is not Reading.STRUCTURE and self._member.kind == "response"
         if is_read and b"transfer-encoding" in head.lower():
-            with suppress(MalformedMessageError):  # of another tool: its payload is the block as stored
-                if ends_chunked(parse_response_head(head).headers):
-                    self._body, self._content = BodyParser(BodyFraming.CHUNKED), hashlib.sha256()
+            with suppress(http1.MalformedMessageError):  # of another tool: its payload is the block as stored
+                if http1.ends_chunked(http1.parse_response_head(head).headers):
+                    self._body, self._content = http1.BodyParser(http1.BodyFraming.CHUNKED), hashlib.sha256()
                     if self._hash_payload is not None:
                         self._hash_plain = hashlib.new(self._hash_payload.name)
         if is_read and self._content is None and self._reading is Reading.FOREIGN:
@@ -437,11 +426,9 @@ class _BlockCheck:
         """Compare length and digests with the headers."""
         problems, headers = self._member.problems, self._member.headers
         if self._left:
-            text = f"Its block is {self._left} bytes shorter than its Content-Length."
-            problems.append((FaultKind.LENGTH, text))
+            problems.append((FaultKind.LENGTH, f"Its block is {self._left} bytes shorter than its Content-Length."))
         elif self._after != _END and (self._reading is not Reading.FOREIGN or self._after.strip(_END)):
-            text = "Its block is not followed by two line ends."
-            problems.append((FaultKind.LENGTH, text))
+            problems.append((FaultKind.LENGTH, "Its block is not followed by two line ends."))
         for problem, name, wanted, computed in (
             (FaultKind.BLOCK_DIGEST, "block", self._block_digest, self._hash_block),
             (FaultKind.PAYLOAD_DIGEST, "payload", self._payload_digest, self._hash_payload),
@@ -450,8 +437,7 @@ class _BlockCheck:
             if problem is FaultKind.PAYLOAD_DIGEST and self._hash_plain is not None:
                 found.append(self._hash_plain.hexdigest())  # most tools hash what a browser would get
             if found and wanted is not None and wanted[1] not in found:
-                text = f"Its {name} does not match its WARC-{name.title()}-Digest."
-                problems.append((problem, text))
+                problems.append((problem, f"Its {name} does not match its WARC-{name.title()}-Digest."))
         if self._reading is Reading.FOREIGN:
             # Dedup knows payloads that have the digest which they claim, by one that cannot be forged.
             is_known = self._payload_digest is not None and self._payload_digest[0] in TRUSTED_DIGESTS

@@ -31,6 +31,7 @@ from core.layout import Layout
 from warc.file_reader import has_member_per_record
 from warc.local_storage import OBJECT_SUFFIX, DiskReserve, WarcPath, sync_folder
 from warc.record_builder import RECORD_END, compress_pieces
+from warc.record_reader import ByteSource
 
 PART_PREFIX = ".importing-"  # of files that are not whole yet, in ``archive/``
 KEY_DIGITS, _NAME_DIGITS = 12, 24
@@ -84,7 +85,6 @@ class ForeignArchive:
 
     source: str
     key: str  # derives the ids of its pages; empty: each file has its own
-    sha256: str = ""  # of the WACZ
     files: list[ForeignFile] = field(default_factory=list)
     page_lists: list[ForeignFile] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # of parts that are left out
@@ -235,7 +235,7 @@ def _wacz_archives(
                 )
             with path.open("rb") as file:
                 sha256, _ = _copy(file, None, on_bytes)
-            archive = ForeignArchive(source, sha256[:KEY_DIGITS], sha256)
+            archive = ForeignArchive(source, sha256[:KEY_DIGITS])
             digests = _stated_digests(package, archive)
             nested = []
             for entry in entries:
@@ -323,10 +323,7 @@ def _copy(
     reserve: DiskReserve | None = None,
     limit: float = math.inf,
 ) -> tuple[str, int]:
-    """Copy the stream, or only hash it; return its SHA-256 and CRC-32.
-
-    Raises DiskFullError before the disk is full, InputError for more than `limit` bytes.
-    """
+    """Copy the stream, or only hash it; return SHA-256 and CRC-32. DiskFullError; InputError: more than `limit`."""
     digest, crc = hashlib.sha256(), 0
     while data := source.read(_READ_BYTES):
         digest.update(data)
@@ -394,10 +391,7 @@ class ImportStorage:
             raise PermanentError(f"{file.source} cannot be read: {str(error).rstrip('.')}.") from error
 
     def add(self, file: ForeignFile, key: str, on_bytes: Callable[[int], None]) -> StoredFile:
-        """Store the file durably under a name of its own, unless it is there; nothing is overwritten.
-
-        Raises PermanentError for a file that cannot be imported, OSError or DiskFullError.
-        """
+        """Store the file durably, overwriting nothing; PermanentError: it is unfit; OSError, DiskFullError."""
         part = self._archive / f"{PART_PREFIX}{os.getpid()}.part"
         stem = _SUFFIX.sub("", file.source.rpartition("/")[2].rpartition("!")[2])
         stem = _UNSAFE.sub("_", stem).strip("._")[-100:] or "file"
@@ -427,11 +421,8 @@ class ImportStorage:
                         if _copy(source, target, lambda _count: None, self._reserve)[0] != sha256:
                             raise PermanentError(f"{file.source} was changed while it was being read; import it again.")
                 whole = part
-            descriptor = os.open(whole, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            with whole.open("rb") as stored:
+                os.fsync(stored.fileno())
             whole.rename(self._archive / name)  # which is new: it has the digest of another file
             sync_folder(self._archive)
             self._by_sum[sha256] = name
@@ -478,11 +469,11 @@ def _pack_records(
     if form in (ForeignFormat.ARC, ForeignFormat.ARC_GZ):
         _convert_arc(read, target, problems)
         return
-    source = _RecordSource(read)
+    source = _RecordSource(iter(partial(read, _READ_BYTES), b""))
     while source.skip_blank_lines():
-        at, line = source.at, source.find(b"\n")
+        at, line = source.at, source.find(b"\n", _HEAD_LIMIT_BYTES)
         is_bare = line > 1 and not source.begins_with(b"\r", line - 2)  # its lines end in LF alone, as some tools wrote
-        size = source.find(b"\n\n" if is_bare else _BLANK_LINE)
+        size = source.find(b"\n\n" if is_bare else _BLANK_LINE, _HEAD_LIMIT_BYTES)
         head = b"".join(source.take(size)) if size >= 0 and source.begins_with(_VERSION) else b""
         head = head.replace(b"\n", b"\r\n") if is_bare else head
         length = _LENGTH.search(head)
@@ -494,62 +485,24 @@ def _pack_records(
             target.write(piece)
 
 
-class _RecordSource:
-    """Uncompressed records, read forwards."""
-
-    def __init__(self, read: Callable[[int], bytes]) -> None:
-        self._read, self._held, self._start = read, b"", 0
-        self.at = 0  # in the uncompressed file
-
+class _RecordSource(ByteSource):
     def skip_blank_lines(self) -> bool:
         """Move to the next byte that ends no line; return False at the end."""
-        while True:
-            while self._held[self._start : self._start + 1] in (b"\r", b"\n"):
-                self._move(1)
-            if self._start < len(self._held):
+        while self._start < len(self._held) or self.more():
+            if self._held[self._start] not in b"\r\n":
                 return True
-            if not self._more():
-                return False
-
-    def begins_with(self, text: bytes, after: int = 0) -> bool:
-        """Return whether the text follows, behind that many bytes."""
-        while len(self._held) - self._start < after + len(text) and self._more():
-            pass
-        return self._held.startswith(text, self._start + after)
-
-    def find(self, mark: bytes) -> int:
-        """Return the bytes up to the mark's end; -1 when there is none near."""
-        while (at := self._held.find(mark, self._start)) < 0:
-            if len(self._held) - self._start > _HEAD_LIMIT_BYTES or not self._more():
-                return -1
-        return at + len(mark) - self._start
-
-    def take(self, size: int) -> Iterator[bytes]:
-        """Yield that many bytes, or all that there are."""
-        while size and (self._start < len(self._held) or self._more()):
-            piece = self._held[self._start : self._start + size]
-            self._move(len(piece))
-            size -= len(piece)
-            yield piece
+            self.skip(1)
+        return False
 
     def skip_to(self, mark: bytes) -> None:
         """Move behind the next line end to a line that begins with the mark, or to the end."""
         wanted = b"\n" + mark
         while (at := self._held.find(wanted, self._start)) < 0:
-            self._move(max(0, len(self._held) - self._start - len(wanted)))
-            if not self._more():
-                self._move(len(self._held) - self._start)
+            self.skip(max(0, len(self._held) - self._start - len(wanted)))
+            if not self.more():
+                self.skip(len(self._held) - self._start)
                 return
-        self._move(at + 1 - self._start)
-
-    def _move(self, count: int) -> None:
-        self._start += count
-        self.at += count
-
-    def _more(self) -> bool:
-        data = self._read(_READ_BYTES)
-        self._held, self._start = self._held[self._start :] + data, 0
-        return bool(data)
+        self.skip(at + 1 - self._start)
 
 
 def _zstd_stream(file: IO[bytes]) -> IO[bytes]:
@@ -564,8 +517,7 @@ def _zstd_stream(file: IO[bytes]) -> IO[bytes]:
             raise PermanentError(f"Its dictionary has {size:,} bytes; at most {_DICTIONARY_LIMIT_BYTES:,} are read.")
         data = file.read(size)
         if data.startswith(_ZSTD_MAGIC):
-            reader = zstandard.ZstdDecompressor().stream_reader(data)
-            data = reader.read(_DICTIONARY_LIMIT_BYTES)
+            data = zstandard.ZstdDecompressor().stream_reader(data).read(_DICTIONARY_LIMIT_BYTES)
         dictionary = zstandard.ZstdCompressionDict(data)
     else:
         file.seek(0)

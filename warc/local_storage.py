@@ -1,7 +1,5 @@
 """Local storage: the collection's WARC files, durable folder entries, disk reserve, scratch folders.
 
-A scratch folder has a lock held by its owner; the next process removes those whose lock is free, not those without one.
-
 A WARC whose data is in the bucket alone has ``NAME.warc.gz.s3.json``, which names the object, written when the server
 has confirmed it. Nothing of `warc.object_storage` is imported until a WARC is read from it.
 """
@@ -12,6 +10,7 @@ import json
 import os
 import secrets
 import shutil
+import sqlite3
 import tempfile
 import time
 import zlib
@@ -141,6 +140,19 @@ def remove_database(path: Path) -> None:
 
 
 @contextmanager
+def write_transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """Lock a SQLite database for writing; commit at the end of the block, or roll back on any error."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:  # most errors of a commit have ended it
+            database.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
     """Hold an exclusive lock (flock) on a folder against other processes during the block."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -169,10 +181,7 @@ def replace_file(path: Path, data: str | bytes, *, mode: int = 0o666) -> None:
 
 @contextmanager
 def replacing_file(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
-    """Yield an empty file in the same folder that takes the place of `path` at the end of the block.
-
-    Readers see the old or the new content; after an error the old one stays. For any number of writers.
-    """
+    """Yield an empty file that replaces `path` at the block's end, unless it fails. For any number of writers."""
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
     os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, mode))
     try:

@@ -82,7 +82,6 @@ class ObjectStorage:
 
     @contextmanager
     def _errors(self, name: str) -> Iterator[None]:
-        """Map the library's errors during the block."""
         from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError, SSLError
         from botocore.exceptions import ConnectionError as BotoConnectionError
 
@@ -246,7 +245,6 @@ class ObjectStorage:
         return f'"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(parts)}"'
 
     def _checksums(self, data: bytes) -> dict[str, str]:
-        """Return the checksums by which the server checks a transfer."""
         md5 = base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
         if not self._has_sha256:
             return {"ContentMD5": md5}
@@ -320,10 +318,7 @@ def storage_file(root: Path) -> Path:
 
 
 def check_bucket(root: Path) -> None:
-    """Ask the server for the bucket where the collection has WARCs there alone.
-
-    Raises TransientError or UnavailableError: they cannot be read now, but are not damaged.
-    """
+    """Ask for the bucket if WARCs are there alone; TransientError, UnavailableError: they cannot be read now."""
     if any(
         not each.with_name(each.name.removesuffix(OBJECT_SUFFIX)).exists()
         for each in Layout(root).archive.glob(f"*{OBJECT_SUFFIX}")

@@ -63,8 +63,7 @@ def upgrade_index(layout: Layout, report: Callable[[str], None]) -> bool:
             for page_id, *place in db.execute(_MANIFESTS).fetchall():
                 manifest = read_manifest_at(layout, *place)
                 if manifest is not None:
-                    conditions = (manifest.device, manifest.language, manifest.login, page_id)
-                    db.execute(_CONDITIONS, conditions)
+                    db.execute(_CONDITIONS, (manifest.device, manifest.language, manifest.login, page_id))
             for statement in CAPTURES_DDL.split(";"):
                 db.execute(statement)
             db.execute(MARK_LOGINS)

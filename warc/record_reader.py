@@ -103,9 +103,8 @@ def read_record(read: Read, offset: int, length: int) -> Record:
     """Read the heads of the record at `offset`, `length` stored bytes long, or PermanentError."""
     if offset < 0 or length <= 0:
         raise PermanentError("The index has an offset that is not valid.")
-    pieces = _inflated(read, offset, length)
-    block = _ByteSource(pieces)
-    warc = _fields(block.until_blank_line())
+    block = ByteSource(_inflated(read, offset, length))
+    warc = _fields(block.head())
     if not warc.first_line.startswith("WARC/1."):
         raise PermanentError("There is no record at the offset in the index.")
     number = warc.get("content-length")
@@ -114,13 +113,13 @@ def read_record(read: Read, offset: int, length: int) -> Record:
     size = int(number)
     http = None
     if warc.get("warc-type") != "resource" and warc.get("content-type").startswith("application/http"):
-        before = block.taken
+        before = block.at
         if size:
-            http = _fields(block.until_blank_line())
-        size -= block.taken - before
+            http = _fields(block.head())
+        size -= block.at - before
         if size < 0:
             raise PermanentError("A response's head extends beyond its record.")
-    return Record(warc, http, size, block.exactly(size))
+    return Record(warc, http, size, _content(block, size))
 
 
 def _inflated(read: Read, offset: int, length: int) -> Iterator[bytes]:
@@ -153,47 +152,76 @@ def _inflated(read: Read, offset: int, length: int) -> Iterator[bytes]:
         raise PermanentError("A record is truncated.")
 
 
-class _ByteSource:
-    """Byte stream from which heads are read first."""
+class ByteSource:
+    """Bytes that come in pieces, read forwards; what is held is not copied for short reads."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-        self._held = b""
-        self._at = 0  # what of `_held` is taken
-        self.taken = 0
+        self._pieces, self._held, self._start = pieces, b"", 0
+        self.at = 0  # number of bytes read
 
-    def until_blank_line(self) -> bytes:
-        """Read up to the first blank line, which is dropped."""
-        while (end := _HEAD_END.search(self._held, self._at)) is None:
-            if len(self._held) - self._at > LONGEST_HEAD:
+    def more(self) -> bool:
+        """Hold the next piece, too; return False at the end."""
+        piece = next(self._pieces, b"")
+        self._held, self._start = self._held[self._start :] + piece, 0
+        return bool(piece)
+
+    def skip(self, count: int) -> None:
+        """Move forward by bytes that are held."""
+        self._start += count
+        self.at += count
+
+    def begins_with(self, text: bytes, after: int = 0) -> bool:
+        """Return whether the text follows, behind that many bytes."""
+        while len(self._held) - self._start < after + len(text) and self.more():
+            pass
+        return self._held.startswith(text, self._start + after)
+
+    def find(self, mark: bytes, limit: int) -> int:
+        """Return the number of bytes up to the mark's end; -1: it is not within about `limit`."""
+        while (at := self._held.find(mark, self._start)) < 0:
+            if len(self._held) - self._start > limit or not self.more():
+                return -1
+        return at + len(mark) - self._start
+
+    def take(self, size: int) -> Iterator[bytes]:
+        """Yield that many bytes, or all that there are."""
+        while size and (self._start < len(self._held) or self.more()):
+            piece = self._held[self._start : self._start + size]
+            self.skip(len(piece))
+            size -= len(piece)
+            yield piece
+
+    def match(self, pattern: re.Pattern[bytes], size: int) -> re.Match[bytes] | None:
+        """Match the pattern with the next bytes, at most that many."""
+        return pattern.match(self._held, self._start, self._start + size)
+
+    def head(self) -> bytes:
+        """Read up to the first blank line, which is dropped; or PermanentError."""
+        while (end := _HEAD_END.search(self._held, self._start)) is None:
+            if len(self._held) - self._start > LONGEST_HEAD:
                 raise PermanentError("A record's head is too long.")
-            piece = next(self._pieces, b"")
-            if not piece:
+            if not self.more():
                 raise PermanentError("A record's head does not end.")
-            self._held = self._held[self._at :] + piece
-            self._at = 0
-        head = self._held[self._at : end.start()]
-        self.taken += end.end() - self._at
-        self._at = end.end()
+        head = self._held[self._start : end.start()]
+        self.skip(end.end() - self._start)
         return head
 
-    def exactly(self, size: int) -> Iterator[bytes]:
-        """Yield exactly `size` bytes. Raises PermanentError if there are fewer."""
-        piece = self._held[self._at : self._at + size]
-        self._held = b""
-        while True:
-            size -= len(piece)
-            if piece:
-                yield piece
-            if size == 0:
-                # The member's checksum follows the blank lines that end the record.
-                for _ in self._pieces:
-                    pass
-                return
-            try:
-                piece = next(self._pieces)[:size]
-            except StopIteration:
-                raise PermanentError("A record is shorter than its length.") from None
+    def rest(self) -> Iterator[bytes]:
+        """Yield all remaining data."""
+        if self._start < len(self._held):
+            yield self._held[self._start :]
+        yield from self._pieces
+
+
+def _content(source: ByteSource, size: int) -> Iterator[bytes]:
+    """Yield exactly `size` bytes. Raises PermanentError if there are fewer."""
+    for piece in source.take(size):
+        size -= len(piece)
+        yield piece
+    if size:
+        raise PermanentError("A record is shorter than its length.")
+    for _ in source.rest():  # the member's checksum follows the blank lines that end the record
+        pass
 
 
 def _fields(raw: bytes) -> HeaderFields:
@@ -239,64 +267,22 @@ def dechunked(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
     Archives hold bodies that were dechunked under the heads of chunked ones. PermanentError: implausibly many chunks.
     """
-    source, chunks, taken = _ChunkedBody(blocks), 0, 0
-    while (size := source.next_size()) is not None:
+    source, chunks, taken = ByteSource(blocks), 0, 0
+    while (length := source.find(b"\n", _LONGEST_CHUNK_LINE)) > 0:
+        match = source.match(_CHUNK_SIZE, length)
+        if match is None:
+            break
+        source.skip(length)
+        size = int(match[1], 16)
         if size == 0:
             return
         chunks, taken = chunks + 1, taken + size
         if chunks > _MOST_CHUNKS and taken < chunks * _LEAST_CHUNK:
             raise PermanentError("A body with too many chunks.")
         yield from source.take(size)
-        source.skip_line_end()
+        source.skip(2 if source.begins_with(b"\r\n") else int(source.begins_with(b"\n")))
     if chunks == 0:
         yield from source.rest()
-
-
-class _ChunkedBody:
-    """Body read by lines and sizes; buffered data is not copied for short chunks."""
-
-    def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks = blocks
-        self._held = b""
-        self._at = 0
-
-    def next_size(self) -> int | None:
-        """Read the size line of the next chunk; None, consuming nothing, when it is invalid."""
-        while (end := self._held.find(b"\n", self._at)) < 0:
-            if len(self._held) - self._at > _LONGEST_CHUNK_LINE or not self._more():
-                return None
-        match = _CHUNK_SIZE.match(self._held, self._at, end + 1)
-        if match is None:
-            return None
-        self._at = end + 1
-        return int(match[1], 16)
-
-    def take(self, size: int) -> Iterator[bytes]:
-        """Yield `size` bytes, or all that remain."""
-        while size and (self._at < len(self._held) or self._more()):
-            piece = self._held[self._at : self._at + size]
-            yield piece
-            self._at, size = self._at + len(piece), size - len(piece)
-
-    def skip_line_end(self) -> None:
-        """Read past a line end, if there is one."""
-        while len(self._held) - self._at < 2 and self._more():
-            pass
-        if self._held.startswith(b"\r\n", self._at):
-            self._at += 2
-        elif self._held.startswith(b"\n", self._at):
-            self._at += 1
-
-    def rest(self) -> Iterator[bytes]:
-        """Yield all remaining data."""
-        if self._at < len(self._held):
-            yield self._held[self._at :]
-        yield from self._blocks
-
-    def _more(self) -> bool:
-        block = next(self._blocks, b"")
-        self._held, self._at = self._held[self._at :] + block, 0
-        return bool(block)
 
 
 FindTwins = Callable[[str], Sequence[Capture]]

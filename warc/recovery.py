@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -23,7 +23,6 @@ from core.config.settings import IndexSettings, ProxySettings
 from core.errors import InputError
 from core.layout import OPEN_SUFFIX, Layout
 from core.timestamps import warc_date
-from warc.dedup.payloads import PayloadIndex
 from warc.file_reader import DamagedSpan, Reading, WarcMember, walk_records
 from warc.index.indexer import index_file
 from warc.index.protocol import CaptureIndex
@@ -135,41 +134,36 @@ def abandoned(layout: Layout) -> frozenset[str]:
 def recover_collection(
     layout: Layout, settings: ProxySettings, *, now: datetime, index: IndexSettings | None = None
 ) -> list[WarcRecovery]:
-    """Recover claims, WARCs, indexes; raises IndexUnavailableError, CollectionVersionError, DedupUnavailableError."""
-    bucket, least = settings.dedup_bucket, settings.dedup_min_bytes
+    """Close interrupted WARCs without a living writer, and add all their payloads to the dedup index.
+
+    Their writer may have died before it could settle its claims. Raises IndexUnavailableError,
+    CollectionVersionError, DedupUnavailableError.
+    """
     with (
         closing(open_index(layout, index or IndexSettings())) as opened,
         closing(open_payloads(layout, settings, opened)) as payloads,
+        recovery_lock(layout),
     ):
-        done = recover_warcs(layout, opened, payloads, bucket=bucket, min_bytes=least)
-    append_report(layout, done, now=now)
-    return done
 
+        def index_tail(wreck: InterruptedWarc, start: int) -> int:
+            bucket, least = settings.dedup_bucket, settings.dedup_min_bytes
+            place = wreck.path, wreck.filename, opened
+            result = index_file(*place, bucket=bucket, min_bytes=least, start=start, end=wreck.keep)
+            if payloads.shared:
+                payloads.add(opened.payloads_of(wreck.filename))
+            return result.rows
 
-def recover_warcs(
-    layout: Layout, index: CaptureIndex, payloads: PayloadIndex, *, bucket: str, min_bytes: int = 1
-) -> list[WarcRecovery]:
-    """Close interrupted WARCs without a living writer, and add all their payloads to the dedup index.
-
-    Their writer may have died before it could settle its claims. After DedupUnavailableError try again.
-    """
-
-    def index_tail(wreck: InterruptedWarc, start: int) -> int:
-        place = wreck.path, wreck.filename, index
-        result = index_file(*place, bucket=bucket, min_bytes=min_bytes, start=start, end=wreck.keep)
-        if payloads.shared:
-            payloads.add(index.payloads_of(wreck.filename))
-        return result.rows
-
-    done = []
-    with recovery_lock(layout):
-        for path in open_warcs(layout):
-            recovered = recover_file(layout, path, index, index_tail)
-            if recovered is not None:
-                done.append(recovered)
+        recovered = [recover_file(layout, path, opened, index_tail) for path in open_warcs(layout)]
+        done = [each for each in recovered if each is not None]
         if done:
-            index.settle([each.filename for each in done])
+            opened.settle([each.filename for each in done])
         payloads.release_dead()
+    if done:
+        layout.reports.mkdir(parents=True, exist_ok=True)
+        with layout.recovery_report.open("a", encoding="utf-8") as file:
+            for each in done:
+                line = json.dumps({"at": warc_date(now), **each.to_dict()}, ensure_ascii=False)
+                file.write(f"{line}\n")
     return done
 
 
@@ -179,15 +173,6 @@ def recovery_lock(layout: Layout) -> Iterator[None]:
     with (layout.databases / "recovery.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def append_report(layout: Layout, done: Iterable[WarcRecovery], *, now: datetime) -> None:
-    """Write the recoveries to ``reports/recovered.jsonl``."""
-    lines = [json.dumps({"at": warc_date(now), **each.to_dict()}, ensure_ascii=False) for each in done]
-    if lines:
-        layout.reports.mkdir(parents=True, exist_ok=True)
-        with layout.recovery_report.open("a", encoding="utf-8") as file:
-            file.write("".join(f"{line}\n" for line in lines))
 
 
 def recover_file(layout: Layout, path: Path, index: CaptureIndex, index_tail: _IndexTail) -> WarcRecovery | None:
@@ -238,7 +223,6 @@ def _judge(wreck: InterruptedWarc) -> None:
 def _close(
     layout: Layout, wreck: InterruptedWarc, file: BinaryIO, index: CaptureIndex, index_tail: _IndexTail
 ) -> WarcRecovery:
-    """Close the file: cut it, update its index rows, and rename it to its final name."""
     if wreck.size == 0:
         wreck.path.unlink()
         sync_folder(layout.archive)
@@ -293,15 +277,12 @@ def _save_tail(layout: Layout, wreck: InterruptedWarc) -> str:
 
 
 def _set_aside(layout: Layout, wreck: InterruptedWarc, index: CaptureIndex, reason: str) -> WarcRecovery:
-    """Move the file away, and remove the index rows that refer to it."""
     try:
         layout.damaged.mkdir(exist_ok=True)
-        path = layout.damaged / wreck.filename
-        number, free = 1, path
-        while os.path.lexists(free):
+        number, target = 1, layout.damaged / wreck.filename
+        while os.path.lexists(target):
             number += 1
-            free = path.with_name(f"{path.name}.{number}")
-        target = free
+            target = target.with_name(f"{wreck.filename}.{number}")
         wreck.path.rename(target)
         sync_folder(layout.archive)
         sync_folder(layout.damaged)

@@ -75,7 +75,6 @@ def read_state(layout: Layout, settings: StorageSettings) -> UploadState | None:
 
 
 def _stored(layout: Layout) -> Iterator[tuple[Path, StoredWarc]]:
-    """Yield the local path and the object of each uploaded WARC."""
     for path in closed_warcs(layout):
         stored = stored_warc(path)
         if stored is not None:

@@ -22,7 +22,7 @@ from core.errors import UnavailableError
 from core.json_values import json_facts
 from core.layout import OPEN_SUFFIX, Layout
 from warc.checksums import ChecksumList, chain_problems, read_chain, read_sums
-from warc.file_check import CollectionFault, FileCheckReport, FileCheckTask, check_file, final_name, find_warc
+from warc.file_check import CollectionFault, FileCheckReport, FileCheckTask, check_file, find_warc
 from warc.file_reader import FaultKind
 from warc.index.database import SCHEMA_VERSION
 from warc.index.postgres import is_indexed, take_snapshot
@@ -43,14 +43,10 @@ class IndexedFile(NamedTuple):
 
 def index_uri(path: Path, *, live: bool) -> str:
     """Return the SQLite URI that opens the index without changing its folder."""
-    uri = f"{path.absolute().as_uri()}?mode=ro"
-    if live:
-        return uri
     wal = Path(f"{path}-wal")
-    with suppress(FileNotFoundError):
-        if wal.stat().st_size:
-            return uri
-    return f"{uri}&immutable=1"  # at rest: not even the files that readers share are made
+    is_at_rest = not (live or (wal.exists() and wal.stat().st_size))
+    # At rest not even the files that readers share are made.
+    return f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_at_rest else ''}"
 
 
 def index_problem(path: Path, *, quick: bool, live: bool) -> str:
@@ -94,8 +90,7 @@ def open_references(path: Path, scratch: Path, *, live: bool) -> Iterator[sqlite
 def is_known(path: Path, filename: str) -> bool:
     """Return whether the index contains the file by now."""
     with closing(sqlite3.connect(index_uri(path, live=True), uri=True)) as index:
-        query = "SELECT 1 FROM files WHERE filename = ?"
-        return index.execute(query, (filename,)).fetchone() is not None
+        return index.execute("SELECT 1 FROM files WHERE filename = ?", (filename,)).fetchone() is not None
 
 
 class IndexCheck:
@@ -358,7 +353,7 @@ def verify_collection(
             verdict.add(FaultKind.INDEX, "", None, why)
         # Open ones first: one that is closed meanwhile is then seen twice, and not missed.
         paths = (*open_warcs(layout), *closed_warcs(layout))
-        filenames = list(dict.fromkeys(final_name(path) for path in paths))
+        filenames = list(dict.fromkeys(path.name.removesuffix(OPEN_SUFFIX) for path in paths))
         verdict.files = len(filenames)
         check.sums()
         check.unfinished()
@@ -370,7 +365,6 @@ def verify_collection(
                 FileCheckTask(layout.root, filename, sums.by_name.get(filename, ""), uri, scratch)
                 for filename in filenames
             ]
-            # Read every file, several at the same time, the largest first.
             sizes = {task.filename: _size(layout, task.filename) for task in tasks}
             tasks.sort(key=lambda task: -sizes[task.filename])
             done, total = 0, sum(sizes.values())

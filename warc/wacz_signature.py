@@ -178,8 +178,7 @@ def _pem(chain: Sequence[x509.Certificate]) -> str:
 def _public_bytes(holder: Any) -> bytes:
     """Return the public key of a key or a certificate as SubjectPublicKeyInfo."""
     key = holder.public_key() if hasattr(holder, "public_key") else holder
-    form = serialization.PublicFormat.SubjectPublicKeyInfo
-    return bytes(key.public_bytes(serialization.Encoding.DER, form))
+    return bytes(key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo))
 
 
 def _decode_stamp(data: bytes) -> TimeStampResponse:

@@ -1,8 +1,7 @@
 """Writers of exports that continue after an interruption: WACZ 1.1.1 files, and one WARC of several.
 
-A WACZ file has WARCs, pages, a compressed CDXJ index and the data package, streamed into a ZIP. Entries are stored, not
-compressed: readers fetch parts of WARCs and of the index by byte ranges. Headers are of ZIP64 only where an entry needs
-it: ReplayWeb.page takes the length of a local header from the central directory, whose fields differ otherwise.
+Entries are stored, not compressed: readers fetch parts of WARCs and of the index by byte ranges. Headers are of ZIP64
+only where an entry needs it: ReplayWeb.page takes a local header's length from the central directory.
 """
 
 import gzip
@@ -17,7 +16,6 @@ from datetime import datetime
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from core.timestamps import warc_date
@@ -48,9 +46,7 @@ class ExportFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(OSError):  # of a full disk, which is reported already
             self._file.close()
         if not self.entries:
@@ -98,12 +94,10 @@ class WaczWriter(ExportFile):
             self._zip.NameToInfo[info.filename] = info
             self._add_resource(each["name"], each["sha256"], each["bytes"])
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(OSError, ValueError):
             self._zip.close()
-        super().__exit__(kind, error, trace)
+        super().__exit__()
 
     def _info(self, name: str) -> zipfile.ZipInfo:
         info = zipfile.ZipInfo(name, self._moment.timetuple()[:6])
@@ -166,10 +160,7 @@ class WaczWriter(ExportFile):
         self._add_lines("pages/pages.jsonl", rows)
 
     def finish(self, facts: Mapping[str, Any], sign: Callable[[str], Mapping[str, str]] | None = None) -> None:
-        """Write the data package with the facts, such as ``title``; close the file and give it its name.
-
-        `sign` returns the ``signedData`` of the package's digest (`warc.wacz_signature`).
-        """
+        """Write the data package with facts such as ``title``; `sign` returns ``signedData`` of its digest."""
         package = {
             "profile": "data-package", "wacz_version": VERSION, "created": warc_date(self._moment), **facts,
             "resources": list(self._resources),

@@ -131,17 +131,13 @@ class WarcFile:
         if self.f is None or self.path is None:
             return
         self.sync()
-        path = self.path
         if self._end == 0:
-            path.unlink()
+            self.path.unlink()
         else:
-            path.rename(path.with_name(str(self.finalname)))
-            sync_folder(path.parent)
-            self._closed(path.name.removesuffix(OPEN_SUFFIX))
-        self.f.close()
-        self.f = None
-        self.path = None
-        self._end = self._synced = self._kept = 0
+            self.path.rename(self.path.with_name(str(self.finalname)))
+            sync_folder(self.path.parent)
+            self._closed(self.path.name.removesuffix(OPEN_SUFFIX))
+        self.leave()
 
     def leave(self) -> None:
         """Close the file under its current name: recovery will add its missing index rows."""
@@ -173,7 +169,6 @@ class WarcFile:
         return self.f
 
     def _begin(self) -> None:
-        """Append the `warcinfo` record that every file begins with."""
         date = warc_date(self._now())
         name, facts = str(self.finalname), self._facts()
         info = warcinfo_member(name, date=date, software=SOFTWARE, facts=facts)
@@ -181,7 +176,6 @@ class WarcFile:
         self._end = self._waiting = len(info)
 
     def _write_out(self) -> None:
-        """Write all collected data to the operating system."""
         assert self.f is not None
         descriptor = self.f.fileno()
         pieces = iter(self._gathered)

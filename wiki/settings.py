@@ -145,17 +145,9 @@ class WikiSettings:
 
     def merged_into(self, text: str) -> dict[str, Any]:
         """Merge these settings into the registry's JSON; other keys are kept, default values left out."""
-        results = dict(_object(text))
-        for name, group in (("feed", to_json(self.feed)), ("bot", to_json(self.bot))):
-            if group:
-                results[name] = group
-            else:
-                results.pop(name, None)
-        if self.templates is None:
-            results.pop("templates", None)
-        else:
-            results["templates"] = self.templates
-        return results
+        own = {"feed": to_json(self.feed) or None, "bot": to_json(self.bot) or None, "templates": self.templates}
+        results = {**_object(text), **own}
+        return {name: value for name, value in results.items() if name not in own or value is not None}
 
 
 def to_json(group: FeedSettings | BotSettings) -> dict[str, Any]:
@@ -192,8 +184,7 @@ def _group(kind: type[_Group], values: Any, name: str) -> _Group:
     hints = get_type_hints(kind)
     for key in values:
         if key not in hints:
-            known = ", ".join(sorted(hints))
-            raise ConfigError(f"There is no {name}.{str(key)[:80]}; known: {known}.")
+            raise ConfigError(f"There is no {name}.{str(key)[:80]}; known: {', '.join(sorted(hints))}.")
     fields: dict[str, Any] = {}
     for key, value in values.items():
         where = f"{name}.{key}"
@@ -202,8 +193,7 @@ def _group(kind: type[_Group], values: Any, name: str) -> _Group:
             continue
         if not isinstance(value, list | tuple) or len(value) > TEXTS_LIMIT:
             raise ConfigError(f"{where} must be a list of at most {TEXTS_LIMIT:,} entries.")
-        of = get_args(hints[key])[0]
-        fields[key] = tuple(_single(of, each, where, key) for each in value)
+        fields[key] = tuple(_single(get_args(hints[key])[0], each, where, key) for each in value)
     return kind(**fields)
 
 

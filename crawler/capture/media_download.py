@@ -1,12 +1,8 @@
-"""Download of video and audio behind players, with yt-dlp in a confined process.
+"""Download of video and audio behind players, with yt-dlp in a confined process, within the page's visit at the proxy.
 
-Requests are recorded within the page's visit at the proxy. yt-dlp is an optional extra
-(``pip install weboid[media]``), run as a separate process and never imported here: it gets a
-temporary folder, no configuration, cookies, plug-ins or helper programs, the proxy as its only route,
-and kernel-enforced limits. It cannot make a page fail; the manifest has the result (`PlayerMedia`).
-
-Pages of a job that show the same media share its download (`MediaDownloads`): the first makes it, the manifests
-of the others name its records.
+yt-dlp is an optional extra (``pip install weboid[media]``), run as a separate process and never imported here: it gets
+a temporary folder, no configuration, cookies, plug-ins or helper programs, the proxy as its only route, and
+kernel-enforced limits. It cannot make a page fail; the manifest has the result (`PlayerMedia`).
 """
 
 import asyncio
@@ -95,14 +91,6 @@ _PROXIED = ("http", "https", "ftp", "ws", "wss", "all")  # schemes, as in enviro
 
 
 @dataclass(frozen=True, slots=True)
-class MediaRoute:
-    """Access to the visit's proxy."""
-
-    credentials: ProxyEndpoint  # of the visit at its proxy
-    authority: str  # the proxy's root certificate, PEM
-
-
-@dataclass(frozen=True, slots=True)
 class MediaPlayer:
     """URL that is passed to yt-dlp."""
 
@@ -153,10 +141,7 @@ class SharedMedia:
 
 
 class MediaDownloads:
-    """Downloads of a run, by notes in the frontier, which all its processes see.
-
-    Workers that are `endless`, on whatever machine, are one run without a beginning.
-    """
+    """Downloads of a run by notes in the frontier, for all its processes; all `endless` workers are one run."""
 
     def __init__(self, frontier: Frontier, patience: StoreRetry, clock: Clock, *, endless: bool = False) -> None:
         self._frontier, self._patience, self._clock = frontier, patience, clock
@@ -204,22 +189,21 @@ async def download_media(
 ) -> tuple[PlayerMedia, set[str]]:
     """Download the player's media within the visit; return the result and the URLs that were requested for it."""
     before = {(each.url, each.started_ms) for each in (await recording.ledger()).entries}
-    result = await fetch_media(player, MediaRoute(recording.credentials, authority), media, clock=clock)
+    result = await fetch_media(player, recording.credentials, authority, media, clock=clock)
     after = (await recording.ledger()).entries
     return result, {each.url for each in after if (each.url, each.started_ms) not in before}
 
 
-async def fetch_media(player: MediaPlayer, through: MediaRoute, media: MediaSettings, *, clock: Clock) -> PlayerMedia:
-    """Download the player's media through the proxy.
-
-    The result has a reason when there is no media, or not all of it.
-    """
+async def fetch_media(
+    player: MediaPlayer, proxy: ProxyEndpoint, authority: str, media: MediaSettings, *, clock: Clock
+) -> PlayerMedia:
+    """Download the player's media through the proxy (`authority`: its certificate, PEM); the reason says what lacks."""
     if find_spec(MODULE) is None:
         return PlayerMedia(reason="not-installed: pip install 'weboid[media]'")
     began = clock.monotonic()
     with scratch_folder(ScratchKind.MEDIA) as folder:
-        authority, work = folder / "authority.pem", folder / "work"
-        authority.write_text(through.authority)
+        certificate, work = folder / "authority.pem", folder / "work"
+        certificate.write_text(authority)
         root = os.geteuid() == 0
         try:
             prefix = privilege_prefix(root=root, executable=Path(sys.executable))
@@ -229,16 +213,16 @@ async def fetch_media(player: MediaPlayer, through: MediaRoute, media: MediaSett
         if root:
             # The folder stays ours, so that `remove_abandoned` recognises it.
             folder.chmod(0o711)
-            authority.chmod(0o644)
+            certificate.chmod(0o644)
             os.chown(work, NOBODY, NOBODY)
         process = await asyncio.create_subprocess_exec(
             *prefix,
-            *_command(player, work, media, through.credentials),
+            *_command(player, work, media, proxy),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             cwd=work,
-            env=_environment(through.credentials, work, authority),
+            env=_environment(proxy, work, certificate),
             start_new_session=True,
         )
         try:

@@ -1,12 +1,9 @@
 """Capture of one page, from claim to manifest, at the stored level in force.
 
-The wiki whose rules apply is the one whose page cites the link: the item's `via` is that page's
-address, and frontier orders hold each wiki's address format, so that every worker has it.
-
     open at the proxy ─> render through it ─> fetch player media ─> fetch gaps again
     ─> write artifacts ─> seal ─> write the manifest
 
-`capture` returns when everything it reports is on disk and in the index.
+The wiki whose rules apply is the one whose page cites the link: the item's `via` is that page's address.
 """
 
 from __future__ import annotations
@@ -53,19 +50,12 @@ def store_everything(_url: str, _wiki: str) -> StoredLevel:
     return DEFAULT_STORED_LEVEL
 
 
-@dataclass(eq=False, repr=False)
-class StoredLevelLookup:
-    """Lookup of the stored level of an item's visit. Thread-safe."""
-
-    frontier: Frontier
-    level_of: StoredLevelOf
-
-    def of(self, item: FrontierItem, settings: Settings) -> StoredLevel:
-        """Return the level from the settings, else the one decided for the link; may raise TransientError."""
-        if settings.visit.store:
-            return StoredLevel(settings.visit.store)
-        wiki = wiki_of(item.via, self.frontier.orders(WIKI_ORDER)) if item.via else ""
-        return self.level_of(item.url, wiki)
+def stored_level(item: FrontierItem, settings: Settings, frontier: Frontier, level_of: StoredLevelOf) -> StoredLevel:
+    """Return the level from the settings, else the one decided for the link; may raise TransientError."""
+    if settings.visit.store:
+        return StoredLevel(settings.visit.store)
+    wiki = wiki_of(item.via, frontier.orders(WIKI_ORDER)) if item.via else ""
+    return level_of(item.url, wiki)
 
 
 def wiki_of(page: str, wikis: Mapping[str, str]) -> str:
@@ -176,13 +166,12 @@ async def capture(
 ) -> CaptureResult:
     """Visit the URL and store the result.
 
-    `before_manifest` is awaited when all but the manifest is on disk: once the manifest is written the page is not
-    visited again, so the visit's follow-up must be stored by then. `forbids` returns why the page must not be archived,
-    e.g. ``noarchive: …``, or "". With a reason the page is SKIPPED: no artifacts are made, and playback offers none of
-    it; what the proxy has already written stays in the WARC, and the manifest names it.
+    `before_manifest` is awaited when all but the manifest is on disk: then the page is not visited again, so the
+    visit's follow-up must be stored. `forbids` returns why the page must not be archived, e.g. ``noarchive: …``, or "":
+    the page is SKIPPED, without artifacts and playback; what the proxy has already written stays, and the manifest
+    names it.
 
-    Raises BrowserUnavailableError, ProxyUnavailableError (one of them died; try again), DiskFullError (there is no
-    space).
+    Raises BrowserUnavailableError, ProxyUnavailableError (one of them died; try again), DiskFullError.
     """
     async with AsyncExitStack() as stack:
         shared = None
@@ -355,9 +344,8 @@ def retry_decision(
 ) -> tuple[bool, datetime | None]:
     """Return (retryable, not_before) for a visit's result.
 
-    A first attempt that is PARTIAL because the renderer crashed, a connection broke or an image could
-    not be captured is repeated once; the second result is stored as it is. A host that does not exist is visited
-    again only with `waits_for_host`, a page that is `DENIED` only with `tries_browser`.
+    A first attempt that is PARTIAL by chance (`_TRANSIENT_SHORTFALLS`) is repeated once. A host that does not exist is
+    visited again only with `waits_for_host`, a page that is `DENIED` only with `tries_browser`.
     """
     # A check for robots may let the next visitor pass, or the same one later.
     is_challenge = seen.classification.kind is PageClass.CHALLENGE
@@ -376,11 +364,7 @@ def _is_denied(page: Visit | PageInfo) -> bool:
 
 
 def host_refusing_recorder(page: PageInfo, *, counts_denial: bool = True) -> str:
-    """Return the https host whose answer may be due to the kind of connection; empty for none.
-
-    A challenge or a firewall's refusal, a failed TLS handshake, an answer that is not HTTP/1.1, or none in time; with
-    `counts_denial` a 403, too.
-    """
+    """Return the https host that may refuse the kind of connection, by a 403 only with `counts_denial`; empty: none."""
     reasons = (*REFUSED_CONNECTIONS, *_REFUSED_BROWSERS, *SILENCES)
     failed = page.outcome is VisitOutcome.FAILED and page.reason.startswith(reasons)
     failed = failed and not _UNVERIFIED.match(page.reason)

@@ -1,15 +1,13 @@
 """Page visits without a browser: the document, its embedded resources, and its links.
 
-Rendering takes a second or more of CPU time. In a very large crawl only a share of the pages may be
-rendered (`visit.rendered_share`); for the others the document and the images, styles and scripts that
-it names are fetched within one visit at the proxy. What scripts would have loaded is missing and there
-is no screenshot; limits, ledger, manifest and dedup are as for any visit. Seeds are always rendered.
+Rendering takes a second or more of CPU time, so a very large crawl may render only a share of its pages
+(`visit.rendered_share`). What scripts would have loaded is missing then, and there is no screenshot.
 """
 
 import asyncio
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from email.message import Message
 from hashlib import blake2b
 from html.parser import HTMLParser
@@ -57,12 +55,11 @@ class PlainVisits:
             recording, url, limit_bytes=DOCUMENT_LIMIT_BYTES, timeout_s=settings.timeout_s
         )
         took = self.clock.monotonic() - began
-        # The bare media type and the charset.
         content_type = document.headers.get("content-type", "")
         message = Message()
         message["content-type"] = content_type.partition("\n")[0]
         mime, charset = (message.get_content_type() if content_type else "", message.get_content_charset(""))
-        page = PlainPage()
+        page = PlainPage(url)
         if mime in _HTML and not document.error:
             page = read_page(document.body, charset, document.final_url)
             # Fetch the embedded resources; failures are in the proxy's ledger.
@@ -103,47 +100,23 @@ class PlainVisits:
         )
 
 
-@dataclass(slots=True)
-class PlainPage:
-    """Facts parsed from a document."""
-
-    title: str = ""  # without white space around it
-    links: list[str] = field(default_factory=list)  # absolute http(s) URLs, each once
-    parts: list[str] = field(default_factory=list)  # URLs of embedded resources, each once
-    robots: list[tuple[str, str]] = field(default_factory=list)
-    traits: PageTraits | None = None  # facts for page classification
-
-
-def read_page(body: bytes, charset: str, url: str) -> PlainPage:
-    """Parse a document; never raises, whatever the input."""
-    reader = _PlainPageParser(url)
-    try:
-        text = body.decode(charset or "utf-8", "replace")
-    except LookupError:
-        text = body.decode("utf-8", "replace")
-    try:
-        reader.feed(text)
-        reader.close()
-    except AssertionError:
-        pass  # raised for a malformed declaration; everything before it is used
-    links = list(dict.fromkeys(reader.links))[:LINKS_LIMIT]
-    parts = list(dict.fromkeys(reader.parts))[:PARTS_LIMIT]
-    title = " ".join("".join(reader.title).split())
-    traits = read_traits(text)
-    return PlainPage(title, links, parts, reader.robots[:ROBOTS_LIMIT], traits)
-
-
-class _PlainPageParser(HTMLParser):
-    """HTML parser that collects URLs, title and robots directives."""
+class PlainPage(HTMLParser):
+    """Facts parsed from a document at the URL."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
         self._base = url
         self._in_title = False
-        self.title: list[str] = []
-        self.links: list[str] = []
-        self.parts: list[str] = []
+        self._title: list[str] = []
+        self.links: dict[str, None] = {}  # absolute http(s) URLs, each once
+        self.parts: dict[str, None] = {}  # URLs of embedded resources, each once
         self.robots: list[tuple[str, str]] = []
+        self.traits: PageTraits | None = None  # facts for page classification
+
+    @property
+    def title(self) -> str:
+        """Return the title, without white space around it."""
+        return " ".join("".join(self._title).split())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Collect the URLs and directives of an element."""
@@ -170,7 +143,7 @@ class _PlainPageParser(HTMLParser):
             self._note(self.parts, attributes.get("href", ""))
         elif tag in ("iframe", "frame"):
             self._note(self.parts, attributes.get("src", ""))
-        self._in_title = tag == "title" and not self.title
+        self._in_title = tag == "title" and not self._title
 
     def handle_endtag(self, tag: str) -> None:
         """Close the title."""
@@ -180,15 +153,29 @@ class _PlainPageParser(HTMLParser):
     def handle_data(self, data: str) -> None:
         """Collect the title's text."""
         if self._in_title:
-            self.title.append(data[:1000])
+            self._title.append(data[:1000])
 
-    def _note(self, where: list[str], address: str) -> None:
-        if not address.strip() or len(where) > LINKS_LIMIT:
-            return
-        try:
-            where.append(fetch_key(join_url(self._base, address.strip())))
-        except BadUrlError:
-            return
+    def _note(self, where: dict[str, None], address: str) -> None:
+        limit = LINKS_LIMIT if where is self.links else PARTS_LIMIT
+        if address.strip() and len(where) < limit:
+            with suppress(BadUrlError):
+                where[fetch_key(join_url(self._base, address.strip()))] = None
+
+
+def read_page(body: bytes, charset: str, url: str) -> PlainPage:
+    """Parse a document; never raises, whatever the input."""
+    page = PlainPage(url)
+    try:
+        text = body.decode(charset or "utf-8", "replace")
+    except LookupError:
+        text = body.decode("utf-8", "replace")
+    try:
+        page.feed(text)
+        page.close()
+    except AssertionError:
+        pass  # raised for a malformed declaration; everything before it is used
+    page.traits = read_traits(text)
+    return page
 
 
 def join_url(base: str, address: str) -> str:

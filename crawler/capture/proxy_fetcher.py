@@ -1,15 +1,14 @@
 """Fetcher of small files (robots.txt, sitemaps) through the recording proxy.
 
-These files steer a crawl, so they are archived too: each fetch is a visit of its own at the proxy,
-without a browser. The proxy checks the address that it connects to. Responses are untrusted: bytes,
-redirects and time are limited, before and after decoding.
+These files steer a crawl, so they are archived too: each fetch is a visit of its own at the proxy, without a browser.
+Responses are untrusted: bytes, redirects and time are limited, before and after decoding.
 """
 
 import asyncio
 import ssl
 import uuid
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ import httpcore
 
 from core.captures import ArtifactKind
 from core.clock import Clock
-from core.config.settings import Settings, VisitSettings
+from core.config.settings import Settings
 from core.errors import BadUrlError
 from core.page_manifest import VisitOutcome
 from core.urls import authority_of, fetch_key
@@ -29,9 +28,9 @@ from crawler.pools.resource_pool import ResourcePool
 from proxy.control.client import ProxyVisit
 from render.behaviours.catalog import NO_BEHAVIOURS
 from render.chromium import visit_user_agent
+from render.network_log import ERROR_HEADER
 from render.visit import VisitRequest, visit
 
-ERROR_HEADER = "weboid-proxy-error"  # marks responses made by the proxy itself
 SEAL_GRACE_S = 0.0  # what we did not want to read to its end is cut, and marked as cut
 REDIRECTS = 5  # RFC 9309, 2.3.1.2: at least five
 _REDIRECTING = frozenset((301, 302, 303, 307, 308))
@@ -46,10 +45,8 @@ _BROKEN = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError, h
 # Answers that may be due to the recorder's connection (`page_capture.host_refusing_recorder`).
 _REFUSED_STATUSES = (*CONNECTION_STATUSES, DENIED, 503)
 
-Visits = Callable[[str], AbstractAsyncContextManager[ProxyVisit]]
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FetchedFile:
     """Result of a fetch."""
 
@@ -75,19 +72,17 @@ class FileFetcher(Protocol):
 class ProxyFetcher:
     """Fetcher of small files, one per run; fetches may run concurrently."""
 
-    visits: Visits  # of `proxy_visits`
+    visits: Callable[[str], AbstractAsyncContextManager[ProxyVisit]]  # open one for a page id
     _: KW_ONLY
     ca: Path  # PEM of the proxy's authority, which the proxy makes
-    agent: Callable[[], Awaitable[str]] | str
+    agent: Callable[[], Awaitable[str]]
     _context: ssl.SSLContext | None = field(default=None, init=False)
 
     async def get(self, url: str, *, limit_bytes: int, timeout_s: float) -> FetchedFile:
         """Fetch an http(s) fetch key with GET and follow its redirects, to other hosts too.
 
-        `limit_bytes` holds for the body, encoded and decoded; `timeout_s` for the whole fetch.
-
-        Raises ProxyUnavailableError (the proxy cannot be reached), DiskFullError, LimitReachedError (the proxy may
-        write or receive no more).
+        `limit_bytes` holds for the body, encoded and decoded; `timeout_s` for the whole fetch. Raises
+        ProxyUnavailableError, DiskFullError, LimitReachedError (the proxy may write or receive no more).
         """
         async with self.visits(str(uuid.uuid4())) as recording:
             fetched = await self.within(recording, url, limit_bytes=limit_bytes, timeout_s=timeout_s)
@@ -96,8 +91,7 @@ class ProxyFetcher:
 
     async def within(self, recording: ProxyVisit, url: str, *, limit_bytes: int, timeout_s: float) -> FetchedFile:
         """Fetch as `get` does, within an open visit that the caller seals."""
-        agent = self.agent if isinstance(self.agent, str) else await self.agent()
-        run = _FetchAttempt(url, limit_bytes, agent)
+        run = _FetchAttempt(FetchedFile(0, final_url=url), limit_bytes, await self.agent())
         if self._context is None:  # trust the proxy's authority alone
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             # The proxy answers for the host that CONNECT named: that it is our proxy is what counts.
@@ -118,21 +112,17 @@ class ProxyFetcher:
             run.broke_off("timeout")
         except _BROKEN as error:
             run.broke_off(f"malformed: {type(error).__name__}: {error}"[:300])
-        return run.result()
+        return replace(run.file, body=bytes(run.body))
 
 
 @dataclass(eq=False, repr=False)
 class _FetchAttempt:
     """State of one fetch."""
 
-    url: str
+    file: FetchedFile  # what is known of it, without its body
     limit_bytes: int
     agent: str
-    _status: int = field(default=0, init=False)
-    _headers: dict[str, str] = field(default_factory=dict, init=False)
-    _body: bytearray = field(default_factory=bytearray, init=False)
-    _truncated: bool = field(default=False, init=False)
-    _error: str = field(default="", init=False)
+    body: bytearray = field(default_factory=bytearray, init=False)
 
     async def follow(self, proxy: httpcore.AsyncConnectionPool) -> None:
         """Send the request and follow redirects."""
@@ -141,32 +131,32 @@ class _FetchAttempt:
             if location is None:
                 return
             try:
-                target = urljoin(self.url, location)
+                target = urljoin(self.file.final_url, location)
                 is_web = target.lower().startswith(("http://", "https://"))
                 key = fetch_key(target, allow_single_label=True) if is_web else ""
             except (BadUrlError, ValueError):
                 key = ""
             if not key:
-                self._error = f"redirects: to {location[:200]!r}, which is no URL"
+                self.file.error = f"redirects: to {location[:200]!r}, which is no URL"
                 return
-            self.url = key
+            self.file.final_url = key
             if left == 0:
-                self._error = f"redirects: more than {REDIRECTS}"
+                self.file.error = f"redirects: more than {REDIRECTS}"
 
     async def _send(self, proxy: httpcore.AsyncConnectionPool) -> str | None:
         """Send one request; return the redirect's target, None without a redirect."""
-        self._status, self._headers = 0, {}
-        self._body.clear()
-        response = await proxy.handle_async_request(_request(self.url, self.agent))
+        self.file.status, self.file.headers = 0, {}
+        self.body.clear()
+        response = await proxy.handle_async_request(_request(self.file.final_url, self.agent))
         try:
             headers: dict[str, str] = {}
             for raw_name, raw_value in response.headers:
                 name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
                 headers[name] = f"{headers[name]}\n{value}" if name in headers else value
             if ERROR_HEADER in headers:
-                self._error = headers[ERROR_HEADER]
+                self.file.error = headers[ERROR_HEADER]
                 return None
-            self._status, self._headers = response.status, headers
+            self.file.status, self.file.headers = response.status, headers
             if response.status in _REDIRECTING and headers.get("location"):
                 return headers["location"].partition("\n")[0]
             await self._read(response, headers.get("content-encoding", "").strip().lower())
@@ -177,7 +167,7 @@ class _FetchAttempt:
     async def _read(self, response: httpcore.Response, encoding: str) -> None:
         """Read the body up to the limit."""
         if encoding not in _PLAIN | _GZIP:
-            self._error = f"encoding: {encoding[:100]}"
+            self.file.error = f"encoding: {encoding[:100]}"
             return
         inflate = zlib.decompressobj(_WINDOW_GZIP) if encoding in _GZIP else None
         raw = 0
@@ -186,18 +176,18 @@ class _FetchAttempt:
             try:
                 whole = self._take(piece) if inflate is None else self._inflate(inflate, piece)
             except zlib.error as error:
-                self._error, self._truncated = f"encoding: {error}", True
+                self.file.error, self.file.truncated = f"encoding: {error}", True
                 return
             if not whole or raw > self.limit_bytes:
-                self._truncated = True
+                self.file.truncated = True
                 return
         if inflate is not None and raw and not inflate.eof:
-            self._truncated = True
+            self.file.truncated = True
 
     def _take(self, piece: bytes) -> bool:
         """Append a piece of the body; return False when the limit cut it."""
-        room = self.limit_bytes - len(self._body)
-        self._body += piece[:room]
+        room = self.limit_bytes - len(self.body)
+        self.body += piece[:room]
         return len(piece) <= room
 
     def _inflate(self, inflate: "zlib._Decompress", piece: bytes) -> bool:
@@ -210,20 +200,9 @@ class _FetchAttempt:
 
     def broke_off(self, why: str) -> None:
         """Record that the response was truncated; the received part of a body is used."""
-        if self._status and self._status not in _REDIRECTING:
-            self._truncated = True
-        self._error = self._error or why
-
-    def result(self) -> FetchedFile:
-        """Return the result of the fetch."""
-        return FetchedFile(
-            status=self._status,
-            headers=self._headers,
-            body=bytes(self._body),
-            final_url=self.url,
-            truncated=self._truncated,
-            error=self._error,
-        )
+        if self.file.status and self.file.status not in _REDIRECTING:
+            self.file.truncated = True
+        self.file.error = self.file.error or why
 
 
 @dataclass(eq=False, repr=False)
@@ -278,27 +257,25 @@ class BrowserFetcher:
         return FetchedFile(seen.status, seen.headers, text[:limit_bytes], seen.final_url, truncated=is_cut)
 
 
-def proxy_visits(lender: ResourcePool, *, bucket: str, headers: Mapping[str, str] | None = None) -> Visits:
-    """Return a function that opens visits at lent proxies; `headers` are added to each request."""
+def pool_fetcher(lender: ResourcePool, settings: Settings, *, ca: Path) -> ProxyFetcher:
+    """Return a fetcher by visits at lent proxies, with the User-Agent and the added headers of page visits."""
+    bucket, own = settings.proxy.dedup_bucket, settings.visit
 
     @asynccontextmanager
     async def opened(page_id: str) -> AsyncIterator[ProxyVisit]:
-        async with lender.proxies.lend() as proxy, proxy.visit(page_id, bucket=bucket, headers=headers) as recording:
+        async with (
+            lender.proxies.lend() as proxy,
+            proxy.visit(page_id, bucket=bucket, headers=own.headers) as recording,
+        ):
             yield recording
 
-    return opened
-
-
-def user_agent_lookup(lender: ResourcePool, settings: VisitSettings) -> Callable[[], Awaitable[str]]:
-    """Return a function that finds the User-Agent of the browser's pages."""
-
-    async def lookup() -> str:
-        if settings.user_agent:
-            return visit_user_agent(settings, browser_said="", version="")
+    async def agent() -> str:
+        if own.user_agent:
+            return visit_user_agent(own, browser_said="", version="")
         async with lender.browsers.lend() as browser:
-            return visit_user_agent(settings, browser_said=browser.user_agent, version=browser.version)
+            return visit_user_agent(own, browser_said=browser.user_agent, version=browser.version)
 
-    return lookup
+    return ProxyFetcher(opened, ca=ca, agent=agent)
 
 
 def _request(url: str, agent: str) -> httpcore.Request:

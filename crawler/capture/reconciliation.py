@@ -1,9 +1,8 @@
 """Reconciliation of browser and proxy after a visit: gaps, refetching, page manifest.
 
-Resources that were cut off or never requested from the proxy are fetched again within the same visit,
-once each, as GET, within the profile's `refetch_…` limits. Requests in flight are waited for instead.
-An origin's response counts, whatever its status; a resource that the browser refuses to load, or whose
-host cannot be resolved or reached, is not a gap. A complete page costs one request to the proxy.
+Resources that were cut off or never requested from the proxy are fetched again within the same visit, once each, as
+GET, within the profile's `refetch_…` limits. An origin's response counts, whatever its status; a resource that the
+browser refuses to load, or whose host cannot be resolved or reached, is not a gap.
 """
 
 import re
@@ -79,7 +78,6 @@ _BROKEN = frozenset(
 )
 _GIVEN_UP = {"net::ERR_ABORTED": "cancelled", "detached": "cancelled", "": "unasked"}
 UNFINISHED = "unfinished"
-# Chromium's error texts.
 _ACCEPT = {
     "Document": "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,"
     "image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7",
@@ -100,10 +98,7 @@ class CompletenessResult:
 async def check_completeness(
     recording: ProxyVisit, seen: Visit, settings: Settings, cached: Mapping[str, Sequence[CachedRecord]]
 ) -> CompletenessResult:
-    """Compare the visit with the ledger, wait for requests in flight, and fetch gaps again.
-
-    `cached` are the records of earlier visits in the same browser context. May raise ProxyUnavailableError.
-    """
+    """Compare the visit with the ledger, wait for requests in flight, fetch gaps again; or ProxyUnavailableError."""
     limits, grace_s = settings.visit, settings.proxy.seal_grace_s
     if not limits.refetch_requests:
         return CompletenessResult(grace_s=grace_s)
@@ -155,8 +150,7 @@ def find_gaps(
 ) -> list[MissingResource]:
     """Return the resources that the page requested and the archive lacks but could have.
 
-    Without `requests` all entries of the proxy's ledger are resources; `spared` URLs are never gaps,
-    nor are `cached` ones, which an earlier visit recorded.
+    Without `requests` all entries of the proxy's ledger are resources; `spared` and `cached` URLs are never gaps.
     """
     requested: dict[str, list[RequestLog]] = {}
     for request in requests:
@@ -242,6 +236,11 @@ def referer(page: str, target: str) -> str:
 MISSING = "missing"
 SYNTHESISED = "synthesised"  # a service worker made it; a `resource` record has it
 CACHED = "cached"  # by the browser, from an earlier visit
+# Values of a visit that its manifest has, too.
+_SAME_IN_MANIFEST = (
+    *("url", "final_url", "mime", "outlinks", "redirects", "console", "restless", "behaviours", "facts", "links"),
+    *("pictures", "favicon", "notes", "tried", "screen"),
+)
 HOPS_LIMIT = 20  # redirects that browsers follow (Fetch, 4.4)
 
 
@@ -255,11 +254,10 @@ def build_page_info(  # noqa: PLR0913 parts of one capture
     gaps: Sequence[MissingResource] = (),
     cached: Mapping[str, Sequence[CachedRecord]] = MappingProxyType({}),
 ) -> PageInfo:
-    """Build the manifest of a visit.
+    """Build the manifest of a visit, from its `ledger` after the seal, the `gaps` before it, and earlier records.
 
-    `cached` are the records of earlier visits in the same browser context; `gaps` are the resources missing before the
-    seal; `ledger` has the results of fetching them again. A finished visit is PARTIAL when the page's own document is
-    truncated, a resource that the browser loaded is not in the archive, or a configured limit has truncated something.
+    A finished visit is PARTIAL when the page's own document is truncated, a resource that the browser loaded is not in
+    the archive, or a configured limit has truncated something.
     """
     made = {}
     if visit.synthesised:
@@ -286,33 +284,21 @@ def build_page_info(  # noqa: PLR0913 parts of one capture
     if words := next(filter(None, texts), None):
         text_digest = f"text:{sha256(b' '.join(words)).hexdigest()}"
     return PageInfo(
+        **{same: getattr(visit, same) for same in _SAME_IN_MANIFEST},
         page_id=page_id,
-        url=visit.url,
-        final_url=visit.final_url,
         captured_at=warc_date(visit.started_at),
         outcome=outcome,
         reason=reason,
         status=visit.status if main is None else main.status,
-        mime=visit.mime,
         records=len(written) + len(artifacts),
         stored_bytes=sum(each.length for each in written) + sum(each.length for each in artifacts),
         seconds=round(visit.seconds, 3),
         resources=tuple(resources),
         artifacts=tuple(str(artifact.kind) for artifact in visit.artifacts),
-        outlinks=visit.outlinks,
         timings={step: round(seconds, 3) for step, seconds in visit.timings.items()},
         settled={name: round(seconds, 3) for name, seconds in visit.settled.items()},
-        restless=visit.restless,
-        console=visit.console,
-        redirects=visit.redirects,
         tls_verified=not main.tls_error if main and main.url.startswith("https:") else None,
         text_digest=text_digest,
-        behaviours=visit.behaviours,
-        facts=visit.facts,
-        links=visit.links,
-        pictures=visit.pictures,
-        favicon=visit.favicon,
-        notes=visit.notes,
         page_class=visit.classification.kind,
         class_score=visit.classification.score,
         class_evidence=visit.classification.evidence,
@@ -323,8 +309,6 @@ def build_page_info(  # noqa: PLR0913 parts of one capture
         size=main.payload_bytes if main is not None else 0,
         filename=name,
         title=visit.title or ("" if visit.artifacts else name),  # a file has no other
-        tried=visit.tried,
-        screen=visit.screen,
         left_out=sum(entry.kept is RequestOutcome.LEFT_OUT for entry in ledger),
     )
 
@@ -370,10 +354,9 @@ def match_requests(
 ) -> list[PageResource]:
     """Return every request of the page with its record; then those that only the proxy saw.
 
-    `synthesised` has the digests of archived responses that service workers made, by URL.
-
-    Requests for one URL are matched in their order. Responses from the browser's cache were recorded
-    when first loaded, by this visit or by an earlier one in the same context (`cached`).
+    `synthesised` has the digests of responses that service workers made, by URL. Requests for one URL are matched in
+    their order; what the browser's cache answered was recorded by this visit or by an earlier one in the same context
+    (`cached`).
     """
     second = {entry.url: entry for entry in ledger if entry.again}
     open_entries: dict[tuple[str, str], deque[RequestLogEntry]] = defaultdict(deque)

@@ -1,16 +1,14 @@
-"""Encrypted login files.
+"""Encrypted login files: a JSON object, whose ``sealed`` is the session, AES-256-GCM, with the rest as associated data.
 
-A JSON object. Its head has name, hosts and dates; ``sealed`` is the session, AES-256-GCM, with the
-head as associated data, so that a changed head, such as an added host, makes decryption fail. The key
-is derived from a passphrase (scrypt, RFC 7914, at 32 MiB) or a key file (HKDF, RFC 5869), with a salt
-per file, so that one key never seals two sessions.
+The key is derived from a passphrase (scrypt, RFC 7914, at 32 MiB) or a key file (HKDF, RFC 5869), with a salt per file,
+so that one key never seals two sessions.
 """
 
 import base64
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,10 +43,7 @@ class LoginKey:
     """Secret that opens a login."""
 
     kind: str  # ``passphrase`` or ``file``
-    secret: bytes
-
-    def __repr__(self) -> str:
-        return f"Key({self.kind!r}, …)"
+    secret: bytes = field(repr=False)
 
     def derived(self, salt: bytes) -> bytes:
         """Return the key for the file with that salt."""
@@ -67,10 +62,7 @@ def passphrase_key(text: str) -> LoginKey:
 
 
 def read_key_file(path: Path) -> LoginKey:
-    """Read a key from a file that only its owner can read: 32 bytes in hexadecimal.
-
-    Raises ConfigError if there is none, others can read it, or it holds no key.
-    """
+    """Read a key, 32 bytes in hexadecimal; ConfigError if there is none, or others than the owner can read the file."""
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
@@ -79,8 +71,8 @@ def read_key_file(path: Path) -> LoginKey:
         secret = bytes.fromhex(text.decode("ascii").strip())
     except OSError as error:
         raise ConfigError(f"The key file {path} cannot be read: {error.strerror}.") from error
-    except ValueError as error:
-        raise ConfigError(f"{path} contains no key of 64 hexadecimal digits.") from error
+    except ValueError:
+        secret = b""
     if len(secret) != KEY_BYTES:
         raise ConfigError(f"{path} contains no key of 64 hexadecimal digits.")
     return LoginKey("file", secret)
@@ -235,13 +227,10 @@ def _decode_base64(text: str) -> bytes:
 def open_logins(
     folder: Path, settings: LoginSettings, *, now: datetime, ask: Callable[[], LoginKey], warn: Callable[[str], None]
 ) -> SiteLogins:
-    """Open the logins that the settings name, without expired cookies.
+    """Open the logins that the settings name, without expired cookies, for which `warn` gets a sentence.
 
-    `ask` returns the passphrase, called at most once, and only when a login needs it; `warn` is called
-    with a sentence for each login with expired cookies.
-
-    Raises InputError (one of them is not there, or does not open), ConfigError (there is no key file, or others can
-    read it).
+    `ask` returns the passphrase, called at most once, and only when a login needs it. Raises InputError (a login is not
+    there, or does not open), ConfigError (there is no key file, or others can read it).
     """
     keys: dict[str, LoginKey] = {}
     opened = []
@@ -255,7 +244,6 @@ def open_logins(
         login = unseal_login(data, keys[kind])
         if login.name != name:
             raise InputError(f"The file of the login {name} contains the login {login.name}: rename it.")
-        # Remove expired cookies from the login.
         session = login.session.alive(now.timestamp())
         gone, left = len(login.session.cookies) - len(session.cookies), len(session.cookies)
         if gone:

@@ -1,8 +1,5 @@
 """Frontier protocol and its values: items, claims, leases, host slots, statistics.
 
-Each host has one slot, which holds the moment of its next visit. An item waits in a lane of its
-host's queue, is claimed under a lease, and ends done, skipped or dead; its record stays.
-
     queued ──claim──> claimed ──complete──> done ────add(again), due──> queued
       ^  │               │ ├─────skip─────> skipped ─add(again)───────> queued
       │  ╰──discard──────┼─┼──────────────> skipped
@@ -13,20 +10,18 @@ Lanes, order, delays, blocks and clocks that are put back: docs/explanation/fron
 item: `core.urls.host_of` its URL, or `NewItem.host`, such as an address that several hosts share. The items of one that
 is *down* are handed out without delay, with the reason in `host_down`, for the worker to end them unvisited (W46).
 
-**Orders and notes** are stored in the frontier too, so that they reach every worker on every machine:
-an order (a job, a policy entry, a sheet, "stop") raises `FrontierStats.version`, which workers poll; a
-note (a host's robots.txt, a heartbeat) does not, and may expire.
+Orders (a job, a policy entry, a sheet, "stop") and notes (a host's robots.txt, a heartbeat) reach every worker on every
+machine: an order raises `FrontierStats.version`, which workers poll; a note does not, and may expire.
 
-Methods are synchronous and atomic: each is one transaction of a millisecond or less (a batch takes
-longer in proportion), so a worker may call them directly. They may be called from any thread.
-`now` is an argument; moments are aware datetimes.
+Methods are synchronous and atomic, for any thread: each is one transaction of a millisecond or less (a batch takes
+longer in proportion), so a worker may call them directly. Moments are aware datetimes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
-from typing import Protocol, Self, TypedDict, Unpack
+from typing import NamedTuple, Protocol, Self, TypedDict, Unpack
 
 # While more hosts of a lane are ready, those visited last come first, since their browser contexts are kept.
 AFFINITY_HOSTS = 16
@@ -217,10 +212,7 @@ def ended_in(minute: MinuteCounts) -> int:
 
 
 def pages_per_minute(minutes: Sequence[MinuteCounts], window: int, *, now: datetime) -> float:
-    """Return ended pages per minute over the last `window` minutes and the current partial one.
-
-    A crawl that began within them is measured from the middle of its first minute.
-    """
+    """Return ended pages per minute over the last `window` minutes and the current one; half a crawl's first."""
     recent = list(minutes[-(window + 1) :])
     began_before = bool(recent and ended_in(recent[0]))
     while recent and not ended_in(recent[0]):
@@ -242,70 +234,64 @@ class HostUse(TypedDict, total=False):
     delay: timedelta | None  # from `now` on; None: `politeness.host_delay` of the duration
 
 
+class CompletedVisit(HostUse, total=False):
+    """Use of the host by a visit, and what is kept of it."""
+
+    stored_bytes: int
+    due: datetime | None  # when the item is queued again by itself; None: never
+    memo: str  # for the URL's next claim
+
+
+class FailedVisit(HostUse, total=False):
+    """Use of the host by a visit that is tried again."""
+
+    not_before: datetime | None  # None: the delay doubles with each failure
+
+
+class HostBackOff(NamedTuple):
+    """Failure or refusal of a host as a whole."""
+
+    host: str
+    reason: str
+    at_least: datetime | None = None  # from Retry-After; the block lasts at least until then
+    down: bool = False  # whether it could not be reached at all
+    blocks: bool = True  # False: it is only counted, and blocks the host when that makes it "down"
+
+
 class Frontier(Protocol):
     """Frontier protocol; every implementation passes the same tests.
 
-    Every method that ends a claim returns whether the claim was still the holder's: after its lease
-    ran out and the item was claimed again, the old holder is refused and nothing changes. A lease that
-    ran out without another claim is still the holder's.
+    Methods that end a claim record how the host was used (`HostUse`), and return whether the claim was still the
+    holder's: not after its lease ran out and the item was claimed again; then nothing changes.
 
-    These methods also record how the host was used (`HostUse`).
-
-    Raises TransientError: the store is busy, or does not answer for the moment; the call may be repeated (it may have
-    taken effect); DiskFullError: the store cannot grow; nothing changed; UnavailableError: the store cannot be used.
+    Raises TransientError: the store is busy, or does not answer; the call may be repeated (it may have taken effect);
+    DiskFullError: the store cannot grow; nothing changed; UnavailableError: the store cannot be used.
     """
 
     def add(self, items: Iterable[NewItem], *, now: datetime, again: timedelta | None = None) -> AddResult:
-        """Queue the URLs that are new by identity key; all of them or, on an error, none.
+        """Queue the URLs that are new by identity key, of equal ones the first; all or, after BadUrlError, none.
 
-        Of equal URLs the first counts. With `again`, known URLs that ended at least so long ago (zero:
-        all that ended; A02) are queued once more, with a new id, no attempts, the new item's values and
-        the old memo; queued and claimed ones move to the new item's lane when it is higher.
-
-        Raises BadUrlError if a URL is not an http(s) URL.
+        With `again`, known URLs that ended at least so long ago (zero: all that ended; A02) are queued once more, with
+        a new id, no attempts, the new item's values and the old memo; queued and claimed ones move to a higher lane.
         """
 
     def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[FrontierItem]:
-        """Claim at most `limit` items of hosts that are ready now, under leases of `lease_s`.
+        """Claim at most `limit` items of hosts that are ready now, under leases of `lease_s`; none while paused.
 
-        For the order see the module. Expired leases, retries whose moment has come and done items
-        that are due (in lane HIGH, with a new id and no attempts) are queued first, some thousand at
-        most per call. Returns an empty list while paused.
+        Expired leases, retries whose moment has come and done items that are due (in lane HIGH, with a new id and no
+        attempts) are queued first, some thousand at most per call.
         """
 
     def renew(self, item: FrontierItem, *, now: datetime) -> bool:
         """Renew the claim's lease from `now`; False when the claim is lost: stop work."""
 
-    def complete(
-        self,
-        item: FrontierItem,
-        *,
-        now: datetime,
-        outcome: str,
-        stored_bytes: int = 0,
-        due: datetime | None = None,
-        memo: str = "",
-        **use: Unpack[HostUse],
-    ) -> bool:
-        """Mark the item done; False, and nothing changed, when the claim is lost.
-
-        At `due` it is queued again by itself; `memo` is returned with the URL's next claim.
-        """
+    def complete(self, item: FrontierItem, *, now: datetime, outcome: str, **visit: Unpack[CompletedVisit]) -> bool:
+        """Mark the item done; False: the claim is lost."""
 
     def retry(
-        self,
-        item: FrontierItem,
-        *,
-        now: datetime,
-        reason: str,
-        not_before: datetime | None = None,
-        **use: Unpack[HostUse],
+        self, item: FrontierItem, *, now: datetime, reason: str, **visit: Unpack[FailedVisit]
     ) -> ItemState | None:
-        """Queue the item for a later attempt; mark it dead when no attempts are left.
-
-        Without `not_before` the delay doubles with each failure. Returns QUEUED or DEAD; None, and
-        nothing changed, when the claim is lost.
-        """
+        """Queue the item for a later attempt; or end it DEAD. Return its state; None: the claim is lost."""
 
     def fail(self, item: FrontierItem, *, now: datetime, reason: str, **use: Unpack[HostUse]) -> bool:
         """Mark the item dead at once; False when the claim is lost."""
@@ -321,48 +307,25 @@ class Frontier(Protocol):
     def release(
         self, item: FrontierItem, *, now: datetime, reason: str = "", not_before: datetime | None = None
     ) -> bool:
-        """Release an unvisited item; it keeps its place and attempts. False: the claim is lost.
-
-        With `not_before` it waits for that moment first. The host is not delayed.
-        """
+        """Release an unvisited item; it keeps its place, or waits for `not_before`. False: the claim is lost."""
 
     def discard(self, urls: Iterable[str], *, now: datetime, reason: str) -> int:
         """Mark queued items, delayed ones included, as SKIPPED; return their number.
 
-        Items in another state and unknown URLs stay as they are; a done item that was due again
-        stays done, is no longer due, and counts.
+        A done item that was due again stays done, is no longer due, and counts; others stay as they are.
         """
 
     def rest(self, hosts: Mapping[str, datetime], *, now: datetime) -> None:
-        """Delay each host until its moment, after a request outside of its own visits.
-
-        Hosts without a slot are ignored.
-        """
+        """Delay each host that has a slot until its moment, after a request outside of its own visits."""
 
     def block_until(self, host: str, moment: datetime, reason: str, *, now: datetime) -> None:
-        """Block the host until `moment`.
+        """Block the host until `moment`, or longer; a moment not after `now` lifts the block and ends "down"."""
 
-        An earlier moment never shortens a block, but one that is not after `now` lifts it, ends
-        "down" and a row of failures. A host without a slot gets one.
-        """
+    def back_off(self, failure: HostBackOff, *, now: datetime) -> datetime:
+        """Block a host, twice as long each time in a row; return the end of the block or of "down".
 
-    def back_off(
-        self,
-        host: str,
-        reason: str,
-        *,
-        now: datetime,
-        at_least: datetime | None = None,
-        down: bool = False,
-        blocks: bool = True,
-    ) -> datetime:
-        """Block a host that failed or refused us as a whole, twice as long each time in a row.
-
-        The block lasts until `at_least` (from Retry-After) when that is later. `down`: it could not be
-        reached at all. After `politeness.host_failures` failures in a row, of which this is the last, it
-        is down for `politeness.host_down_s`: the block is lifted, and its items come with `host_down`.
-        Without `blocks` the failure is counted, and blocks the host only when that makes it "down".
-        Returns the end of the block or of "down".
+        After `politeness.host_failures` failures in a row, of which the last was `down`, the host is down for
+        `politeness.host_down_s`: the block is lifted, and its items come with `host_down`.
         """
 
     def pause(self, reason: str) -> None:
@@ -372,10 +335,9 @@ class Frontier(Protocol):
         """End a pause."""
 
     def next_wakeup(self, now: datetime) -> datetime | None:
-        """Return when a claim may next succeed without other changes; `now` when it may already.
+        """Return when a claim may next succeed without other changes; `now` when it may already; None: never.
 
-        None: never, because the frontier is paused or nothing is left or due. The moment may be too
-        early, never too late. Other workers may add or complete meanwhile, so limit the wait.
+        The moment may be too early, never too late. Other workers may add or complete meanwhile, so limit the wait.
         """
 
     def unfinished(self, now: datetime) -> int:
@@ -393,23 +355,19 @@ class Frontier(Protocol):
         """Return the counts of one job; zeros for an unknown one. An expired lease counts as claimed."""
 
     def minutes(self, now: datetime, *, count: int = 60) -> Sequence[MinuteCounts]:
-        """Return counts for each of the last `count` (at most 60) minutes, oldest first, without gaps.
-
-        The last one is the current, unfinished minute.
-        """
+        """Return counts for each of the last `count` (at most 60) minutes, oldest first, the current one included."""
 
     def ls(self, state: ItemState, *, limit: int = 100, host: str | None = None) -> Sequence[ItemRecord]:
         """List at most `limit` items in that state, of one host or of all.
 
-        Queued ones by lane and then those that wait for their moment; claimed ones oldest first;
-        done, skipped and dead ones latest first.
+        Queued ones by lane and then those that wait for their moment; claimed ones oldest first; ended ones latest
+        first.
         """
 
     def scan(self, state: ItemState, *, cursor: str = "", limit: int = 1000) -> tuple[Sequence[ItemRecord], str]:
-        """Return some items in that state and the next call's cursor, which is empty at the end.
+        """Return some items in that state, in no order, and the next call's cursor, which is empty at the end.
 
-        Items are in no order. An item that is in the state from the first call to the last is returned
-        at least once. A call may return fewer than `limit`, also none, before the last.
+        An item that is in the state from the first call to the last is returned at least once; a call may return none.
         """
 
     def find(self, url: str) -> ItemRecord | None:
@@ -440,10 +398,7 @@ class Frontier(Protocol):
     def put_note(
         self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None, is_claim: bool = False
     ) -> bool:
-        """Store a note until that moment (None: forever), replacing an earlier one; return whether it was stored.
-
-        With `is_claim` an unexpired note with another value stays.
-        """
+        """Store a note until then (None: forever), unless it `is_claim` and another value is there; return whether."""
 
     def note(self, kind: str, key: str, *, now: datetime) -> str | None:
         """Return the note; None when there is none or it has expired."""

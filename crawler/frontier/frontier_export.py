@@ -11,6 +11,7 @@ from core.json_values import FactsOf, json_facts, json_value
 from core.regexes import CompiledPattern
 from core.urls import fetch_key
 from crawler.frontier.base import AddResult, Frontier, ItemRecord, ItemState, Lane, NewItem
+from crawler.jobs.list_files import bounded_lines
 
 _SELECT_BATCH = 1_000
 # This many items of one host are queried by its name; with more, all hosts' are looked through.
@@ -50,11 +51,7 @@ def select_items(
     *,
     scanned: Callable[[int], object] = lambda _count: None,
 ) -> Iterator[list[ItemRecord]]:
-    """Yield the selected items in that state in batches, each at least once.
-
-    Items that change their state meanwhile may be missed, as by `Frontier.scan`. `scanned` is called
-    with the number of items each batch was chosen from.
-    """
+    """Yield selected items in that state in batches, as by `Frontier.scan`; `scanned` gets the numbers looked at."""
     if selection.host is not None:
         listed = frontier.ls(state, limit=_HOST_ITEMS_LIMIT + 1, host=selection.host)
         if len(listed) <= _HOST_ITEMS_LIMIT:
@@ -73,7 +70,7 @@ def select_items(
             return
 
 
-LINE_LIMIT_BYTES = 1 << 20
+LINE_LIMIT_BYTES = 1 << 20  # a longer one is cut, which makes it invalid JSON
 _IMPORT_BATCH = 5_000
 _HOPS_LIMIT = 1_000_000
 _TEXT_LIMIT_CHARS = 65_536
@@ -154,14 +151,13 @@ def import_items(
     now: Callable[[], datetime],
     progress: Callable[[int], object] = lambda _count: None,
 ) -> FrontierImport:
-    """Add the items of an export's lines that were in one of the states.
+    """Add the items of an export's lines that were in one of the states; known URLs are left unchanged.
 
-    Known URLs are left unchanged, so an import may be repeated. An invalid line is reported and the rest
-    continues. Items that had ended are queued when their state is selected: history is not imported.
+    An invalid line is reported and the rest continues. Items that had ended are queued: history is not imported.
     """
     taken = FrontierImport(AddResult(), 0, [], 0)
     batch: list[NewItem] = []
-    for number, line in enumerate(_lines(lines), start=1):
+    for number, line in enumerate(bounded_lines(lines, LINE_LIMIT_BYTES), start=1):
         try:
             item = _item(line, states)
         except InputError as error:
@@ -183,18 +179,6 @@ def import_items(
 def _add(frontier: Frontier, batch: list[NewItem], taken: FrontierImport, now: datetime) -> None:
     taken.added += frontier.add(batch, now=now)
     batch.clear()
-
-
-def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the file's lines; a too long one is cut, which makes it invalid JSON."""
-    while line := file.readline(LINE_LIMIT_BYTES):
-        whole = line.endswith(b"\n")
-        while not whole:
-            more = file.readline(LINE_LIMIT_BYTES)
-            if not more:
-                break
-            line, whole = line[:LINE_LIMIT_BYTES], more.endswith(b"\n")
-        yield line
 
 
 def _item(line: bytes, states: frozenset[ItemState]) -> NewItem | None:

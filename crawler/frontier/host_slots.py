@@ -1,8 +1,7 @@
 """Politeness arithmetic (host delays, retry back-off), and host slots: assignment, state transitions, rows in SQLite.
 
-Thousands of host names may share one server (heritrix3#754). With `politeness.per_address` a URL uses
-the slot of its host's address; a host without one, because it does not resolve or only a remote proxy
-resolves it, keeps its own. The address is looked up when the URL is added.
+Thousands of host names may share one server (heritrix3#754): with `politeness.per_address` a URL uses the slot of its
+host's address, unless the host does not resolve, or only by a remote proxy.
 """
 
 import asyncio
@@ -12,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from core.config.settings import FrontierSettings, PolitenessSettings
+from core.config.settings import PolitenessSettings
 from core.errors import InvariantError, WeboidError
 from core.urls import host_of
 from crawler.frontier.base import AFFINITY_HOSTS, Lane, NewItem
@@ -25,10 +24,7 @@ _DOUBLINGS = 40
 
 
 def host_delay(duration: timedelta, settings: PolitenessSettings) -> timedelta:
-    """Return the host's delay after a visit: a multiple of its duration between two limits, as in Heritrix.
-
-    Where the settings contradict each other the longer delay applies.
-    """
+    """Return the host's delay after a visit, as in Heritrix: a multiple of its duration, cut to the limits."""
     wanted = max(duration.total_seconds(), 0.0) * settings.delay_factor
     return timedelta(seconds=max(min(wanted, settings.max_delay_s), settings.min_delay_s))
 
@@ -49,18 +45,10 @@ def longest_wait(settings: PolitenessSettings) -> timedelta:
     return max(LONGEST_RETRY, longest_back_off(settings))
 
 
-def retry_at(now: datetime, failures: int, settings: FrontierSettings) -> datetime:
-    """Return when a URL is tried again after `failures` (1 or more): doubling (A04), up to a week."""
+def retry_at(now: datetime, failures: int, first_s: float, limit_s: float = LONGEST_RETRY.total_seconds()) -> datetime:
+    """Return when a URL or host is tried again after `failures` (1 or more): doubling (A04), up to the limit."""
     doublings = min(max(failures - 1, 0), _DOUBLINGS)
-    seconds = settings.retry_delay_s * 2.0**doublings
-    return now + timedelta(seconds=min(seconds, LONGEST_RETRY.total_seconds()))
-
-
-def host_retry_at(now: datetime, failures: int, settings: PolitenessSettings) -> datetime:
-    """Return when a host is visited again after `failures` (1 or more) in a row: doubling, up to a limit."""
-    doublings = min(max(failures - 1, 0), _DOUBLINGS)
-    seconds = settings.host_retry_s * 2.0**doublings
-    return now + timedelta(seconds=min(seconds, settings.host_retry_limit_s))
+    return now + timedelta(seconds=min(first_s * 2.0**doublings, limit_s))
 
 
 PARALLEL_LOOKUPS = 32
@@ -176,10 +164,7 @@ class HostSlot(NamedTuple):
         return self._replace(next_ms=max(self.next_ms, next_ms))
 
     def blocked(self, until_ms: int, now_ms: int) -> "HostSlot":
-        """Return the slot blocked until then; an earlier moment does not shorten a block.
-
-        A moment that is not after `now_ms` lifts it, and ends "down" and a row of refusals.
-        """
+        """Return the slot blocked until then, or longer; a moment not after `now_ms` lifts the block and "down"."""
         if until_ms <= now_ms:
             return self._replace(blocked_ms=0, down_ms=0, refusals=0)
         return self._replace(blocked_ms=until_ms) if until_ms > self.blocked_ms else self
@@ -254,10 +239,9 @@ _FIRST_READY = f"SELECT host, {SLOT_COLUMNS} FROM hosts WHERE id = coalesce({_CH
 
 
 def extend_lane(db: sqlite3.Connection, host: str, lane: Lane, count: int) -> int | None:
-    """Add `count` new items to the end of a lane that is not empty; return the host's number.
+    """Add new items to the end of a lane that is not empty; return the host's number, None if more would change.
 
-    None, and nothing changed, when more than the lane's count would change: a fast path of
-    `HostSlot.pushed` for the most common change.
+    A fast path of `HostSlot.pushed` for the most common change.
     """
     row = db.execute(_GROW[lane], {"host": host, "count": count}).fetchone()
     return None if row is None else int(row[0])
@@ -326,10 +310,9 @@ def count_visit(db: sqlite3.Connection, host_id: int, duration: timedelta, *, do
 
 
 def first_ready(db: sqlite3.Connection, order: Sequence[Lane], now_ms: int, token: int) -> tuple[str, HostSlot] | None:
-    """Return name and slot of the host that the claim with that token takes from, in the order of all lanes.
+    """Return name and slot of the host that the claim takes from: in the order of lanes, the one ready longest.
 
-    It is the one that has been ready longest; while more than `AFFINITY_HOSTS` are, the one visited last
-    that is ready again, except in the turns of `is_longest_turn`.
+    While more than `AFFINITY_HOSTS` are, the one visited last, except in the turns of `is_longest_turn`.
     """
     first, second, third = map(int, order)
     visited = 0 if is_longest_turn(token) else now_ms

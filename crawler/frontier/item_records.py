@@ -9,7 +9,7 @@ from typing import Any
 from core.errors import InputError
 from core.timestamps import from_unix_milliseconds as to_moment
 from core.timestamps import unix_milliseconds
-from crawler.frontier.base import ClaimAttempt, HostOrder, HostReport, ItemRecord, ItemState, Lane
+from crawler.frontier.base import ClaimAttempt, Frontier, HostOrder, HostReport, ItemRecord, ItemState, Lane
 from crawler.frontier.host_slots import SLOT_COLUMNS, epoch_of, slot_by_name, slot_of_row
 from crawler.frontier.sqlite_database import ENDED, ENDED_CODES, FrontierDatabase, frontier_item, identity_of, last_seq
 
@@ -55,11 +55,10 @@ _REPORT = "done, bytes, busy_ms, mean_ms, host, blocked_reason"
 _COMPARED = 1_000  # hosts compared among those with queues of similar length (a factor of two)
 
 
-class FrontierRecords:
-    """Reader of records of items and reports of hosts."""
+class FrontierRecords(Frontier):
+    """`Frontier` as far as it reads records of items and reports of hosts."""
 
-    def __init__(self, store: FrontierDatabase) -> None:
-        self._store = store
+    _store: FrontierDatabase
 
     def find_all(self, urls: Sequence[str]) -> list[ItemRecord | None]:
         """See `Frontier.find_all`."""
@@ -73,7 +72,7 @@ class FrontierRecords:
                 records |= {row[0]: _record(row[1:], logs.get(row[1], ())) for row in rows}
         return [records.get(identity) for identity in identities]
 
-    def ls(self, state: ItemState, limit: int, host: str | None) -> list[ItemRecord]:
+    def ls(self, state: ItemState, *, limit: int = 100, host: str | None = None) -> Sequence[ItemRecord]:
         """See `Frontier.ls`."""
         limit = max(limit, 0)
         with self._store.reading() as db:
@@ -101,7 +100,7 @@ class FrontierRecords:
                     numbers = _numbers(db, query, *of_host, ENDED_CODES[state], limit)
             return [_by_seq(db, seq) for seq in numbers]
 
-    def scan(self, state: ItemState, cursor: str, limit: int) -> tuple[Sequence[ItemRecord], str]:
+    def scan(self, state: ItemState, *, cursor: str = "", limit: int = 1000) -> tuple[Sequence[ItemRecord], str]:
         """See `Frontier.scan`."""
         part, *numbers = cursor.split(":")
         try:
@@ -121,14 +120,14 @@ class FrontierRecords:
                     code = ENDED_CODES[state]
                     return _scanned(db, "ended", "ended", (code,), key or [_LOWEST] * 2, limit)
 
-    def host(self, host: str, now: datetime) -> HostReport | None:
+    def host(self, host: str, *, now: datetime) -> HostReport | None:
         """See `Frontier.host`."""
         with self._store.reading() as db:
             row = db.execute(f"SELECT {_REPORT}, {SLOT_COLUMNS} FROM hosts WHERE host = ?", (host,)).fetchone()
         return None if row is None else _report(row, now)
 
-    def hosts(self, order: HostOrder, now: datetime, limit: int) -> list[HostReport]:
-        """See `Frontier.hosts`."""
+    def hosts(self, order: HostOrder, *, now: datetime, limit: int = 20) -> Sequence[HostReport]:
+        """See `Frontier.hosts`; among over 1,000 queues of a like length (a factor of two), any."""
         is_slowest = order is HostOrder.SLOWEST
         where, value = ("mean_ms IS NOT NULL", "mean_ms") if is_slowest else ("size > 0", "size")
         most = limit if is_slowest else max(limit, _COMPARED)

@@ -1,13 +1,13 @@
 """Frontier shared by several machines: Redis, one Lua script per method.
 
-A call whose answer was lost is repeated. Adding, blocking or storing an order twice changes nothing; a lost claim's
-lease expires; a repeated call that ends a claim is marked as such, and returns success when the first had taken effect.
+A call whose answer was lost is repeated: twice it changes nothing, a lost claim's lease expires, and a repeated end of
+a claim is marked as such.
 """
 
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, Unpack
 
@@ -15,24 +15,7 @@ from core.config.database_urls import RedisAddress
 from core.config.settings import FrontierSettings, PolitenessSettings
 from core.timestamps import from_unix_milliseconds as to_moment
 from core.timestamps import unix_microseconds, unix_milliseconds, unix_milliseconds_ceil
-from crawler.frontier import redis_store
-from crawler.frontier.base import (
-    AFFINITY_HOSTS,
-    CLAIMS_PER_ATTEMPT,
-    AddResult,
-    Frontier,
-    FrontierItem,
-    FrontierStats,
-    HostBlock,
-    HostOrder,
-    HostReport,
-    HostUse,
-    ItemRecord,
-    ItemState,
-    JobCounts,
-    MinuteCounts,
-    NewItem,
-)
+from crawler.frontier import base, redis_store
 from crawler.frontier.host_slots import LONGEST_RETRY, longest_back_off, longest_rest, longest_wait
 from crawler.frontier.redis_store import RedisStore, ServerClock, pack_offers, to_text, unpack
 
@@ -46,14 +29,11 @@ _MICROSECOND = timedelta(microseconds=1)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-class RedisFrontier(Frontier):
-    """`Frontier` in the Redis at `address`, created when there is none.
+class RedisFrontier(base.Frontier):
+    """`Frontier` in the Redis at `address`, created when there is none; errors as `RedisStore`.
 
     Adding more than a thousand URLs takes several transactions; bad URLs are refused before the first.
     With `server_time` machines whose clocks differ agree.
-
-    Raises CollectionVersionError (the data is another program's or another version's), TransientError (the server
-    does not answer), UnavailableError (it cannot be used).
     """
 
     def __init__(
@@ -73,15 +53,11 @@ class RedisFrontier(Frontier):
     def close(self) -> None:
         self._store.close()
 
-    def save(self, wait: Callable[[float], object] | None = None) -> str:
+    def save(self) -> str:
         """See `RedisStore.save`."""
-        return self._store.save(wait or threading.Event().wait)
+        return self._store.save(threading.Event().wait)
 
-    def check(self) -> list[str]:
-        """Return warnings about server settings that may lose the frontier, as sentences."""
-        return self._store.warnings()
-
-    def add(self, items: Iterable[NewItem], *, now: datetime, again: timedelta | None = None) -> AddResult:
+    def add(self, items: Iterable[base.NewItem], *, now: datetime, again: timedelta | None = None) -> base.AddResult:
         now_ms = self._ms(now)
         age_ms = None if again is None else -(-again // _MILLISECOND)
         offered = added = requeued = 0
@@ -89,13 +65,13 @@ class RedisFrontier(Frontier):
             fresh, retried = self._store.ask("add", now_ms, age_ms, *batch)
             offered += count
             added, requeued = added + fresh, requeued + retried
-        return AddResult(added, offered - added - requeued, requeued)
+        return base.AddResult(added, offered - added - requeued, requeued)
 
-    def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[FrontierItem]:
+    def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[base.FrontierItem]:
         now_ms = self._ms(now)
-        how = self._settings.high_every, self._settings.standard_every, AFFINITY_HOSTS
-        most = CLAIMS_PER_ATTEMPT * max(self._settings.attempts, 1)
-        items: list[FrontierItem] = []
+        how = self._settings.high_every, self._settings.standard_every, base.AFFINITY_HOSTS
+        most = base.CLAIMS_PER_ATTEMPT * max(self._settings.attempts, 1)
+        items: list[base.FrontierItem] = []
         there_is_more = True
         while there_is_more and len(items) < limit:
             wanted = limit - len(items)
@@ -104,42 +80,30 @@ class RedisFrontier(Frontier):
             items += [redis_store.unpack_item(row, self._salt) for row in rows]
         return items
 
-    def renew(self, item: FrontierItem, *, now: datetime) -> bool:
+    def renew(self, item: base.FrontierItem, *, now: datetime) -> bool:
         identity = redis_store.identity_of(item.url)
         return bool(self._store.ask("renew", item.token, identity, self._ms(now)))
 
     def complete(
-        self,
-        item: FrontierItem,
-        *,
-        now: datetime,
-        outcome: str,
-        stored_bytes: int = 0,
-        due: datetime | None = None,
-        memo: str = "",
-        **use: Unpack[HostUse],
+        self, item: base.FrontierItem, *, now: datetime, outcome: str, **visit: Unpack[base.CompletedVisit]
     ) -> bool:
-        how = outcome, stored_bytes, self._up(due, now), memo
-        return bool(self._end("complete", item, now, use, *how))
+        how = outcome, visit.get("stored_bytes", 0), self._up(visit.get("due"), now), visit.get("memo", "")
+        return bool(self._end("complete", item, now, visit, *how))
 
     def retry(
-        self,
-        item: FrontierItem,
-        *,
-        now: datetime,
-        reason: str,
-        not_before: datetime | None = None,
-        **use: Unpack[HostUse],
-    ) -> ItemState | None:
+        self, item: base.FrontierItem, *, now: datetime, reason: str, **visit: Unpack[base.FailedVisit]
+    ) -> base.ItemState | None:
         waits = round(self._settings.retry_delay_s * 1e6), LONGEST_RETRY // _MICROSECOND
-        how = reason, self._not_before(not_before, now), *waits, self._settings.attempts
-        return redis_store.STATES.get(self._end("retry", item, now, use, *how))
+        how = reason, self._not_before(visit.get("not_before"), now), *waits, self._settings.attempts
+        return redis_store.STATES.get(self._end("retry", item, now, visit, *how))
 
-    def _bury(self, item: FrontierItem, state: ItemState, now: datetime, reason: str, use: HostUse) -> bool:
+    def _bury(
+        self, item: base.FrontierItem, state: base.ItemState, now: datetime, reason: str, use: base.HostUse
+    ) -> bool:
         return bool(self._end("bury", item, now, use, redis_store.CODES[state], reason))
 
     def release(
-        self, item: FrontierItem, *, now: datetime, reason: str = "", not_before: datetime | None = None
+        self, item: base.FrontierItem, *, now: datetime, reason: str = "", not_before: datetime | None = None
     ) -> bool:
         how = reason, self._not_before(not_before, now)
         return bool(self._end("release", item, now, {}, *how))
@@ -168,16 +132,8 @@ class RedisFrontier(Frontier):
         until_ms = self._up(moment, now) if moment > now else now_ms
         self._store.ask("block", now_ms, host, until_ms, reason)
 
-    def back_off(
-        self,
-        host: str,
-        reason: str,
-        *,
-        now: datetime,
-        at_least: datetime | None = None,
-        down: bool = False,
-        blocks: bool = True,
-    ) -> datetime:
+    def back_off(self, failure: base.HostBackOff, *, now: datetime) -> datetime:
+        host, reason, at_least, down, blocks = failure
         offset = self._clock.offset(now)
         p = self._politeness
         if at_least is not None:
@@ -207,40 +163,40 @@ class RedisFrontier(Frontier):
         wakeup = self._store.ask("wakeup", unix_milliseconds(now + offset))
         return None if wakeup < 0 else max(now, to_moment(wakeup) - offset)
 
-    def stats(self, now: datetime) -> FrontierStats:
+    def stats(self, now: datetime) -> base.FrontierStats:
         *numbers, later, due, expired, paused = unpack(self._store.ask("stats", self._ms(now)))
         queued, claimed, done, skipped, dead, duplicates, hosts, stored, version = numbers
-        return FrontierStats(
+        return base.FrontierStats(
             queued + expired,
             claimed - expired,
             *(done, skipped, dead, later, due, duplicates, hosts, stored, version),
             paused=to_text(paused) if paused is not False else None,
         )
 
-    def counts(self) -> dict[ItemState, int]:
-        return dict(zip(ItemState, unpack(self._store.ask("stats", 0))[:5], strict=True))
+    def counts(self) -> dict[base.ItemState, int]:
+        return dict(zip(base.ItemState, unpack(self._store.ask("stats", 0))[:5], strict=True))
 
-    def job_counts(self, job: str) -> JobCounts:
+    def job_counts(self, job: str) -> base.JobCounts:
         answer = self._store.ask("job", job)
         if not answer:
-            return JobCounts(0, 0, 0, 0, 0, 0, None)
+            return base.JobCounts(0, 0, 0, 0, 0, 0, None)
         queued, claimed, done, skipped, dead, stored, began = (int(each or 0) for each in answer)
         began_at = to_moment(began) - self._clock.last
-        return JobCounts(queued, claimed, done, skipped, dead, stored, began_at)
+        return base.JobCounts(queued, claimed, done, skipped, dead, stored, began_at)
 
-    def minutes(self, now: datetime, *, count: int = 60) -> Sequence[MinuteCounts]:
+    def minutes(self, now: datetime, *, count: int = 60) -> Sequence[base.MinuteCounts]:
         """See `Frontier.minutes`; with the server's time they are the server's minutes."""
         offset = self._clock.offset(now)
         rows = {row[0]: row[1:] for row in map(unpack, self._store.ask("minutes"))}
         last = unix_milliseconds(now + offset) // _MINUTE_MS
         return [
-            MinuteCounts(to_moment(minute * _MINUTE_MS) - offset, *rows.get(minute, (0, 0, 0, 0)))
+            base.MinuteCounts(to_moment(minute * _MINUTE_MS) - offset, *rows.get(minute, (0, 0, 0, 0)))
             for minute in range(last - min(count, 60) + 1, last + 1)
         ]
 
-    def ls(self, state: ItemState, *, limit: int = 100, host: str | None = None) -> Sequence[ItemRecord]:
+    def ls(self, state: base.ItemState, *, limit: int = 100, host: str | None = None) -> Sequence[base.ItemRecord]:
         """See `Frontier.ls`. For one host's ended items all items in that state are read."""
-        records: list[ItemRecord] = []
+        records: list[base.ItemRecord] = []
         place: int | None = None
         while place != -1 and len(records) < limit:
             wanted = min(limit - len(records), LIST_BATCH)
@@ -248,7 +204,9 @@ class RedisFrontier(Frontier):
             records += map(self._record, rows)
         return records
 
-    def scan(self, state: ItemState, *, cursor: str = "", limit: int = 1000) -> tuple[Sequence[ItemRecord], str]:
+    def scan(
+        self, state: base.ItemState, *, cursor: str = "", limit: int = 1000
+    ) -> tuple[Sequence[base.ItemRecord], str]:
         shard, place = redis_store.parse_cursor(cursor)
         code, wanted = redis_store.CODES[state], max(min(limit, LIST_BATCH), 1)
         answer = self._store.ask("scan", code, shard, place, wanted)
@@ -256,25 +214,27 @@ class RedisFrontier(Frontier):
         after = "" if reached > redis_store.LAST_SHARD else f"{reached}:{place_there.decode()}"
         return [self._record(row) for row in rows], after
 
-    def find_all(self, urls: Sequence[str]) -> list[ItemRecord | None]:
-        records: list[ItemRecord | None] = []
+    def find_all(self, urls: Sequence[str]) -> list[base.ItemRecord | None]:
+        records: list[base.ItemRecord | None] = []
         identities = [redis_store.identity_of(url) for url in urls]
         for start in range(0, len(identities), FIND_BATCH):
             answer = self._store.ask("find_all", identities[start : start + FIND_BATCH])
             records += [self._record(row) if row else None for row in unpack(answer)]
         return records
 
-    def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[HostBlock]:
+    def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[base.HostBlock]:
         offset = self._clock.offset(now)
         rows = unpack(self._store.ask("blocks", unix_milliseconds(now + offset), limit))
-        return [HostBlock(to_text(host), to_moment(until) - offset, to_text(reason)) for host, until, reason in rows]
+        return [
+            base.HostBlock(to_text(host), to_moment(until) - offset, to_text(reason)) for host, until, reason in rows
+        ]
 
-    def host(self, host: str, *, now: datetime) -> HostReport | None:
+    def host(self, host: str, *, now: datetime) -> base.HostReport | None:
         offset = self._clock.offset(now)
         rows = unpack(self._store.ask("hosts", None, host))
         return redis_store.unpack_report(rows[0], now, offset) if rows else None
 
-    def hosts(self, order: HostOrder, *, now: datetime, limit: int = 20) -> Sequence[HostReport]:
+    def hosts(self, order: base.HostOrder, *, now: datetime, limit: int = 20) -> Sequence[base.HostReport]:
         offset = self._clock.offset(now)
         rows = unpack(self._store.ask("hosts", order.value, limit)) if limit > 0 else []
         return [redis_store.unpack_report(row, now, offset) for row in rows]
@@ -317,7 +277,7 @@ class RedisFrontier(Frontier):
         """Return a not-before moment in the server's time, in milliseconds, rounded up."""
         return None if moment is None else unix_milliseconds_ceil(moment + self._clock.offset(now))
 
-    def _record(self, row: list[Any]) -> ItemRecord:
+    def _record(self, row: list[Any]) -> base.ItemRecord:
         return redis_store.unpack_record(row, self._salt, self._clock.last)
 
     def _not_before(self, moment: datetime | None, now: datetime) -> int | None:
@@ -325,7 +285,7 @@ class RedisFrontier(Frontier):
         latest = now + longest_wait(self._politeness)
         return self._up(None if moment is None else min(moment, latest), now)
 
-    def _end(self, verb: str, item: FrontierItem, now: datetime, use: HostUse, *how: object) -> Any:
+    def _end(self, verb: str, item: base.FrontierItem, now: datetime, use: base.HostUse, *how: object) -> Any:
         """End the item's claim with a script; return its answer."""
         claim = item.token, redis_store.identity_of(item.url)
         duration, delay = use.get("duration"), use.get("delay")

@@ -1,7 +1,6 @@
 """Redis store of the frontier: connection, key space, Lua scripts, coding, server clock, errors.
 
-Items and records are MessagePack for the scripts. Texts are UTF-8 in which lone surrogates keep their
-code points, so that every `str` comes back.
+Items and records are MessagePack; texts are UTF-8 in which lone surrogates keep their code points.
 """
 
 import re
@@ -15,42 +14,24 @@ from uuid import UUID
 
 import msgpack
 
+from core import errors
 from core.config.database_urls import RedisAddress
 from core.config.settings import FrontierSettings, PolitenessSettings
-from core.errors import (
-    CollectionVersionError,
-    DiskFullError,
-    InputError,
-    InvariantError,
-    TransientError,
-    UnavailableError,
-    WeboidError,
-)
 from core.timestamps import from_unix_milliseconds as to_moment
 from core.urls import identity_and_host, identity_key
-from crawler.frontier.base import (
-    CLOCK_MARGIN,
-    CLOCK_SLACK,
-    ClaimAttempt,
-    FrontierItem,
-    HostReport,
-    ItemRecord,
-    ItemState,
-    Lane,
-    NewItem,
-)
+from crawler.frontier import base
 from crawler.frontier.host_slots import longest_back_off, longest_rest, longest_wait
 from net.redis_client import RedisClient, RedisClientOptions, RedisFault
 
 # The numbers that common.lua gives the states; LATER is a queued item that waits for its moment.
 QUEUED, LATER, CLAIMED, DONE, SKIPPED, DEAD = range(6)
 STATES = {
-    QUEUED: ItemState.QUEUED,
-    LATER: ItemState.QUEUED,
-    CLAIMED: ItemState.CLAIMED,
-    DONE: ItemState.DONE,
-    SKIPPED: ItemState.SKIPPED,
-    DEAD: ItemState.DEAD,
+    QUEUED: base.ItemState.QUEUED,
+    LATER: base.ItemState.QUEUED,
+    CLAIMED: base.ItemState.CLAIMED,
+    DONE: base.ItemState.DONE,
+    SKIPPED: base.ItemState.SKIPPED,
+    DEAD: base.ItemState.DEAD,
 }
 CODES = {state: code for code, state in STATES.items() if code != LATER}
 
@@ -108,19 +89,21 @@ def parse_cursor(cursor: str) -> tuple[int, str]:
     """Parse a cursor, or raise InputError, into the shard where a scan continues, and the place within."""
     match = _CURSOR.fullmatch(cursor or "0:0")
     if match is None or int(match[1]) > LAST_SHARD or int(match[2]) >= 1 << 64:
-        raise InputError(f"{cursor[:100]!r} is not a cursor of a scan. Pass the cursor that the last call returned.")
+        raise errors.InputError(
+            f"{cursor[:100]!r} is not a cursor of a scan. Pass the cursor that the last call returned."
+        )
     return int(match[1]), match[2]
 
 
-def unpack_item(row: list[Any], salt: bytes) -> FrontierItem:
+def unpack_item(row: list[Any], salt: bytes) -> base.FrontierItem:
     """Decode the item in the first ten fields of a script's row."""
     identity, number, lane, attempts, token, host, job, memo, down, body = row[:10]
     url, via, hops, hops_off = unpack(body)
-    return FrontierItem(
+    return base.FrontierItem(
         id=page_id(salt, identity, number),
         url=to_text(url),
         host=to_text(host),
-        lane=Lane(lane),
+        lane=base.Lane(lane),
         hops=hops,
         via=to_text(via),
         attempts=attempts,
@@ -132,14 +115,14 @@ def unpack_item(row: list[Any], salt: bytes) -> FrontierItem:
     )
 
 
-def unpack_record(row: list[Any], salt: bytes, offset: timedelta) -> ItemRecord:
+def unpack_record(row: list[Any], salt: bytes, offset: timedelta) -> base.ItemRecord:
     """Decode the record of a script's row; `offset` is how far its clock is ahead of ours."""
     state, added, ended, outcome, due, worker, claimed, lease, attempts = row[10:]
 
     def moment(count: int) -> datetime | None:
         return to_moment(count) - offset if count else None
 
-    return ItemRecord(
+    return base.ItemRecord(
         item=unpack_item(row, salt),
         state=STATES[state],
         added_at=to_moment(added) - offset,
@@ -147,7 +130,7 @@ def unpack_record(row: list[Any], salt: bytes, offset: timedelta) -> ItemRecord:
         outcome=to_text(outcome),
         due_at=moment(due),
         attempts=tuple(
-            ClaimAttempt(
+            base.ClaimAttempt(
                 to_text(ending),
                 to_text(reason),
                 to_text(holder),
@@ -162,7 +145,7 @@ def unpack_record(row: list[Any], salt: bytes, offset: timedelta) -> ItemRecord:
     )
 
 
-def unpack_report(row: list[Any], now: datetime, offset: timedelta) -> HostReport:
+def unpack_report(row: list[Any], now: datetime, offset: timedelta) -> base.HostReport:
     """Decode the report of a host at a moment."""
     name, waiting, active, next_ms, blocked, down, reason, done, stored, busy, mean, failures = row
 
@@ -172,7 +155,7 @@ def unpack_report(row: list[Any], now: datetime, offset: timedelta) -> HostRepor
 
     blocked_until, down_until = future(blocked), future(down)
     ready = blocked_until if down_until else max(blocked_until or now, future(next_ms) or now)
-    return HostReport(
+    return base.HostReport(
         host=to_text(name),
         waiting=waiting,
         active=active,
@@ -188,12 +171,9 @@ def unpack_report(row: list[Any], now: datetime, offset: timedelta) -> HostRepor
     )
 
 
-def pack_offers(items: Iterable[NewItem], size: int) -> Iterator[tuple[int, tuple[object, ...]]]:
-    """Yield (number of items, last arguments of ``add.lua``) for batches of `size`.
-
-    The first of equal items counts. Raises BadUrlError for no web URL.
-    """
-    first: dict[bytes, tuple[str, NewItem]] = {}
+def pack_offers(items: Iterable[base.NewItem], size: int) -> Iterator[tuple[int, tuple[object, ...]]]:
+    """Yield (number of items, last arguments of ``add.lua``) for batches of `size`; BadUrlError for no web URL."""
+    first: dict[bytes, tuple[str, base.NewItem]] = {}
     offered = 0
     for item in items:
         offered += 1
@@ -224,10 +204,7 @@ _SAMPLES = 3
 
 @dataclass(eq=False, repr=False)
 class ServerClock:
-    """Offset of the server's clock, never older than a minute, nor from before our clock was set.
-
-    Without `server_now` our own time counts.
-    """
+    """Offset of the server's clock, at most a minute old, not from before ours was set; zero without `server_now`."""
 
     server_now: Callable[[], datetime] | None
     monotonic: Callable[[], float]
@@ -278,8 +255,7 @@ class RedisStore:
 
     Every script is atomic: Redis runs one at a time, and keeps or loses its writes as a whole.
 
-    Raises CollectionVersionError (the data is another program's or another version's), TransientError (the server
-    does not answer), UnavailableError (it cannot be used).
+    Raises CollectionVersionError (another program's or version's data), TransientError (no answer), UnavailableError.
     """
 
     def __init__(
@@ -313,30 +289,23 @@ class RedisStore:
         return _EPOCH + timedelta(seconds=int(seconds), microseconds=int(us))
 
     def save(self, wait: Callable[[float], object]) -> str:
-        """Save Redis's dump file; return its path, empty when Redis does not report it.
-
-        Raises UnavailableError if the user may not, or Redis could not write it.
-        """
+        """Save Redis's dump file; return its path, empty when it is not reported; UnavailableError if it fails."""
         began, _ = self._server.call("TIME")
         self._server.call("BGSAVE", "SCHEDULE")
         while True:
             info = self._server.call("INFO", "persistence")
             is_over = not int(info["rdb_bgsave_in_progress"])
             if is_over and info["rdb_last_bgsave_status"] != "ok":
-                raise UnavailableError(
+                raise errors.UnavailableError(
                     f"The Redis at {self._address} could not write its dump file: its own log says why."
                 )
             if is_over and int(info["rdb_last_save_time"]) >= int(began):
                 try:
                     folder, name = (_configured(self._server, key) for key in ("dir", "dbfilename"))
-                except UnavailableError:
+                except errors.UnavailableError:
                     return ""
                 return f"{folder[0]}/{name[0]}" if folder and name else ""
             wait(_SAVE_POLL_S)
-
-    def warnings(self) -> list[str]:
-        """See `durability_warnings`."""
-        return _warnings(self._server, self._address)
 
     def close(self) -> None:
         """Close the connections."""
@@ -347,7 +316,7 @@ class RedisStore:
         made: bytes = self._server.script("open", self._keys, [b"", self._settings, pack(wish)])
         if not made.startswith(_MADE.encode()):
             content = made.decode("utf-8", "replace")[:100] or "something else"
-            raise CollectionVersionError(
+            raise errors.CollectionVersionError(
                 f"The frontier {self._address.name} at {self._address} is no frontier of version "
                 f"{SCHEMA_VERSION} (it says {content!r}): use the release that made it, or another name"
                 " with ?frontier=NAME in [frontier] url."
@@ -356,29 +325,22 @@ class RedisStore:
 
 
 def durability_warnings(address: RedisAddress) -> list[str]:
-    """Return warnings about server settings that may lose a frontier, as sentences; writes nothing.
-
-    Servers that do not disclose their configuration give none. Errors are those of `RedisStore`.
-    """
-    with closing(RedisClient(address, _connection_options(address))) as server:
-        return _warnings(server, address)
-
-
-def _warnings(server: RedisClient, address: RedisAddress) -> list[str]:
+    """Return warnings about settings of the server that may lose a frontier, as sentences; errors as `RedisStore`."""
     warnings = []
-    reply = server.call("INFO")
-    info = reply if isinstance(reply, dict) else {}
-    if not info.get("aof_enabled"):
-        try:
-            has_snapshots = any(_configured(server, "save"))
-        except UnavailableError:
-            has_snapshots = True
-        warnings.append(
-            f"The Redis at {address} loses its latest writes in a crash: set 'appendonly yes'."
-            if has_snapshots
-            else f"The Redis at {address} stores nothing on disk: set 'appendonly yes', since a restart loses the "
-            "whole frontier."
-        )
+    with closing(RedisClient(address, _connection_options(address))) as server:
+        reply = server.call("INFO")
+        info = reply if isinstance(reply, dict) else {}
+        if not info.get("aof_enabled"):
+            try:
+                has_snapshots = any(_configured(server, "save"))
+            except errors.UnavailableError:
+                has_snapshots = True
+            warnings.append(
+                f"The Redis at {address} loses its latest writes in a crash: set 'appendonly yes'."
+                if has_snapshots
+                else f"The Redis at {address} stores nothing on disk: set 'appendonly yes', since a restart loses the "
+                "whole frontier."
+            )
     policy = str(info.get("maxmemory_policy", ""))
     if policy.startswith("allkeys"):
         warnings.append(
@@ -402,28 +364,36 @@ def _connection_options(address: RedisAddress) -> RedisClientOptions:
     )
 
 
-def _map_fault(place: str, fault: RedisFault, words: str) -> WeboidError:
+def _map_fault(place: str, fault: RedisFault, words: str) -> errors.WeboidError:
     match fault:
         case RedisFault.MISSING:
-            return UnavailableError(f"[frontier] url needs the Redis client: {words}.")
+            return errors.UnavailableError(f"[frontier] url needs the Redis client: {words}.")
         case RedisFault.REFUSED:
-            return UnavailableError(f"{place} refuses the login: {words}. Correct user and password in [frontier] url.")
+            return errors.UnavailableError(
+                f"{place} refuses the login: {words}. Correct user and password in [frontier] url."
+            )
         case RedisFault.SILENT | RedisFault.SOON:
-            return TransientError(f"{place} does not answer: {words}. Start Redis there, or correct [frontier] url.")
+            return errors.TransientError(
+                f"{place} does not answer: {words}. Start Redis there, or correct [frontier] url."
+            )
         case RedisFault.FULL:
-            return DiskFullError(f"{place} has no space left: {words}. Give Redis more memory or disk, then resume.")
+            return errors.DiskFullError(
+                f"{place} has no space left: {words}. Give Redis more memory or disk, then resume."
+            )
         case RedisFault.OTHER:
             pass  # its words say more
     if "WEBOID-BROKEN" in words:
-        return InvariantError(f"{place}: its records contradict each other: {words}. Were keys evicted or deleted?")
+        return errors.InvariantError(
+            f"{place}: its records contradict each other: {words}. Were keys evicted or deleted?"
+        )
     if "WEBOID-OTHER false" in words:
-        return UnavailableError(
+        return errors.UnavailableError(
             f"{place} no longer exists: Redis has lost it, or it was deleted. Set"
             " 'appendonly yes' in Redis, and start again."
         )
     if "WEBOID-OTHER" in words:
-        return CollectionVersionError(f"{place} was replaced by another since it was opened: start again.")
-    return UnavailableError(f"{place} cannot be used: {words}. Redis's own log says more.")
+        return errors.CollectionVersionError(f"{place} was replaced by another since it was opened: start again.")
+    return errors.UnavailableError(f"{place} cannot be used: {words}. Redis's own log says more.")
 
 
 def _settings(politeness: PolitenessSettings, settings: FrontierSettings) -> list[object]:
@@ -435,10 +405,10 @@ def _settings(politeness: PolitenessSettings, settings: FrontierSettings) -> lis
         round(politeness.min_delay_s * 1e6),
         round(politeness.max_delay_s * 1e6),
         longest_rest(politeness) // millisecond,
-        CLOCK_SLACK // millisecond,
+        base.CLOCK_SLACK // millisecond,
         round(settings.lease_s * 1000),
         1 if settings.order == "random" else 0,
-        CLOCK_MARGIN // millisecond,
+        base.CLOCK_MARGIN // millisecond,
         longest_back_off(politeness) // millisecond,
         longest_wait(politeness) // millisecond,
     ]

@@ -34,8 +34,7 @@ _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 class FrontierDatabase:
     """Frontier's SQLite file at `path`, created when it is missing. Thread-safe.
 
-    Raises CollectionVersionError (the file is another program's or another version's), UnavailableError (it cannot be
-    opened or read).
+    Raises CollectionVersionError (another program's or version's file), UnavailableError (it cannot be opened or read).
     """
 
     def __init__(self, path: Path) -> None:
@@ -78,8 +77,7 @@ class FrontierDatabase:
     def transaction(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
         """Open a write transaction, exclusive among all processes; an error rolls it back.
 
-        Killing the process never loses a commit. A power cut may lose the last commits (the store stays
-        consistent), unless one of them was `durable`.
+        A power cut may lose the last commits (the store stays consistent), unless one of them was `durable`.
         """
         with self._lock, self._mapped():
             if durable:
@@ -189,10 +187,7 @@ def locate_item(db: sqlite3.Connection, identity: bytes) -> ItemLocation | None:
 
 
 def first_in_queue(db: sqlite3.Connection, lane: Lane, head: int, host_id: int) -> tuple[int, int]:
-    """Return place and number of the host's first item in the lane, from epoch `head` on.
-
-    Empty epochs are passed once: the caller stores the epoch found as the new head.
-    """
+    """Return place and number of the host's first item in the lane, from epoch `head` on, which the caller moves up."""
     epoch, last = head, None
     while last is None or epoch <= last:
         row = db.execute(
@@ -243,10 +238,7 @@ _ENDED_STATES = (ItemState.DONE, ItemState.SKIPPED, ItemState.DEAD)
 
 
 class CountChanges:
-    """Changes of the counts in one transaction, written at its end.
-
-    Every change of an item's state is recorded once.
-    """
+    """Changes of the counts in one transaction, written at its end."""
 
     def __init__(self) -> None:
         self._totals: Counter[str] = Counter()

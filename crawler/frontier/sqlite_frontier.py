@@ -5,10 +5,10 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from functools import cached_property, partial
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 from uuid import UUID, uuid4
 
 from core.config.settings import FrontierSettings, PolitenessSettings
@@ -16,41 +16,19 @@ from core.layout import Layout
 from core.timestamps import from_unix_milliseconds as to_moment
 from core.timestamps import unix_milliseconds, unix_milliseconds_ceil
 from core.urls import host_of
-from crawler.frontier import host_slots
-from crawler.frontier.base import (
-    AddResult,
-    Frontier,
-    FrontierItem,
-    FrontierStats,
-    HostBlock,
-    HostOrder,
-    HostReport,
-    HostUse,
-    ItemRecord,
-    ItemState,
-    JobCounts,
-    Lane,
-    MinuteCounts,
-    NewItem,
-)
-from crawler.frontier.host_slots import host_retry_at, longest_back_off, retry_at
+from crawler.frontier import base, host_slots
+from crawler.frontier.item_records import FrontierRecords
 from crawler.frontier.sqlite_database import MINUTE_MS, MINUTES_KEPT, FrontierDatabase, identity_of, last_seq
 from crawler.frontier.transitions import FrontierTransaction, IncomingItem, rest_limit_ms
-
-if TYPE_CHECKING:
-    from crawler.frontier.item_records import FrontierRecords
 
 # Maximum number of expired notes that one write deletes: more than it adds, so that few remain.
 _NOTES_TIDIED = 8
 
 
-class SqliteFrontier(Frontier):
-    """`Frontier` at `path`, created when it is missing; its folder must exist.
+class SqliteFrontier(FrontierRecords):
+    """`Frontier` at `path`, created when it is missing, in a folder that exists; errors as `FrontierDatabase`.
 
     `new_id` makes page identifiers; `rng` draws places for the order "random".
-
-    Raises CollectionVersionError (the file is another program's or another version's), UnavailableError (it cannot be
-    opened or read).
     """
 
     def __init__(
@@ -76,12 +54,6 @@ class SqliteFrontier(Frontier):
     def close(self) -> None:
         self._store.close()
 
-    @cached_property
-    def _records(self) -> "FrontierRecords":
-        from crawler.frontier.item_records import FrontierRecords  # for lists and look-ups, not for a run
-
-        return FrontierRecords(self._store)
-
     @contextmanager
     def _moving(self, now: datetime, *, durable: bool = False) -> Iterator[FrontierTransaction]:
         """Open a transaction whose counts are written at its end."""
@@ -90,7 +62,7 @@ class SqliteFrontier(Frontier):
             yield moves
             moves.changes.write(db, moves.now_ms)
 
-    def add(self, items: Iterable[NewItem], *, now: datetime, again: timedelta | None = None) -> AddResult:
+    def add(self, items: Iterable[base.NewItem], *, now: datetime, again: timedelta | None = None) -> base.AddResult:
         """See `Frontier.add`. One commit, on disk before it returns."""
         offered = 0
         wanted: dict[bytes, IncomingItem] = {}
@@ -100,7 +72,7 @@ class SqliteFrontier(Frontier):
             offer = IncomingItem(offered, identity, item, item.host or host_of(item.url))
             wanted.setdefault(identity, offer)
         if not offered:
-            return AddResult()
+            return base.AddResult()
         fresh: list[IncomingItem] = []
         known: list[IncomingItem] = []
         with self._moving(now, durable=True) as moves:
@@ -114,10 +86,10 @@ class SqliteFrontier(Frontier):
             moves.enqueue(sorted(fresh + requeued, key=itemgetter(0)))
             duplicates = offered - len(fresh) - len(requeued)
             moves.changes.count("duplicates", duplicates)
-        return AddResult(added=len(fresh), duplicates=duplicates, requeued=len(requeued))
+        return base.AddResult(added=len(fresh), duplicates=duplicates, requeued=len(requeued))
 
-    def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[FrontierItem]:
-        claimed: list[FrontierItem] = []
+    def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[base.FrontierItem]:
+        claimed: list[base.FrontierItem] = []
         with self._moving(now) as moves:
             paused, token = moves.db.execute("SELECT paused, token FROM totals").fetchone()
             if paused is not None:
@@ -132,7 +104,7 @@ class SqliteFrontier(Frontier):
             moves.changes.count("token", len(claimed))
         return claimed
 
-    def renew(self, item: FrontierItem, *, now: datetime) -> bool:
+    def renew(self, item: base.FrontierItem, *, now: datetime) -> bool:
         with self._moving(now) as moves:
             if moves.held(item) is None:
                 return False
@@ -143,22 +115,15 @@ class SqliteFrontier(Frontier):
         return True
 
     def complete(
-        self,
-        item: FrontierItem,
-        *,
-        now: datetime,
-        outcome: str,
-        stored_bytes: int = 0,
-        due: datetime | None = None,
-        memo: str = "",
-        **use: Unpack[HostUse],
+        self, item: base.FrontierItem, *, now: datetime, outcome: str, **visit: Unpack[base.CompletedVisit]
     ) -> bool:
+        stored_bytes, due, memo = visit.get("stored_bytes", 0), visit.get("due"), visit.get("memo", "")
         with self._moving(now) as moves:
             held = moves.held(item)
             if held is None:
                 return False
-            moves.finish(held, use, completed=True, stored_bytes=stored_bytes)
-            moves.end(held, ItemState.DONE, outcome)
+            moves.finish(held, visit, completed=True, stored_bytes=stored_bytes)
+            moves.end(held, base.ItemState.DONE, outcome)
             moves.changes.stored(held.job_id, stored_bytes)
             if memo != item.memo:
                 moves.db.execute("UPDATE items SET memo = ? WHERE seq = ?", (memo, held.seq))
@@ -168,41 +133,38 @@ class SqliteFrontier(Frontier):
         return True
 
     def retry(
-        self,
-        item: FrontierItem,
-        *,
-        now: datetime,
-        reason: str,
-        not_before: datetime | None = None,
-        **use: Unpack[HostUse],
-    ) -> ItemState | None:
+        self, item: base.FrontierItem, *, now: datetime, reason: str, **visit: Unpack[base.FailedVisit]
+    ) -> base.ItemState | None:
         with self._moving(now) as moves:
             held = moves.held(item)
             if held is None:
                 return None
             failures = held.failures + 1
-            moves.finish(held, use)
+            moves.finish(held, visit)
             moves.log_attempt(held, "retry", reason)
             moves.db.execute("UPDATE items SET failures = ? WHERE seq = ?", (failures, held.seq))
             if failures >= self._settings.attempts:
-                moves.end(held, ItemState.DEAD, reason)
-                return ItemState.DEAD
-            moves.requeue(held, not_before or retry_at(now, failures, self._settings))
-        return ItemState.QUEUED
+                moves.end(held, base.ItemState.DEAD, reason)
+                return base.ItemState.DEAD
+            doubled = host_slots.retry_at(now, failures, self._settings.retry_delay_s)
+            moves.requeue(held, visit.get("not_before") or doubled)
+        return base.ItemState.QUEUED
 
-    def _bury(self, item: FrontierItem, state: ItemState, now: datetime, reason: str, use: HostUse) -> bool:
+    def _bury(
+        self, item: base.FrontierItem, state: base.ItemState, now: datetime, reason: str, use: base.HostUse
+    ) -> bool:
         with self._moving(now) as moves:
             held = moves.held(item)
             if held is None:
                 return False
             moves.finish(held, use)
-            if state is ItemState.DEAD:
+            if state is base.ItemState.DEAD:
                 moves.log_attempt(held, "fail", reason)
             moves.end(held, state, reason)
         return True
 
     def release(
-        self, item: FrontierItem, *, now: datetime, reason: str = "", not_before: datetime | None = None
+        self, item: base.FrontierItem, *, now: datetime, reason: str = "", not_before: datetime | None = None
     ) -> bool:
         with self._moving(now) as moves:
             held = moves.held(item)
@@ -235,25 +197,20 @@ class SqliteFrontier(Frontier):
                 host_slots.save_block(moves.db, blocked, reason)
                 host_slots.save_back_off(moves.db, slot.id, 0)
 
-    def back_off(
-        self,
-        host: str,
-        reason: str,
-        *,
-        now: datetime,
-        at_least: datetime | None = None,
-        down: bool = False,
-        blocks: bool = True,
-    ) -> datetime:
+    def back_off(self, failure: base.HostBackOff, *, now: datetime) -> datetime:
+        host, reason, at_least, down, blocks = failure
+        p = self._politeness
         if at_least is not None:
-            at_least = min(at_least, now + longest_back_off(self._politeness))
+            at_least = min(at_least, now + host_slots.longest_back_off(p))
         with self._moving(now) as moves:
             slot = moves.slot_of(host)
-            if down and slot.refusals + 1 >= self._politeness.host_failures:
-                until = now + timedelta(seconds=self._politeness.host_down_s)
+            if down and slot.refusals + 1 >= p.host_failures:
+                until = now + timedelta(seconds=p.host_down_s)
                 after = slot.downed(unix_milliseconds_ceil(max(until, at_least or until)))
             else:
-                until = host_retry_at(now, slot.refusals + 1, self._politeness) if blocks else now
+                until = (
+                    host_slots.retry_at(now, slot.refusals + 1, p.host_retry_s, p.host_retry_limit_s) if blocks else now
+                )
                 after = slot.refused(unix_milliseconds_ceil(max(until, at_least or until)))
             moves.save(after, slot)
             host_slots.save_block(moves.db, after, reason)
@@ -275,7 +232,7 @@ class SqliteFrontier(Frontier):
             moments = [
                 db.execute(f"SELECT min({moment}) FROM {source}").fetchone()[0]  # noqa: S608 constants
                 for moment, source in (
-                    *(("ready_ms", f"hosts WHERE lane = {lane.value}") for lane in Lane),
+                    *(("ready_ms", f"hosts WHERE lane = {lane.value}") for lane in base.Lane),
                     *(("due_ms", "later"), ("due_ms", "due"), ("lease_ms", "claims")),
                 )
             ]
@@ -286,7 +243,7 @@ class SqliteFrontier(Frontier):
             return now  # the clock was put back: a claim will cut the rests
         return max(now, to_moment(earliest))
 
-    def stats(self, now: datetime) -> FrontierStats:
+    def stats(self, now: datetime) -> base.FrontierStats:
         with self._store.reading() as db:
             (expired,) = db.execute(
                 "SELECT count(*) FROM claims WHERE lease_ms <= ?", (unix_milliseconds(now),)
@@ -295,24 +252,24 @@ class SqliteFrontier(Frontier):
                 "SELECT queued, claimed, done, skipped, dead, later, due, duplicates, hosts, "
                 "bytes, version, paused FROM totals"
             ).fetchone()
-        return FrontierStats(queued + expired, claimed - expired, *rest)
+        return base.FrontierStats(queued + expired, claimed - expired, *rest)
 
-    def counts(self) -> dict[ItemState, int]:
+    def counts(self) -> dict[base.ItemState, int]:
         with self._store.reading() as db:
             numbers = db.execute("SELECT queued, claimed, done, skipped, dead FROM totals")
-            return dict(zip(ItemState, numbers.fetchone(), strict=True))
+            return dict(zip(base.ItemState, numbers.fetchone(), strict=True))
 
-    def job_counts(self, job: str) -> JobCounts:
+    def job_counts(self, job: str) -> base.JobCounts:
         with self._store.reading() as db:
             row = db.execute(
                 "SELECT queued, claimed, done, skipped, dead, bytes, began_ms FROM jobs WHERE job = ?", (job,)
             ).fetchone()
         if row is None:
-            return JobCounts(0, 0, 0, 0, 0, 0, None)
+            return base.JobCounts(0, 0, 0, 0, 0, 0, None)
         queued, claimed, done, skipped, dead, stored, began_ms = row
-        return JobCounts(queued, claimed, done, skipped, dead, stored, to_moment(began_ms))
+        return base.JobCounts(queued, claimed, done, skipped, dead, stored, to_moment(began_ms))
 
-    def minutes(self, now: datetime, *, count: int = 60) -> Sequence[MinuteCounts]:
+    def minutes(self, now: datetime, *, count: int = 60) -> Sequence[base.MinuteCounts]:
         last = unix_milliseconds(now) // MINUTE_MS
         first = last + 1 - max(min(count, MINUTES_KEPT), 0)
         with self._store.reading() as db:
@@ -321,34 +278,18 @@ class SqliteFrontier(Frontier):
             )
             counts = {row[0]: row[1:] for row in rows}
         return [
-            MinuteCounts(to_moment(minute * MINUTE_MS), *counts.get(minute, (0, 0, 0, 0)))
+            base.MinuteCounts(to_moment(minute * MINUTE_MS), *counts.get(minute, (0, 0, 0, 0)))
             for minute in range(first, last + 1)
         ]
 
-    def ls(self, state: ItemState, *, limit: int = 100, host: str | None = None) -> Sequence[ItemRecord]:
-        return self._records.ls(state, limit, host)
-
-    def scan(self, state: ItemState, *, cursor: str = "", limit: int = 1000) -> tuple[Sequence[ItemRecord], str]:
-        return self._records.scan(state, cursor, limit)
-
-    def find_all(self, urls: Sequence[str]) -> list[ItemRecord | None]:
-        return self._records.find_all(urls)
-
-    def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[HostBlock]:
+    def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[base.HostBlock]:
         with self._store.reading() as db:
             rows = db.execute(
                 "SELECT host, blocked_ms, blocked_reason FROM hosts "
                 "WHERE blocked_ms > 0 AND blocked_ms > ? ORDER BY blocked_ms DESC LIMIT ?",
                 (unix_milliseconds(now), limit),
             )
-            return [HostBlock(host, to_moment(until), reason) for host, until, reason in rows]
-
-    def host(self, host: str, *, now: datetime) -> HostReport | None:
-        return self._records.host(host, now)
-
-    def hosts(self, order: HostOrder, *, now: datetime, limit: int = 20) -> Sequence[HostReport]:
-        """See `Frontier.hosts`; among over 1,000 queues of a like length (a factor of two), any."""
-        return self._records.hosts(order, now, limit)
+            return [base.HostBlock(host, to_moment(until), reason) for host, until, reason in rows]
 
     def give_order(self, kind: str, key: str, value: str) -> int:
         with self._store.transaction(durable=True) as db:
@@ -413,11 +354,10 @@ def _raise_version(db: sqlite3.Connection) -> int:
 
 def open_frontier(
     layout: Layout, settings: FrontierSettings, politeness: PolitenessSettings, *, server_time: bool = True
-) -> Frontier:
+) -> base.Frontier:
     """Open the frontier that `settings.url` names; without one the collection's own.
 
-    Raises CollectionVersionError (it was made by another version), ConfigError (`url` is not valid), TransientError
-    (it does not answer), UnavailableError (it cannot be opened).
+    Raises CollectionVersionError, ConfigError (`url` is not valid), TransientError (no answer), UnavailableError.
     """
     if not settings.url:
         return SqliteFrontier(layout.frontier_db, politeness=politeness, settings=settings)

@@ -4,6 +4,7 @@ import random
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
@@ -12,33 +13,14 @@ from core.config.settings import FrontierSettings, PolitenessSettings
 from core.errors import InvariantError
 from core.timestamps import from_unix_milliseconds as to_moment
 from core.timestamps import unix_milliseconds, unix_milliseconds_ceil
-from crawler.frontier import host_slots, sqlite_database
-from crawler.frontier.base import (
-    CLAIMS_PER_ATTEMPT,
-    CLOCK_MARGIN,
-    CLOCK_SLACK,
-    FrontierItem,
-    HostUse,
-    ItemState,
-    Lane,
-    NewItem,
-)
-from crawler.frontier.host_slots import (
-    HostSlot,
-    epoch_of,
-    host_delay,
-    lane_order,
-    longest_back_off,
-    longest_rest,
-    longest_wait,
-)
+from crawler.frontier import base, host_slots, sqlite_database
 
 # Maximum number of items of a kind that one claim cleans up, so that it stays short after a long pause; the rest follows.
 TIDY_LIMIT = 1_000
 
 _MILLISECOND = timedelta(milliseconds=1)
 _PLACE_BITS = 31
-_MARGIN_MS = CLOCK_MARGIN // _MILLISECOND
+_MARGIN_MS = base.CLOCK_MARGIN // _MILLISECOND
 
 
 class IncomingItem(NamedTuple):
@@ -46,7 +28,7 @@ class IncomingItem(NamedTuple):
 
     seq: int
     identity: bytes
-    item: NewItem
+    item: base.NewItem
     host: str
     memo: str = ""
 
@@ -77,40 +59,31 @@ FROM claims AS c JOIN items AS i ON i.seq = c.seq
 
 def rest_limit_ms(politeness: PolitenessSettings) -> int:
     """Return how far off a delay's end may be, in milliseconds, unless the clock was put back."""
-    return (longest_rest(politeness) + CLOCK_SLACK) // _MILLISECOND
+    return (host_slots.longest_rest(politeness) + base.CLOCK_SLACK) // _MILLISECOND
 
 
+@dataclass(eq=False, repr=False)
 class FrontierTransaction:
-    """Transitions within one transaction; `changes` counts them.
+    """Transitions within one transaction, which keep slots consistent with queues; `changes` counts them."""
 
-    Each keeps the slots consistent with the queues. Randomness comes from `new_id` and `rng`.
-    """
+    db: sqlite3.Connection
+    now: datetime
+    _: KW_ONLY
+    politeness: PolitenessSettings
+    settings: FrontierSettings
+    new_id: Callable[[], UUID]
+    rng: random.Random
+    changes: sqlite_database.CountChanges = field(default_factory=sqlite_database.CountChanges, init=False)
 
-    def __init__(
-        self,
-        db: sqlite3.Connection,
-        now: datetime,
-        *,
-        politeness: PolitenessSettings,
-        settings: FrontierSettings,
-        new_id: Callable[[], UUID],
-        rng: random.Random,
-    ) -> None:
-        self.db = db
-        self.now = now
-        self.now_ms = unix_milliseconds(now)
-        self.changes = sqlite_database.CountChanges()
-        self._politeness = politeness
-        self._settings = settings
-        self._new_id = new_id
-        self._rng = rng
-        self._random = settings.order == "random"
+    def __post_init__(self) -> None:
+        self.now_ms = unix_milliseconds(self.now)
+        self._random = self.settings.order == "random"
 
-    def save(self, slot: HostSlot, old: HostSlot) -> None:
+    def save(self, slot: host_slots.HostSlot, old: host_slots.HostSlot) -> None:
         """Settle a slot and write its changes."""
-        host_slots.save_slot(self.db, slot.settled(self._politeness.visits_per_host), old)
+        host_slots.save_slot(self.db, slot.settled(self.politeness.visits_per_host), old)
 
-    def slot_of(self, host: str) -> HostSlot:
+    def slot_of(self, host: str) -> host_slots.HostSlot:
         """Return the host's slot, created if need be."""
         slot = host_slots.slot_by_name(self.db, host)
         if slot is None:
@@ -120,7 +93,7 @@ class FrontierTransaction:
 
     def _place(self) -> int:
         """Return the place of a new item or host: random in random order, else 0."""
-        return self._rng.getrandbits(_PLACE_BITS) + 1 if self._random else 0
+        return self.rng.getrandbits(_PLACE_BITS) + 1 if self._random else 0
 
     # Adding
 
@@ -168,7 +141,7 @@ class FrontierTransaction:
             grown = host_slots.extend_lane(self.db, host, lane, count)
             if grown is None:
                 slot = self.slot_of(host)
-                epoch = 0 if self._random else epoch_of(offers[0].seq)
+                epoch = 0 if self._random else host_slots.epoch_of(offers[0].seq)
                 self.save(slot.pushed(lane, epoch, count), slot)
                 grown = slot.id
             hosts[host] = grown
@@ -179,13 +152,13 @@ class FrontierTransaction:
                 sql = "INSERT INTO jobs (job, began_ms) VALUES (?, ?)"
                 row = (self.db.execute(sql, (job, self.now_ms)).lastrowid,)
             jobs[job] = int(row[0])
-            self.changes.moved(jobs[job], None, ItemState.QUEUED, count)
+            self.changes.moved(jobs[job], None, base.ItemState.QUEUED, count)
         items = []
         queue = []
         for seq, _, item, host, memo in offers:
             place, host_id, lane = self._place(), hosts[host], item.lane
-            queue.append((lane, epoch_of(seq, place), host_id, place, seq))
-            what = seq, self._new_id().bytes, item.url, host_id, jobs[item.job], lane, place
+            queue.append((lane, host_slots.epoch_of(seq, place), host_id, place, seq))
+            what = seq, self.new_id().bytes, item.url, host_id, jobs[item.job], lane, place
             items.append((*what, item.hops, item.hops_off, item.via, memo, self.now_ms))
         self.db.executemany(
             "INSERT INTO items (seq, id, url, host_id, job_id, lane, place, hops, hops_off, via, "
@@ -196,9 +169,9 @@ class FrontierTransaction:
 
     # Waiting
 
-    def push(self, seq: int, host_id: int, lane: Lane, place: int) -> None:
+    def push(self, seq: int, host_id: int, lane: base.Lane, place: int) -> None:
         """Return an item to its place in its host's queue."""
-        epoch = epoch_of(seq, place)
+        epoch = host_slots.epoch_of(seq, place)
         self.db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (lane, epoch, host_id, place, seq))
         slot = host_slots.slot_by_id(self.db, host_id)
         self.save(slot.pushed(lane, epoch), slot)
@@ -208,7 +181,7 @@ class FrontierTransaction:
         if not sqlite_database.remove_from_queue(self.db, item.lane, item.host_id, item.place, item.seq):
             return False
         slot = host_slots.slot_by_id(self.db, item.host_id)
-        self.save(slot.pulled(Lane(item.lane), slot.heads[item.lane]), slot)
+        self.save(slot.pulled(base.Lane(item.lane), slot.heads[item.lane]), slot)
         return True
 
     def discard(self, identity: bytes, reason: str) -> bool:
@@ -224,14 +197,16 @@ class FrontierTransaction:
                 return False
             self.changes.count("later", -1)
         self._end_item(old.seq, sqlite_database.SKIPPED, reason)
-        self.changes.moved(old.job_id, ItemState.QUEUED, ItemState.SKIPPED)
+        self.changes.moved(old.job_id, base.ItemState.QUEUED, base.ItemState.SKIPPED)
         return True
 
     # Claiming
 
-    def first_ready(self, token: int) -> tuple[str, HostSlot, Lane] | None:
+    def first_ready(self, token: int) -> tuple[str, host_slots.HostSlot, base.Lane] | None:
         """Return host, slot and lane that the claim with that token takes from."""
-        order = lane_order(token, high_every=self._settings.high_every, standard_every=self._settings.standard_every)
+        order = host_slots.lane_order(
+            token, high_every=self.settings.high_every, standard_every=self.settings.standard_every
+        )
         while (ready := host_slots.first_ready(self.db, order, self.now_ms, token)) is not None:
             host, slot = ready
             latest_ms = self.now_ms + self._longest_back_off_ms
@@ -248,12 +223,12 @@ class FrontierTransaction:
             self.save(slot.revived(), slot)
         return None
 
-    def take(self, ready: tuple[str, HostSlot, Lane], token: int, worker: str) -> FrontierItem:
+    def take(self, ready: tuple[str, host_slots.HostSlot, base.Lane], token: int, worker: str) -> base.FrontierItem:
         """Claim the host's first item in that lane."""
         host, slot, lane = ready
         place, seq = sqlite_database.first_in_queue(self.db, lane, slot.heads[lane], slot.id)
         sqlite_database.remove_from_queue(self.db, lane, slot.id, place, seq)
-        self.save(slot.pulled(lane, epoch_of(seq, place)).taken(), slot)
+        self.save(slot.pulled(lane, host_slots.epoch_of(seq, place)).taken(), slot)
         self.db.execute(
             "INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?)",
             (token, seq, slot.id, worker, self.now_ms, self.now_ms, self.lease_end_ms),
@@ -266,15 +241,15 @@ class FrontierTransaction:
             "FROM items AS i JOIN jobs AS j ON j.id = i.job_id WHERE i.seq = ?",
             (seq,),
         ).fetchone()
-        self.changes.moved(job_id, ItemState.QUEUED, ItemState.CLAIMED)
+        self.changes.moved(job_id, base.ItemState.QUEUED, base.ItemState.CLAIMED)
         return sqlite_database.frontier_item(facts, host, token=token, host_down=down)
 
     @property
     def lease_end_ms(self) -> int:
         """Return when a lease that begins now runs out."""
-        return self.now_ms + round(self._settings.lease_s * 1000)
+        return self.now_ms + round(self.settings.lease_s * 1000)
 
-    def held(self, item: FrontierItem) -> ClaimRow | None:
+    def held(self, item: base.FrontierItem) -> ClaimRow | None:
         """Return the claim of the item's token; None when it is void."""
         row = self.db.execute(f"{_CLAIM_ROW} WHERE c.token = ?", (item.token,)).fetchone()
         held = None if row is None else ClaimRow._make(row)
@@ -282,18 +257,17 @@ class FrontierTransaction:
 
     # Ending
 
-    def finish(self, held: ClaimRow, use: HostUse, *, completed: bool = False, stored_bytes: int = 0) -> None:
+    def finish(self, held: ClaimRow, use: base.HostUse, *, completed: bool = False, stored_bytes: int = 0) -> None:
         """End a claim that counts as an attempt; add the visit to the host's statistics."""
         took = self.free(held, use, self.now, answered=completed)
         if took is not None:
             host_slots.count_visit(self.db, held.host_id, took, done=int(completed), stored_bytes=stored_bytes)
         self._count_attempt(held.seq)
 
-    def free(self, held: ClaimRow, use: HostUse, finished: datetime, *, answered: bool = False) -> timedelta | None:
-        """End a claim: void its token, delay its host.
-
-        Returns how long the host was kept busy; None when it received no request.
-        """
+    def free(
+        self, held: ClaimRow, use: base.HostUse, finished: datetime, *, answered: bool = False
+    ) -> timedelta | None:
+        """End a claim: void its token, delay its host; return how long that was busy, None without a request."""
         slot = host_slots.slot_by_id(self.db, held.host_id)
         freed = slot.freed()
         took = None
@@ -303,8 +277,8 @@ class FrontierTransaction:
             if took is None:
                 took = finished - to_moment(held.claimed_ms)
             if delay is None:
-                delay = host_delay(took, self._politeness)
-            freed = self._rested(freed, finished + min(delay, longest_rest(self._politeness)))
+                delay = host_slots.host_delay(took, self.politeness)
+            freed = self._rested(freed, finished + min(delay, host_slots.longest_rest(self.politeness)))
             if answered and (freed.refusals or freed.down_ms):
                 freed = freed.answered()
                 host_slots.save_refusals(self.db, freed)
@@ -316,10 +290,10 @@ class FrontierTransaction:
         """Delay a host that has a slot until its moment."""
         slot = host_slots.slot_by_name(self.db, host)
         if slot is not None:
-            latest = self.now + longest_rest(self._politeness)
+            latest = self.now + host_slots.longest_rest(self.politeness)
             self.save(self._rested(slot, min(moment, latest)), slot)
 
-    def _rested(self, slot: HostSlot, until: datetime) -> HostSlot:
+    def _rested(self, slot: host_slots.HostSlot, until: datetime) -> host_slots.HostSlot:
         until_ms = unix_milliseconds_ceil(until)
         self.changes.rested(until_ms)
         return slot.rested(until_ms)
@@ -327,18 +301,18 @@ class FrontierTransaction:
     def requeue(self, held: ClaimRow, not_before: datetime | None) -> None:
         """Return a freed item to its queue, or delay it until its moment, at most `longest_wait`."""
         if not_before is None:
-            self.push(held.seq, held.host_id, Lane(held.lane), held.place)
+            self.push(held.seq, held.host_id, base.Lane(held.lane), held.place)
         else:
-            latest = self.now + longest_wait(self._politeness)
+            latest = self.now + host_slots.longest_wait(self.politeness)
             due_ms = unix_milliseconds_ceil(min(not_before, latest))
             self.db.execute("INSERT INTO later VALUES (?, ?, ?)", (due_ms, held.seq, held.host_id))
             self.changes.count("later")
-        self.changes.moved(held.job_id, ItemState.CLAIMED, ItemState.QUEUED)
+        self.changes.moved(held.job_id, base.ItemState.CLAIMED, base.ItemState.QUEUED)
 
-    def end(self, held: ClaimRow, state: ItemState, outcome: str) -> None:
+    def end(self, held: ClaimRow, state: base.ItemState, outcome: str) -> None:
         """Write that a claimed item is done, skipped or dead, with its outcome."""
         self._end_item(held.seq, sqlite_database.ENDED_CODES[state], outcome)
-        self.changes.moved(held.job_id, ItemState.CLAIMED, state)
+        self.changes.moved(held.job_id, base.ItemState.CLAIMED, state)
 
     def _end_item(self, seq: int, ended: int, outcome: str) -> None:
         self.db.execute(
@@ -360,9 +334,9 @@ class FrontierTransaction:
     def tidy(self) -> None:
         """Queue items whose moment has come; cut waits that are too long since the clock was put back."""
         # Limit the wait to its maximum: the clock may have been set back since it began.
-        limit_ms = self.now_ms + rest_limit_ms(self._politeness)
+        limit_ms = self.now_ms + rest_limit_ms(self.politeness)
         if self.db.execute("SELECT rest_ms FROM totals").fetchone()[0] > limit_ms:
-            longest_ms = longest_rest(self._politeness) // _MILLISECOND
+            longest_ms = host_slots.longest_rest(self.politeness) // _MILLISECOND
             self.db.execute(
                 "UPDATE hosts SET next_ms = :cut, "
                 "ready_ms = CASE WHEN down_ms > 0 THEN blocked_ms ELSE max(:cut, blocked_ms) END "
@@ -382,7 +356,7 @@ class FrontierTransaction:
             self.db.execute("UPDATE hosts SET blocked_ms = ? WHERE id = ?", (until_ms, slot.id))
             host_slots.save_back_off(self.db, slot.id, until_ms)
             self.save(slot._replace(blocked_ms=until_ms), slot)
-        latest_ms = self.now_ms + longest_wait(self._politeness) // _MILLISECOND
+        latest_ms = self.now_ms + host_slots.longest_wait(self.politeness) // _MILLISECOND
         self.db.execute(
             "UPDATE later SET due_ms = :latest WHERE seq IN "
             "(SELECT seq FROM later WHERE due_ms > :limit ORDER BY due_ms LIMIT :most)",
@@ -396,13 +370,13 @@ class FrontierTransaction:
         ).fetchall()
         for seq, host_id, lane, place in rows:
             self.db.execute("DELETE FROM later WHERE seq = ?", (seq,))
-            self.push(seq, host_id, Lane(lane), place)
+            self.push(seq, host_id, base.Lane(lane), place)
         self.changes.count("later", -len(rows))
         self._queue_due()
 
     @property
     def _longest_back_off_ms(self) -> int:
-        return longest_back_off(self._politeness) // _MILLISECOND
+        return host_slots.longest_back_off(self.politeness) // _MILLISECOND
 
     def _expire_leases(self) -> None:
         """Requeue items whose leases expired; end those whose leases expired repeatedly."""
@@ -414,8 +388,8 @@ class FrontierTransaction:
             self.free(held, {}, to_moment(min(held.renewed_ms, self.now_ms)))
             self._count_attempt(held.seq)
             self.log_attempt(held, "expired", "the worker's lease expired")
-            if held.attempts + 1 >= CLAIMS_PER_ATTEMPT * max(self._settings.attempts, 1):
-                self.end(held, ItemState.DEAD, "its leases expired repeatedly")
+            if held.attempts + 1 >= base.CLAIMS_PER_ATTEMPT * max(self.settings.attempts, 1):
+                self.end(held, base.ItemState.DEAD, "its leases expired repeatedly")
             else:
                 self.requeue(held, None)
 
@@ -432,8 +406,8 @@ class FrontierTransaction:
             old, url, host, hops, via, job, hops_off, memo, job_id = row
             identity = sqlite_database.identity_of(url)
             self._supersede(identity, old, seq)
-            self.changes.moved(job_id, ItemState.DONE, None)
-            again = NewItem(url, Lane.HIGH, hops, via, job, hops_off)
+            self.changes.moved(job_id, base.ItemState.DONE, None)
+            again = base.NewItem(url, base.Lane.HIGH, hops, via, job, hops_off)
             offers.append(IncomingItem(seq, identity, again, host, memo))
         if offers:
             self.enqueue(offers)

@@ -1,10 +1,8 @@
 """Orders of a crawl, which reach every worker through the frontier: jobs, sheets of sites, and repairs of captures.
 
 Machine settings (proxy, egress, browser, frontier) are the worker's own; crawl settings (`JOB_GROUPS` and the sheets)
-are the job's. A repair, a URL's next visit that makes an earlier capture good, keeps the item's job, host slot and
-place. Its profile's visit settings override the item's own, and payloads use a dedup bucket of the repair: with the
-usual one a revisit record would refer to the very payload that is damaged. Politeness, robots and scope apply as for
-any visit.
+are the job's. A repair, a URL's next visit that makes an earlier capture good, uses its profile's visit settings and a
+dedup bucket of its own: with the usual one a revisit record would refer to the very payload that is damaged.
 """
 
 import json
@@ -63,10 +61,7 @@ class Job:
 
 
 def parse_job(name: str, text: str) -> Job:
-    """Parse a job from `Job.to_json`.
-
-    Raises ConfigError, with the job and the reason, for another version or unusable settings.
-    """
+    """Parse a job from `Job.to_json`; ConfigError, with the reason, for another version or unusable settings."""
     where = f"job {name!r}"
     try:
         document: dict[str, Any] = json.loads(text)
@@ -119,11 +114,6 @@ def jobs_of_groups(
     ]
 
 
-def overlay_job(local: Settings, job: Settings) -> Settings:
-    """Return the settings for a job's pages on this machine."""
-    return replace(local, **{name: getattr(job, name) for name in (*JOB_GROUPS, "sheets")})
-
-
 def settings_text(settings: Settings) -> str:
     """Format a job's settings as TOML; `core.config.settings.parse_settings` reads it."""
     default, lines = Settings(), []
@@ -159,10 +149,7 @@ def toml_value(value: object) -> str:
 def change_sheet(
     frontier: Frontier, prefix: str, changes: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Add changes to the sheet of a SURT prefix, which workers follow within a second; return all its changes.
-
-    Raises ConfigError for unknown or unsuitable settings, or a stored sheet that cannot be read.
-    """
+    """Add changes to the sheet of a SURT prefix, and return all of its changes; ConfigError for unsuitable settings."""
     text = frontier.orders(SHEET_ORDER).get(prefix)
     before = parse_live_sheet(prefix, text).changes() if text else {}
     groups = {*before, *changes}

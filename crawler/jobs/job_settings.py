@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -32,10 +32,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False, repr=False)
 class RepairRule(VisitRule):
-    """`VisitRule` of repairs: made with the capture's login, and without following links.
-
-    The page's links were decided on when it was captured first.
-    """
+    """`VisitRule` of repairs: with the capture's login, without links, which were decided on at the first capture."""
 
     repair_of: Callable[[str], RepairVisit | None]
     logins: SiteLogins | None  # None: there are none
@@ -118,10 +115,7 @@ class JobSettings:
         self._looked_at = moment
 
     def settings_for(self, url: str, job: str) -> Settings:
-        """Return the settings for a fetch key in a job; an unknown or empty job counts as a list.
-
-        While the frontier does not answer, the last known orders apply.
-        """
+        """Return the settings for a fetch key in a job, as last known; an unknown or empty job counts as a list."""
         return self._for(url, job)[2]
 
     def scope_for(self, url: str, job: str) -> Scope:
@@ -162,10 +156,10 @@ class JobSettings:
         return Lane.STANDARD if job is None else job.lane
 
     def move_seed(self, job: str, seed: str, target: str) -> None:
-        """Add the target of a seed's redirect to the scope, on all machines.
+        """Add the target of a seed's redirect to the scope, on all machines, where that changes something.
 
-        Only where that changes something, and for at most `REDIRECTED_SEEDS_LIMIT` seeds of a job: each is an
-        order that every worker reads. Raises TransientError if the frontier does not answer.
+        For at most `REDIRECTED_SEEDS_LIMIT` seeds of a job: each is an order that every worker reads. May raise
+        TransientError.
         """
         known = self._known
         moved = known.moved.get(job, {})
@@ -188,9 +182,9 @@ class JobSettings:
         if settled is None:
             base, territory, owner = self.local, None, known.jobs.get(name)
             if owner is not None:
-                from crawler.jobs.crawl_orders import overlay_job
+                from crawler.jobs.crawl_orders import JOB_GROUPS
 
-                base = overlay_job(self.local, owner.settings)
+                base = replace(base, **{group: getattr(owner.settings, group) for group in (*JOB_GROUPS, "sheets")})
                 territory = self._territory(owner, known.moved.get(name, {}))
             sheets = None
             if listed := (*base.sheets, *known.live):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
 
 from core.errors import BadUrlError, InputError
 from core.urls import fetch_key, identity_key
@@ -29,6 +29,15 @@ class ListLineProblem:
 
     def __str__(self) -> str:
         return f"{self.source}, line {self.line}: {self.reason}"
+
+
+def bounded_lines(file: BinaryIO, limit_bytes: int) -> Iterator[bytes]:
+    """Yield the file's lines; a longer one is cut to that length, and so has no line end."""
+    while line := file.readline(limit_bytes):
+        rest = line
+        while rest and not rest.endswith(b"\n"):
+            rest = file.readline(limit_bytes)
+        yield line
 
 
 def parse_lines(lines: Iterable[str], *, source: str) -> Iterator[str | ListLineProblem]:
@@ -59,12 +68,10 @@ def unique_urls(parsed: Iterable[str | ListLineProblem]) -> tuple[tuple[str, ...
 
 
 class ListFile:
-    """URL list in a file, or on standard input for the name ``-``; may be iterated repeatedly.
+    """URL list in a file, or on standard input (``-``): fetch keys and problems in its order; iterated repeatedly.
 
-    Yields fetch keys and problems in the list's order, duplicates included. Needs memory for one line;
-    standard input is copied to a temporary file first. A context manager.
-
-    Raises InputError if the file cannot be read.
+    Needs memory for one line; standard input is copied to a temporary file first. Raises InputError if it cannot be
+    read.
     """
 
     def __init__(self, name: str) -> None:
@@ -126,12 +133,10 @@ def _decoded(line: bytes) -> str:
 
 
 class GivenUrls:
-    """URLs of a command line and of a list file, as a stream that may be read several times.
+    """URLs of a command line and of a list file, as a stream that may be read several times, duplicates included.
 
-    A context manager. Duplicates are left to the frontier. `report` is called with a sentence for each line that is
-    not a URL, at the first reading; `good` and `bad` count URLs and such lines of the latest one.
-
-    Raises InputError if the list cannot be read, or, when `needed`, there are neither URLs nor a list.
+    `report` gets a sentence for each line that is not a URL, at the first reading; `good` and `bad` count those of the
+    latest one. Raises InputError if the list cannot be read, or, when `needed`, there are neither URLs nor a list.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
 """Scope of a crawl: decision on each link, with its reason.
 
-Kinds relative to a seed, as browsertrix's scope types. http and https are equal, and so are the
-scheme's default port and no port.
+Kinds relative to a seed, as browsertrix's scope types; http and https are equal, and so is a default port:
 
     page      the seed itself
     prefix    its folder: all whose path begins with the seed's, up to the last slash
@@ -9,9 +8,8 @@ scheme's default port and no port.
     domain    its host without www. and all hosts below it
     any       everything
 
-A link is in scope when it is in the scope of any of the crawl's seeds, or an include pattern is found
-in it. An exclude pattern that is found takes precedence over both. Links outside the scope may still
-be followed for `extra_hops` links in a row; a link back into the scope resets the count.
+A link is in scope when it is in the scope of any seed, or an include pattern is found in it, and no exclude pattern is.
+Links outside the scope may still be followed for `extra_hops` links in a row.
 """
 
 from collections.abc import Iterable
@@ -43,11 +41,6 @@ class LinkDecision:
     reason: str
     hops_off: int = 0  # links followed since leaving the scope; 0 within the scope
     url: str = ""  # its fetch key; empty when it has none
-
-    @property
-    def constant(self) -> str:
-        """Return the reason's constant, to count by."""
-        return self.reason.partition(":")[0]
 
 
 class SeedTerritory:
@@ -127,10 +120,7 @@ class Scope:
         return self._exclude.first_in(url)
 
     def decide(self, url: str, *, hops: int, hops_off: int) -> LinkDecision:
-        """Decide whether to follow a link.
-
-        `hops` includes this one; `hops_off` counts links since the scope was left on the page that has it.
-        """
+        """Decide on a link; `hops` includes it, `hops_off` are the links since the scope was left, up to its page."""
         excluded, extra = self.excluded(url), self._settings.extra_hops
         refused = ""
         if excluded is not None:
@@ -155,10 +145,7 @@ class Scope:
 
 
 def link_key(text: str) -> str:
-    """Return the fetch key of a link from the browser; single-label hosts are allowed.
-
-    Raises BadUrlError if it is no URL to fetch, or longer than `URL_LIMIT_CHARS`.
-    """
+    """Return the fetch key of a link from the browser; BadUrlError if it is none, or longer than `URL_LIMIT_CHARS`."""
     if len(text) > URL_LIMIT_CHARS:
         raise BadUrlError(f"A link of {len(text)} characters.", reason="too-long")
     return fetch_key(text, allow_single_label=True)

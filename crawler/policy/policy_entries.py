@@ -1,14 +1,13 @@
 """Policy entries, decisions on URLs by operators or by the crawl in the frontier, and blocklists, files of URL patterns.
 
-They are orders of the frontier (kind `crawler.frontier.base.POLICY_ORDER`), so that they reach every worker within seconds. An
-entry is one JSON object under its id; one that this version cannot read is kept and ignored, as workers
-of another version may understand it.
+An entry is an order (kind `crawler.frontier.base.POLICY_ORDER`), a JSON object under its id; one that this version
+cannot read is kept and ignored, as workers of another version may understand it.
 
-A blocklist in plain format has one pattern per line (`core.url_patterns`); a ``#`` at the line's beginning or
-after white space starts a comment. A list whose name ends in ``.spamlist``, or whose first line is
-``# format: mediawiki``, is read as MediaWiki's Spam blacklist: each line is a regular expression for the
-host and what follows, ``#`` starts a comment anywhere, and letter case does not count. Changed lists are
-read again within `LISTS_POLL_S`; an unreadable one keeps its last content. Invalid lines are reported by number.
+A blocklist has one pattern per line (`core.url_patterns`); a ``#`` at the line's beginning or after white space starts
+a comment. A list whose name ends in ``.spamlist``, or whose first line is ``# format: mediawiki``, is read as
+MediaWiki's Spam blacklist: each line is a regular expression for the host and what follows, ``#`` starts a comment
+anywhere, and letter case does not count. An unreadable list keeps its last content; invalid lines are reported by
+number.
 """
 
 import asyncio
@@ -28,8 +27,8 @@ from typing import Any, NamedTuple
 
 from core.errors import ConfigError, InputError
 from core.json_values import json_facts, read_json
-from core.url_patterns import PatternForm, PatternRank, PatternTable, PatternTarget, UrlPattern, parse_pattern
-from crawler.jobs.list_files import TEXT_SHOWN_CHARS, ListLineProblem
+from core.url_patterns import PatternForm, PatternRank, PatternTable, UrlPattern, parse_pattern, pattern_target
+from crawler.jobs.list_files import TEXT_SHOWN_CHARS, ListLineProblem, bounded_lines
 
 ENTRY_VERSION = 1
 REASON_LIMIT_CHARS = 1_000
@@ -145,11 +144,9 @@ class PolicyEntries:
     patterns: Mapping[str, UrlPattern] = field(default_factory=dict)  # the entries' patterns, by id
     _tables: dict[PolicyKind, PatternTable[PolicyEntry]] = field(default_factory=dict)
 
-    def of(self, target: PatternTarget, kinds: tuple[PolicyKind, ...], *, now: datetime) -> list[PolicyEntry]:
-        """Return unexpired entries of these kinds that match the URL, the most specific first.
-
-        Among equally specific ones the order of `kinds` decides.
-        """
+    def of(self, url: str, kinds: tuple[PolicyKind, ...], *, now: datetime) -> list[PolicyEntry]:
+        """Return unexpired entries of these kinds that match the URL, the most specific first, then as in `kinds`."""
+        target = pattern_target(url)
         ranked: list[tuple[PatternRank, int, PolicyEntry]] = []
         for place, kind in enumerate(kinds):
             table = self._tables.get(kind)
@@ -159,19 +156,19 @@ class PolicyEntries:
         ranked.sort(key=lambda each: each[:2], reverse=True)
         return [entry for _, _, entry in ranked]
 
-    def deciding(self, target: PatternTarget, *, now: datetime) -> PolicyEntry | None:
+    def deciding(self, url: str, *, now: datetime) -> PolicyEntry | None:
         """Return the entry that decides whether the URL is archived; None when none does."""
         kinds = (PolicyKind.WHITELIST, PolicyKind.BLACKLIST, PolicyKind.SETTING)
-        for entry in self.of(target, kinds, now=now):
+        for entry in self.of(url, kinds, now=now):
             if entry.kind is not PolicyKind.SETTING or entry.key == "archive":
                 return entry
-        made = self.of(target, (PolicyKind.AUTOBLACKLIST,), now=now)
+        made = self.of(url, (PolicyKind.AUTOBLACKLIST,), now=now)
         return min(made, key=lambda entry: entry.defers, default=None)
 
-    def settings(self, target: PatternTarget, *, now: datetime) -> dict[str, PolicyEntry]:
+    def settings(self, url: str, *, now: datetime) -> dict[str, PolicyEntry]:
         """Return the most specific setting entry of each key that matches the URL."""
         entries: dict[str, PolicyEntry] = {}
-        for entry in self.of(target, (PolicyKind.SETTING,), now=now):
+        for entry in self.of(url, (PolicyKind.SETTING,), now=now):
             entries.setdefault(entry.key, entry)
         return entries
 
@@ -251,9 +248,9 @@ class UrlBlocklists:
     # A number represents source and line: a million objects of two fields would be 100 MB.
     _table: PatternTable[int] = field(default_factory=PatternTable)
 
-    def refusing(self, target: PatternTarget) -> BlocklistLine | None:
+    def refusing(self, url: str) -> BlocklistLine | None:
         """Return the most specific line that matches the URL; None when none does."""
-        match = self._table.find(target)
+        match = self._table.find(pattern_target(url))
         if not match:
             return None
         line, source = divmod(match[0].value, len(self.sources))
@@ -305,7 +302,6 @@ class BlocklistCache:
             if self._looked_at is None:
                 self.lists = await asyncio.to_thread(read_lists, self._paths)
                 self._signature_read = seen
-                # Name the first lines that cannot be used.
                 for problem in self.lists.problems[:PROBLEMS_LOGGED]:
                     log.warning("list.line %s", problem)
                 if self.lists.bad > PROBLEMS_LOGGED:
@@ -362,19 +358,14 @@ def _lines(path: str) -> Iterator[tuple[int, str | None]]:
     """Yield the lines by number; None for one that is too long."""
     try:
         with Path(path).open("rb") as file:
-            number, read, too_long = 0, 0, False
-            while line := file.readline(LINE_LIMIT_BYTES):
-                read += len(line)
-                if read > LIST_LIMIT_BYTES:
+            for number, line in enumerate(bounded_lines(file, LINE_LIMIT_BYTES), start=1):
+                if file.tell() > LIST_LIMIT_BYTES:
                     raise ConfigError(f"{path} has more than {LIST_LIMIT_BYTES:,} bytes.")
-                number += not too_long
-                goes_on = not line.endswith(b"\n") and len(line) == LINE_LIMIT_BYTES
-                if goes_on and not too_long:
+                if len(line) == LINE_LIMIT_BYTES and not line.endswith(b"\n"):
                     yield number, None
-                elif not goes_on and not too_long:
-                    line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-                    yield number, line.decode("utf-8", "replace").strip()
-                too_long = goes_on
+                else:
+                    text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+                    yield number, text.decode("utf-8", "replace").strip()
     except OSError as error:
         raise _unreadable(path, error) from error
 

@@ -1,12 +1,7 @@
 """Policy evaluation of a URL before its visit: entries, lists, failed links, address, robots.
 
-It only saves visits; the proxy enforces which addresses may be connected to (`net.egress`). Reasons
-begin with the same constants as the proxy's.
-
-    entries ─> lists ─> failed links ─> address ─> robots.txt
-
-A whitelist entry overrides the crawl's own entries, the site's directives, and the lists: everything
-but more specific blacklist entries, and addresses outside the public web.
+It only saves visits; the proxy enforces which addresses may be connected to (`net.egress`). A whitelist entry overrides
+all but more specific blacklist entries, and addresses outside the public web.
 """
 
 from __future__ import annotations
@@ -103,7 +98,6 @@ class PolicyEntryCache:
                     else:
                         self.entries = read_entries(orders, known=self.entries)
                     self._orders = orders
-                    # Delete entries that expired long ago.
                     over = [
                         key
                         for key, entry in self.entries.by_id.items()
@@ -138,13 +132,6 @@ class PolicyEntryCache:
         self._next_read_at = float("-inf")
 
 
-_SETTING_TYPES: dict[str, Callable[[str], Any]] = {
-    "robots": str,
-    "noarchive": str,
-    "ban_s": float,
-    "ban_failures": lambda text: int(float(text)),
-    "ban_failures_s": float,
-}
 MANY_RULES = 300
 NOT_KNOWN = "not known yet; it is fetched before a visit"
 ROBOTS_UNAVAILABLE = "robots: robots.txt cannot be fetched ("  # how the reason begins; why not, and ")", follow
@@ -184,10 +171,7 @@ class PolicyEvaluator:
         return self.make_robots()
 
     async def opinions(self, item: FrontierItem, settings: Settings, *, now: datetime) -> AsyncIterator[PolicyOpinion]:
-        """Yield each rule's opinion, in their order; stop iterating when enough is known.
-
-        Entries and lists are used as they are: refresh them first.
-        """
+        """Yield each rule's opinion, in their order; entries and lists are used as they are: refresh them first."""
         allowing, opinion = self._entries(item.url, now=now)
         yield opinion
         policy = self.policy_for(item.url, settings.policy, now=now)
@@ -212,11 +196,11 @@ class PolicyEvaluator:
         """Return the settings with the URL's setting entries applied."""
         if self.book.entries is None:
             return policy
-        from core.url_patterns import pattern_target
-
-        for key, entry in self.book.entries.settings(pattern_target(url), now=now).items():
+        for key, entry in self.book.entries.settings(url, now=now).items():
             if key != "archive":  # fetched before
-                policy = replace(policy, **{key: _SETTING_TYPES[key](entry.value)})
+                kind = type(getattr(policy, key))
+                value: Any = entry.value if kind is str else kind(float(entry.value))
+                policy = replace(policy, **{key: value})
         return policy
 
     def allowing(self, url: str, *, now: datetime) -> PolicyEntry | None:
@@ -232,11 +216,7 @@ class PolicyEvaluator:
 
     def _entries(self, url: str, *, now: datetime) -> tuple[PolicyEntry | None, PolicyOpinion]:
         """Return (whitelist entry that overrides other rules, opinion of the entries)."""
-        entry = None
-        if self.book.entries is not None:
-            from core.url_patterns import pattern_target
-
-            entry = self.book.entries.deciding(pattern_target(url), now=now)
+        entry = None if self.book.entries is None else self.book.entries.deciding(url, now=now)
         if entry is None:
             return None, _neutral_opinion("entries", "no entry matches")
         if entry.allows:
@@ -249,9 +229,7 @@ class PolicyEvaluator:
     def _lists(self, url: str) -> PolicyOpinion:
         if self.lists is None:
             return _neutral_opinion("lists", "there are none")
-        from core.url_patterns import pattern_target
-
-        line = self.lists.lists.refusing(pattern_target(url))
+        line = self.lists.lists.refusing(url)
         if line is not None:
             return _opinion_against("lists", f"list: {line}")
         names = ", ".join(self.lists.lists.sources)
@@ -298,11 +276,6 @@ class PolicyEvaluator:
         verdict = RuleDecision(RuleAction.SKIP, reason, asked=known.asked)
         closes_site = robots.forbids_all and known.asked
         return PolicyOpinion("robots.txt", verdict, _with_read_date(known, reason), closes_site)
-
-
-def failed_link_note(status: int, *, now: datetime, until: datetime) -> str:
-    """Return the note's text for a failed link."""
-    return f"status {status} on {now:%Y-%m-%d}; not asked for again before {until:%Y-%m-%d}"
 
 
 def _with_read_date(known: RobotsRecord, text: str) -> str:

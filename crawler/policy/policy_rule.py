@@ -5,8 +5,7 @@
     `ban_failures` URLs in a row   ─> the site is blocked for `ban_failures_s`, and its queued items
                                       are deferred until then (A07)
 
-Redirects do not count as failures for A06: most are moves from http to https, and the page exists.
-A redirect to a URL that an entry or a list refuses is handled as a visit of that URL.
+Redirects are no failures for A06: most are moves to https. A redirect to a refused URL is handled as a visit of it.
 """
 
 from __future__ import annotations
@@ -26,15 +25,7 @@ from core.page_classes import GONE_STATUSES
 from core.page_manifest import PageInfo, VisitOutcome
 from core.urls import host_of, identity_key
 from crawler.frontier.base import Frontier, FrontierItem, Lane
-from crawler.policy.policy_evaluator import (
-    FAILED_LINK_NOTE,
-    NOT_KNOWN,
-    Ask,
-    PolicyEntryCache,
-    PolicyEvaluator,
-    PolicyOpinion,
-    failed_link_note,
-)
+from crawler.policy import policy_evaluator
 from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
 from render.visit import Visit
 
@@ -55,23 +46,22 @@ _OUR_FAULTS = ("address:", "host:", "port:", "limit:", "proxy:", "browser:", "cl
 class PolicyRule(VisitRule):
     """`VisitRule` of the exclusion policy; `ask` is `net.backoff.StoreRetry.ask`."""
 
-    judge: PolicyEvaluator
+    judge: policy_evaluator.PolicyEvaluator
     frontier: Frontier
     _: KW_ONLY
     settings_for: Callable[[FrontierItem], Settings]
     clock: Clock
-    ask: Ask
+    ask: policy_evaluator.Ask
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
         """Return the first objection of a policy rule.
 
-        Raises ConfigError (a list cannot be read for the first time), ProxyUnavailableError, DiskFullError,
-        LimitReachedError (a robots.txt cannot be fetched).
+        Raises ConfigError (a list cannot be read at first), ProxyUnavailableError, DiskFullError, LimitReachedError.
         """
         await self.refresh()
         was_asked = False
         async for opinion in self.judge.opinions(item, self.settings_for(item), now=now):
-            if opinion.text == NOT_KNOWN:
+            if opinion.text == policy_evaluator.NOT_KNOWN:
                 raise InvariantError("robots.txt is to be obeyed, but no proxy is available to fetch it.")
             was_asked = was_asked or opinion.verdict.asked
             if opinion.closes_site:
@@ -93,7 +83,7 @@ class PolicyRule(VisitRule):
         await self.ask(lambda: self.frontier.rest({item.host: until}, now=now))
         return RuleDecision(RuleAction.LATER, "robots: read; the host rests first", until, asked=True)
 
-    async def explain(self, item: FrontierItem, *, now: datetime) -> list[PolicyOpinion]:
+    async def explain(self, item: FrontierItem, *, now: datetime) -> list[policy_evaluator.PolicyOpinion]:
         """Return the opinions of all policy rules on the item; raises as `before`."""
         await self.refresh()
         return [each async for each in self.judge.opinions(item, self.settings_for(item), now=now)]
@@ -114,7 +104,6 @@ class PolicyRule(VisitRule):
                     refused = self.judge.refusing(seen.final_url, now=now)
                     if refused:
                         return f"redirect: {seen.final_url[:200]} ({refused})"
-            # The archiving directive of the page or its headers.
             policy = self._policy(item, now=now)
             is_allowed = self.judge.allowing(item.url, now=now) is not None
             if policy.noarchive != "obey" or is_allowed:
@@ -140,15 +129,14 @@ class PolicyRule(VisitRule):
             return
         if page.outcome is VisitOutcome.SKIPPED and page.reason.startswith(NOARCHIVE):
             await self._ban(page.final_url, item, page.reason, now=now)
-        # Note a link that failed; forget it when it works again.
         key = identity_key(item.url)
         if page.status in GONE_STATUSES and page.outcome is not VisitOutcome.FAILED:
             if policy.ban_s > 0:
                 until = now + timedelta(seconds=min(policy.ban_s, 1e9))
-                note = failed_link_note(page.status, now=now, until=until)
-                await self._put(FAILED_LINK_NOTE, key, note, now=now, until=until)
+                note = f"status {page.status} on {now:%Y-%m-%d}; not asked for again before {until:%Y-%m-%d}"
+                await self._put(policy_evaluator.FAILED_LINK_NOTE, key, note, now=now, until=until)
         elif page.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
-            await self._forget(FAILED_LINK_NOTE, key, now=now)
+            await self._forget(policy_evaluator.FAILED_LINK_NOTE, key, now=now)
 
     async def _crawl_delay(self, item: FrontierItem, policy: PolicySettings, *, now: datetime) -> timedelta | None:
         """Return the delay that robots.txt requests, as far as the settings honour it."""
@@ -216,15 +204,11 @@ def make_policy(  # noqa: PLR0913 dependencies
     fetcher: Callable[[], FileFetcher] | None,
     settings_for: Callable[[FrontierItem], Settings],
     clock: Clock,
-    ask: Ask,
+    ask: policy_evaluator.Ask,
     judge_network: Callable[[PageInfo], Awaitable[None]] | None = None,
 ) -> PolicyRule:
-    """Build the policy rule.
-
-    Without a fetcher only cached robots.txt files are used, for `explain` alone. `judge_network` receives
-    fetches of hosts that cannot be reached (`crawler.worker.backpressure.NetworkMonitor.judge`).
-    """
-    book = PolicyEntryCache(frontier, clock=clock, ask=ask)
+    """Build the policy rule; without a fetcher only cached robots.txt files are used, for `explain` alone."""
+    book = policy_evaluator.PolicyEntryCache(frontier, clock=clock, ask=ask)
 
     def make_robots() -> OriginRobots:
         from crawler.policy.robots_cache import OriginRobots
@@ -237,5 +221,5 @@ def make_policy(  # noqa: PLR0913 dependencies
         from crawler.policy.policy_entries import BlocklistCache
 
         lists = BlocklistCache(policy.lists)
-    judge = PolicyEvaluator(frontier, book, lists, make_robots, ask=ask)
+    judge = policy_evaluator.PolicyEvaluator(frontier, book, lists, make_robots, ask=ask)
     return PolicyRule(judge, frontier, settings_for=settings_for, clock=clock, ask=ask)

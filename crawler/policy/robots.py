@@ -1,9 +1,8 @@
 """Parsers of robots.txt (RFC 9309) and of noarchive directives in headers and pages.
 
-The parser is our own: protego matches product tokens by their beginnings and reads ``$`` inside a
-rule twice (docs/decisions/013-robots.md). Where the standard leaves something open it does what most
-site operators mean: lines that end in CR, a space instead of the colon, common misspellings of
-``Disallow``, and ``Crawl-delay``, which the standard does not know.
+The parser is our own: protego matches product tokens by their beginnings and reads ``$`` inside a rule twice
+(docs/decisions/013-robots.md). Where the standard leaves something open it does what most site operators mean: lines
+that end in CR, a space instead of the colon, common misspellings of ``Disallow``, and ``Crawl-delay``.
 
 A directive counts when it addresses all robots or our product token. It may stand
 
@@ -12,8 +11,8 @@ A directive counts when it addresses all robots or our product token. It may sta
     in the page        <meta name="robots" content="noarchive">, <meta name="weboid" …>
                        <meta http-equiv="X-Robots-Tag" content="noarchive">
 
-``noarchive`` and ``nocache`` forbid archiving, and so does ``unavailable_after`` once its moment is
-over. ``noindex``, ``nofollow`` and ``none``, which is both of them, concern searching, and do not.
+``noarchive`` and ``nocache`` forbid archiving, and so does ``unavailable_after`` once its moment is over; ``noindex``,
+``nofollow`` and ``none`` concern searching, and do not.
 """
 
 import codecs
@@ -115,8 +114,8 @@ def robots_from_facts(facts: dict[str, Any]) -> Robots:
 def parse_robots(data: bytes, agent: str) -> Robots:
     """Parse the rules for the robot whose product token is `agent`; accepts any bytes.
 
-    All groups that name the robot apply together; those for ``*`` when none does. Groups end where a
-    new one begins, not at empty or unknown lines. Input beyond `ROBOTS_LIMIT_BYTES` is ignored.
+    All groups that name the robot apply together; those for ``*`` when none does. Groups end where a new one begins,
+    not at empty or unknown lines. Input beyond `ROBOTS_LIMIT_BYTES` is ignored.
     """
     named, everybody = _RobotsGroup(), _RobotsGroup()
     open_groups: list[_RobotsGroup] = []
@@ -260,8 +259,7 @@ _DATE_TOKENS = 3  # "Fri, 25 Jun 2010 …" has one comma, and a broken one may h
 def forbidding_reason(headers: Iterable[str], metas: Iterable[tuple[str, str]], *, agent: str, now: datetime) -> str:
     """Return why the page must not be archived, e.g. ``noarchive: X-Robots-Tag says nocache``, or "".
 
-    `headers` are the values of X-Robots-Tag, possibly joined by newlines; `metas` are as
-    `render.visit.Visit.robots_meta`; `agent` is our product token.
+    `headers` are values of X-Robots-Tag, possibly joined by newlines; `metas` as `render.visit.Visit.robots_meta`.
     """
     agents = ANY_ROBOT | {agent.lower()}
     for value in headers:
@@ -283,10 +281,7 @@ def forbidding_reason(headers: Iterable[str], metas: Iterable[tuple[str, str]], 
 
 
 def _forbidding(line: str, agents: frozenset[str] | set[str] | None, now: datetime) -> str:
-    """Return the directive of the line that forbids archiving; empty when none does.
-
-    `agents`: the product tokens that count, in lower case; None: the line names no robots.
-    """
+    """Return the line's directive that forbids archiving, or ""; of these product tokens, None: it names no robots."""
     for agent, word, value in _directives(line, named=agents is not None):
         if agents is not None and agent not in agents:
             continue
@@ -300,10 +295,7 @@ def _forbidding(line: str, agents: frozenset[str] | set[str] | None, now: dateti
 
 
 def _directives(line: str, *, named: bool) -> Iterator[tuple[str, str, str]]:
-    """Yield (robot or empty, directive, value), in lower case but for the value.
-
-    A robot's name applies to the directives up to the next name.
-    """
+    """Yield (robot or empty, directive, value), in lower case but for the value; a robot counts up to the next."""
     tokens = line[:LINE_LIMIT_CHARS].split(",")
     agent = ""
     for place, token in enumerate(tokens):
@@ -321,10 +313,7 @@ def _directives(line: str, *, named: bool) -> Iterator[tuple[str, str, str]]:
 
 
 def _moment(text: str) -> datetime | None:
-    """Parse the moment at the beginning of the text (RFC 822, RFC 850 or ISO 8601); None without one.
-
-    Text after the first comma may belong to the date or be the next directive.
-    """
+    """Parse the moment (RFC 822, RFC 850 or ISO 8601) that the text, or its part up to a comma, is; None: none."""
     tokens = text.split(",")
     for count in range(len(tokens), 0, -1):
         candidate = ",".join(tokens[:count]).strip()

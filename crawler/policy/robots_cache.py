@@ -24,12 +24,13 @@ from cachetools import LRUCache
 
 from core.config.settings import PolicySettings
 from core.errors import InputError
+from core.json_values import json_facts, read_json
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import warc_date
 from core.urls import authority_of
 from crawler.capture.page_capture import retry_moment
 from crawler.capture.proxy_fetcher import FetchedFile, FileFetcher
-from crawler.frontier.base import Frontier
+from crawler.frontier.base import Frontier, HostBackOff
 from crawler.policy.robots import ROBOTS_LIMIT_BYTES, ROBOTS_PATH, Robots, parse_robots, robots_from_facts
 from net.connect_errors import NO_SUCH_HOST, UNREACHABLE
 
@@ -69,15 +70,8 @@ class RobotsRecord:
 
     def to_note(self) -> str:
         """Encode it as a note's text."""
-        facts = {
-            "version": ROBOTS_NOTE_VERSION,
-            "agent": self.agent,
-            "next_at": self.next_at.isoformat(),
-            "read_at": self.read_at.isoformat() if self.read_at else None,
-            "since": self.since.isoformat() if self.since else None,
-            "why": self.why,
-            "robots": self.robots.to_facts() if self.robots else None,
-        }
+        facts = json_facts(self, "agent next_at read_at since why")
+        facts |= {"version": ROBOTS_NOTE_VERSION, "robots": self.robots.to_facts() if self.robots else None}
         text = json.dumps(facts, separators=(",", ":"))
         if len(text) <= PACKED_CHARS:
             return text
@@ -94,14 +88,8 @@ def parse_robots_record(note: str) -> RobotsRecord | None:
         facts: dict[str, Any] = json.loads(note)
         if facts["version"] != ROBOTS_NOTE_VERSION:
             return None
-        return RobotsRecord(
-            robots=robots_from_facts(facts["robots"]) if facts["robots"] else None,
-            agent=str(facts["agent"]),
-            next_at=datetime.fromisoformat(facts["next_at"]),
-            read_at=_moment(facts["read_at"]),
-            since=_moment(facts["since"]),
-            why=str(facts["why"]),
-        )
+        record = read_json(RobotsRecord, facts | {"robots": None})
+        return replace(record, robots=robots_from_facts(facts["robots"])) if facts["robots"] else record
     except (ValueError, KeyError, TypeError, InputError, zlib.error, binascii.Error):
         return None
 
@@ -145,10 +133,10 @@ def _weight(known: RobotsRecord) -> int:
 
 @dataclass(eq=False, repr=False)
 class OriginRobots:
-    """Lookup of every origin's robots.txt. Used from one event loop.
+    """Lookup of every origin's robots.txt, from one event loop; without a fetcher in the cache alone.
 
-    Without a fetcher nothing is fetched. `judge` receives a fetch whose host could not be reached
-    (`crawler.worker.backpressure.NetworkMonitor.judge`); its errors propagate.
+    `judge` receives a fetch whose host could not be reached (`backpressure.NetworkMonitor.judge`); its errors
+    propagate.
     """
 
     frontier: Frontier
@@ -174,13 +162,11 @@ class OriginRobots:
         return record if record is not None and record.agent == policy.robots_agent else None
 
     async def of(self, url: str, policy: PolicySettings, *, host: str, now: datetime) -> RobotsRecord | None:
-        """Return the record of the URL's origin; fetch the file when it is missing or expired.
+        """Return the record of the URL's origin, fetched when it is missing or expired; None: no fetcher and no record.
 
-        Concurrent calls for one origin share one fetch. `host` is the slot key that is blocked when it fails.
-        None only when there is no fetcher and nothing is cached.
-
-        Raises ProxyUnavailableError, DiskFullError, LimitReachedError (as `FileFetcher.get`), NetworkAwayError (no
-        host can be reached, so the network is down and not this host).
+        Concurrent calls share one fetch. `host` is the slot key that is blocked when it fails. Raises
+        ProxyUnavailableError, DiskFullError, LimitReachedError (as `FileFetcher.get`), NetworkAwayError (no host can be
+        reached).
         """
         async with self._locks.setdefault(origin_of(url), asyncio.Lock()):
             record = await self.known(url, policy, now=now)
@@ -220,11 +206,8 @@ class OriginRobots:
             if record.holds(now=now) is None:
                 reason = f"{NO_ROBOTS} {answer.why}"[:500]
                 blocks = not answer.why.startswith(NO_SUCH_HOST)
-                blocked_until = await self.ask(
-                    lambda: self.frontier.back_off(
-                        host, reason, now=now, at_least=answer.not_before, down=answer.down, blocks=blocks
-                    )
-                )
+                failure = HostBackOff(host, reason, answer.not_before, answer.down, blocks)
+                blocked_until = await self.ask(lambda: self.frontier.back_off(failure, now=now))
                 record = replace(record, next_at=max(blocked_until, now + SHORTEST_RETRY))
         self._memory[origin] = record
         until = max(record.next_at, now) + RECORD_LIFE
@@ -241,7 +224,3 @@ def origin_of(url: str) -> str:
     """
     scheme = "https" if url[:6].lower() == "https:" else "http"
     return f"{scheme}://{authority_of(url)}"
-
-
-def _moment(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)

@@ -1,14 +1,10 @@
 """Cluster membership: service announcements in the frontier, and the pool of remote proxies.
 
-A note is a JSON object under the process's name, renewed every `ANNOUNCEMENT_INTERVAL_S`; it expires
-`ANNOUNCEMENT_LIFE` after the last renewal. During an outage of the store existing connections continue.
+A proxy's note names the authority that browsers are to trust, so it is signed with the cluster's secret: write access
+to the store alone redirects no browser. A replayed old note names a former proxy, which must still authenticate before
+each visit (`proxy.control.frames`).
 
-A proxy's note names the authority that browsers are to trust, so it is signed with the cluster's secret:
-write access to the store alone redirects no browser. A replayed old note names a former proxy, which
-must still authenticate before each visit (`proxy.control.frames`).
-
-A visit uses the least loaded announced proxy with disk space; one that could not be reached is avoided
-for a while. Without a proxy, visits wait, and their claims are kept.
+A visit uses the least loaded announced proxy with disk space; one that could not be reached is avoided for a while.
 """
 
 import asyncio
@@ -28,6 +24,7 @@ from typing import Any, Self
 from core.clock import Clock
 from core.errors import ProxyUnavailableError, WeboidError
 from core.hosts import join_host_port, split_host_port
+from core.json_values import read_json
 from crawler.frontier.base import PROXY_SERVICE, WORKER_SERVICE, Frontier
 from crawler.pools.resource_pool import ProxyAccess
 from net.backoff import WaitEnded, WaitStarted
@@ -72,18 +69,11 @@ class AnnouncedProxy:
             signature = str(content.pop(_SIGNATURE))
             if not secret.has_signed(_message(PROXY_SERVICE, name, content), signature):
                 return None
-            return cls(
-                name=name,
-                control=split_host_port(content["address"]),
-                browsers=split_host_port(content["browsers"]),
-                spki=str(content["spki"]),
-                visits=int(content["visits"]),
-                free_bytes=int(content["free_bytes"]),
-                reserve_bytes=int(content["reserve_bytes"]),
-                authority=str(content["authority"]),
-                beat=int(content["beat"]),
-                started=str(content["started"]),
-            )
+            addresses = {
+                "control": split_host_port(content["address"]),
+                "browsers": split_host_port(content["browsers"]),
+            }
+            return read_json(cls, content | addresses | {"name": name})
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, WeboidError):
             return None
 
@@ -91,10 +81,7 @@ class AnnouncedProxy:
 def living_proxies(
     frontier: Frontier, clock: Clock, secret: ClusterSecret, ignored: set[str] | None = None
 ) -> list[AnnouncedProxy]:
-    """List the announced proxies, sorted by name; a new name in `ignored` is logged once.
-
-    Raises TransientError if the store does not answer.
-    """
+    """List the announced proxies by name; a new name in `ignored` is logged once. May raise TransientError."""
     ignored = set() if ignored is None else ignored
     proxies = []
     for name, text in sorted(frontier.notes(PROXY_SERVICE, now=clock.now()).items()):
@@ -123,31 +110,21 @@ def is_announced_on(frontier: Frontier, kind: str, host: str, clock: Clock) -> b
     return False
 
 
+@dataclass(eq=False, repr=False)
 class ServiceAnnouncer:
     """Periodic announcement of this process; `close` withdraws it."""
 
-    def __init__(
-        self,
-        frontier: Frontier,
-        kind: str,
-        name: str,
-        describe: Callable[[], dict[str, Any]],
-        clock: Clock,
-        secret: ClusterSecret | None = None,
-    ) -> None:
-        """Announce the process, and start the thread that renews the note.
+    frontier: Frontier
+    kind: str
+    name: str
+    describe: Callable[[], dict[str, Any]]  # returns the note's content, called from any thread
+    clock: Clock
+    secret: ClusterSecret | None = None  # None: unsigned
+    _beats: int = field(default=0, init=False)
+    _silent: bool = field(default=False, init=False)
+    _over: threading.Event = field(default_factory=threading.Event, init=False)
 
-        `describe` returns the note's content, called from any thread; without `secret` it is unsigned.
-        """
-        self._secret = secret
-        self._frontier = frontier
-        self._kind = kind
-        self._name = name
-        self._describe = describe
-        self._clock = clock
-        self._beats = 0
-        self._silent = False
-        self._over = threading.Event()
+    def __post_init__(self) -> None:
         self._announce()
         self._thread = threading.Thread(target=self._run, name="announcer", daemon=True)
         self._thread.start()
@@ -159,9 +136,9 @@ class ServiceAnnouncer:
         self._over.set()
         self._thread.join()
         try:
-            self._frontier.erase_note(self._kind, self._name)
+            self.frontier.erase_note(self.kind, self.name)
         except WeboidError as error:
-            log.info("registry.left kind=%s name=%s error=%s", self._kind, self._name, error)
+            log.info("registry.left kind=%s name=%s error=%s", self.kind, self.name, error)
 
     def _run(self) -> None:
         while not self._over.wait(ANNOUNCEMENT_INTERVAL_S):
@@ -169,13 +146,13 @@ class ServiceAnnouncer:
 
     def _announce(self) -> None:
         self._beats += 1
-        content = {**self._describe(), "beat": self._beats}
-        if self._secret is not None:
-            message = _message(self._kind, self._name, content)
-            content[_SIGNATURE] = self._secret.signature(message)
-        now = self._clock.now()
+        content = {**self.describe(), "beat": self._beats}
+        if self.secret is not None:
+            message = _message(self.kind, self.name, content)
+            content[_SIGNATURE] = self.secret.signature(message)
+        now = self.clock.now()
         try:
-            self._frontier.put_note(self._kind, self._name, json.dumps(content), now=now, until=now + ANNOUNCEMENT_LIFE)
+            self.frontier.put_note(self.kind, self.name, json.dumps(content), now=now, until=now + ANNOUNCEMENT_LIFE)
             self._silent = False
         except WeboidError as error:
             if not self._silent:  # once per outage
@@ -271,7 +248,6 @@ class RemoteProxyPool:
                 return self.rng.choice([each for each in able if self._load(each) == least])
             if self.stopping.is_set():
                 raise ProxyUnavailableError("No proxy is available, and the worker is stopping.")
-            # Return when something may have changed.
             await wait_for_any(self._changed, self.stopping, timeout_s=PROXIES_POLL_S)
 
     def _load(self, proxy: AnnouncedProxy) -> int:

@@ -1,11 +1,10 @@
 """Pools of a run's proxies and browsers, and the resource pool that lends them to visits.
 
-`LocalProxyPool` starts its own processes; `crawler.pools.cluster.RemoteProxyPool` uses announced ones.
-A proxy is lent for one visit. When it dies its visits fail and are tried again; other proxies are not
-affected. A restarted proxy first recovers its predecessor's WARCs, so that finished pages are known.
+When a proxy dies its visits fail and are tried again. A restarted one first recovers its predecessor's WARCs, so that
+finished pages are known.
 
-A browser is lent for one visit. A browser due for replacement takes no more visits; it is closed after
-its last one, or after a time limit. So no more browsers run than visits need, plus those that drain.
+A browser due for replacement takes no more visits; it is closed after its last one, or after a time limit: no more
+browsers run than visits need, plus those that drain.
 """
 
 import asyncio
@@ -68,60 +67,50 @@ class ProxyPool(Protocol):
         """Stop the pool's processes after all their writes."""
 
     def lend(self, prefer: str = "") -> AbstractAsyncContextManager[ProxyClient]:
-        """Lend the proxy with the server address `prefer` if it can be, else the least loaded.
-
-        ProxyUnavailableError when there is none, or it is lost.
-        """
+        """Lend the proxy at `prefer`, else the least loaded; ProxyUnavailableError: there is none, or it is lost."""
 
     @property
     def needs(self) -> ProxyAccess:
         """Return the parameters that a browser needs to reach each of them."""
 
 
+@dataclass(eq=False, repr=False)
 class ProxyProcess:
     """Proxy process; `start` may be called again after it died."""
 
-    def __init__(
-        self,
-        slot: int,
-        collection: Collection,
-        settings: Settings,
-        folder: Path,
-        report: Callable[[FileRecovered], None],
-    ) -> None:
-        self._slot = slot
-        self._report = report
-        self._collection = collection
-        self._settings = settings
-        self._control = folder / f"proxy{slot}.sock"
-        self._tally = folder / BYTE_COUNTER_FILE
-        self._process: asyncio.subprocess.Process | None = None
-        self.client = ProxyClient(self._control)  # its client
-        self.spki = ""  # its key, which browsers are started with
-        self.server = ""  # its address in browsers
-        self.visits = 0  # open ones
-        # Set when the current process has been replaced or given up
-        self.replaced = asyncio.Event()
+    slot: int
+    collection: Collection
+    settings: Settings
+    folder: Path
+    report: Callable[[FileRecovered], None]
+    spki: str = field(default="", init=False)  # its key, which browsers are started with
+    server: str = field(default="", init=False)  # its address in browsers
+    visits: int = field(default=0, init=False)  # open ones
+    # Set when the current process has been replaced or given up
+    replaced: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _process: asyncio.subprocess.Process | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._control = self.folder / f"proxy{self.slot}.sock"
+        self.client = ProxyClient(self._control)
 
     async def start(self) -> None:
-        """Start the process; return when it serves.
-
-        Raises ProxyUnavailableError if it does not start.
-        """
+        """Start the process; return when it serves; ProxyUnavailableError if it does not start."""
         self._control.unlink(missing_ok=True)
         passed_on = ("PATH", "LANG", "TZ", "TMPDIR")
         environment = {name: os.environ[name] for name in passed_on if name in os.environ}
         environment["PYTHONPATH"] = _PACKAGES
         environment["HOME"] = os.environ.get("HOME", "/")
-        places = ("--collection", self._collection.layout.root, "--control", self._control, "--tally", self._tally)
+        tally = self.folder / BYTE_COUNTER_FILE
+        places = ("--collection", self.collection.layout.root, "--control", self._control, "--tally", tally)
         # It inherits that these are blocked: a terminal's Ctrl-C is for us, also while it starts.
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
         try:
             self._process = process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "proxy", *map(str, places), "--slot", str(self._slot)),
+                *(sys.executable, "-m", "proxy", *map(str, places), "--slot", str(self.slot)),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                pass_fds=(self._collection.lock_fd,),
+                pass_fds=(self.collection.lock_fd,),
                 limit=LIMIT_BYTES,
                 env=environment,
             )
@@ -130,7 +119,7 @@ class ProxyProcess:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(json.dumps(asdict(self._settings)).encode() + b"\n")
+            process.stdin.write(json.dumps(asdict(self.settings)).encode() + b"\n")
             await process.stdin.drain()
             line = await asyncio.wait_for(process.stdout.readline(), PROXY_START_S)
             ready = json.loads(line)
@@ -139,7 +128,7 @@ class ProxyProcess:
             raise ProxyUnavailableError("The proxy did not start; see its message above.") from error
         self.spki, self.server = ready["spki"], f"http://127.0.0.1:{ready['port']}"
         for each in ready["recovered"]:
-            self._report(FileRecovered.of(each))
+            self.report(FileRecovered.of(each))
 
     async def died(self) -> int:
         """Wait for the process to end; return its exit status."""
@@ -272,10 +261,6 @@ class BrowserPool:
     _choosing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _ending: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
-    def __repr__(self) -> str:
-        visits = sum(each.visits for each in self._all)
-        return f"<Browsers [{len(self._taking)} of {len(self._all)} take visits, {visits} run]>"
-
     async def start(self) -> None:
         """Start the first browser. Raises BrowserUnavailableError if none starts."""
         async with self._choosing:
@@ -312,10 +297,7 @@ class BrowserPool:
         )
 
     def _choose(self, prefer: Browser | None) -> _PooledBrowser | None:
-        """Choose `prefer`, else the browser with the fewest visits; None if all are full.
-
-        Start draining those that are due.
-        """
+        """Choose `prefer`, else the browser with the fewest visits; None if all are full. Drain those that are due."""
         for member in list(self._taking):
             due = member.browser.recycle_due()
             if not due and not self.needs().are_met_by(member.known):
@@ -382,11 +364,7 @@ class ResourcePool:
 
 @asynccontextmanager
 async def open_resource_pool(proxies: ProxyPool, settings: Settings, *, clock: Clock) -> AsyncIterator[ResourcePool]:
-    """Start these proxies and a browser; yield a pool of them until the end of the block.
-
-    Raises BrowserUnavailableError (no browser is found, or it does not start), ProxyUnavailableError (a proxy does
-    not start).
-    """
+    """Start the proxies and a browser; yield their pool; BrowserUnavailableError, ProxyUnavailableError: none."""
     executable = find_browser(settings.browser.executable)
     browsers = BrowserPool(settings.browser, executable, clock, needs=lambda: proxies.needs)
     try:
@@ -410,10 +388,7 @@ async def open_local_pool(
     clock: Clock,
     report: Callable[[FileRecovered], None] = lambda _event: None,
 ) -> AsyncIterator[ResourcePool]:
-    """Start local proxies and a browser; yield a pool of them until the end of the block.
-
-    `report` is called for every interrupted WARC that a proxy recovered; errors as `open_resource_pool`.
-    """
+    """Start local proxies and a browser; yield a pool of them; errors as `open_resource_pool`."""
     # A unix socket's path is at most 107 bytes, so it is not in the collection.
     with scratch_folder(ScratchKind.RUN) as folder:
         proxies = LocalProxyPool(collection, settings, folder, report)

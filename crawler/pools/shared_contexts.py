@@ -1,12 +1,8 @@
 """Browser contexts that visits of one site share: HTTP cache, cookies, consent, storage.
 
-A context is lent to one visit at a time. It serves visits of one site, one job and the same settings
-only, through one proxy, for a limited number of visits and minutes; a visit that did not end well ends
-it. The proxy identifies it by credentials that all its visits have (`proxy.visit_registry`), so it is
-lent until the visit has ended at the proxy, too.
-
-What a page takes from the context's cache was recorded by an earlier visit: `SharedContext.recorded`
-says where, for the page's manifest.
+A context is lent to one visit at a time, through one proxy, which identifies it by credentials that all its visits have
+(`proxy.visit_registry`): it is lent until the visit has ended at the proxy, too. What a page takes from the context's
+cache was recorded by an earlier visit: `SharedContext.recorded` says where, for the page's manifest.
 """
 
 from collections import OrderedDict
@@ -68,10 +64,7 @@ class SharedContext:
     recorded: dict[str, list[CachedRecord]] = field(default_factory=dict)  # by URL, in order; no payload twice in a row
 
     async def in_browser(self, browser: Browser, endpoint: ProxyEndpoint) -> BrowserContext:
-        """Return the context if it is one of this browser and proxy, else a fresh one.
-
-        Errors as `Browser.open_context`.
-        """
+        """Return the context if it is of this browser and proxy, else a fresh one; errors as `Browser.open_context`."""
         is_usable = self.context is not None and self.context.reusable
         if not is_usable or self.browser is not browser or self.proxy != endpoint.server:
             await self.close()
@@ -114,10 +107,7 @@ class SharedContextPool:
 
     @asynccontextmanager
     async def lend(self, key: ContextKey, *, visits: int, age_s: float) -> AsyncIterator[SharedContext]:
-        """Lend an idle context of the key, or one to be opened.
-
-        It is disposed of after `visits` visits, at the age `age_s` in seconds, or when its last visit did not end well.
-        """
+        """Lend a context of the key; it ends after `visits` visits, at the age `age_s`, or after one that failed."""
         shared = self._take(key) or SharedContext(self._clock.monotonic())
         if self._clock.monotonic() - shared.opened >= age_s:
             await shared.close()

@@ -1,19 +1,17 @@
 """Scope rule and budget rule: the links of a page that join the crawl, the log of these decisions, limits of a job.
 
-After a visit the links of the page are decided on, each with a reason. Links of a redirected page count as those of the target: a
-page in scope that redirects out of it is kept, and its links outside count as one hop further off. The
-target of a seed's redirect counts as a seed, as in browsertrix. Links of a parked domain or a bot
-challenge are ignored, and a wall is no target of a seed. ``rel=nofollow`` is ignored.
+Links of a redirected page count as those of the target: a page in scope that redirects out of it is kept, and its links
+outside count as one hop further off. The target of a seed's redirect counts as a seed, as in browsertrix, unless it is
+a wall. ``rel=nofollow`` is ignored.
 
 Decisions are counted by reason, for the job in the frontier's notes (kind "links") and for each page in
 ``reports/links-JOB.jsonl``; with ``[scope] link_decisions`` each link is also logged in
-``reports/decisions-JOB.jsonl``. A file that has reached its limit is renamed to ``….1.jsonl``, older ones
-move up, and the oldest is deleted. Several processes may write the same file.
+``reports/decisions-JOB.jsonl``. A full file is renamed to ``….1.jsonl``, and the oldest is deleted. Several processes
+may write the same file.
 
-Budgets limit pages, bytes and seconds of a crawl and of each host. Page limits are exact with any number of
-workers and machines: of the current claims the oldest ones go first, and one that may be too many waits for
-them. Bytes and seconds are checked before a visit, so visits in progress may exceed them slightly. Items beyond a
-job's budget are SKIPPED with the reason; a larger budget for the same job queues them again.
+Page budgets are exact with any number of workers and machines: of the current claims the oldest ones go first, and one
+that may be too many waits for them. Visits in progress may exceed bytes and seconds slightly. A larger budget for the
+same job queues the skipped items again.
 """
 
 from __future__ import annotations
@@ -23,34 +21,28 @@ import json
 import logging
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from core.config.settings import ScopeSettings
 from core.errors import BadUrlError
+from core.json_values import json_facts
 from core.page_classes import WALLS, WITHOUT_OWN_LINKS
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import warc_date
 from core.urls import identity_key
-from crawler.frontier.base import Frontier, FrontierItem, NewItem
+from crawler.frontier.base import Frontier, FrontierItem, ItemRecord, ItemState, JobCounts, NewItem
+from crawler.frontier.frontier_export import ItemSelection, select_items
 from crawler.jobs.job_settings import JobSettings
 from crawler.jobs.scope import LinkDecision, link_key
-from crawler.rules.visit_rule import FollowUp, VisitRule
+from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
 from net.backoff import StoreRetry
 
 if TYPE_CHECKING:
     from crawler.capture.page_capture import CaptureResult
-
-from collections.abc import Awaitable, Callable
-from datetime import timedelta
-
-from core.config.settings import ScopeSettings
-from core.json_values import json_facts
-from crawler.frontier.base import ItemRecord, ItemState, JobCounts
-from crawler.frontier.frontier_export import ItemSelection, select_items
-from crawler.rules.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
 
 log = logging.getLogger(__name__)
 
@@ -165,7 +157,7 @@ class ScopeRule(VisitRule):
             return
         # Count the decisions, and log them by page.
         counts = self._counts.setdefault(item.job, Counter())
-        counts.update(decision.constant for _, decision in selection.decisions)
+        counts.update(decision.reason.partition(":")[0] for _, decision in selection.decisions)
         key, value = f"{item.job} {self.name}", json.dumps(counts, sort_keys=True)
         await self.patience.ask(lambda: self.frontier.put_note(LINK_COUNTS_NOTE, key, value, now=now))
         if self.record is not None:
@@ -312,11 +304,8 @@ class BudgetRule(VisitRule):
     def _word_of_job(self, item: FrontierItem, scope: ScopeSettings, now: datetime) -> _BudgetAnswer:
         if not (scope.pages or scope.bytes or scope.seconds):
             return _WITHIN_BUDGET
-        if not scope.pages:
-            counts = self.frontier.job_counts(item.job)
-            return _BudgetAnswer(_exhausted_budget(scope, counts, now))
         counts = self.frontier.job_counts(item.job)
-        if counts.done + counts.claimed <= scope.pages:
+        if not scope.pages or counts.done + counts.claimed <= scope.pages:
             return _BudgetAnswer(_exhausted_budget(scope, counts, now))
         # The claims first: one that is completed in between counts twice, never not at all.
         ahead = self._ahead_of(item, of_host=False)

@@ -4,17 +4,15 @@ The protocol (sitemaps.org) defines XML files of URLs, XML indexes of such files
 Atom feeds, each gzipped or not, of at most 50 MB and 50,000 URLs. XML is parsed as a stream, without declared or
 external entities; everything before a fault is used.
 
-Files are fetched one after the other, each once, with the host's delay between them, and limited in number, index
-depth, pages and time. An index names files of its own host; a robots.txt may name those of another (sitemaps.org,
-"Sitemaps & Cross Submits"). One worker does this once a day for each host of a job; the result is a note of the
-frontier (kind "sitemap"). A page in a sitemap counts as one link away from the seed, and is decided on like any link.
+An index names files of its own host; a robots.txt may name those of another (sitemaps.org, "Sitemaps & Cross Submits").
+One worker does this once a day for each host of a job; the result is a note of the frontier (kind "sitemap"). A page in
+a sitemap counts as one link away from the seed, and is decided on like any link.
 """
 
 import asyncio
 import codecs
 import json
 import logging
-import re
 import zlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -26,13 +24,12 @@ from xml.parsers import expat
 from core.clock import Clock
 from core.errors import BadUrlError
 from core.urls import authority_of, host_of, identity_key
-from core.web_dates import parse_web_date
 from crawler.capture.proxy_fetcher import FileFetcher
 from crawler.frontier.base import Frontier, FrontierItem, NewItem
 from crawler.frontier.host_slots import SlotAssigner
 from crawler.jobs.job_settings import JobSettings
 from crawler.jobs.scope import URL_LIMIT_CHARS, link_key
-from crawler.policy.robots import parse_robots
+from crawler.policy.robots import ROBOTS_LIMIT_BYTES, ROBOTS_PATH, parse_robots
 from crawler.rules.visit_rule import ALLOW_VISIT, RuleDecision, VisitRule
 from net.backoff import StoreRetry
 
@@ -46,37 +43,20 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _WINDOW_GZIP = 16 + zlib.MAX_WBITS
 _BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # root, then the path to the element with a URL below it
-_PLACES = {
-    ("urlset", "url", "loc"): "page",
-    ("urlset", "url", "lastmod"): "date",
-    ("sitemapindex", "sitemap", "loc"): "sitemap",
-    ("rss", "channel", "item", "link"): "page",
-    ("rss", "channel", "item", "pubDate"): "date",
-    ("RDF", "item", "link"): "page",
-    ("RDF", "item", "date"): "date",
-    ("feed", "entry", "updated"): "date",
-}
+_INDEXED = ("sitemapindex", "sitemap", "loc")
+_PLACES = {("urlset", "url", "loc"), ("rss", "channel", "item", "link"), ("RDF", "item", "link"), _INDEXED}
 _ENTRIES = {("urlset", "url"), ("rss", "channel", "item"), ("RDF", "item"), ("feed", "entry")}
 _ATOM_LINK = ("feed", "entry", "link")
-_ROOTS = {place[0] for place in _PLACES}
-_YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d\d))?", re.ASCII)  # W3C-DTF, of no day
+_ROOTS = {place[0] for place in (*_PLACES, _ATOM_LINK)}
 _ROBOTS_NAMED = 100  # sitemaps that one robots.txt may name
-
-
-@dataclass(frozen=True, slots=True)
-class SitemapUrl:
-    """Page in a sitemap."""
-
-    url: str  # its fetch key
-    lastmod: datetime | None = None  # its lastmod value; None without one
 
 
 @dataclass(slots=True)
 class SitemapFile:
     """Parsed sitemap file."""
 
-    pages: list[SitemapUrl] = field(default_factory=list)  # URLs of pages, in the file's order
-    sitemaps: list[str] = field(default_factory=list)  # URLs of the files that an index names
+    pages: list[str] = field(default_factory=list)  # fetch keys of pages, in the file's order
+    sitemaps: list[str] = field(default_factory=list)  # fetch keys of the files that an index names
     problem: str = ""  # why it was not read completely, or is not a sitemap; empty when it was
     refused: int = 0  # number of entries that are not URLs
 
@@ -110,18 +90,6 @@ def sitemap_lines(robots: bytes) -> tuple[str, ...]:
     named = parse_robots(robots, agent="").sitemaps
     keys = filter(None, (_key(text.partition(" ")[0]) for text in named))
     return tuple(dict.fromkeys(keys))[:_ROBOTS_NAMED]
-
-
-def parse_moment(text: str) -> datetime | None:
-    """Parse a W3C date (sitemaps, Atom) or a mail date (RSS); None for neither.
-
-    >>> parse_moment("2004-12-23T18:00:15+00:00").isoformat(), parse_moment("2005-01").isoformat()
-    ('2004-12-23T18:00:15+00:00', '2005-01-01T00:00:00+00:00')
-    """
-    text = text.strip()
-    if partial := _YEAR_OR_MONTH.fullmatch(text):
-        text = f"{partial[1]}-{partial[2] or '01'}-01"
-    return parse_web_date(text)
 
 
 def _unpacked(body: bytes) -> Iterator[bytes]:
@@ -175,7 +143,7 @@ class _TextSitemapReader:
         text = line.strip().removeprefix("\ufeff")
         if not text:
             return
-        _add_page(self._sitemap, text, "")
+        _add_key(self._sitemap, text, self._sitemap.pages, "URLs")
         if self._sitemap.refused > 100 > len(self._sitemap.pages):
             raise _SitemapStopError("it is not a sitemap")
 
@@ -188,7 +156,7 @@ class _XmlSitemapReader:
         self._path: list[str] = []
         self._text: list[str] | None = None
         self._room = 0
-        self._prefix = self._page = self._date = ""
+        self._prefix = self._page = ""
         self._parser = parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.StartElementHandler = self._begin
@@ -235,33 +203,24 @@ class _XmlSitemapReader:
         self._path.pop()
         if self._text is not None and place in _PLACES:
             text, self._text = "".join(self._text).strip(), None
-            match _PLACES[place]:
-                case "page":
-                    self._page = text
-                case "date":
-                    self._date = text
-                case _:
-                    below = self._sitemap.sitemaps
-                    if key := _accepted(self._sitemap, text, len(below), "sitemaps"):
-                        below.append(key)
+            if place == _INDEXED:
+                _add_key(self._sitemap, text, self._sitemap.sitemaps, "sitemaps")
+            else:
+                self._page = text
         elif place in _ENTRIES:
-            _add_page(self._sitemap, self._page, self._date)
-            self._page = self._date = ""
+            _add_key(self._sitemap, self._page, self._sitemap.pages, "URLs")
+            self._page = ""
 
 
-def _add_page(sitemap: SitemapFile, text: str, date: str) -> None:
-    if key := _accepted(sitemap, text, len(sitemap.pages), "URLs"):
-        sitemap.pages.append(SitemapUrl(key, parse_moment(date) if date else None))
-
-
-def _accepted(sitemap: SitemapFile, text: str, count: int, what: str) -> str:
-    """Return the fetch key; empty, and counted as refused, when there is none."""
+def _add_key(sitemap: SitemapFile, text: str, keys: list[str], what: str) -> None:
+    """Add the fetch key of the text; count it as refused when it has none."""
     key = _key(text)
     if not key:
         sitemap.refused += 1
-    elif count >= URLS_LIMIT:
+    elif len(keys) >= URLS_LIMIT:
         raise _SitemapStopError(f"it lists more than {URLS_LIMIT} {what}")
-    return key
+    else:
+        keys.append(key)
 
 
 def _key(text: str) -> str:
@@ -279,7 +238,6 @@ PAGES_LIMIT = 5_000_000  # of one host
 DEPTH_LIMIT = 3  # indexes within indexes; sitemaps.org has one
 TIME_LIMIT_S = 600.0  # of one host; pages found by then are used
 FILE_TIMEOUT_S = 60.0
-ROBOTS_BYTES = 500 * 1024
 WALK_BATCH = 1_000  # pages that are handed on together
 PROBLEMS_KEPT = 20
 
@@ -310,17 +268,17 @@ class SitemapWalk:
     monotonic: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    async def run(self, site: str, take: Callable[[str, Sequence[SitemapUrl]], Awaitable[int]]) -> SitemapWalkResult:
-        """Read the sitemaps of a site, of which `site` is any URL; errors are the fetcher's.
-
-        `take` gets a file and at most `WALK_BATCH` of its pages, and returns how many were new.
-        """
+    async def run(self, site: str, take: Callable[[str, Sequence[str]], Awaitable[int]]) -> SitemapWalkResult:
+        """Read a site's sitemaps; `take` gets a file and pages of it, and returns how many were new."""
         walked, ends = SitemapWalkResult(), self.monotonic() + TIME_LIMIT_S
-        robots = await self.fetch.get(_of(site, "/robots.txt"), limit_bytes=ROBOTS_BYTES, timeout_s=FILE_TIMEOUT_S)
+        origin = f"{site.partition('://')[0]}://{authority_of(site)}"
+        robots = await self.fetch.get(
+            f"{origin}{ROBOTS_PATH}", limit_bytes=ROBOTS_LIMIT_BYTES, timeout_s=FILE_TIMEOUT_S
+        )
         if not robots.status:
             return SitemapWalkResult(reached=False)
         named = sitemap_lines(robots.body) if 200 <= robots.status < 300 else ()
-        usual = _of(site, "/sitemap.xml")  # not announced, so it may be missing
+        usual = f"{origin}/sitemap.xml"  # not announced, so it may be missing
         waiting = deque((url, 0) for url in named or (usual,))
         seen = {identity_key(url) for url, _ in waiting}
         while waiting and walked.files < FILES_LIMIT:
@@ -365,10 +323,6 @@ class SitemapWalk:
         return file
 
 
-def _of(site: str, path: str) -> str:
-    return f"{site.partition('://')[0]}://{authority_of(site)}{path}"
-
-
 log = logging.getLogger(__name__)
 
 SITEMAP_NOTE = "sitemap"  # the key is the job and the host
@@ -409,13 +363,11 @@ class SitemapRule(VisitRule):
         settings = self.jobs.settings_for(item.url, item.job)
         walk = SitemapWalk(self.fetch, rest_s=settings.politeness.min_delay_s, monotonic=self.clock.monotonic)
 
-        async def take(file: str, pages: Sequence[SitemapUrl]) -> int:
-            items = []
-            for url in (page.url for page in pages):
+        async def take(file: str, pages: Sequence[str]) -> int:
+            items, hops, lane = [], item.hops + 1, self.jobs.lane(item.job)
+            for url in pages:
                 scope = self.jobs.scope_for(url, item.job)
-                hops = item.hops + 1
                 if scope.decide(url, hops=hops, hops_off=scope.extra_hops).followed:
-                    lane = self.jobs.lane(item.job)
                     items.append(NewItem(url, lane=lane, hops=hops, via=file, job=item.job))
             assigned = await self.turns.assign(items)
             result = await self.patience.ask(lambda: self.frontier.add(assigned, now=self.clock.now()))

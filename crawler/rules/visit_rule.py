@@ -2,21 +2,16 @@
 
     claim ─> before: visit │ skip │ fail │ later    visit ─> after: links, due, delays, … ─> complete
 
-The first rule that objects in `before` decides, and its reason is recorded. `after` adds to one
-`FollowUp`, which the worker applies: first what must be durable (links, delays), then the item's end.
-A worker that crashes in between does all of it again, so every effect must be idempotent.
+The first rule that objects in `before` decides. `after` adds to one `FollowUp`, which the worker applies: first what
+must be durable (links, delays), then the item's end. A worker that crashes in between does all of it again, so every
+effect must be idempotent. Apart from caches rules hold no state that other machines do not see.
 
-Rules are called concurrently by several workers of one process, from one event loop. Apart from
-caches they hold no state that other machines do not see.
-
-Hosts of images, scripts and frames are delayed too, so that their pages are not visited at once. A host
-that answers 429 or 503, to a page or to a resource, or with a bot challenge, is blocked for its
-Retry-After, and twice as long each time in a row. A host that cannot be reached is retried in the same
-manner and given up after a few times (W46): its other URLs would get the same result.
+Hosts of images, scripts and frames are delayed too. A host that answers 429 or 503, to a page or to a resource, or with
+a bot challenge, is blocked for its Retry-After, and twice as long each time in a row; one that cannot be reached is
+given up after a few times (W46): its other URLs would get the same result.
 
 Changes are detected by the page's visible text (`core.page_manifest.PageInfo.text_digest`), as the source of most pages
-differs at each visit. A wall, a parked domain or a soft 404 counts as neither changed nor unchanged; a page that
-answers 404 or 410 is not due again. Interval and digest are the URL's memo in the frontier.
+differs at each visit. A page that answers 404 or 410 is not due again.
 """
 
 from __future__ import annotations
@@ -29,7 +24,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from core.config.settings import FrontierSettings, RecrawlSettings, Settings
 from core.errors import BadUrlError
@@ -37,7 +32,7 @@ from core.page_classes import GONE_STATUSES, NOT_THE_PAGE, REFUSAL_STATUSES, Pag
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import parse_duration
 from core.urls import host_of
-from crawler.frontier.base import FrontierItem, Lane, NewItem
+from crawler.frontier.base import FrontierItem, HostBackOff, Lane, NewItem
 from crawler.frontier.host_slots import host_delay
 from net.connect_errors import NO_SUCH_HOST, UNREACHABLE
 
@@ -67,16 +62,6 @@ class RuleDecision:
 ALLOW_VISIT = RuleDecision()
 
 
-class HostBackOff(NamedTuple):
-    """The arguments of `Frontier.back_off`."""
-
-    host: str
-    reason: str
-    at_least: datetime | None = None
-    down: bool = False
-    blocks: bool = True
-
-
 @dataclass(slots=True)
 class FollowUp:
     """Follow-up of a visit; each rule adds its part."""
@@ -91,10 +76,6 @@ class FollowUp:
     def wish_delay(self, delay: timedelta) -> None:
         """Set the host's delay to at least this."""
         self.delay = delay if self.delay is None else max(self.delay, delay)
-
-    def wish_rest(self, host: str, until: datetime) -> None:
-        """Delay visits of another host at least until then."""
-        self.rests[host] = max(self.rests.get(host, until), until)
 
 
 class VisitRule:
@@ -127,7 +108,7 @@ class PolitenessRule(VisitRule):
         rest = now + timedelta(seconds=politeness.min_delay_s)
         own = {item.host, _host(page.url)}
         for host, refused in islice(_hosts(page, without=own), HOSTS_LIMIT):
-            follow_up.wish_rest(host, rest)
+            follow_up.rests[host] = max(follow_up.rests.get(host, rest), rest)
             if refused:
                 follow_up.back_offs.append(HostBackOff(host, f"status {refused} for a resource of a page"))
 

@@ -1,9 +1,7 @@
 """Context of a run for its extension, and construction of the workers' context: rules, limits, fetcher.
 
-    workers run ──────────> nothing left ─> extension: settle ─> new items? ─> workers run again
-    extension: note, note, …                                 ╰─> none ───────> the run's end
-
-An extension uses the run's resources without delaying the workers, and raises no errors.
+workers run ──────────> nothing left ─> extension: settle ─> new items? ─> workers run again
+extension: note, note, …                                 ╰─> none ───────> the run's end
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from core.clock import Clock
 from core.config.settings import Settings
 from core.layout import Layout
-from crawler.capture.page_capture import StoredLevelLookup, StoredLevelOf, store_everything
+from crawler.capture.page_capture import StoredLevelOf, store_everything
 from crawler.frontier.base import JOB_ORDER, Frontier, FrontierItem
 from crawler.frontier.host_slots import SlotAssigner
 from crawler.jobs.job_settings import ExclusionRule, JobSettings, RepairRule
@@ -91,12 +89,10 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
 
     @cache
     def fetcher() -> ProxyFetcher:
-        from crawler.capture.proxy_fetcher import ProxyFetcher, proxy_visits, user_agent_lookup
+        from crawler.capture.proxy_fetcher import pool_fetcher
 
         assert run.ca is not None
-        bucket, visit = settings.proxy.dedup_bucket, settings.visit
-        visits = proxy_visits(run.supervisor, bucket=bucket, headers=visit.headers)
-        return ProxyFetcher(visits, ca=run.ca, agent=user_agent_lookup(run.supervisor, visit))
+        return pool_fetcher(run.supervisor, settings, ca=run.ca)
 
     def file_fetcher() -> FileFetcher:
         from crawler.capture.proxy_fetcher import BrowserFetcher
@@ -169,7 +165,7 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
         patience=patience,
         clock=clock,
         report=report,
-        stored_levels=StoredLevelLookup(frontier, run.stored_level_of),
+        stored_level_of=run.stored_level_of,
         logins=run.logins,
         downloads=downloads,
     )

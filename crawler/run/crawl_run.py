@@ -1,7 +1,6 @@
 """Run from start to summary: collection, frontier, pools, workers; archiving of a URL list.
 
-The caller passes a function that prepares the open frontier: a list adds its URLs, a crawl its job.
-With a shared frontier (`frontier.url`) the run ends there, and workers on any machine do the rest.
+With a shared frontier (`frontier.url`) a run ends when that is prepared, and workers on any machine do the rest.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Required, TypedDict, Unpack
 
 from core.clock import Clock
 from core.config.settings import Settings
@@ -108,24 +107,25 @@ class RunConfig:
     stored_level_of: StoredLevelOf = field(kw_only=True)  # looks up decisions on stored levels
 
 
-async def perform_run(
-    run: RunConfig,
-    prepare: Prepare,
-    *,
-    clock: Clock,
-    started: Callable[[AddResult, int], None],
-    report: Callable[[crawl_events.Event], None],
-    stopping: Callable[[], None] = lambda: None,
-) -> RunSummary:
+class RunHooks(TypedDict, total=False):
+    """Clock and callbacks of a run."""
+
+    clock: Required[Clock]
+    report: Required[Callable[[crawl_events.Event], None]]
+    started: Callable[
+        [AddResult, int], None
+    ]  # before the first visit, with added URLs and the number of unfinished pages
+    stopping: Callable[[], None]  # when the first signal asked to stop
+
+
+async def perform_run(run: RunConfig, prepare: Prepare, **hooks: Unpack[RunHooks]) -> RunSummary:
     """Run the prepared work and the rest of earlier runs; finished pages are not visited again.
 
-    `started` is called before the first visit with the added URLs and the number of unfinished pages,
-    `stopping` when the first signal asked to stop.
-
     Raises CollectionInUseError, CollectionVersionError, UnavailableError (the collection), BrowserUnavailableError,
-    ProxyUnavailableError (they do not start), DiskFullError (there was no space for as long as the settings allow, or
-    there is none at all; the next run continues), LimitReachedError (the run has received all that it may).
+    ProxyUnavailableError (they do not start), DiskFullError (no space within the settings' patience; the next run
+    continues), LimitReachedError (the run has received all that it may).
     """
+    clock, report, started = hooks["clock"], hooks["report"], hooks.get("started")
     begun, account, settings = clock.monotonic(), RunSummary(), run.settings
 
     async def begin(frontier: Frontier) -> None:
@@ -133,7 +133,8 @@ async def perform_run(
             frontier.take_back(STOP_ORDER, key)
         account.added = await prepare(frontier)
         account.left = frontier.unfinished(clock.now())
-        started(account.added, account.left)
+        if started is not None:
+            started(account.added, account.left)
 
     def note(event: crawl_events.Event) -> None:
         account.note(event)
@@ -143,13 +144,12 @@ async def perform_run(
             run.companion.note(event)
 
     if settings.frontier.url:
-        # Add to a frontier that others work on.
         account.handed_over = True
         with open_frontier(Layout(run.root), settings.frontier, settings.politeness) as frontier:
             await begin(frontier)
         account.seconds = clock.monotonic() - begun
         return account
-    with StopSignals(stopping) as stop:
+    with StopSignals(hooks.get("stopping", lambda: None)) as stop:
         with stop.cut_short():
             async with open_collection(run.root, clock=clock) as collection:
                 layout = collection.layout
@@ -315,23 +315,13 @@ async def add_in_batches(
     return result
 
 
-async def archive_urls(  # noqa: PLR0913 dependencies
-    run: RunConfig,
-    urls: Iterable[str],
-    *,
-    again: timedelta | None = None,
-    clock: Clock,
-    started: Callable[[AddResult, int], None] = lambda _added, _left: None,
-    report: Callable[[crawl_events.Event], None],
-    stopping: Callable[[], None] = lambda: None,
+async def archive_urls(
+    run: RunConfig, urls: Iterable[str], *, again: timedelta | None = None, **hooks: Unpack[RunHooks]
 ) -> RunSummary:
-    """Archive the URLs (fetch keys); other arguments and errors are those of `perform_run`.
-
-    `again`: also those that ended at least this long ago (zero: all; A02).
-    """
+    """Archive the URLs (fetch keys), with `again` those that ended so long ago, too (zero: all; A02)."""
 
     async def prepare(frontier: Frontier) -> AddResult:
         turns = make_slot_assigner(run.settings)
-        return await add_in_batches(frontier, turns, map(NewItem, urls), now=clock.now, again=again)
+        return await add_in_batches(frontier, turns, map(NewItem, urls), now=hooks["clock"].now, again=again)
 
-    return await perform_run(run, prepare, clock=clock, started=started, report=report, stopping=stopping)
+    return await perform_run(run, prepare, **hooks)

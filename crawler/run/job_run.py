@@ -1,15 +1,13 @@
-"""Run of a crawl job: storing it, queueing its seeds, applying changed settings.
-
-Submitting the same crawl again continues it. With other settings it is changed: queued items that no
-longer belong to it are skipped, and items skipped by a budget or an exclude pattern are queued again.
-"""
+"""Run of a crawl job: storing it, queueing its seeds, applying changed settings to the items of earlier runs."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cache
+from typing import Unpack
 
 from core.clock import Clock
 from core.config.settings import ScopeSettings, Settings
@@ -25,8 +23,7 @@ from crawler.jobs.crawl_orders import SEEDS_LIMIT, Job, parse_job
 from crawler.jobs.job_settings import JobSettings
 from crawler.rules.scope_rule import BUDGET_REASON, decide_links, seed_target
 from crawler.run.context_builder import make_slot_assigner
-from crawler.run.crawl_run import RunConfig, RunSummary, perform_run
-from crawler.worker.crawl_events import Event
+from crawler.run.crawl_run import RunConfig, RunHooks, RunSummary, add_in_batches, perform_run
 from warc.artifact_reader import read_manifest
 from warc.index.database import IndexDatabase, open_database
 
@@ -37,9 +34,8 @@ _GIVEN_UP = (BUDGET_REASON, "scope: ", "robots: ")
 ManifestOf = Callable[[FrontierItem], PageInfo | None]
 
 
-def skip_excluded(jobs: JobSettings, frontier: Frontier, name: str, now: datetime) -> int:
+def skip_excluded(jobs: JobSettings, frontier: Frontier, name: str, now: datetime) -> None:
     """Skip queued items that no longer belong to the crawl."""
-    dropped = 0
     for records in select_items(frontier, ItemState.QUEUED, ItemSelection(job=name)):
         by_reason: dict[str, list[str]] = {}
         for record in records:
@@ -47,8 +43,7 @@ def skip_excluded(jobs: JobSettings, frontier: Frontier, name: str, now: datetim
             if reason:
                 by_reason.setdefault(reason, []).append(record.item.url)
         for reason, urls in by_reason.items():
-            dropped += frontier.discard(urls, now=now, reason=reason)
-    return dropped
+            frontier.discard(urls, now=now, reason=reason)
 
 
 def requeue_given_up(jobs: JobSettings, frontier: Frontier, name: str, now: datetime) -> int:
@@ -76,10 +71,7 @@ def _exclusion_reason(jobs: JobSettings, item: FrontierItem) -> str:
 async def redecide_links(
     jobs: JobSettings, frontier: Frontier, name: str, *, manifest_of: ManifestOf, turns: SlotAssigner, clock: Clock
 ) -> tuple[int, int]:
-    """Decide on the links in the manifests of archived pages again; no page is visited.
-
-    Returns (URLs that joined, pages whose manifest could not be read).
-    """
+    """Decide on the links of archived pages again; return (URLs that joined, pages whose manifest is not here)."""
     joined = unread = 0
 
     def links_of(records: list[ItemRecord]) -> tuple[list[NewItem], int]:
@@ -98,10 +90,7 @@ async def redecide_links(
     for records in select_items(frontier, ItemState.DONE, ItemSelection(job=name)):
         items, lacking = await asyncio.to_thread(links_of, records)
         unread += lacking
-        assigned = await turns.assign(items)
-        for start in range(0, len(assigned), AT_ONCE):
-            some = assigned[start : start + AT_ONCE]
-            joined += frontier.add(some, now=clock.now()).added
+        joined += (await add_in_batches(frontier, turns, items, now=clock.now, again=None)).added
     return joined, unread
 
 
@@ -114,47 +103,44 @@ APPLIED_JOB_NOTE = "job"  # the kind of the note with the job as its items follo
 class JobSubmission:
     """Result of submitting a job."""
 
-    job: Job  # the stored job, earlier seeds included
-    is_new: bool  # whether the frontier did not know it
-    changed: bool  # whether it was known and its settings have changed
     added: AddResult  # result of adding its seeds
-    dropped: int = 0  # queued pages that no longer belong to it
     revived: int = 0  # skipped pages that are queued again
     joined: int = 0  # links of archived pages that were not followed and belong to the crawl now
     unread: int = 0  # archived pages whose links could not be read again
 
 
-async def run_crawl_jobs(
-    jobs: Sequence[Job],
-    run: RunConfig,
-    *,
-    clock: Clock,
-    started: Callable[[AddResult, int], None],
-    report: Callable[[Event], None],
-    stopping: Callable[[], None] = lambda: None,
-) -> RunSummary:
-    """Run crawls at the same time; further arguments and errors as of `crawl_run.perform_run`."""
+async def run_crawl_jobs(jobs: Sequence[Job], run: RunConfig, **hooks: Unpack[RunHooks]) -> RunSummary:
+    """Run crawls at the same time; errors as `crawl_run.perform_run`."""
 
     async def prepare(frontier: Frontier) -> AddResult:
-        total = AddResult()
-        with closing(ManifestReader(Layout(run.root), run.settings)) as manifests:
+        total, layout, settings = AddResult(), Layout(run.root), run.settings
+        with ExitStack() as stack:
+
+            @cache
+            def opened_index() -> IndexDatabase | None:
+                if settings.index.url or layout.captures_db.exists():
+                    return stack.enter_context(closing(open_database(layout, settings.index.url)))
+                return None
+
+            def manifest_of(item: FrontierItem) -> PageInfo | None:
+                index = opened_index()
+                return None if index is None else read_manifest(layout, index, item.id)
+
             for job in jobs:
-                done = await submit_job(job, frontier, local=run.settings, clock=clock, manifest_of=manifests.of)
+                done = await submit_job(job, frontier, local=settings, clock=hooks["clock"], manifest_of=manifest_of)
                 if done.unread:
                     log.warning("crawl.links_unread pages=%d: their WARCs are not here", done.unread)
                 total += done.added
                 total += AddResult(added=done.joined, requeued=done.revived)
         return total
 
-    return await perform_run(run, prepare, clock=clock, started=started, report=report, stopping=stopping)
+    return await perform_run(run, prepare, **hooks)
 
 
 async def submit_job(
     job: Job, frontier: Frontier, *, local: Settings, clock: Clock, manifest_of: ManifestOf | None = None
 ) -> JobSubmission:
-    """Store the job, queue its seeds, and apply its settings to its known items.
-
-    Without `manifest_of` the links of archived pages are not decided on again.
+    """Store the job, queue its seeds, and apply its settings to its items, with `manifest_of` to pages' links, too.
 
     Raises ConfigError if a job of that name cannot be read, or there are more than `SEEDS_LIMIT` seeds.
     """
@@ -171,14 +157,13 @@ async def submit_job(
     # What its items follow; the order is ahead of it when a run was killed in between.
     note = frontier.note(APPLIED_JOB_NOTE, whole.name, now=clock.now())
     followed = None if note is None else parse_job(job.name, note)
-    added = await _add_seeds(whole, followed, frontier, local, clock)
-    submission = JobSubmission(whole, known is None, known is not None and whole.to_json() != text, added)
+    submission = JobSubmission(await _add_seeds(whole, followed, frontier, local, clock))
     if known is not None and note != whole.to_json():
         # Apply the settings to its known items.
         jobs, name = JobSettings(frontier, local, clock=clock), whole.name
-        dropped = await asyncio.to_thread(skip_excluded, jobs, frontier, name, clock.now())
+        await asyncio.to_thread(skip_excluded, jobs, frontier, name, clock.now())
         revived = await asyncio.to_thread(requeue_given_up, jobs, frontier, name, clock.now())
-        submission = replace(submission, dropped=dropped, revived=revived)
+        submission = replace(submission, revived=revived)
         if manifest_of is not None and (followed is None or _may_hold_more(followed, whole)):
             turns = make_slot_assigner(local)
             joined, unread = await redecide_links(
@@ -196,28 +181,6 @@ def _may_hold_more(before: Job, after: Job) -> bool:
     kept = {name: getattr(old.scope, name) for name in budgets}
     is_same = old.scope == replace(new.scope, **kept) and old.sheets == new.sheets
     return not is_same or before.seeds != after.seeds
-
-
-class ManifestReader:
-    """Reader of a collection's manifests; the index is opened on first use."""
-
-    def __init__(self, layout: Layout, settings: Settings) -> None:
-        self._layout = layout
-        self._settings = settings
-        self._index: IndexDatabase | None = None
-
-    def of(self, item: FrontierItem) -> PageInfo | None:
-        """Return the manifest of the item's page; None when it cannot be read here."""
-        if self._index is None:
-            if not (self._settings.index.url or self._layout.captures_db.exists()):
-                return None
-            self._index = open_database(self._layout, self._settings.index.url)
-        return read_manifest(self._layout, self._index, item.id)
-
-    def close(self) -> None:
-        """Close the index."""
-        if self._index is not None:
-            self._index.close()
 
 
 async def _add_seeds(job: Job, followed: Job | None, frontier: Frontier, local: Settings, clock: Clock) -> AddResult:

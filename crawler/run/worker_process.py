@@ -1,8 +1,4 @@
-"""Long-running worker process for a cluster: local browsers, remote proxies, shared frontier.
-
-Claims items until it is stopped. When Redis, PostgreSQL or all proxies are unreachable it retries with
-back-off and reports the outage once.
-"""
+"""Long-running worker process for a cluster: local browsers, remote proxies, shared frontier; it waits for them."""
 
 import asyncio
 import logging
@@ -62,11 +58,10 @@ class WorkerOptions:
 async def run_worker(
     options: WorkerOptions, *, clock: Clock, report: Callable[[Event], None], stopping: Callable[[], None], rng: Random
 ) -> int:
-    """Run a worker process until stopped: gently at the first signal, at once at the second.
+    """Run a worker process until stopped, gently at the first signal, at once at the second; return ended pages.
 
-    `stopping` is called at the first signal. Returns the number of pages that ended.
-
-    Raises InputError (the settings cannot be used), CollectionVersionError (a store was made by another version).
+    `stopping` is called at the first signal. Raises InputError (unusable settings), CollectionVersionError (of a
+    store).
     """
     ended = 0
 

@@ -1,7 +1,4 @@
-"""Status of a collection and its frontier, from counters and without a scan.
-
-Every list is bounded, so an overview takes as long for ten URLs as for ten million.
-"""
+"""Status of a collection and its frontier, from counters and bounded lists: as quick for ten million URLs as for 10."""
 
 import contextlib
 import fcntl
@@ -12,7 +9,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -23,23 +20,7 @@ from core.errors import UnavailableError, WeboidError
 from core.json_values import json_value
 from core.layout import OPEN_SUFFIX, Layout
 from core.page_manifest import VisitOutcome
-from crawler.frontier.base import (
-    JOB_ORDER,
-    PROXY_SERVICE,
-    STOP_ORDER,
-    WORKER_SERVICE,
-    Frontier,
-    FrontierStats,
-    HostBlock,
-    HostOrder,
-    HostReport,
-    ItemRecord,
-    ItemState,
-    JobCounts,
-    MinuteCounts,
-    ended_in,
-    pages_per_minute,
-)
+from crawler.frontier import base as frontier_base
 from crawler.rules.scope_rule import link_counts
 from warc.index.database import unindexed_warcs
 from warc.index.sqlite import open_index
@@ -87,16 +68,16 @@ class FrontierOverview:
     """Frontier at a moment."""
 
     at: datetime
-    stats: FrontierStats  # its counts
-    minutes: tuple[MinuteCounts, ...]  # items ended in the last sixty minutes, oldest first
+    stats: frontier_base.FrontierStats  # its counts
+    minutes: tuple[frontier_base.MinuteCounts, ...]  # items ended in the last sixty minutes, oldest first
     per_minute: dict[int, float]  # ended pages per minute, by window in minutes
     eta: timedelta | None  # lower bound of the remaining time; None when unknown
     stopping: str | None  # the order to stop, ``gently`` or ``now``; None when there is none
-    jobs: dict[str, JobCounts]  # the counts of each job
+    jobs: dict[str, frontier_base.JobCounts]  # the counts of each job
     links: dict[str, dict[str, int]]  # decisions on links so far, by job and reason
-    slowest: tuple[HostReport, ...]  # the hosts whose visits take longest
-    longest: tuple[HostReport, ...]  # the hosts with the longest queues
-    blocked: tuple[HostBlock, ...]  # the longest block first; `BLOCKS_COUNTED` at most
+    slowest: tuple[frontier_base.HostReport, ...]  # the hosts whose visits take longest
+    longest: tuple[frontier_base.HostReport, ...]  # the hosts with the longest queues
+    blocked: tuple[frontier_base.HostBlock, ...]  # the longest block first; `BLOCKS_COUNTED` at most
     leases: tuple[LeaseReport, ...]  # current claims, `LEASES_SHOWN` at most
     dead: tuple[ReasonGroup, ...]  # the latest dead letters by reason
     dead_letters: tuple[tuple[str, str], ...]  # the very latest of them, (URL, reason)
@@ -109,57 +90,60 @@ class FrontierOverview:
         return {key: json_value(value) for key, value in asdict(self).items()}
 
 
-def read_overview(frontier: Frontier, *, now: datetime) -> FrontierOverview:
+def read_overview(frontier: frontier_base.Frontier, *, now: datetime) -> FrontierOverview:
     """Read the frontier's overview at `now`. Raises UnavailableError if it does not answer."""
     stats = frontier.stats(now)
     minutes = tuple(frontier.minutes(now))
     # Plain lists, when there are any, have the empty name.
-    names = ["", *list(frontier.orders(JOB_ORDER))[:JOBS_SHOWN]]
+    names = ["", *list(frontier.orders(frontier_base.JOB_ORDER))[:JOBS_SHOWN]]
     jobs = {name: frontier.job_counts(name) for name in names}
-    longest = tuple(frontier.hosts(HostOrder.LONGEST, now=now, limit=HOSTS_SHOWN))
-    stop = frontier.orders(STOP_ORDER).get("")
-    dead = frontier.ls(ItemState.DEAD, limit=ENDED_SAMPLED)
+    longest = tuple(frontier.hosts(frontier_base.HostOrder.LONGEST, now=now, limit=HOSTS_SHOWN))
+    stop = frontier.orders(frontier_base.STOP_ORDER).get("")
+    dead = frontier.ls(frontier_base.ItemState.DEAD, limit=ENDED_SAMPLED)
     return FrontierOverview(
         at=now,
         stats=stats,
         minutes=minutes,
-        per_minute={window: pages_per_minute(minutes, window, now=now) for window in WINDOWS_MIN},
+        per_minute={window: frontier_base.pages_per_minute(minutes, window, now=now) for window in WINDOWS_MIN},
         eta=estimate_remaining(stats, minutes, longest, now=now),
         stopping=None if stop is None else stop or "gently",
         jobs={name: each for name, each in jobs.items() if name or each.began_at is not None},
         links=link_counts(frontier, now=now),
-        slowest=tuple(frontier.hosts(HostOrder.SLOWEST, now=now, limit=HOSTS_SHOWN)),
+        slowest=tuple(frontier.hosts(frontier_base.HostOrder.SLOWEST, now=now, limit=HOSTS_SHOWN)),
         longest=longest,
         blocked=tuple(frontier.blocks(now=now, limit=BLOCKS_COUNTED)),
         leases=tuple(
             LeaseReport(each.worker, each.item.url, each.item.host, each.claimed_at, each.lease_until)
-            for each in frontier.ls(ItemState.CLAIMED, limit=LEASES_SHOWN)
+            for each in frontier.ls(frontier_base.ItemState.CLAIMED, limit=LEASES_SHOWN)
         ),
         dead=group_by_reason(dead),
         dead_letters=tuple((each.item.url, each.outcome) for each in dead[:DEAD_LETTERS_SHOWN]),
-        skipped=group_by_reason(frontier.ls(ItemState.SKIPPED, limit=ENDED_SAMPLED)),
-        proxies=parse_members(frontier.notes(PROXY_SERVICE, now=now)),
-        workers=parse_members(frontier.notes(WORKER_SERVICE, now=now)),
+        skipped=group_by_reason(frontier.ls(frontier_base.ItemState.SKIPPED, limit=ENDED_SAMPLED)),
+        proxies=parse_members(frontier.notes(frontier_base.PROXY_SERVICE, now=now)),
+        workers=parse_members(frontier.notes(frontier_base.WORKER_SERVICE, now=now)),
     )
 
 
 def estimate_remaining(
-    stats: FrontierStats, minutes: Sequence[MinuteCounts], longest: Sequence[HostReport], *, now: datetime
+    stats: frontier_base.FrontierStats,
+    minutes: Sequence[frontier_base.MinuteCounts],
+    longest: Sequence[frontier_base.HostReport],
+    *,
+    now: datetime,
 ) -> timedelta | None:
-    """Estimate a lower bound of the remaining time, by the rate of the last ten minutes.
+    """Estimate a lower bound of the remaining time, by the rate of the last ten minutes and the longest queue.
 
-    The longest queue is a second bound: its host's visits take their time, however fast other hosts
-    are. None while paused, when nothing is left, and when there is too little data.
+    None while paused, when nothing is left, and when there is too little data.
     """
     left = stats.queued + stats.claimed
-    recent = sum(map(ended_in, minutes[-11:]))
+    recent = sum(map(frontier_base.ended_in, minutes[-11:]))
     if stats.paused is not None or not left or recent < ENOUGH_FOR_ETA:
         return None
-    whole = timedelta(minutes=left / pages_per_minute(minutes, 10, now=now))
+    whole = timedelta(minutes=left / frontier_base.pages_per_minute(minutes, 10, now=now))
     return max([whole, *(host.mean * host.waiting for host in longest[:1])])
 
 
-def group_by_reason(records: Iterable[ItemRecord]) -> tuple[ReasonGroup, ...]:
+def group_by_reason(records: Iterable[frontier_base.ItemRecord]) -> tuple[ReasonGroup, ...]:
     """Group the records by their reasons' common words, the largest group first."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for record in records:
@@ -265,23 +249,8 @@ class CollectionStatus:
         return facts
 
 
-def read_status(
-    layout: Layout | None, frontier: Frontier | None, *, settings: Settings, now: datetime
-) -> CollectionStatus:
-    """Read the status at `now`, of a collection, its own or a shared frontier, or both.
-
-    Raises CollectionVersionError (a store was made by another version), UnavailableError (the frontier does not
-    answer).
-    """
-    return CollectionStatus(
-        at=now,
-        holdings=None if layout is None else read_holdings(layout, settings),
-        frontier=None if frontier is None else read_overview(frontier, now=now),
-    )
-
-
 class StatusReader:
-    """Reader of the status for repeated requests, at a bounded cost. Thread-safe.
+    """Reader of the status, of a collection, its own or a shared frontier, or both, at a bounded cost. Thread-safe.
 
     Index and registry count their rows, so each is read at most a twentieth of the time.
     """
@@ -289,17 +258,14 @@ class StatusReader:
     def __init__(
         self,
         layout: Layout | None,
-        frontier: Callable[[], Frontier | None],
+        frontier: Callable[[], frontier_base.Frontier | None],
         *,
         settings: Settings,
         clock: Clock,
         checks: Callable[[datetime], CopyCheckSummary | None] = lambda _now: None,
         background: bool = False,
     ) -> None:
-        """Store the arguments of `read_status`; `frontier` and `checks` are called each time.
-
-        With `background`, rows are counted by a thread, and `holdings` is None until they have been.
-        """
+        """Store what is read each time; with `background` a thread counts rows, and `holdings` is None until it has."""
         self._layout = layout
         self._frontier = frontier
         self._clock = clock
@@ -312,10 +278,7 @@ class StatusReader:
         self._checks = ThrottledValue(clock, lambda: checks(clock.now()), background=background)
 
     def status(self, *, is_fresh: bool = False) -> CollectionStatus:
-        """Return the status, `CACHED_S` old at most but for the index's counts, with `is_fresh` of this moment.
-
-        Errors as `read_status`.
-        """
+        """Return the status, `CACHED_S` old but for counts, or fresh; CollectionVersionError, UnavailableError."""
         with self._lock:
             began = self._clock.monotonic()
             if not is_fresh and self._status is not None and began - self._read_at < CACHED_S:
@@ -335,24 +298,22 @@ class StatusReader:
             return self._status
 
 
+@dataclass(eq=False, repr=False)
 class ThrottledValue(Generic[_T]):
-    """Expensive value, read only for a limited share of the time and cached in between.
+    """Expensive value, read only for a limited share of the time, with `background` in a thread (None before)."""
 
-    With `background`, a thread reads it: the last value is returned at once, None before the first.
-    """
-
-    def __init__(self, clock: Clock, read: Callable[[], _T], *, background: bool = False) -> None:
-        self._clock = clock
-        self._read = read
-        self._background = background
-        self._value: _T | None = None
-        self._is_reading = threading.Lock()
-        self._until = float("-inf")
+    clock: Clock
+    read_now: Callable[[], _T]
+    _: KW_ONLY
+    background: bool = False
+    _value: _T | None = field(default=None, init=False)
+    _is_reading: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _until: float = field(default=float("-inf"), init=False)
 
     def read(self) -> _T | None:
         """Return the cached value, read again when it is time; errors are raised, in a thread logged."""
-        if self._clock.monotonic() >= self._until and self._is_reading.acquire(blocking=not self._background):
-            if self._background:
+        if self.clock.monotonic() >= self._until and self._is_reading.acquire(blocking=not self.background):
+            if self.background:
                 threading.Thread(target=self._read_logged, daemon=True).start()
             else:
                 self._read_now()
@@ -365,17 +326,17 @@ class ThrottledValue(Generic[_T]):
             _LOG.warning("status.count_failed error=%s", error)
 
     def _read_now(self) -> None:
-        began = self._clock.monotonic()
+        began = self.clock.monotonic()
         try:
-            self._value = self._read()
+            self._value = self.read_now()
         finally:
-            ended = self._clock.monotonic()
+            ended = self.clock.monotonic()
             self._until = ended + COUNTING_SHARE * (ended - began)
             self._is_reading.release()
 
 
 def read_holdings(layout: Layout, settings: Settings) -> CollectionHoldings:
-    """Read the content of the collection; errors as `read_status`."""
+    """Read the content of the collection; errors as `StatusReader.status`."""
     counts: dict[str, int] = {}
     outcomes: dict[str, int] = {}
     classes: dict[str, int] = {}
@@ -416,11 +377,11 @@ def _size(path: Path) -> int:
     return 0
 
 
-def is_worked_on(layout: Layout | None, frontier: Frontier, *, now: datetime) -> bool:
-    """Return True if a process works on the frontier, which is shared without a layout, as far as is visible from here."""
+def is_worked_on(layout: Layout | None, frontier: frontier_base.Frontier, *, now: datetime) -> bool:
+    """Return True if a process works on the frontier, a shared one without a layout, as far as is visible from here."""
     if layout is not None and is_in_use(layout):
         return True
-    return bool(frontier.notes(WORKER_SERVICE, now=now)) or bool(frontier.stats(now).claimed)
+    return bool(frontier.notes(frontier_base.WORKER_SERVICE, now=now)) or bool(frontier.stats(now).claimed)
 
 
 def is_in_use(layout: Layout) -> bool:

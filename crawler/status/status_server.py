@@ -184,10 +184,7 @@ def parse_listen_address(text: str) -> tuple[str, int]:
 
 
 def create_app(read: Callable[[], Awaitable[CollectionStatus]], *, names: Collection[str] = ()) -> ASGIApp:
-    """Create the application; `names` are accepted Host names, besides ``localhost``.
-
-    A `WeboidError` of `read` means that the status is not available now.
-    """
+    """Create the application for these Host names and ``localhost``; WeboidError of `read`: there is no status."""
     program = version("weboid")
 
     async def stats(_request: Request) -> Response:
@@ -264,9 +261,7 @@ class _HostGuard:
 
 @asynccontextmanager
 async def serve_status(reader: StatusReader, listen: str, *, names: Collection[str] = ()) -> AsyncIterator[str]:
-    """Serve the status until the end of the block, as tasks of the running loop; yield the address.
-
-    `listen` is HOST:PORT, where port 0 takes a free one; `names` are as for `create_app`.
+    """Serve the status at HOST:PORT (port 0: a free one) until the end of the block; yield the address.
 
     Raises ConfigError (`listen` names no host and port), UnavailableError (the address cannot be bound).
     """

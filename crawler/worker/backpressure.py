@@ -1,12 +1,10 @@
 """Back-pressure on visits: limits of memory and disk space, and detection of network outages.
 
-The memory of a visit is a slowly decaying maximum, so that one heavy page counts for a while. When memory
-is short fewer visits run concurrently; none is refused.
+The memory of a visit is a slowly decaying maximum, so that one heavy page counts for a while.
 
 When the machine loses its network every host is unreachable, and a crawl that counted this as failures would soon mark
-its items dead. So when a host cannot be reached, the proxy opens connections (without requests) to hosts
-that answered recently. If none of them can be reached either, no failure is counted: items are released, and work waits
-until one can be reached. Before any host has answered failures count.
+its items dead. So when a host cannot be reached, the proxy opens connections (without requests) to hosts that answered
+recently. If none of them can be reached either, items are released, and work waits.
 """
 
 import asyncio
@@ -93,9 +91,6 @@ class MemoryLimit:
     _short_since: float | None = field(default=None, init=False)
     _short_last: float = field(default=0.0, init=False)
     visit_bytes: float = field(default=float(FIRST_VISIT_BYTES), init=False)
-
-    def __repr__(self) -> str:
-        return f"<Room [{len(self._begun)} visits, {self.visit_bytes / 1e6:.0f} MB each]>"
 
     @asynccontextmanager
     async def take(self, stopping: asyncio.Event) -> AsyncIterator[None]:
@@ -206,10 +201,7 @@ class NetworkMonitor:
     _there: bool = field(default=True, init=False)
 
     async def judge(self, page: PageInfo) -> None:
-        """Record a visit's result.
-
-        Raises NetworkAwayError if no host can be reached: the result does not count for the page.
-        """
+        """Record a visit's result; NetworkAwayError if no host can be reached: it does not count for the page."""
         if not (page.outcome is VisitOutcome.FAILED and page.reason.startswith(UNREACHABLE)):
             if page.status is not None:
                 self._remember(page.final_url)

@@ -1,9 +1,7 @@
 """Crawl events and the crawl log.
 
-`reports/crawl.jsonl` is append-only and never read by a crawl. It is rotated when it reaches
-`CRAWL_LOG_LIMIT_BYTES` and by `weboid queue snapshot` (U20): it is renamed to include the moment, and
-writers notice that and start a new one. A line is written with one call to a file opened for appending,
-so several processes may share a log on one machine, and no rotation splits or loses a line.
+The log is rotated at `CRAWL_LOG_LIMIT_BYTES` and by `weboid queue snapshot` (U20). A line is written with one call to a
+file opened for appending, so several processes may share a log on one machine, and no rotation splits or loses a line.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from core.clock import Clock
-from core.errors import DiskFullError, UnavailableError
+from core.errors import DiskFullError, UnavailableError, is_disk_full
 from core.json_values import json_facts
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import timestamp14, warc_date
@@ -178,10 +176,7 @@ RETRY = "retry"  # in addition to the outcomes: the visit failed and will be tri
 
 @dataclass(eq=False, repr=False)
 class CrawlLog:
-    """Append-only log at `path`, created when it is missing; its folder must exist.
-
-    Not thread-safe: one writer per process.
-    """
+    """Append-only log at `path`, created when it is missing, in a folder that exists; one writer per process."""
 
     path: Path
     _: KW_ONLY
@@ -196,10 +191,7 @@ class CrawlLog:
             self._file = None
 
     def note(self, event: Event) -> None:
-        """Write the line of an event that ended an attempt; other events are ignored.
-
-        Raises DiskFullError, UnavailableError if it cannot be written.
-        """
+        """Write the line of an event that ended an attempt; DiskFullError, UnavailableError if it cannot be written."""
         if isinstance(event, SnapshotMade):
             rotate_crawl_log(self.path, now=event.at, older=True)
             return
@@ -214,7 +206,7 @@ class CrawlLog:
                 rotate_crawl_log(self.path, now=self.clock.now(), only=file)
             os.write(self._current(), data)
         except OSError as error:
-            if error.errno == 28:  # ENOSPC
+            if is_disk_full(error):
                 raise DiskFullError(f"The disk that holds {self.path} is full: free some space.") from error
             raise UnavailableError(f"{self.path} cannot be written: {error.strerror or error}.") from error
 
@@ -229,13 +221,10 @@ class CrawlLog:
 
 
 def rotate_crawl_log(path: Path, *, now: datetime, only: int | None = None, older: bool = False) -> Path | None:
-    """Rename the log to include the moment; return the new path, None when there is no log.
+    """Rename the log to include the moment, under a lock; return the new path, None when there is nothing to rename.
 
-    Rotations are locked against each other, so no name is used twice and no new log is renamed. Nothing
-    is done when another file than the descriptor `only` is at the path by now; with `older` (all workers
-    that share a folder get a snapshot's event), unless the log was begun before the moment.
-
-    Raises UnavailableError if it cannot be read or renamed.
+    Nothing is done when another file than the descriptor `only` is at the path by now; with `older` (all workers that
+    share a folder get a snapshot's event), unless the log was begun before the moment. Raises UnavailableError.
     """
     try:
         with locked_folder(path.parent):

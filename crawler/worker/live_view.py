@@ -1,8 +1,7 @@
 """Live pictures of the pages in the workers, made only while someone looks.
 
-A viewer renews a note in the frontier (`ask_for_pictures`), which expires after `VIEWER_S`. Each process of workers reads
-it when it polls the frontier for orders; while there is one, it stores the newest picture of each page as a note that
-expires as well. Without a viewer the cost is one look-up of a note per poll.
+A viewer renews a note in the frontier (`ask_for_pictures`), which each process of workers reads when it polls for
+orders; while there is one, it stores the newest picture of each page as a note that expires as well.
 """
 
 import base64

@@ -4,10 +4,9 @@
                                                                                      │
                                                     end of the claim <─ manifest <───╯
 
-Nothing that follows from a visit may be lost: links join the frontier before the page's manifest is
-written, and the item ends after. A crash in between leaves an item that is claimed again and either
-visited again, which adds no link twice, or found finished by its manifest. The manifest is written only
-while the claim is held, so that a page is captured once.
+Links join the frontier before the page's manifest is written, and the item ends after: after a crash in between it is
+claimed again and either visited again, which adds no link twice, or found finished by its manifest. The manifest is
+written only while the claim is held, so that a page is captured once.
 """
 
 from __future__ import annotations
@@ -22,19 +21,9 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeVar
 
+from core import errors
 from core.clock import Clock
 from core.config.settings import Settings
-from core.errors import (
-    BrowserUnavailableError,
-    DedupUnavailableError,
-    DiskFullError,
-    IndexUnavailableError,
-    InvariantError,
-    LimitReachedError,
-    ProxyUnavailableError,
-    UnavailableError,
-    WeboidError,
-)
 from core.hosts import registrable
 from core.page_classes import WITHHELD
 from core.page_manifest import PageInfo, VisitOutcome
@@ -43,24 +32,17 @@ from crawler.capture.page_capture import (
     SILENCES,
     CaptureRequest,
     CaptureResult,
-    StoredLevelLookup,
+    StoredLevelOf,
     capture,
     host_refusing_recorder,
+    stored_level,
 )
-from crawler.frontier.base import AddResult, Frontier, FrontierItem, ItemState, NewItem
+from crawler.frontier.base import AddResult, Frontier, FrontierItem, HostBackOff, ItemState, NewItem
 from crawler.frontier.host_slots import SlotAssigner, retry_at
 from crawler.policy.policy_rule import PolicyRule
 from crawler.pools.resource_pool import ResourcePool
 from crawler.pools.shared_contexts import ContextKey
-from crawler.rules.visit_rule import (
-    FollowUp,
-    HostBackOff,
-    RecrawlRule,
-    RuleAction,
-    RuleDecision,
-    VisitRule,
-    waits_for_host,
-)
+from crawler.rules.visit_rule import FollowUp, RecrawlRule, RuleAction, RuleDecision, VisitRule, waits_for_host
 from crawler.worker.backpressure import DiskLimit, MemoryLimit, NetworkAwayError, NetworkMonitor
 from crawler.worker.crawl_events import Event, LinksAdded, PageDeferred, PageDone, PageRetried, PageSkipped
 from net.backoff import StoreRetry
@@ -78,7 +60,7 @@ MAX_CRASHES = 5  # browsers or proxies that a page may see die before it counts 
 REPORTED_WAIT = timedelta(seconds=10)  # shorter waits are not reported
 _REASON_CHARS = 300  # of a recorded error
 NO_REST = timedelta(0)  # the host was not asked
-RUN_ERRORS = (DiskFullError, LimitReachedError, DedupUnavailableError)
+RUN_ERRORS = (errors.DiskFullError, errors.LimitReachedError, errors.DedupUnavailableError)
 HOST_DOWN = "host down:"  # how the reason of an item begins that ended unvisited
 ONE_ATTEMPT = "one-attempt"  # the kind of the notes on URLs, by identity key, that are visited once
 # The kind of the notes on hosts, "browser" or "recorder": whose connections reach them.
@@ -92,7 +74,7 @@ LINKS_AT_ONCE = 1_000  # a store is not kept from others for longer
 _T = TypeVar("_T")
 
 
-class ClaimLostError(WeboidError):
+class ClaimLostError(errors.WeboidError):
     """Lost claim: the lease ran out and another worker has the item."""
 
 
@@ -115,7 +97,7 @@ class CrawlContext:
     plain: Callable[[], PlainVisits] | None  # fetches pages that are not rendered; None: all are
     clock: Clock
     report: Callable[[Event], None]  # called with each event
-    stored_levels: StoredLevelLookup  # looks up the stored level of a page
+    stored_level_of: StoredLevelOf  # looks up decisions on stored levels
     logins: SiteLogins | None = None  # None: there are none
     downloads: Callable[[], MediaDownloads] | None = None  # of players' media; None: each page has its own
     ways: dict[str, str] = field(default_factory=dict)  # notes on connections, by host
@@ -171,9 +153,9 @@ class PageTask:
         except RUN_ERRORS as error:
             await self._release(str(error))
             low = context.space is None or context.space.is_low()
-            if not (isinstance(error, DiskFullError) and low):
+            if not (isinstance(error, errors.DiskFullError) and low):
                 raise  # waiting for space would not help
-        except (BrowserUnavailableError, ProxyUnavailableError) as error:
+        except (errors.BrowserUnavailableError, errors.ProxyUnavailableError) as error:
             # Fail a page that repeatedly kills them after all.
             context.deaths[item.url] += 1
             if context.deaths[item.url] >= MAX_CRASHES:
@@ -182,20 +164,16 @@ class PageTask:
             else:
                 log.warning("visit.interrupted url=%s reason=%s", item.url, error)
                 await self._release(str(error))
-        except (ClaimLostError, InvariantError):
+        except (ClaimLostError, errors.InvariantError):
             raise
-        except (NetworkAwayError, IndexUnavailableError) as error:
+        except (NetworkAwayError, errors.IndexUnavailableError) as error:
             await self._release(str(error))
-        except WeboidError as error:
+        except errors.WeboidError as error:
             log.warning("visit.failed url=%s error=%s", item.url, error)
             await self._retry(str(error))
 
     async def _leave_to_its_host(self) -> None:
-        """End or defer an unvisited item whose host is known to be down.
-
-        Deferred items are tried again when the ban ends, and not before their own moment, so that an outage
-        of any length costs one attempt.
-        """
+        """End an unvisited item whose host is down, or defer it until that ends, at the cost of one attempt."""
         item, frontier = self._item, self._context.frontier
         reason = f"{HOST_DOWN} {item.host_down}"
         settings = self._context.settings_for(self._item).frontier
@@ -205,7 +183,7 @@ class PageTask:
         now = self._now()
         host = await self._retrying(lambda: frontier.host(item.host, now=now))
         over = host.down_until if host is not None else None
-        own_turn = retry_at(now, item.attempts, settings)
+        own_turn = retry_at(now, item.attempts, settings.retry_delay_s)
         await self._retry(reason, not_before=max(over or own_turn, own_turn), delay=NO_REST)
 
     async def _take_only_attempt(self) -> bool:
@@ -261,7 +239,7 @@ class PageTask:
         settings = context.settings_for(item)
         only_attempt = await self._take_only_attempt()
         last_attempt = only_attempt or item.attempts >= settings.frontier.attempts
-        stored = await self._retrying(lambda: context.stored_levels.of(item, settings))
+        stored = await self._retrying(lambda: stored_level(item, settings, context.frontier, context.stored_level_of))
         plain = None
         if context.plain is not None and item.hops and settings.visit.rendered_share < 1:
             from crawler.capture.plain_visit import is_rendered
@@ -350,9 +328,8 @@ class PageTask:
         def add(items: list[NewItem]) -> AddResult:
             return frontier.add(items, now=self._now())
 
-        def back_off(options: HostBackOff) -> None:
-            host, reason, at_least, down, blocks = options
-            frontier.back_off(host, reason, now=self._now(), at_least=at_least, down=down, blocks=blocks)
+        def back_off(failure: HostBackOff) -> datetime:
+            return frontier.back_off(failure, now=self._now())
 
         await context.network.judge(captured.page)
         for rule in context.rules:
@@ -431,22 +408,19 @@ class PageTask:
             self._context.report(PageRetried(item.url, reason, item.attempts))
 
     async def _note_internal_error(self, error: BaseException) -> None:
-        """Count an attempt of the page; end the run when consecutive pages fail so.
-
-        When even that cannot be stored the claim's lease runs out, which counts, too.
-        """
+        """Count an attempt of the page (if only by its lease's end); end the run when consecutive pages fail so."""
         item, broken = self._item, self._context.broken
         text = " ".join(f"{type(error).__name__}: {error}".split())[:_REASON_CHARS]
         log.error("visit.internal_error url=%s error=%s", item.url, text, exc_info=error)
         broken.add(item.url)
         try:
             await self._retry(f"internal error: {text}")
-        except UnavailableError:
+        except errors.UnavailableError:
             raise  # without a frontier no work is possible
         except Exception:
             log.exception("visit.not_recorded url=%s", item.url)
         if len(broken) >= MAX_INTERNAL_ERRORS:
-            raise InvariantError(
+            raise errors.InvariantError(
                 f"{len(broken)} pages in a row ended with an internal error of Weboid, the last "
                 f"with {text}. The log has each with its traceback: please report it. Nothing that "
                 "was archived is lost, and the same command continues with the rest."

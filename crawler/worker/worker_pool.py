@@ -13,6 +13,7 @@ from core.timestamps import parse_warc_date
 from crawler.frontier.base import STOP_ORDER, FrontierItem
 from crawler.worker import page_task
 from crawler.worker.crawl_events import SnapshotMade
+from crawler.worker.live_view import store_pictures
 from net.backoff import ExponentialBackoff, WaitStarted
 from net.stop_signals import wait_for_any
 
@@ -78,8 +79,6 @@ class WorkerPool:
             try:
                 await self._apply_orders()
                 if context.supervisor.browsers.pages():
-                    from crawler.worker.live_view import store_pictures
-
                     await store_pictures(context.frontier, context.supervisor.browsers, context.patience, context.clock)
             except Exception:
                 log.exception("orders.unread")
@@ -183,10 +182,7 @@ class WorkerPool:
         self._changed = asyncio.Event()
 
     async def _handle(self, item: FrontierItem) -> None:
-        """Run the page task while the claim is held and no stop at once is ordered.
-
-        An endless pool waits until pages can be stored again.
-        """
+        """Run the page task while the claim is held and no stop at once is ordered; pause if no page can be stored."""
         task = asyncio.create_task(page_task.PageTask(item, self.context).run())
         renewing = asyncio.create_task(self._keep_lease(item))
         dropping = asyncio.create_task(self.at_once.wait())

@@ -1,14 +1,12 @@
 """Alignment of the rows of two page pictures, strip by strip.
 
-A row of a strip is identified by a hash of its pixels and of the rows below it. A hash that occurs
-exactly once in each picture is an anchor, and votes for its offset. Noisy pictures have no equal
-rows; for them the peaks of a phase correlation are used. All of this is sorting, counting and
-transforming, so the time is bounded by the size of the pictures.
+A row of a strip is identified by a hash of its pixels and of the rows below it. A hash that occurs exactly once in each
+picture is an anchor, and votes for its offset. Noisy pictures have no equal rows; for them the peaks of a phase
+correlation are used. The time is bounded by the size of the pictures.
 
-An inserted banner or line shifts everything below it in its column. So the page is cut into strips
-from top to bottom, and each strip into bands of a few rows; each band takes the best of the likely
-offsets, and a change of offset has a cost (a shortest path, found by dynamic programming). Rows of
-the shown picture that no seen row claims were added; seen rows without a match are lost.
+An inserted banner or line shifts everything below it in its column. So the page is cut into strips from top to bottom,
+and each strip into bands of a few rows; each band takes the best of the likely offsets, and a change of offset has a
+cost (a shortest path, found by dynamic programming).
 """
 
 from dataclasses import dataclass
@@ -126,10 +124,7 @@ Places = NDArray[np.int32]
 
 
 def find_moves(seen: Grey, shown: Grey, likely: list[int], bounds: list[int]) -> tuple[Places, Floats]:
-    """Return the offset of each row of `seen` and its misfit there, 0 to 1: strips by rows.
-
-    `likely` are the candidate offsets, the first of them 0; `bounds` the strips' left edges.
-    """
+    """Return the offset of each row of `seen`, one of `likely`, and its misfit there, 0 to 1: strips by rows."""
     band = _BAND_PX if len(seen) <= _TALL_PX else _TALL_BAND_PX
     # Horizontal means of a tile's width in each row.
     first, second = (np.asarray(Image.fromarray(grey).reduce((TILE_PX, 1))) for grey in (seen, shown))

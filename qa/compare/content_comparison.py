@@ -4,12 +4,9 @@ A text is a multiset of its words and of the pairs of adjacent words on a line, 
 columns and menus may change places at no cost; another page of the same site shares its menu and common words, but
 hardly a pair. Long words weigh more than short ones; numbers weigh least, since dates, counters and prices change.
 
-Two kinds of loss of parts are distinguished. A part that the copy requests, that was loaded at capture and fails now, is
-certainly lost. A part that was loaded at capture and is not requested by the copy is most often no loss: a script
-removed it again, or it was loaded for later. So it counts only where the copy requests next to nothing of that kind:
-then the references to the parts were lost.
-
-A part that failed at capture is not a loss, even if playback refuses it.
+A part that the copy requests, that was loaded at capture and fails now, is certainly lost. One that the copy does not
+request is most often no loss: a script removed it again, or it was loaded for later. So it counts only where the copy
+requests next to nothing of that kind: then the references to the parts were lost.
 """
 
 import re
@@ -45,13 +42,11 @@ _FIRST_SPACELESS = "\u0e00"
 class TextComparison:
     """Comparison of two texts; shares range from 0 to 1.
 
-    Attributes:
-        score: 1: equal except for the order of lines; 0: nothing in common. Missing text costs its
-            share of the weight, added text a quarter of its share. A page that loses its last tenth
-            has about 0.9, another page of the same site most often less than 0.4.
+    Missing text costs its share of the weight, added text a quarter of its share. A page that loses its last tenth has
+    about 0.9, another page of the same site most often less than 0.4.
     """
 
-    score: float
+    score: float  # 1: equal except for the order of lines; 0: nothing in common
     kept: float  # share of the seen words that are shown; 1 when there are none
     added: float  # share of the shown words that were not seen; 0 when there are none
     words_seen: int  # number of seen words in the first `MOST_CHARACTERS` of text
@@ -59,11 +54,7 @@ class TextComparison:
 
 
 def compare_texts(seen: str, shown: str) -> TextComparison:
-    """Compare the text `seen` at capture with the text `shown` by the copy.
-
-    A seen text without a word has lost nothing; its score depends only on whether there are words now: 1 or 0.75. Of
-    texts beyond `MOST_CHARACTERS` the beginnings are compared, and the lengths of the rests.
-    """
+    """Compare two texts: of those beyond `MOST_CHARACTERS` the beginnings, and the lengths of the rests."""
     first, second = _TokenBag(seen), _TokenBag(shown)
     words = first.words & second.words
     common = sum(first.weights[word] * count for word, count in words.items())
@@ -187,22 +178,15 @@ def part_at_playback(url: str, request: RequestLog) -> PartRequest:
 
 @dataclass(frozen=True, slots=True)
 class ResourceComparison:
-    """Comparison of the parts of a page with those of its copy.
+    """Comparison of the parts of a page with those of its copy."""
 
-    Attributes:
-        score: share of the parts by weight, from 0 to 1: a style sheet weighs as much as four large
-            pictures and as eighty tiny ones. 1 when the copy needs none.
-        lost: the others, the heaviest first. Reasons: ``status: 404``, ``status: 404, too large``,
-            ``failed: net::ERR_FAILED``, ``unanswered``, ``unasked``.
-        main: URL of the heaviest certain loss that is essential to the page: a style sheet, a large
-            picture, the largest by far; empty: none.
-    """
-
-    score: float
+    score: float  # share of the parts by weight, from 0 to 1; 1 when the copy needs none
     seen: int  # number of parts that were loaded at capture and are needed by the copy
     shown: int  # how many of these were loaded at playback
-    lost: tuple[LostPart, ...]
-    main: str = ""
+    lost: tuple[
+        LostPart, ...
+    ]  # the others, the heaviest first: ``status: …``, ``failed: …``, ``unanswered``, ``unasked``
+    main: str = ""  # URL of the heaviest certain loss that is essential: a style sheet, a large picture; empty: none
 
 
 def compare_resources(
@@ -282,11 +266,7 @@ def _weight(part: PartRequest) -> float:
 
 
 def judge_losses(lost: Sequence[LostPart], page: PageInfo | None, level: str) -> QaVerdict:
-    """Judge the copy by these losses alone: BROKEN when it is made of one of them.
-
-    A part that the level does not show, and evidence such as a picture or the text, make it
-    DOUBTFUL. Tiny images never count. `page` is None when the manifest cannot be read.
-    """
+    """Judge the copy by these losses alone, but for tiny images: BROKEN when it is made of one, else DOUBTFUL."""
     shown = {"Document", *RESOURCE_KINDS.get(level, ())}
     parts = page.resources if page is not None else ()
     tiny = {each.url for each in parts if each.resource_type == "Image" and 0 < (each.wire_bytes or 0) <= TINY_BYTES}

@@ -1,10 +1,5 @@
-"""Regions of damaged tiles as boxes, and the heat map that shows them.
+"""Regions of damaged tiles as boxes, and the heat map that shows them on the rows of the seen picture."""
 
-The heat map has the rows of the seen picture. Lost tiles are drawn from the seen picture, all
-others from the shown one; a blue line marks inserted rows.
-"""
-
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from qa.compare.alignment import RowAlignment
-from qa.compare.picture_tiles import TILE_PX, Flags, Grey, Pixels, TiledPicture, TileMetrics, chunks
+from qa.compare.picture_tiles import TILE_PX, Flags, Grey, Pixels, TiledPicture, TileMetrics, chunks, encode_image
 from qa.compare.tile_damage import ADDED, CHANGED, DIMMED, DRAWN, FINE, LOST, TileDamage
 
 MOST_REGIONS = 50
@@ -48,20 +43,11 @@ class DamageRegion:
     empty: float = 0.0  # share of its tiles that are flat and of one colour in the shown picture
 
 
-@dataclass(frozen=True, slots=True)
-class DamageRegions:
-    """The worst `MOST_REGIONS` boxes, the largest region's share of all tiles, mask of covered tiles."""
-
-    boxes: tuple[DamageRegion, ...]
-    largest: float
-    covered: Flags
-
-
-def find_regions(damage: TileDamage, tiles: TileMetrics) -> DamageRegions:
-    """Group damaged tiles into regions; tiles at most one undamaged tile apart belong together."""
+def find_regions(damage: TileDamage, tiles: TileMetrics) -> tuple[tuple[DamageRegion, ...], float, Flags]:
+    """Group damaged tiles, at most one tile apart: the worst `MOST_REGIONS`, the largest's share, the covered tiles."""
     damaged = damage.kinds != FINE
     if not damaged.any():
-        return DamageRegions((), 0.0, damaged)
+        return (), 0.0, damaged
     # The flags and their neighbours, diagonal ones too.
     wide = damaged.copy()
     wide[:, 1:] |= damaged[:, :-1]
@@ -118,15 +104,11 @@ def find_regions(damage: TileDamage, tiles: TileMetrics) -> DamageRegions:
             )
         )
     covered = damaged & np.concatenate(([False], covering))[labels]
-    return DamageRegions(tuple(boxes), float(sizes.max()) / damaged.size, covered)
+    return tuple(boxes), float(sizes.max()) / damaged.size, covered
 
 
 def label_connected(flags: Flags) -> NDArray[np.intp]:
-    """Number the 4-connected components from 1; 0 is background.
-
-    Runs of each row are joined with those they touch above, by the least number and with path
-    halving: a few rounds for any shape.
-    """
+    """Number the 4-connected components from 1; 0 is background. Runs are joined with those they touch above."""
     padded = np.zeros((flags.shape[0], flags.shape[1] + 1), np.bool_)
     padded[:, :-1] = flags
     line = np.concatenate(([False], padded.ravel()))
@@ -206,9 +188,7 @@ def draw_heat_map(
         for row in known[free[rows_of[known] - 1]][:_MOST_MARKS].tolist():
             line = [edges[0], row * scale - 1, edges[1], row * scale + 1]
             pen.rectangle(line, fill=_COLOURS[ADDED])
-    out = io.BytesIO()
-    canvas.save(out, "PNG", compress_level=3)
-    return out.getvalue()
+    return encode_image(canvas, "PNG", compress_level=3)
 
 
 def _tinted(seen: Grey, shown: Grey, kinds: Grey) -> Pixels:

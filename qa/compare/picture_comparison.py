@@ -1,12 +1,12 @@
-"""Comparison of two pictures of a page: share of the drawn content that is still there.
+"""Comparison of two pictures of a page: share of the drawn content that is still there (docs/explanation/comparing.md).
 
-Tiles are counted by their drawn content instead of pixels: a page is mostly background, and a white
-one shares most of its pixels with any other. Rows are aligned first, so that an inserted banner
-costs no more than its own area. Definition of each figure: docs/explanation/comparing.md.
+Tiles are counted by their drawn content instead of pixels: a page is mostly background. Rows are aligned first, so that
+an inserted banner costs no more than its own area.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -25,12 +25,7 @@ _NEAR_BLANK = 0.04  # of the ink that was seen
 
 @dataclass(frozen=True, slots=True)
 class PictureComparison:
-    """Comparison of two pictures of a page; shares range from 0 to 1.
-
-    Attributes:
-        size_seen, size_shown: width and height in pixels.
-        heat: the shown picture in pale grey with the differences in colour, as PNG; None unless requested.
-    """
+    """Comparison of two pictures of a page; shares range from 0 to 1."""
 
     score: float = 1.0  # share of the drawn content that is unchanged; added content counts a quarter
     structure: float = 1.0  # mean structural similarity of content drawn in either; below 0 for inverted pictures
@@ -45,37 +40,27 @@ class PictureComparison:
     largest: float = 0.0  # size of the largest connected damaged region as a share of the page
     blank: bool = False  # True when `shown` has no content, or next to none of that of `seen`
     seen_blank: bool = False  # True when `seen` has no content
-    size_seen: tuple[int, int] = (1280, 800)
+    size_seen: tuple[int, int] = (1280, 800)  # width and height in pixels
     size_shown: tuple[int, int] = (1280, 800)
     regions: tuple[DamageRegion, ...] = ()  # differing regions, the worst first; at most 50
     faults: tuple[PlaybackFault, ...] = ()  # faults that a picture alone shows
     verdict: QaVerdict = QaVerdict.UNCHECKED  # verdict by the picture alone
-    heat: bytes | None = field(default=None, repr=False)
+    heat: bytes | None = field(default=None, repr=False)  # the differences in colour, as PNG, where requested
 
 
 def compare_pictures(
     seen: bytes, shown: bytes, *, heat: bool | Callable[[PictureComparison], bool] = False
 ) -> PictureComparison:
-    """Compare the picture `shown` in playback with `seen` at capture: PNG, JPEG or WebP.
-
-    `heat` draws a heat map of the differences, too, or decides by the result whether to. Raises PictureError: a picture
-    is damaged, too large, or of another format.
-    """
+    """Compare two pictures; `heat` draws a heat map, or decides by the result whether to. Raises PictureError."""
     pixels = picture_tiles.decode_picture(seen), picture_tiles.decode_picture(shown)
     one, other = picture_tiles.fit_widths(*pixels)
     alignment = align_rows(one, other)
-
-    def rows(first: int, end: int) -> picture_tiles.PictureRows:
-        return take_aligned(other, alignment, first, end)
-
-    def greys(first: int, end: int) -> picture_tiles.Grey:
-        return take_aligned_grey(other, alignment, first, end)
-
-    tiles = picture_tiles.measure_tiles(one.rows, rows)
+    greys = partial(take_aligned_grey, other, alignment)
+    tiles = picture_tiles.measure_tiles(one.rows, partial(take_aligned, other, alignment))
     damage = tile_damage.classify_tiles(tiles, one, other)
     beside = tile_damage.find_shifted(one.rows.grey, greys, damage)
     damage = tile_damage.classify_tiles(tiles, one, other, beside)
-    regions = find_regions(damage, tiles)
+    regions, largest, covered = find_regions(damage, tiles)
     put_in = tile_damage.added_weight(other, alignment)
     blank, seen_blank = _blanks(tiles, other)
     weight_seen = float(damage.weight_seen.sum())
@@ -91,22 +76,22 @@ def compare_pictures(
         lost=round(damage.share(tile_damage.LOST), 4),
         changed=round(damage.share(tile_damage.CHANGED, tile_damage.DIMMED), 4),
         added=round((float(added.sum()) + put_in) / shown_whole if shown_whole else 0.0, 4),
-        covered=round(float(damage.weight_seen[regions.covered].sum()) / max(weight_seen, 1.0), 4),
+        covered=round(float(damage.weight_seen[covered].sum()) / max(weight_seen, 1.0), 4),
         recoloured=round(damage.within(tile_damage.find_recoloured(tiles, damage)), 4),
         rewritten=round(tile_damage.rewritten_share(one.rows.grey, tiles, damage), 4),
         moved=round(alignment.moved, 4),
-        largest=round(regions.largest, 4),
+        largest=round(largest, 4),
         blank=blank,
         seen_blank=seen_blank,
         size_seen=(pixels[0].shape[1], pixels[0].shape[0]),
         size_shown=(pixels[1].shape[1], pixels[1].shape[0]),
-        regions=regions.boxes,
+        regions=regions,
     )
     judgement = judge_copy(found_so_far)
     comparison = replace(found_so_far, verdict=judgement.verdict, faults=judgement.faults)
     if not (heat(comparison) if callable(heat) else heat):
         return comparison
-    return replace(comparison, heat=draw_heat_map(one, greys, damage, regions.boxes, alignment))
+    return replace(comparison, heat=draw_heat_map(one, greys, damage, regions, alignment))
 
 
 def compare_if_readable(seen: bytes | None, shown: bytes | None, *, heat: bool = False) -> PictureComparison | None:

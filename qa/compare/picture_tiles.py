@@ -1,16 +1,12 @@
 """Pictures as rows of tiles: decoder of untrusted PNG, JPEG and WebP files, and metrics of aligned tiles.
 
-A PNG is read by Rust's image libraries (kornia-rs), which reverse row filters with SIMD instructions and are stricter
-than Pillow: a screenshot takes a third of the time. They are not used for a PNG with additional chunks that change its
-appearance: transparency, orientation, animation. Pillow reads all others.
-
-The size of a picture is read from its first bytes and checked before decompression: a small file
+A PNG is read by Rust's image libraries (kornia-rs) in a third of Pillow's time, unless it has chunks that change its
+appearance: transparency, orientation, animation. The size of a picture is checked before decompression: a small file
 may declare a picture that exceeds memory.
 
 A pixel matches when each picture has its brightness, or nearly, among the other's pixels around that place: letter
 edges drawn with another subpixel placement differ in place, but not in their surroundings. Structure is the similarity
-index of Wang, Bovik, Sheikh and Simoncelli (2004), over the whole tile. Colour without brightness is compared in
-blocks.
+index of Wang, Bovik, Sheikh and Simoncelli (2004). Colour without brightness is compared in blocks.
 """
 
 import io
@@ -18,6 +14,7 @@ import struct
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from kornia_rs import io as kornia_io
@@ -34,10 +31,7 @@ _MODES = {b"\x08\x02": "rgb", b"\x08\x06": "rgba"}  # depth and colour: PNG, 3rd
 
 
 def decode_8bit_png(data: bytes) -> NDArray[np.uint8] | None:
-    """Decode to rows by columns by RGB or RGBA; None for another kind of PNG, or a damaged one.
-
-    The declared size must have been checked before.
-    """
+    """Decode, after a check of the declared size, to rows by columns by RGB or RGBA; None: another kind, or damaged."""
     mode = _MODES.get(data[24:26])
     if not data.startswith(SIGNATURE) or mode is None:
         return None
@@ -73,11 +67,7 @@ _TURNS = {
 
 
 def decode_picture(data: bytes) -> Pixels:
-    """Decode a picture to RGB, as a browser shows it.
-
-    Transparency is rendered on white, the EXIF orientation is applied, and the first frame of an animation is used.
-    Raises PictureError: it is damaged, truncated, empty, too large, or no PNG, JPEG or WebP.
-    """
+    """Decode a picture to RGB as a browser shows it: on white, oriented, the first frame. Raises PictureError."""
     if not data:
         raise PictureError("The picture file is empty.")
     if len(data) > MOST_BYTES:
@@ -125,8 +115,13 @@ def shrink_picture(data: bytes, *, widest: int, tallest: int, quality: int) -> b
         image = image.resize((widest, height), Image.Resampling.BOX, reducing_gap=2.0)
     if image.height > tallest:
         image = image.crop((0, 0, image.width, tallest))
+    return encode_image(image, "WEBP", quality=quality, method=_METHOD)
+
+
+def encode_image(image: Image.Image, form: str, **options: Any) -> bytes:
+    """Encode an image in a form of Pillow's, with its options."""
     out = io.BytesIO()
-    image.save(out, "WEBP", quality=quality, method=_METHOD)
+    image.save(out, form, **options)
     return out.getvalue()
 
 
@@ -183,16 +178,13 @@ class PictureRows:
 
 @dataclass(frozen=True, slots=True)
 class TiledPicture:
-    """Picture padded with its background colour to whole tiles; height and width are without padding.
-
-    `ground` is the background's colour, RGB; `bright` its brightness.
-    """
+    """Picture padded with its background colour to whole tiles."""
 
     rows: PictureRows
-    height: int
+    height: int  # without padding
     width: int
-    ground: tuple[int, int, int]
-    bright: int
+    ground: tuple[int, int, int]  # the background's colour, RGB
+    bright: int  # its brightness
 
     @property
     def tiles(self) -> tuple[int, int]:
@@ -212,20 +204,15 @@ def tile_picture(pixels: Pixels, width: int, like: TiledPicture | None = None) -
         larger[:height, own:] = ground
         pixels = larger
     bright = int(np.asarray(Image.new("RGB", (1, 1), ground).convert("L"))[0, 0])
-    return TiledPicture(tile_rows(pixels, like.rows if like else None), height, own, ground, bright)
-
-
-def tile_rows(pixels: Pixels, like: PictureRows | None = None) -> PictureRows:
-    """Convert a picture of whole tiles to rows; parts equal to `like` are shared with it."""
     grey = np.empty(pixels.shape[:2], np.uint8)
     step = CHUNK_TILES * TILE_PX
     for first in range(0, len(pixels), step):
         part = pixels[first : first + step]
-        if like is not None and np.array_equal(part, like.pixels[first : first + step]):
-            grey[first : first + step] = like.grey[first : first + step]
+        if like is not None and np.array_equal(part, like.rows.pixels[first : first + step]):
+            grey[first : first + step] = like.rows.grey[first : first + step]
         else:
             grey[first : first + step] = np.asarray(Image.fromarray(part).convert("L"))
-    return PictureRows(grey, pixels)
+    return TiledPicture(PictureRows(grey, pixels), height, own, ground, bright)
 
 
 def background_of(pixels: Pixels) -> tuple[int, int, int]:
@@ -253,11 +240,7 @@ _NEAR_SCALE = 0.01
 
 
 def fit_widths(seen: Pixels, shown: Pixels) -> tuple[TiledPicture, TiledPicture]:
-    """Bring both pictures to a common width.
-
-    When one is larger by a device pixel ratio in width, and about as much in height, it is scaled down. Else the
-    narrower one is padded with its background: content of the other there is lost, or added.
-    """
+    """Bring both to a common width: one larger by a device pixel ratio is scaled down, else the narrower is padded."""
     seen, shown = _scaled(seen, shown), _scaled(shown, seen)
     width = max(seen.shape[1], shown.shape[1])
     first = tile_picture(seen, width)
@@ -285,23 +268,17 @@ _STEADY_SPREAD = (0.03 * 255) ** 2
 
 @dataclass(frozen=True, slots=True)
 class TileMetrics:
-    """Metrics of every tile of two aligned pictures, rows by columns.
-
-    Attributes:
-        range_seen, range_shown: difference of the tile's darkest and brightest pixel.
-        spread_seen, spread_shown: standard deviation of the tile's brightness.
-        colour_seen, colour_shown: mean colour of the tile, YCbCr.
-    """
+    """Metrics of every tile of two aligned pictures, rows by columns."""
 
     missed: Floats  # share of the pixels that do not match
     hued: Floats  # share of the blocks with different colours
     alike: Floats  # structural similarity, -1 to 1
     follows: Floats  # correlation of the brightness, regardless of contrast, -1 to 1
-    range_seen: Floats
+    range_seen: Floats  # difference of the tile's darkest and brightest pixel
     range_shown: Floats
-    spread_seen: Floats
+    spread_seen: Floats  # standard deviation of the tile's brightness
     spread_shown: Floats
-    colour_seen: Floats
+    colour_seen: Floats  # mean colour of the tile, YCbCr
     colour_shown: Floats
 
 

@@ -1,11 +1,9 @@
 """Damage of each tile (lost, changed, added, dimmed, shifted, rewritten) and its weight.
 
-A tile is drawn when its brightness varies, filled when it is flat but not of the background colour. Pages are mostly
-background, so tiles are weighted by their content, and every share is one of weights.
-
-A damaged tile is searched around its place in the other picture: first by the means of a few of its
-rows at a time, then, at the best position, by structural similarity. A sample against the mirror
-image measures chance matches and decides whether to search for all (docs/explanation/comparing.md).
+A tile is drawn when its brightness varies, filled when it is flat but not of the background colour. Tiles are weighted
+by their content. A damaged tile is searched around its place in the other picture: by the means of a few of its rows,
+then by structural similarity. A sample against the mirror image measures matches by chance, and decides whether to
+search for all (docs/explanation/comparing.md).
 """
 
 from collections.abc import Callable
@@ -15,19 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from qa.compare import picture_tiles
 from qa.compare.alignment import RowAlignment
-from qa.compare.picture_tiles import (
-    TILE_PX,
-    Flags,
-    Floats,
-    Grey,
-    PictureRows,
-    TiledPicture,
-    TileMetrics,
-    chunks,
-    similarity,
-    tile_ranges,
-)
+from qa.compare.picture_tiles import TILE_PX, Flags, Floats, Grey, TiledPicture, TileMetrics, chunks
 
 DRAWN = 24  # of 255, from a tile's darkest to its brightest pixel: less is ground, a gradient or noise
 FILLED_WEIGHT = 0.2
@@ -133,15 +121,10 @@ def added_weight(shown: TiledPicture, alignment: RowAlignment) -> float:
             continue
         free[:, : part.shape[1]] = part
         shares = free.reshape(len(free), end - first, TILE_PX).mean(2).T
-        weights = weights_of(shown.rows.part(rows.start, rows.stop), shown.ground)
+        ranges, colours = picture_tiles.tile_ranges(shown.rows.part(rows.start, rows.stop))
+        weights = _weights(ranges >= DRAWN, _off_ground(colours, shown.ground))
         total += float((np.repeat(shares, columns, axis=1) * weights).sum())
     return total
-
-
-def weights_of(rows: PictureRows, ground: tuple[int, int, int]) -> Floats:
-    """Return the weight of each tile of a picture; background weighs nothing."""
-    ranges, colours = tile_ranges(rows)
-    return _weights(ranges >= DRAWN, _off_ground(colours, ground))
 
 
 def _weights(drawn: Flags, off: Flags) -> Floats:
@@ -218,11 +201,7 @@ def find_shifted(seen: Grey, shown: Shown, damage: TileDamage) -> Floats:
         if share < _SURELY:
             # Matches by chance, measured with the mirrored picture, do not count.
             by_chance = np.full(few.shape, -1, np.float32)
-
-            def mirrored(first: int, end: int) -> Grey:
-                return shown(first, end)[:, ::-1]
-
-            _search(seen, mirrored, few, np.zeros_like(few), by_chance)
+            _search(seen, lambda first, end: shown(first, end)[:, ::-1], few, np.zeros_like(few), by_chance)
             if share - float((by_chance[few] > _FOUND).mean()) < _WORTH:
                 return best
         wanted &= ~few
@@ -240,9 +219,7 @@ def _search(seen: Grey, shown: Shown, wanted: Flags, added: Flags, best: Floats)
         for flags, sources in ((~added, (one, other)), (added, (other, one))):
             rows, columns = np.nonzero(part & flags[first:end])
             if len(rows):
-                scores = _best(*sources, rows * TILE_PX, columns * TILE_PX)
-                at = (rows + first, columns)
-                best[at] = scores
+                best[rows + first, columns] = _best(*sources, rows * TILE_PX, columns * TILE_PX)
 
 
 def _framed(grey: Grey) -> Grey:
@@ -268,9 +245,8 @@ def _best(one: Grey, other: Grey, tops: _Positions, lefts: _Positions) -> Floats
     up = _least(few, [rough[step : step + tall : _EVERY] for step in range(2 * UPRIGHT_PX + 1)])[: len(tops)]
     own = _windows(one, TILE_PX, TILE_PX)[middle, lefts + SIDEWAYS_PX]
     there = _windows(other, TILE_PX, TILE_PX)[tops + up, lefts + side]
-    shape = (len(own), TILE_PX * TILE_PX)
-    flat = own.reshape(shape).astype(np.float32), there.reshape(shape).astype(np.float32)
-    return similarity(*flat)[0]
+    flat = (boxes.reshape(len(own), TILE_PX * TILE_PX).astype(np.float32) for boxes in (own, there))
+    return picture_tiles.similarity(*flat)[0]
 
 
 def _smeared(grey: Grey) -> Grey:
@@ -290,10 +266,7 @@ def _windows(grey: Grey, height: int, width: int) -> Grey:
 
 
 def _taken(grey: Grey, tops: _Positions, lefts: _Positions, height: int, width: int, *, every: int = 1) -> Grey:
-    """Return the boxes at these places, at intervals of their rows: rows by columns by boxes.
-
-    The number of boxes may be padded to whole words.
-    """
+    """Return the boxes at these places, at intervals of their rows: rows by columns by boxes, padded to whole words."""
     boxes = _windows(grey, height, width)[:, :, ::every][tops, lefts]
     count, rows, columns = boxes.shape
     made = np.zeros((rows, columns, -(-count // _WORD) * _WORD), np.uint8)

@@ -1,9 +1,8 @@
 """Rules and thresholds that turn comparison figures into a verdict. Pure.
 
-A page is broken when a reader does not get what the visitor saw: its content is gone, hidden or
-other content. Changes that a page makes by itself between visits, and a strip or a banner next to it, are not
-faults. Each rule is a bound on one figure, set on labelled pairs in the middle of the
-widest gap between broken pages and others: docs/decisions/025-what-counts-as-broken.md.
+A page is broken when a reader does not get what the visitor saw; changes that a page makes by itself between visits,
+and a strip or a banner next to it, are not faults. Each rule is a bound on one figure, set on labelled pairs in the
+middle of the widest gap between broken pages and others: docs/decisions/025-what-counts-as-broken.md.
 """
 
 from collections.abc import Iterator
@@ -184,10 +183,7 @@ def _of_picture(
 
 
 def _is_slide(picture: "PictureComparison", text: TextComparison) -> bool:
-    """Return whether the only difference is one place with another picture, with every word kept.
-
-    This is typical of a carousel or a film; pictures alone cannot distinguish it from another page.
-    """
+    """Return whether the only difference is one place with another picture, as in a carousel, with every word kept."""
     if text.words_seen < _WORDS_OF_PAGE or text.kept < _ALL_KEPT or picture.blank:
         return False
     most = max(picture.regions, key=lambda each: each.share, default=None)

@@ -5,8 +5,7 @@
 /quality/PAGEID/LEVEL/KIND      its pictures, and thumbnails under ``small/``
 /quality/sign-in                requests the reviewers' token from a browser
 
-All functions work without scripts; `static/quality.js` makes them faster. The JSON API is read-only
-and withholds the same checks as the pages.
+Pages work without scripts. The JSON API is read-only and withholds the same checks as the pages.
 """
 
 import logging
@@ -28,6 +27,7 @@ from core.json_values import FactsOf, json_facts
 from core.layout import Layout
 from core.page_classes import PageClass
 from core.playback_check import PICTURES, LostPart, PlaybackCheck, QaVerdict
+from core.storable_text import replace_invisible
 from links.feedback.reporter_limits import open_reporter_digests
 from playback.url_paths import Memento, MementoModifier, memento_path, page_path
 from playback.web.i18n import localized_path, noop, translate, when
@@ -38,29 +38,10 @@ from playback.web.registry.registry_forms import OTHER_SITE, STALE_FORM, check_s
 from playback.web.registry.registry_service import LinkRegistry, NoRegistryError
 from qa.check_store import MOST_COUNTED
 from qa.check_table import CheckedPage, RepairState
-from qa.web import check_presentation
+from qa.web import check_presentation, check_query, review
 from qa.web.check_presentation import MEDIA_TYPE, CheckPictureFolder
-from qa.web.check_query import (
-    MOST_COUNTED_OF_SOME,
-    CheckQuery,
-    VisibleCheck,
-    VisibleChecks,
-    filter_values,
-    parse_check_filter,
-    parse_check_query,
-    parse_start,
-    verdict_name,
-)
-from qa.web.review import (
-    ACTION_VERDICTS,
-    CHALLENGE,
-    PENDING_REPAIRS,
-    ReviewAction,
-    ReviewActions,
-    ReviewerRules,
-    ReviewGate,
-    active_actions,
-)
+from qa.web.check_query import VisibleCheck, VisibleChecks, filter_values, parse_check_filter, verdict_name
+from qa.web.review import ACTION_VERDICTS, ReviewAction, ReviewActions, ReviewerRules, ReviewGate, active_actions
 
 QUALITY_PATH = "/quality"
 RESULTS_PATH = f"{QUALITY_PATH}/api/results"
@@ -68,6 +49,7 @@ SUMMARY_PATH = f"{QUALITY_PATH}/api/summary"
 _NO_STORE = {"Cache-Control": "no-store"}
 _NAVIGATION = noop("Quality")
 _LOG = logging.getLogger(__name__)
+_Respond = Callable[[Request], Response]
 _LONGEST_NOTE = 500
 _LONGEST_NAME = 100
 _NO_RIGHT = noop("Only reviewers can rate copies. Ask the operator of this archive for access.")
@@ -98,41 +80,34 @@ class QualityPages:
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
         one = f"{QUALITY_PATH}/{{page_id}}/{{level}}"
+        answers: tuple[tuple[str, Callable[[_Respond, Request], Response], _Respond], ...] = (
+            (QUALITY_PATH, self._answer, self.listed),
+            (RESULTS_PATH, _answer_json, self.results),
+            (SUMMARY_PATH, _answer_json, self.summary),
+            (one, self._answer, self.one),
+            (f"{one}/{{kind}}", self._answer, self.picture),
+            (f"{one}/small/{{kind}}", self._answer, self.picture),
+        )
         return [
-            Route(QUALITY_PATH, self.listed),
-            Route(RESULTS_PATH, self.results),
-            Route(SUMMARY_PATH, self.summary),
-            Route(f"{QUALITY_PATH}/sign-in", self.sign_in),
-            Route(one, self.one),
+            *(Route(path, partial(answer, respond)) for path, answer, respond in answers),
             Route(one, self.act, methods=["POST"]),
-            Route(f"{one}/{{kind}}", self.picture),
-            Route(f"{one}/small/{{kind}}", self.picture),
+            Route(f"{QUALITY_PATH}/sign-in", self.sign_in),
         ]
 
     def listed(self, request: Request) -> Response:
         """Serve the list."""
-
-        def respond() -> Response:
-            query = parse_check_query(request.query_params)
-            self._gate.count(request)
-            part = self._results.listed(query)
-            is_reviewer = self._gate.name_of(request) is not None
-            totals = self._results.totals(query.wanted, by_reviewer=is_reviewer)
-            further = {"after": str(part.after)} if part.after is not None else {}
-            return self._list(
-                query,
-                results=part.results,
-                totals=totals,
-                most_counted=MOST_COUNTED_OF_SOME if query.filters else MOST_COUNTED,
-                is_first=query.after is None,
-                more=self._address(query.filters, further) if further else "",
-            )
-
-        return self._answer(respond)
-
-    def one(self, request: Request) -> Response:
-        """Serve one check."""
-        return self._answer(lambda: self._one(request, request.query_params))
+        wanted, after, limit = check_query.parse_check_query(request.query_params)
+        self._gate.count(request)
+        results, last = self._results.listed(wanted, after, limit)
+        filters, is_reviewer = filter_values(wanted), self._gate.reviewers.name_of(request) is not None
+        return self._list(
+            filters,
+            results=results,
+            totals=self._results.totals(wanted, by_reviewer=is_reviewer),
+            most_counted=check_query.MOST_COUNTED_OF_SOME if filters else MOST_COUNTED,
+            is_first=after is None,
+            more=self._address(filters, {"after": str(last)}) if last is not None else "",
+        )
 
     async def act(self, request: Request) -> Response:
         """Handle a reviewer's form."""
@@ -141,79 +116,74 @@ class QualityPages:
         except HTTPException:
             return self._refused(403, translate(OTHER_SITE))
         letter = await read_form_post(request)
-        return await run_in_threadpool(self._answer, lambda: self._done(request, letter))
+        return await run_in_threadpool(self._answer, partial(self._done, letter), request)
 
     def sign_in(self, request: Request) -> Response:
         """Request the token from a browser; redirect a reviewer to the list."""
-        if self._gate.name_of(request) is not None:
+        if self._gate.reviewers.name_of(request) is not None:
             return RedirectResponse(localized_path(QUALITY_PATH), 303)
-        headers = CHALLENGE if self._gate.reviewers.token else {}
+        headers = review.CHALLENGE if self._gate.reviewers.token else {}
         return self._refused(401 if headers else 403, translate(_NO_RIGHT), headers)
 
     def picture(self, request: Request) -> Response:
         """Serve a picture of a visible check."""
         names = request.path_params
-
-        def respond() -> Response:
-            result, _ = self._results.one(names["page_id"], names["level"])
-            if names["kind"] not in PICTURES or not self._context.offers.shows_pictures(result.page):
-                raise HTTPException(404)
-            make = self._pictures.small if "/small/" in request.url.path else self._pictures.whole
-            body = make(names["page_id"], names["level"], names["kind"])
-            tag = f'"{sha256(body).hexdigest()[:32]}"'
-            headers = {**_PICTURE_HEADERS, "ETag": tag}
-            if tag in request.headers.get("if-none-match", ""):
-                return Response(status_code=304, headers=headers)
-            return Response(body, headers=headers, media_type=MEDIA_TYPE)
-
-        return self._answer(respond)
+        result, _ = self._results.one(names["page_id"], names["level"])
+        if names["kind"] not in PICTURES or not self._context.offers.shows_pictures(result.page):
+            raise HTTPException(404)
+        make = self._pictures.small if "/small/" in request.url.path else self._pictures.whole
+        body = make(names["page_id"], names["level"], names["kind"])
+        tag = f'"{sha256(body).hexdigest()[:32]}"'
+        headers = {**_PICTURE_HEADERS, "ETag": tag}
+        if tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(body, headers=headers, media_type=MEDIA_TYPE)
 
     def results(self, request: Request) -> Response:
         """Serve a part of the list, the worst first; ``next`` is the URL of the following part."""
-
-        def respond() -> Response:
-            self._gate.count(request)
-            query = parse_check_query(request.query_params)
-            part = self._results.listed(query)
-            further = {"after": str(part.after)} if part.after is not None else {}
-            limit = {"limit": request.query_params.get("limit", "")}
-            following = path_with_query(RESULTS_PATH, query.filters, limit, further)
-            answer = {
-                "results": [check_as_json(each) for each in part.results],
-                "after": further.get("after"),
-                "next": following if further else None,
-            }
-            return JSONResponse(answer, headers=_NO_STORE)
-
-        return answer_or_problem(respond)
+        self._gate.count(request)
+        wanted, after, limit = check_query.parse_check_query(request.query_params)
+        results, last = self._results.listed(wanted, after, limit)
+        further = {"limit": request.query_params.get("limit", ""), "after": str(last)}
+        answer = {
+            "results": [
+                {
+                    **check_fields(each.row),
+                    "url": each.page.url,
+                    "result": f"{QUALITY_PATH}/{each.row.check.page_id}/{each.row.check.level}",
+                    "copy": page_path(each.page.timestamp, each.page.url),
+                }
+                for each in results
+            ],
+            "after": None if last is None else str(last),
+            "next": None if last is None else path_with_query(RESULTS_PATH, filter_values(wanted), further),
+        }
+        return JSONResponse(answer, headers=_NO_STORE)
 
     def summary(self, request: Request) -> Response:
         """Serve the counts by verdict; null where they are shown to reviewers only."""
+        self._gate.count(request)
+        wanted = parse_check_filter(request.query_params)
+        is_reviewer = self._gate.reviewers.name_of(request) is not None
+        totals = self._results.totals(wanted, by_reviewer=is_reviewer)
+        counted = None if totals is None else {verdict_name(k): n for k, n in totals.items()}
+        return JSONResponse({"totals": counted}, headers=_NO_STORE)
 
-        def respond() -> Response:
-            self._gate.count(request)
-            wanted = parse_check_filter(request.query_params)
-            is_reviewer = self._gate.name_of(request) is not None
-            totals = self._results.totals(wanted, by_reviewer=is_reviewer)
-            counted = None if totals is None else {verdict_name(k): n for k, n in totals.items()}
-            return JSONResponse({"totals": counted}, headers=_NO_STORE)
-
-        return answer_or_problem(respond)
-
-    def _one(self, request: Request, parameters: Mapping[str, str], code: int = 200, error: str = "") -> Response:
-        names = request.path_params
+    def one(self, request: Request, letter: Mapping[str, str] | None = None) -> Response:
+        """Serve one check; after the `letter` of a form that is too old, with an error."""
+        names, parameters = request.path_params, request.query_params if letter is None else letter
         wanted = parse_check_filter(parameters)
         self._gate.count(request)
         result, others = self._results.one(names["page_id"], names["level"])
         # Its position before the review: the reviewer continues from there.
-        place = parse_start(parameters.get("at", "")) or result.row.place
+        place = check_query.parse_start(parameters.get("at", "")) or result.row.place
         before, behind = self._results.neighbours(wanted, place)
         filters = filter_values(wanted)
-        name = self._gate.name_of(request)
+        name = self._gate.reviewers.name_of(request)
         done = parameters.get("done", "")
         return self._render(
             "quality/one.html",
-            code,
+            200 if letter is None else 403,
             result=result,
             others=others,
             history=[
@@ -229,17 +199,17 @@ class QualityPages:
             is_reviewer=name is not None,
             reviewer=name or "",
             can_sign_in=bool(self._gate.reviewers.token),
-            has_reviewers=self._gate.reviewers.is_anybody,
+            has_reviewers=bool(self._gate.reviewers.networks or self._gate.reviewers.token),
             token=self._gate.token(request, _purpose(result)) if name is not None else "",
             down=active_actions(result.row),
             standing=review_status(result.row),
             done=translate(ACTION_MESSAGES[ReviewAction(done)]) if done in set(ReviewAction) else "",
-            error=error,
+            error="" if letter is None else translate(STALE_FORM),
         )
 
-    def _done(self, request: Request, letter: Mapping[str, str]) -> Response:
+    def _done(self, letter: Mapping[str, str], request: Request) -> Response:
         names = request.path_params
-        name = self._gate.name_of(request)
+        name = self._gate.reviewers.name_of(request)
         if name is None:
             return self._refused(403, translate(_NO_RIGHT))
         self._gate.count(request)
@@ -248,11 +218,11 @@ class QualityPages:
         if act not in set(ReviewAction):
             raise HTTPException(400)
         result, _ = self._results.one(names["page_id"], names["level"])
-        place = parse_start(letter.get("at", "")) or result.row.place
+        place = check_query.parse_start(letter.get("at", "")) or result.row.place
         if not self._gate.holds(request, letter.get("token", ""), _purpose(result)):
             if _wants_json(request):
                 return JSONResponse({"error": translate(STALE_FORM)}, 403)
-            return self._one(request, letter, 403, translate(STALE_FORM))
+            return self.one(request, letter)
         by = name or letter.get("by", "").strip()[:_LONGEST_NAME]
         note = letter.get("note", "").strip()[:_LONGEST_NOTE]
         if not self._acts.do(ReviewAction(act), names["page_id"], names["level"], by=by, note=note):
@@ -278,10 +248,7 @@ class QualityPages:
         return RedirectResponse(self._result_address(result.row, after), 303)
 
     def _sources(self, result: VisibleCheck, *, is_small: bool = False) -> dict[str, str]:
-        """Return the picture URLs by kind; the archive's screenshot where the check has none.
-
-        Thumbnails of lists show the archive's own first.
-        """
+        """Return the picture URLs by kind; the archive's screenshot where the check has none, or for a thumbnail."""
         check, page = result.row.check, result.page
         if not self._context.offers.shows_pictures(page):
             return {}
@@ -294,24 +261,24 @@ class QualityPages:
             sources["seen"] = self._context.replay_origin + image
         return sources
 
-    def _list(self, query: CheckQuery | None, code: int = 200, **values: Any) -> Response:
+    def _list(self, filters: Mapping[str, str], code: int = 200, **values: Any) -> Response:
         nothing: dict[str, Any] = {
             "results": (), "totals": None, "most_counted": 0, "is_first": True, "more": "", "error": "",
         }  # fmt: skip
         return self._render(
             "quality/list.html",
             code,
-            filters=query.filters if query is not None else {},
+            filters=filters,
             small=partial(self._sources, is_small=True),
             back=self._address({}),
             **{**check_presentation.choices(), **nothing, **values},
         )
 
-    def _answer(self, respond: Callable[[], Response]) -> Response:
+    def _answer(self, respond: _Respond, request: Request) -> Response:
         try:
-            return respond()
+            return respond(request)
         except InputError as error:
-            return self._list(None, 400, error=translate(str(error)))
+            return self._list({}, 400, error=translate(str(error)))
         except BusyError as error:
             return self._refused(429, translate(TOO_OFTEN), {"Retry-After": str(error.seconds)})
         except NoRegistryError:
@@ -345,6 +312,10 @@ class QualityPages:
         return path_with_query(path, *values)
 
 
+def _answer_json(respond: _Respond, request: Request) -> Response:
+    return answer_or_problem(partial(respond, request))
+
+
 def review_status(row: CheckedPage) -> str:
     """Return labels of the review and of the repair."""
     message = translate(noop("Not reviewed."))
@@ -352,11 +323,11 @@ def review_status(row: CheckedPage) -> str:
         facts = {"verdict": check_presentation.verdict(row.review), "when": when(row.reviewed_at)}
         if row.reviewed_by:
             text = noop("%(verdict)s, reviewed by %(name)s, %(when)s.")
-            message = translate(text, **facts, name=check_presentation.replace_invisible(row.reviewed_by))
+            message = translate(text, **facts, name=replace_invisible(row.reviewed_by))
         else:
             message = translate(noop("%(verdict)s, reviewed %(when)s."), **facts)
     labels = [message, check_presentation.repair(row.repair)]
-    if row.repair in PENDING_REPAIRS:
+    if row.repair in review.PENDING_REPAIRS:
         labels.append(translate(noop("A running crawl or “weboid qa repair” will capture it again.")))
     return " ".join(filter(None, labels))
 
@@ -369,22 +340,13 @@ def _wants_json(request: Request) -> bool:
     return request.headers.get("accept", "").startswith("application/json")
 
 
-def check_as_json(result: VisibleCheck) -> dict[str, object]:
-    """Convert a check to a JSON object, with the URL of its HTML page."""
-    row, page = result.row, result.page
-    check = row.check
-    return {
-        **check_fields(row),
-        "url": page.url,
-        "result": f"{QUALITY_PATH}/{check.page_id}/{check.level}",
-        "copy": page_path(page.timestamp, page.url),
-    }
-
-
+_CHECK_NAMES = (
+    "page_id level url captured_at checked_at engine score picture text resources parts_seen parts_shown faults reason"
+    " seconds"
+)
 LostResource = Annotated[dict[str, Any], FactsOf("LostResource", LostPart, "url reason")]
 CheckFacts = Annotated[dict[str, Any], FactsOf(
-    "CheckFacts", PlaybackCheck,
-    "page_id level url captured_at checked_at engine score picture text resources parts_seen parts_shown faults reason seconds",
+    "CheckFacts", PlaybackCheck, _CHECK_NAMES,
     host=str, verdict=str, machine=str, person=str | None, reviewed_by=str | None, reviewed_at=datetime | None,
     note=str, lost=list[LostResource], repair=RepairState, repair_page_id=str | None, **{"class": PageClass},
 )]  # fmt: skip
@@ -394,11 +356,7 @@ def check_fields(row: CheckedPage) -> CheckFacts:
     """Return the fields of a check by their JSON names."""
     check = row.check
     return {
-        **json_facts(
-            check,
-            "page_id level url captured_at checked_at engine score picture text resources parts_seen "
-            "parts_shown faults reason seconds",
-        ),
+        **json_facts(check, _CHECK_NAMES),
         "host": row.host,
         "class": row.page_class,
         "verdict": verdict_name(row.verdict),
@@ -436,7 +394,7 @@ class QualityContext:
         return QualityPages(
             results,
             CheckPictureFolder(self.layout.quality_pictures),
-            ReviewActions(results.registry, context.clock),
+            ReviewActions(registry.source.store, context.clock),
             gate,
             context,
         ).routes()

@@ -2,7 +2,6 @@
 
 import io
 import threading
-import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Any, Final
 
 from starlette.exceptions import HTTPException
 
-from core.errors import InputError
 from core.page_classes import PageClass
 from core.playback_check import PICTURES, LostPart, PlaybackFault, QaVerdict, picture_name
+from core.storable_text import replace_invisible
 from playback.access.levels import Level
 from playback.web.i18n import noop, translate
 from qa.check_table import RepairState
@@ -67,7 +66,6 @@ REPAIRS: Final[Mapping[RepairState, str]] = {
     RepairState.DONE_NOT_BETTER: noop("Captured again; the new capture is not better."),
     RepairState.FAILED: noop("Capturing again failed."),
 }
-_UNSEEN = frozenset({"Cc", "Cf", "Cs"})  # Unicode's categories
 _LOST = {
     "missing": noop("not in the archive"),
     "digest": noop("differs from the capture"),
@@ -114,15 +112,6 @@ def lost(part: LostPart) -> str:
     return translate(_LOST[name]) if name in _LOST else replace_invisible(part.reason)
 
 
-def replace_invisible(text: str) -> str:
-    r"""Replace characters that reorder or hide others by U+FFFD in text from the web.
-
-    >>> replace_invisible("a\u202eb") == "a\ufffdb"
-    True
-    """
-    return "".join("\ufffd" if unicodedata.category(char) in _UNSEEN else char for char in text)
-
-
 def share(score: float | None) -> str:
     """Return a score as whole per cent, rounded down, so that 100 means no difference.
 
@@ -140,7 +129,7 @@ _MOST_SMALL = 2_000  # kept in memory, about 5 kB each
 
 
 class CheckPictureFolder:
-    """Pictures in a folder, which need not exist. Thread-safe."""
+    """Pictures in a folder, which need not exist. Thread-safe; InputError: not an id or level of a check."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -149,19 +138,15 @@ class CheckPictureFolder:
 
     def kinds(self, page_id: str, level: str) -> frozenset[str]:
         """Return the kinds of pictures that a check has."""
-        try:
-            names = {kind: picture_name(page_id, level, kind) for kind in PICTURES}
-        except InputError:
-            return frozenset()
-        return frozenset(kind for kind, name in names.items() if (self._folder / name).is_file())
+        return frozenset(kind for kind in PICTURES if (self._folder / picture_name(page_id, level, kind)).is_file())
 
     def whole(self, page_id: str, level: str, kind: str) -> bytes:
         """Return a picture as stored."""
-        return self._read(self._path(page_id, level, kind))
+        return self._read(self._folder / picture_name(page_id, level, kind))
 
     def small(self, page_id: str, level: str, kind: str) -> bytes:
         """Return a thumbnail of a picture's upper part, for lists."""
-        path = self._path(page_id, level, kind)
+        path = self._folder / picture_name(page_id, level, kind)
         try:
             status = path.stat()
         except OSError:
@@ -171,12 +156,6 @@ class CheckPictureFolder:
     def _make_thumbnail(self, path: Path, _modified_ns: int, _size: int) -> bytes:
         with self._making:
             return make_thumbnail(self._read(path))
-
-    def _path(self, page_id: str, level: str, kind: str) -> Path:
-        try:
-            return self._folder / picture_name(page_id, level, kind)
-        except InputError:
-            raise HTTPException(404) from None
 
     def _read(self, path: Path) -> bytes:
         try:

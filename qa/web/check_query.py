@@ -14,7 +14,6 @@ from starlette.exceptions import HTTPException
 from core.errors import BadUrlError, InputError
 from core.page_classes import PageClass
 from core.playback_check import PlaybackFault, QaVerdict
-from links.registry.database import RegistryStore
 from links.registry.statements import Reader
 from links.url_parts import url_parts_of
 from playback.access.levels import Level
@@ -36,29 +35,15 @@ _HOST = re.compile(r"[^\s/?#@\\:\x00-\x1f\x7f-\x9f]+|\[[0-9A-Fa-f:.]+\]")
 _SCORE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{0,6})?%?|\.[0-9]{1,6}%?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckQuery:
-    """Query for checks."""
-
-    wanted: CheckFilter
-    after: CheckPosition | None = None  # None: from the beginning
-    limit: int = PAGE_SIZE
-
-    @property
-    def filters(self) -> dict[str, str]:
-        """Return the filter as URL parameters; inverse of `parse_check_filter`."""
-        return filter_values(self.wanted)
-
-
-def parse_check_query(parameters: QueryParams) -> CheckQuery:
-    """Parse the request parameters; InputError has a text for `translate`."""
+def parse_check_query(parameters: QueryParams) -> tuple[CheckFilter, CheckPosition | None, int]:
+    """Parse filter, position (None: the beginning) and limit; InputError has a text for `translate`."""
     wanted, after = parse_check_filter(parameters), parse_start(parameters.get("after", ""))
     limit, text = PAGE_SIZE, parameters.get("limit", "")
     if text:
         limit = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
         if not 1 <= limit <= MOST_RESULTS:
             raise InputError(noop("limit is a number from 1 to 500."))
-    return CheckQuery(wanted, after, limit)
+    return wanted, after, limit
 
 
 def parse_check_filter(parameters: Mapping[str, str]) -> CheckFilter:
@@ -143,50 +128,39 @@ class VisibleCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckListPart:
-    """Part of the list; `after` is the position of the last row read, None at the end."""
-
-    results: tuple[VisibleCheck, ...]
-    after: CheckPosition | None
-
-
 class VisibleChecks:
     """Reader of the registry and the captures index. Thread-safe; NoRegistryError, TransientError."""
 
-    def __init__(self, source: RegistrySource, store: PageStore, cautions: CopyWarnings) -> None:
-        self._source = source
-        self._store = store
-        self._cautions = cautions
+    _source: RegistrySource
+    _store: PageStore
+    _cautions: CopyWarnings
 
-    def registry(self) -> RegistryStore:
-        """Return the registry."""
-        return self._source.store()
-
-    def listed(self, query: CheckQuery) -> CheckListPart:
-        """Return a part of the list, the worst first."""
+    def listed(
+        self, wanted: CheckFilter, after: CheckPosition | None, limit: int
+    ) -> tuple[list[VisibleCheck], CheckPosition | None]:
+        """Return a part of the list, the worst first, and the position of the last row read; None at the end."""
         results: list[VisibleCheck] = []
-        after = query.after
-        with self.registry().snapshot() as reader:
+        with self._source.store().snapshot() as reader:
             for _ in range(_ROUNDS):
-                size = min(max(query.limit - len(results), 1), _AT_ONCE)
-                rows = check_store.list_worst_first(reader, query.wanted, after, size)
+                size = min(max(limit - len(results), 1), _AT_ONCE)
+                rows = check_store.list_worst_first(reader, wanted, after, size)
                 results += self._shown(rows)
                 if len(rows) < size:
-                    return CheckListPart(tuple(results), None)
+                    return results, None
                 after = rows[-1].place
-                if len(results) >= query.limit:
+                if len(results) >= limit:
                     break
-        return CheckListPart(tuple(results), after)
+        return results, after
 
     def every(self, wanted: CheckFilter) -> Iterator[VisibleCheck]:
         """Yield all matching checks, the worst first."""
-        with self.registry().snapshot() as reader:
+        with self._source.store().snapshot() as reader:
             for rows in check_store.every_check(reader, wanted):
                 yield from self._shown(rows)
 
     def one(self, page_id: str, level: str) -> tuple[VisibleCheck, tuple[VisibleCheck, ...]]:
         """Return the check of a page at a level, and those at its other levels; HTTPException 404: none."""
-        with self.registry().snapshot() as reader:
+        with self._source.store().snapshot() as reader:
             rows = check_store.find_checks(reader, [page_id])
         results = self._shown(rows)
         result = next((each for each in results if each.row.check.level == level), None)
@@ -196,14 +170,14 @@ class VisibleChecks:
 
     def neighbours(self, wanted: CheckFilter, place: CheckPosition) -> tuple[VisibleCheck | None, VisibleCheck | None]:
         """Return the visible checks before and after a position."""
-        with self.registry().snapshot() as reader:
+        with self._source.store().snapshot() as reader:
             before = self._nearest(reader, wanted, place, backward=True)
             behind = self._nearest(reader, wanted, place, backward=False)
         return before, behind
 
     def history(self, url: str) -> tuple[VisibleCheck, ...]:
         """Return the checks of all captures of a URL, the newest capture first."""
-        with self.registry().snapshot() as reader:
+        with self._source.store().snapshot() as reader:
             rows = check_store.find_checks_of_urls(reader, [url])[:_MOST_HISTORY]
         return tuple(each for each in self._shown(rows) if each.page.url == url)
 
@@ -211,7 +185,7 @@ class VisibleChecks:
         """Count the matching checks by verdict; None when the counts are not shown."""
         if wanted != _EVERYTHING and not by_reviewer and not self._store.are_open():
             return None
-        with self.registry().snapshot() as reader:
+        with self._source.store().snapshot() as reader:
             most = check_store.MOST_COUNTED if wanted == _EVERYTHING else MOST_COUNTED_OF_SOME
             return check_store.count_by_verdict(reader, wanted, limit=most)
 

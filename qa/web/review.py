@@ -36,11 +36,6 @@ class ReviewerRules:
     networks: tuple[Network, ...] = ()  # networks whose clients may review
     token: str = field(default="", repr=False)  # token of other reviewers; empty: none
 
-    @property
-    def is_anybody(self) -> bool:
-        """Return whether reviews are enabled."""
-        return bool(self.networks or self.token)
-
     def name_of(self, request: Request) -> str | None:
         """Return the reviewer's user name, maybe empty; None: not authorized."""
         kind, _, credentials = request.headers.get("authorization", "").partition(" ")
@@ -63,35 +58,26 @@ class ReviewerRules:
 
 @dataclass(frozen=True, slots=True)
 class ReviewGate:
-    """Authorization of requests, and tokens of forms. Thread-safe.
-
-    UnavailableError means that the key of tokens can neither be read nor created.
-    """
+    """Rate limit of other requests than reviewers', and tokens of forms (UnavailableError: without their key)."""
 
     reviewers: ReviewerRules
     _reporters: Callable[[], ReporterDigests]
     _door: RateLimiter
     _clock: Clock
 
-    def name_of(self, request: Request) -> str | None:
-        """Return the reviewer's user name, maybe empty; None: not authorized."""
-        return self.reviewers.name_of(request)
-
     def count(self, request: Request) -> None:
         """Count a request of a client that is not authorized; raise BusyError above the rate limit."""
-        if self.name_of(request) is None:
+        if self.reviewers.name_of(request) is None:
             self._door.count(request)
 
     def token(self, request: Request, purpose: str) -> str:
         """Return a form token for this reviewer."""
-        return FormTokens(self._reporters()).make(purpose, self._door.range_of(request), self._now())
+        return FormTokens(self._reporters()).make(purpose, self._door.range_of(request), self._clock.now().timestamp())
 
     def holds(self, request: Request, token: str, purpose: str) -> bool:
         """Return whether the form token is valid and recent."""
-        return FormTokens(self._reporters()).holds(token, purpose, self._door.range_of(request), self._now())
-
-    def _now(self) -> float:
-        return self._clock.now().timestamp()
+        now = self._clock.now().timestamp()
+        return FormTokens(self._reporters()).holds(token, purpose, self._door.range_of(request), now)
 
 
 _WRITERS = 2
@@ -136,9 +122,5 @@ class ReviewActions:
 
 def active_actions(row: CheckedPage) -> list[ReviewAction]:
     """Return the actions that are in effect."""
-    down = {
-        ReviewAction.GOOD: row.review is QaVerdict.GOOD,
-        ReviewAction.BAD: row.review is QaVerdict.BROKEN,
-        ReviewAction.RECRAWL: row.repair in PENDING_REPAIRS,
-    }
-    return [act for act, is_down in down.items() if is_down]
+    reviewed = [act for act in (ReviewAction.GOOD, ReviewAction.BAD) if row.review is ACTION_VERDICTS[act]]
+    return [*reviewed, ReviewAction.RECRAWL] if row.repair in PENDING_REPAIRS else reviewed

@@ -1,10 +1,8 @@
 """Report of checks as one self-contained HTML file.
 
-It holds the list, the script that shows it, and pictures of the worst checks. All content from the web is JSON in ASCII
-without ``<``, so that no title, URL or reason can end its element; the script sets it as text. The content security
-policy in the file allows its one style and its scripts by their digests, and pictures from ``data:`` alone.
-
-Rows are written as they are read: memory is bounded by the strings that rows share.
+All content from the web is JSON in ASCII without ``<``, so that no title, URL or reason can end its element; the script
+sets it as text. The content security policy allows the file's own style and scripts by their digests, and pictures from
+``data:`` alone. Rows are written as they are read: memory is bounded by the strings that rows share.
 """
 
 import base64
@@ -21,6 +19,7 @@ from markupsafe import Markup
 from starlette.exceptions import HTTPException
 
 from core.playback_check import PICTURES, QaVerdict
+from core.storable_text import replace_invisible
 from core.timestamps import parse_warc_date, unix_milliseconds
 from links.registry.schema import FAULT_BITS
 from playback.access.levels import Level
@@ -49,12 +48,6 @@ class CheckReport:
     origin: str = ""  # the server's origin, for links to copies; empty: no links
     with_pictures: int = 200  # number of leading results whose pictures are embedded
 
-    @property
-    def name(self) -> str:
-        """Return the key under which the browser stores marks."""
-        source = f"{self.title} {self.made_at.isoformat()}"
-        return sha256(source.encode("utf-8", "replace")).hexdigest()[:16]
-
 
 @dataclass(frozen=True, slots=True)
 class CheckReportWriter:
@@ -77,7 +70,7 @@ class CheckReportWriter:
         choices["faults"] = [(str(bit), text) for bit, (_, text) in enumerate(choices["faults"])]
         page = PageRenderer("", mount_links=list, links_address=str)(
             "quality/file.html",
-            title=check_presentation.replace_invisible(report.title),
+            title=replace_invisible(report.title),
             made_at=report.made_at,
             style=Markup(style),  # noqa: S704 our own
             policy=policy,
@@ -86,7 +79,8 @@ class CheckReportWriter:
             **choices,
         )
         out.write(bytes(page.body).decode())
-        strings, count = _StringPool(), 0
+        strings: dict[str, int] = {}  # that rows share, each stored once, with its place
+        count = 0
         pictured: list[VisibleCheck] = []
         out.write('<script type="application/json" id="rows">[')
         for count, result in enumerate(results, 1):
@@ -102,7 +96,7 @@ class CheckReportWriter:
             row = _row(result.row, strings, place)
             out.write(("," if count > 1 else "") + "\n" + _json(row))
         out.write("]</script>\n")
-        out.write(_data("strings", strings.texts) + _data("words", _words(report)))
+        out.write(_data("strings", list(strings)) + _data("words", _words(report)))
         out.writelines(f"<script>{each}</script>\n" for each in scripts)
         for (place, result), kind in product(enumerate(pictured), PICTURES):
             check = result.row.check
@@ -119,30 +113,19 @@ class CheckReportWriter:
         return count
 
 
-class _StringPool:
-    """Pool of strings that many rows share, each stored once."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self._places: dict[str, int] = {}
-
-    def place(self, text: str) -> int:
-        """Return the index of the string, added if missing."""
-        place = self._places.setdefault(text, len(self.texts))
-        if place == len(self.texts):
-            self.texts.append(text)
-        return place
-
-
-def _row(row: CheckedPage, strings: _StringPool, place: int) -> list[Any]:
+def _row(row: CheckedPage, strings: dict[str, int], place: int) -> list[Any]:
     """Return the row of a check for the script; `file.js` names the columns."""
     check = row.check
+
+    def shared(text: str) -> int:
+        return strings.setdefault(text, len(strings))
+
     most = MOST_LOST if place >= 0 else _FEWER_LOST
     return [
         check.page_id,
-        strings.place(check.level),
+        shared(check.level),
         check.url,
-        strings.place(row.host),
+        shared(row.host),
         _seconds(check.captured_at),
         _seconds(check.checked_at),
         VERDICT_ORDER.index(check.verdict),
@@ -151,21 +134,22 @@ def _row(row: CheckedPage, strings: _StringPool, place: int) -> list[Any]:
             for each in (check.score, check.picture, check.text, check.resources)
         ),
         sum(FAULT_BITS[each] for each in set(check.faults)),
-        strings.place(str(row.page_class)),
+        shared(str(row.page_class)),
         -1 if row.review is QaVerdict.UNCHECKED else VERDICT_ORDER.index(row.review),
         REPAIR_STATES.index(row.repair),
-        strings.place(check.reason),
+        shared(check.reason),
         [[part.url, check_presentation.lost(part)] for part in check.lost[:most]] or 0,
-        strings.place(row.note),
-        strings.place(row.reviewed_by),
+        shared(row.note),
+        shared(row.reviewed_by),
         place,
     ]
 
 
 def _words(report: CheckReport) -> Mapping[str, object]:
     language = page_language.get().language
+    source = f"{report.title} {report.made_at.isoformat()}"
     return {
-        "report": report.name,
+        "report": sha256(source.encode("utf-8", "replace")).hexdigest()[:16],  # the browser stores marks under it
         "origin": report.origin,
         "language": language,
         "verdicts": [check_presentation.verdict(each) for each in VERDICT_ORDER],

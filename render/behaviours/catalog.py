@@ -1,9 +1,9 @@
 """Catalogue of behaviours: their scripts, button words, and rules for consent banners and platforms.
 
-Each behaviour is a file ``NAME.js`` of this folder: a function expression called with `(options, tools)` in an isolated
-world. It works for at most ``options.limitMs`` milliseconds and returns ``{found, done, again}``: the number of
-elements found, the number acted on, and whether the page may load something now. `tools` are the functions of
-``common.js``. A user's own file is called in the same way.
+Each behaviour is a file ``NAME.js`` of this folder, or the user's own: a function expression called with `(options,
+tools)` in an isolated world. It works for at most ``options.limitMs`` milliseconds and returns ``{found, done,
+again}``: the number of elements found, the number acted on, and whether the page may load something now. `tools` are
+the functions of ``common.js``.
 """
 
 from __future__ import annotations
@@ -93,10 +93,7 @@ NAMES = tuple(_KNOWN)
 
 @lru_cache(maxsize=16)
 def load_behaviours(settings: BehaviourSettings) -> BehaviourSet:
-    """Return the behaviours that the settings name, then the user's own; files are read once.
-
-    Raises ConfigError: no such behaviour or file; the text names it.
-    """
+    """Return the behaviours that the settings name, then the user's own; ConfigError names a missing one."""
     chosen = [_own(name) for name in settings.run]
     chosen += [_users(Path(path)) for path in settings.scripts]
     flows: tuple[PageFlow, ...] = ()
@@ -116,9 +113,9 @@ def _own(name: str) -> BehaviourScript:
     named = _banner_names() if name == "consent" else ""
     needs = [known.needs] if known.needs else []
     if name == "sites":
-        needs += [each for rule in load_site_rules()["rule"] for each in rule["present"]]
+        needs += [each for rule in load_table("sites")["rule"] for each in rule["present"]]
     elif name == "expand":
-        needs += load_site_rules()["carousels"]["arrows"]
+        needs += load_table("sites")["carousels"]["arrows"]
     source = _wrapped(_text(f"{name}.js"), name)
     return replace(known, source=source, named=named, needs=", ".join(needs))
 
@@ -149,11 +146,11 @@ def _wrapped(function: str, name: str) -> str:
     """Return the function source with its tools and the tables that it needs."""
     tables: dict[str, Any] = {}
     if name in ("consent", "more", "routes", "expand", "play", ""):
-        tables["words"] = load_button_words()
+        tables["words"] = load_table("words")
     if name == "consent":
-        tables["rules"] = load_consent_rules()
+        tables["rules"] = load_table("consent")["rule"]
     if name in ("sites", "expand"):
-        tables |= load_site_rules()
+        tables |= load_table("sites")
     body = function.strip().rstrip(";").rstrip()
     return (
         "async (given) => {\n"
@@ -165,22 +162,9 @@ def _wrapped(function: str, name: str) -> str:
 
 
 @cache
-def load_button_words() -> dict[str, list[str]]:
-    """Return the words on buttons, by purpose."""
-    return tomllib.loads(_text("words.toml"))
-
-
-@cache
-def load_consent_rules() -> list[dict[str, Any]]:
-    """Return the rules of the known consent platforms."""
-    rules: list[dict[str, Any]] = tomllib.loads(_text("consent.toml"))["rule"]
-    return rules
-
-
-@cache
-def load_site_rules() -> dict[str, Any]:
-    """Return the rules of known platforms under ``rule``, and selectors of carousels."""
-    return tomllib.loads(_text("sites.toml"))
+def load_table(name: str) -> dict[str, Any]:
+    """Return ``NAME.toml``: ``words`` on buttons by purpose, or the ``rule`` list of ``consent`` or ``sites``."""
+    return tomllib.loads(_text(f"{name}.toml"))
 
 
 # Likely ids and classes of banners of unknown platforms.
@@ -190,7 +174,7 @@ _TOKEN = re.compile(r"[#.]([\w-]+)|=['\"]([^'\"]+)")
 
 def _banner_names() -> str:
     tokens = set(_LIKELY)
-    for rule in load_consent_rules():
+    for rule in load_table("consent")["rule"]:
         for selector in rule["present"]:
             named = [one or other for one, other in _TOKEN.findall(selector)]
             tokens.add(re.escape(max(named, key=len)))
@@ -198,10 +182,9 @@ def _banner_names() -> str:
 
 
 def survey_script() -> str:
-    """Return a function that reports which of several (selectors, pattern) match nothing in a page.
+    """Return a function that reports which of several (selectors, pattern) match nothing in a page, and its frames.
 
-    It reports the page's frames, too. Ids and classes are read once for all patterns: a list of a
-    hundred selectors would be tried on every element.
+    Ids and classes are read once for all patterns: a list of a hundred selectors would be tried on every element.
     """
     return f"""(needs) => {{
 const tools = ({_text("common.js")})({{ limitMs: 1000 }});

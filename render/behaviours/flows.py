@@ -2,8 +2,7 @@
 
 A file has ``async def flow(page)`` and names the pages that it is for: ``match = "https://shop.example/*"``, one
 pattern or a list (`core.url_patterns`). It runs once the page has settled, before the behaviours, in a process of its
-own (``python -m render.behaviours.flows``): whatever it does, it ends in time. Only files that `[behaviours] flows` names
-are read.
+own (``python -m render.behaviours.flows``): whatever it does, it ends in time.
 """
 
 import asyncio
@@ -93,10 +92,7 @@ def load_flow(path: Path) -> PageFlow:
 async def run_flows(
     page: BrowserPage, flows: Sequence[PageFlow], limit_s: Callable[[], float]
 ) -> tuple[tuple[PageBehaviour, ...], str]:
-    """Run the flows that are for the page; return their results, and why the visit is not complete, or "".
-
-    `limit_s` returns the seconds that the next one may take. The first that fails is the last.
-    """
+    """Run the page's flows up to one that fails, each for `limit_s()`; return their results, and a shortfall or ""."""
     start, done = page.url, []
     for flow in flows:
         if not flow.is_for(start):
@@ -218,10 +214,10 @@ Message = dict[str, Any]
 class CdpRelay:
     """WebSocket endpoint through which another DevTools client, such as Playwright, drives one page.
 
-    An async context manager that yields its URL. The browser itself has no debugging port: commands go through our
-    pipe, in sessions of the page and its frames and workers only. The endpoint is on loopback for as long as it is
-    open, under a random path, and refuses browsers, which send an Origin. Commands that concern other targets, contexts
-    or the whole browser are refused; those that would change what the visit emulates are answered without effect.
+    An async context manager that yields its URL, on loopback under a random path; browsers, which send an Origin, are
+    refused. Commands go through our pipe, in sessions of the page, its frames and workers only; those that concern
+    other targets, contexts or the browser are refused, and those that would change what the visit emulates have no
+    effect.
     """
 
     def __init__(self, page: BrowserPage) -> None:

@@ -1,8 +1,6 @@
-"""Runner of behaviours: survey of the page, then each in turn within one time limit.
+"""Runner of behaviours: survey of the page, then each in turn within one time limit, even on a page that hangs.
 
-No behaviour delays the visit beyond that limit, even on a page that hangs. A failure is recorded in
-`PageBehaviour.error` and does not affect the others. Scrolling, pointer moves and the answers to
-consent banners are driven from here; all others are scripts alone.
+A failure is recorded in `PageBehaviour.error` and does not affect the others.
 """
 
 import asyncio
@@ -17,6 +15,7 @@ from core.errors import BadUrlError
 from core.hosts import canonical_host
 from core.json_values import json_facts
 from core.page_manifest import PageBehaviour
+from render.artifacts import ICONS_KNOWN
 from render.behaviours.catalog import BehaviourScript, BehaviourSet, survey_script
 from render.behaviours.script_run import BehaviourAnswer, run_script, scroll, step_through, wait_reaction
 from render.cdp import CommandError, stretched
@@ -37,10 +36,6 @@ class BehaviourSurvey(NamedTuple):
     # The page's frames, each with its own idle names; frames that did not answer are left out
     frames: Sequence[tuple[PageFrame, frozenset[str]]] = ()
 
-    def is_idle(self, name: str) -> bool:
-        """Return whether the behaviour has no target in the page or any frame."""
-        return name in self.idle and not self.frames_for(name)
-
     def frames_for(self, name: str) -> tuple[PageFrame, ...]:
         """Return the frames that have, or may have, a target of the behaviour."""
         return tuple(frame for frame, idle in self.frames if name not in idle)
@@ -51,8 +46,7 @@ async def run_behaviours(
 ) -> tuple[tuple[PageBehaviour, ...], bool]:
     """Run the behaviours; return their results, and whether the page may load something because of them.
 
-    Sets `BrowserPage.picture_css` to rules that hide elements in pictures. `icons` are those that other
-    visits loaded (`Browser.icons`), which are not loaded again; the page's are added.
+    Sets `BrowserPage.picture_css`. `icons` that other visits loaded are not loaded again; the page's are added.
     """
     icons = {} if icons is None else icons
     done: list[PageBehaviour] = []
@@ -69,7 +63,7 @@ async def run_behaviours(
         if behaviour.needs and view is None:
             with steps.step("survey"):
                 view = await survey_page(page, behaviours.chosen, min(left_s, stretched(SURVEY_S)))
-        if view is not None and view.is_idle(behaviour.name):
+        if view is not None and behaviour.name in view.idle and not view.frames_for(behaviour.name):
             done.append(PageBehaviour(behaviour.name))
             continue
         result, again = await _perform(page, behaviour, behaviours, view, left_s=left_s, steps=steps, icons=icons)
@@ -199,16 +193,12 @@ async def _run(
 
 SHEET_LIMIT_CHARS = 2_000_000
 MANIFEST_ICONS = 50
-ICONS_KNOWN = 10_000
 
 
 async def load_candidates(
     page: BrowserPage, frame: PageFrame, source: str, options: dict[str, Any], known: dict[str, asyncio.Future[bool]]
 ) -> BehaviourAnswer:
-    """Load all candidates of images, those of unreadable style sheets and of the web app manifest too.
-
-    Icons that are `known`, from other visits, are not loaded again; those of this page are added.
-    """
+    """Load all candidates of images, also of unreadable style sheets and the manifest, and icons not `known`."""
     answer = await run_script(page, frame, source, options)
     more = answer.more or {}
     sheets: list[list[str]] = []
@@ -314,10 +304,9 @@ GONE_S = 0.6
 
 
 async def refuse_consent(page: BrowserPage, source: str, options: dict[str, Any]) -> BehaviourAnswer:
-    """Refuse consent banners; selectors of remaining ones go into `css`, which hides them.
+    """Refuse consent banners; `css` hides those that stay, in pictures only.
 
-    `css` applies to pictures only. Navigation is blocked while a banner is handled, because some
-    reload the page when answered.
+    Navigation is blocked while a banner is handled, because some reload the page when answered.
     """
     main = main_frame(page)
     look, click = {**options, "click": False}, {**options, "click": True}

@@ -1,8 +1,6 @@
 """Runs of a behaviour's script in a page: its answer, its steps, and the page's reaction to them; scrolling.
 
-A page is scrolled to its end, further while it grows, within its boxes, and back to the top. One that cannot
-react to it is not scrolled: no script listens to scrolling or observes what comes into sight, no timer runs,
-and no image, frame or style waits for it. Elsewhere that takes a fifth of a visit.
+A page that cannot react to scrolling is not scrolled, which takes a fifth of a visit elsewhere.
 """
 
 import asyncio
@@ -107,10 +105,9 @@ async def page_height(page: BrowserPage, pause_ms: float) -> float:
 
 
 async def step_through(page: BrowserPage, source: str, options: dict[str, Any], name: str = "step") -> BehaviourAnswer:
-    """Run a script that does one step each time, until it says that no step is left.
+    """Run a script that does one step each time, counted by the option `name`, until it says that no step is left.
 
-    `name` is the option that counts the steps. What a step made the page request, and what short timers
-    will do, has come before the next step.
+    What a step made the page request, and what short timers will do, has come before the next step.
     """
     frame, loop = main_frame(page), asyncio.get_running_loop()
     end = loop.time() + options["limitMs"] / 1000
@@ -130,10 +127,7 @@ async def step_through(page: BrowserPage, source: str, options: dict[str, Any], 
 
 
 async def wait_reaction(page: BrowserPage, began: float, limit_s: float, *, still_ms: int) -> None:
-    """Wait until the page has drawn and nothing is pending that it requested or timed since `began`.
-
-    The page's own frames and timers measure the moment in which nothing may happen, `still_ms`.
-    """
+    """Wait until the page has drawn, and for `still_ms` by its clock nothing is pending that it began since `began`."""
     loop = asyncio.get_running_loop()
     end = loop.time() + limit_s
     known = await page_height(page, 0)
@@ -238,10 +232,7 @@ async def _scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> Be
 
 
 async def _grows(page: BrowserPage, height: float, left_s: float) -> bool:
-    """Return whether the page becomes higher, now or by pending requests and timers.
-
-    The page's own frames and timers measure the wait, so that a busy machine does not shorten it.
-    """
+    """Return whether the page becomes higher, now or by what is pending; its own clock measures the wait."""
     loop = asyncio.get_running_loop()
     began, requests = page.now() - 0.5, page.log.news
     limit = loop.time() + min(stretched(GROWTH_S), left_s)

@@ -44,6 +44,7 @@
     }
     return due;
   };
+  const isExpiry = (text) => text.length < 100 && apply(includes, text, [".clearExpired()"]);
   const set = (id, handler, wait) => {
     const delay = typeof wait === "string" ? +wait : wait;
     if (typeof delay !== "number" || !(delay >= SHORTEST && delay <= longest)) return;
@@ -54,8 +55,8 @@
     if (repeats[key] > REPEATS) return;
     if (count >= PENDING) latest(soon);
     if (count >= PENDING) return;
-    // A long delay before requestIdleCallback is housekeeping, such as MediaWiki's module store (2000 ms).
-    const idle = delay > patience / 2 && apply(includes, text, ["requestIdleCallback"]);
+    // MediaWiki writes its module store and deletes expired entries of its local storage 2000 ms after each view.
+    const idle = delay > patience / 2 && (apply(includes, text, ["requestIdleCallback"]) || isExpiry(text));
     const kind = delay <= patience && !idle ? soon : late;
     const due = now() + delay;
     pending[id] = { due, kind, key };

@@ -12,7 +12,7 @@ from core.config.settings import Settings
 from core.errors import CollectionInUseError, CollectionVersionError, UnavailableError
 from crawler import collection as collection_module
 from crawler.collection import open_collection, read_collection
-from crawler.status.collection_status import is_in_use, read_status
+from crawler.status.collection_status import StatusReader, is_in_use
 
 CLOCK = SystemClock()
 
@@ -100,7 +100,7 @@ def test_reading_what_is_not_there_says_how_to_make_it(tmp_path: Path) -> None:
 async def test_the_status_of_an_empty_collection_is_all_zero(tmp_path: Path) -> None:
     """Nothing archived yet is no error."""
     async with open_collection(tmp_path / "c", clock=CLOCK) as collection:
-        status = read_status(collection.layout, None, settings=Settings(), now=CLOCK.now())
+        status = StatusReader(collection.layout, lambda: None, settings=Settings(), clock=CLOCK).status()
 
     assert status.holdings is not None
     assert status.frontier is None

@@ -12,7 +12,7 @@ from core.errors import ConfigError
 from crawler.frontier.base import ItemState, NewItem
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.profile_check import profile_faults, profile_warnings
-from crawler.profiles import builtin_profiles, chain_settings, load_chain, load_profile, profile_sets, source_of_key
+from crawler.profiles import builtin_profiles, chain_settings, load_chain, load_profile, profile_sets
 from weboid.cli.main import weboid
 
 
@@ -59,8 +59,8 @@ def test_a_profile_says_only_what_it_changes(tmp_path: Path) -> None:
         "profile mobile",
         "profile default",
     ]
-    assert source_of_key(chain, "visit", "mobile") == "profile mobile"
     assert profile_sets(mine, "visit", "timeout_s")
+    assert profile_sets(mine, "visit", "mobile")
     assert not profile_sets(mine, "policy", "robots")
 
 

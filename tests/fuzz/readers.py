@@ -57,9 +57,10 @@ def robots(data: bytes) -> None:
 
 
 def sitemap(data: bytes) -> None:
-    """A sitemap has pages, sitemaps, or a problem."""
-    for page in parse_sitemap(data).pages:
-        assert page.lastmod is None or page.lastmod.tzinfo is UTC
+    """A sitemap has pages and sitemaps of the web."""
+    found = parse_sitemap(data)
+    for url in (*found.pages, *found.sitemaps):
+        assert url.startswith(("http://", "https://"))
 
 
 def manifest(data: bytes) -> None:

@@ -27,6 +27,7 @@ from tests.support.playback_fixtures import NOW
 from tests.support.services.postgres import PostgresServer
 from warc.index.database import IndexDatabase, SqliteDatabase
 from warc.index.postgres import PostgresCaptureIndex, PostgresDatabase
+from warc.index.protocol import capture_row
 from warc.index.queries import BEST_FIRST, EXACT_FIRST, CaptureQueries, IndexPosition, KeyRange, TimeRange
 from warc.index.sqlite import SqliteCaptureIndex
 
@@ -104,7 +105,7 @@ class Both:
         """Write them, in one transaction each."""
         for writer in self.writers:
             with writer.transaction():
-                writer.add_captures(captures)
+                writer.add_rows([capture_row(each) for each in captures])
                 for info in pages:
                     writer.add_page(info)
 
@@ -292,7 +293,7 @@ def test_questions_read_ranges_of_an_index_and_sort_nothing(tmp_path: Path) -> N
     """So that an answer takes as long with a thousand million rows as with ten."""
     path = tmp_path / "captures.sqlite"
     with closing(SqliteCaptureIndex(path)) as writer:
-        writer.add_captures([capture(URLS[0], 0, 0)])
+        writer.add_rows([capture_row(capture(URLS[0], 0, 0))])
     plans: list[str] = []
 
     class Explained(SqliteDatabase):

@@ -10,7 +10,7 @@ from PIL import Image
 from core.clock import SystemClock
 from core.page_manifest import PageBehaviour, PageInfo, PagePicture, PageScreen, VisitOutcome
 from playback.url_paths import Memento, MementoModifier, memento_path
-from qa.copy_view import CopyAddress, CopyTimeouts, CopyView, picture_height_limit, screen_at_capture, view_copy
+from qa.copy_view import CopyAddress, CopyView, picture_height_limit, screen_at_capture, view_copy
 from render.browser import Browser
 from tests.qa.conftest import answer, listening
 from tests.support.playback_fixtures import Archived, png
@@ -20,7 +20,6 @@ in_session = pytest.mark.asyncio(loop_scope="session")  # where the browser is
 
 CLOCK = SystemClock()
 PAGE = PageInfo("p", "https://a.example/", "https://a.example/", "", VisitOutcome.COMPLETE)
-SOON = CopyTimeouts(timeout_s=60.0, settle_s=2.0)
 
 
 def size_of(found: CopyView) -> tuple[int, int]:
@@ -202,7 +201,7 @@ async def test_a_copy_reaches_no_other_host(browser: Browser) -> None:
             )
 
         async with listening(serve) as host:
-            found = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK, patience=SOON)
+            found = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK, timeout_s=60.0, settle_s=2.0)
 
     assert "Seen" in (found.text or "")
     assert len(found.requests) > 4, "they were tried"
@@ -221,9 +220,7 @@ async def test_a_copy_that_never_comes_is_given_up(browser: Browser) -> None:
             await answer(writer, "Seen")
 
     async with listening(serve) as host:
-        silent = await view_copy(
-            browser, of_host(host, "/silent"), PageScreen(), clock=CLOCK, patience=CopyTimeouts(1.0)
-        )
+        silent = await view_copy(browser, of_host(host, "/silent"), PageScreen(), clock=CLOCK, timeout_s=1.0)
         after = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK)
         over.set()
 
@@ -246,7 +243,7 @@ async def test_an_endless_part_does_not_hold_a_look(browser: Browser) -> None:
             await answer(writer, "<p>Seen<img src=/endless>")
 
     async with listening(serve) as host:
-        found = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK, patience=SOON)
+        found = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK, timeout_s=60.0, settle_s=2.0)
         over.set()
 
     assert found.reason == ""

@@ -25,7 +25,7 @@ from links.registry.database import RegistryStore
 from qa.check_store import find_checks, record_review, store_checks, want_repair
 from qa.check_table import CheckedPage, RepairState
 from qa.page_changes import PageChanges, PageDrift
-from qa.repair import RepairContext, RepairManager, RepairOutcome
+from qa.repair import RepairManager, RepairOutcome
 from tests.crawler.frontier.conftest import NewPlace
 from tests.support.services.registries import open_registry
 
@@ -60,19 +60,17 @@ class Workshop:
         self.checks = 0
         self._seconds = 0.0
         self.repairs = RepairManager(
-            RepairContext(
-                store,
-                frontier,
-                make_slot_assigner(Settings()),
-                self.manifests.get,
-                self.check,
-                {"images"},
-                self.withheld.__contains__,
-                self,
-                self.told.append,
-                reach_s=0.0,
-                became=lambda old, new: self.became.get((old, new)),
-            )
+            store,
+            frontier,
+            make_slot_assigner(Settings()),
+            self.manifests.get,
+            self.check,
+            {"images"},
+            self.withheld.__contains__,
+            self,
+            self.told.append,
+            reach_s=0.0,
+            became=lambda old, new: self.became.get((old, new)),
         )
 
     def now(self) -> datetime:
@@ -165,16 +163,16 @@ async def test_what_is_broken_is_captured_again_and_the_better_one_is_known(work
     """The item keeps its place in the crawl; its visit is a repair, with a bucket of its own."""
     old = workshop.captured()
 
-    added = await workshop.repairs.begin(10)
+    assert await workshop.repairs.begin(10) == 1
 
-    assert (added.requeued, workshop.item().state) == (1, ItemState.QUEUED)
+    assert workshop.item().state is ItemState.QUEUED
     assert (workshop.item().item.hops, workshop.item().item.via) == (2, "https://a.example/")
     (order,) = read_repairs(workshop.frontier).values()
     assert (order.page_id, order.bucket.startswith("repair-")) == (old, True)
     assert not workshop.repairs.others_wait()
 
     new = workshop.visit()
-    assert await workshop.repairs.finish() == 1
+    await workshop.repairs.finish()
 
     row = workshop.row(old)
     assert (row.repair, row.repair_page_id) == (RepairState.DONE_BETTER, new)
@@ -205,9 +203,8 @@ async def test_a_capture_is_repaired_once(workshop: Workshop) -> None:
     await workshop.repairs.finish()
     workshop.found(old)
 
-    again = await workshop.repairs.begin(10)
+    assert await workshop.repairs.begin(10) == 0
 
-    assert (again.added, again.requeued) == (0, 0)
     assert workshop.item().state is ItemState.DONE
 
 
@@ -267,7 +264,7 @@ async def test_a_repair_whose_visit_is_to_come_stays_begun(workshop: Workshop) -
     old = workshop.captured()
     await workshop.repairs.begin(10)
 
-    assert await workshop.repairs.finish() == 0
+    await workshop.repairs.finish()
     assert workshop.row(old).repair is RepairState.BEGUN
 
 
@@ -278,11 +275,10 @@ async def test_two_broken_captures_of_a_url_share_a_visit(workshop: Workshop) ->
     second = workshop.visit()
     workshop.found(second)
 
-    added = await workshop.repairs.begin(10)
-    new = workshop.visit()
+    assert await workshop.repairs.begin(10) == 2
+    new = workshop.visit()  # of both
     await workshop.repairs.finish()
 
-    assert added.requeued == 1
     assert {workshop.row(each).repair_page_id for each in (first, second)} == {new}
     assert workshop.repairs.begun() == []
 
@@ -303,7 +299,7 @@ async def test_a_person_says_what_is_to_be_captured_again(workshop: Workshop) ->
     with workshop.store.writing() as rows:
         want_repair(rows, page_id, "images", now=workshop.now())
 
-    assert (await workshop.repairs.begin(10)).requeued == 1
+    assert await workshop.repairs.begin(10) == 1
 
 
 async def test_a_run_begins_no_more_than_it_may(workshop: Workshop) -> None:
@@ -311,7 +307,7 @@ async def test_a_run_begins_no_more_than_it_may(workshop: Workshop) -> None:
     for number in range(3):
         workshop.captured(f"{URL}/{number}")
 
-    assert (await workshop.repairs.begin(2)).requeued == 2
+    assert await workshop.repairs.begin(2) == 2
     assert len(workshop.repairs.wanted(10)) == 1
 
 
@@ -386,7 +382,7 @@ async def test_who_claims_a_repair_has_had_the_time_to_know_it(
 
     assert pauses == [0.0]
     assert workshop.row(old).repair is RepairState.WANTED
-    defaults: dict[str, Any] = {each.name: each.default for each in fields(RepairContext)}
+    defaults: dict[str, Any] = {each.name: each.default for each in fields(RepairManager)}
     assert defaults["reach_s"] >= ORDERS_POLL_S
 
 

@@ -212,7 +212,8 @@ async def test_what_is_no_json_ends_the_connection(peer: Peer) -> None:
     async with asyncio.timeout(120):
         await peer.connection.closed.wait()
 
-    assert "not JSON" in repr(peer.connection)
+    with pytest.raises(BrowserUnavailableError, match="not JSON"):
+        await peer.connection.send("A.a")
 
 
 async def test_a_cancelled_command_is_forgotten(peer: Peer) -> None:

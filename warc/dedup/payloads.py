@@ -48,11 +48,7 @@ class LostClaimsError(Exception):
 
 
 class PayloadIndex(ABC):
-    """Dedup index as seen by one process. For use from one thread; `close` it.
-
-    All methods but `settle`, `release` and `close` raise DedupUnavailableError. Claims that end with their
-    transaction need no release, wait or bury.
-    """
+    """Dedup index of one process and thread; `close` it. Until `settle` its methods raise DedupUnavailableError."""
 
     # Whether other processes may see an original before the captures index transaction in which it
     # was settled is committed. Then its record must not be rolled back any more.
@@ -63,10 +59,7 @@ class PayloadIndex(ABC):
 
     @abstractmethod
     def claim(self, keys: Collection[PayloadKey], also: Sequence[str] = ()) -> dict[PayloadKey, OriginalRecord | Claim]:
-        """Claim each key, again if needed; return its original, or the state of its claim.
-
-        Claims of other processes are never waited for, so no deadlock. Originals may also come from the buckets `also`.
-        """
+        """Claim each key without waiting; return its original, also from the buckets `also`, or the claim's state."""
 
     @abstractmethod
     def find(self, keys: Collection[PayloadKey], also: Sequence[str] = ()) -> dict[PayloadKey, OriginalRecord]:
@@ -74,10 +67,7 @@ class PayloadIndex(ABC):
 
     @abstractmethod
     def settle(self, originals: Mapping[PayloadKey, OriginalRecord]) -> frozenset[PayloadKey]:
-        """Mark these records as on disk, all or none; return the lost keys, which another process claimed or wrote.
-
-        Then roll the records back, claim again, and write what the new answers require.
-        """
+        """Mark records as on disk, all or none; return the lost keys: roll their records back, and claim them again."""
 
     def release(self, keys: Collection[PayloadKey]) -> None:  # noqa: B027
         """Release claims whose records will not be written. Never fails; others' claims stay."""

@@ -102,7 +102,7 @@ class RedisPayloadIndex(PayloadIndex):
     def __init__(self, address: RedisAddress, folder: Path, *, heartbeat_s: float = HEARTBEAT_S) -> None:
         """Connect, and find dead processes by their lock files in `folder`; raises DedupUnavailableError."""
         self._tag = address.tag
-        self._heartbeat_s = heartbeat_s
+        self._heartbeat_s, self._lease_ms = heartbeat_s, round(heartbeat_s * 1000)
         # Queued operations: an original to add; None: a claim to release
         self._pending: dict[PayloadKey, OriginalRecord | None] = {}
         self._turn = threading.Lock()  # queued operations are run by one thread at a time, and not during a claim
@@ -116,7 +116,7 @@ class RedisPayloadIndex(PayloadIndex):
         # Machine and process, for people who inspect the index.
         self._about = f"{socket.gethostname()} {os.getpid()}".encode()
         try:
-            self._beat()
+            self.check()
         except DedupUnavailableError:
             self._presence.close()
             self._server.close()
@@ -125,8 +125,8 @@ class RedisPayloadIndex(PayloadIndex):
         self._pulse.start()
 
     def check(self) -> None:
-        """Check that the server answers."""
-        self._beat()
+        """Renew the heartbeat, which checks that the server answers."""
+        self._server.set_for(self._heartbeat, self._about, self._lease_ms)
 
     def claim(self, keys: Collection[PayloadKey], also: Sequence[str] = ()) -> dict[PayloadKey, OriginalRecord | Claim]:
         """Claim each key; return its original, or the state of its claim; one round trip."""
@@ -134,8 +134,8 @@ class RedisPayloadIndex(PayloadIndex):
             return {}
         with self._turn:
             self._run_pending()
-            claimed = [self._key(PayloadKey(key.digest, b)) for key in keys for b in (key.bucket, *also)]
-            arguments = (self._name, self._about, self._lease_ms(), CLAIM_MS, 1 + len(also))
+            claimed = [payload_key(self._tag, PayloadKey(key.digest, b)) for key in keys for b in (key.bucket, *also)]
+            arguments = (self._name, self._about, self._lease_ms, CLAIM_MS, 1 + len(also))
             try:
                 answers = self._server.script("claim", (self._heartbeat, *claimed), arguments)
                 return {
@@ -150,8 +150,7 @@ class RedisPayloadIndex(PayloadIndex):
         """Return the known originals; nothing is claimed."""
         originals: dict[PayloadKey, OriginalRecord] = {}
         for bucket in (None, *also):
-            missing = [key for key in keys if key not in originals]
-            for some in _key_batches(missing):
+            for some in _key_batches([key for key in keys if key not in originals]):
                 candidates = [key if bucket is None else PayloadKey(key.digest, bucket) for key in some]
                 for key, value in zip(some, self._script("find", candidates), strict=True):
                     if value:
@@ -165,7 +164,7 @@ class RedisPayloadIndex(PayloadIndex):
         keys = list(originals)
         values = [pack_original(key, original) for key, original in originals.items()]
         try:
-            lost = self._script("settle", keys, self._about, self._lease_ms(), *values)
+            lost = self._script("settle", keys, self._about, self._lease_ms, *values)
         except DedupUnavailableError as error:
             log.warning("payloads.pending count=%d error=%s", len(keys), error)
             with self._turn:
@@ -222,7 +221,7 @@ class RedisPayloadIndex(PayloadIndex):
     def _keep_alive(self) -> None:
         while not self._over.wait(self._heartbeat_s / BEATS):
             try:
-                self._beat()
+                self.check()
                 with self._turn:
                     self._run_pending()
                 self._silent = False
@@ -231,9 +230,6 @@ class RedisPayloadIndex(PayloadIndex):
                     log.warning("payloads.unavailable error=%s", error)
                 self._silent = True
 
-    def _beat(self) -> None:
-        self._server.set_for(self._heartbeat, self._about, self._lease_ms())
-
     def _add_pending(self, operations: Mapping[PayloadKey, OriginalRecord | None]) -> None:
         """Add operations to the queue; publishing a record takes precedence over a release."""
         for key, operation in operations.items():
@@ -241,10 +237,7 @@ class RedisPayloadIndex(PayloadIndex):
                 self._pending[key] = operation
 
     def _run_pending(self) -> None:
-        """Run the queued operations, with the lock held.
-
-        After a stall one of these records may be a second `response`; no record refers to it, so it stays.
-        """
+        """Run the queued operations, with the lock held; after a stall this may keep a second `response`."""
         if not self._pending:
             return
         self.add({key: original for key, original in self._pending.items() if original is not None})
@@ -253,17 +246,11 @@ class RedisPayloadIndex(PayloadIndex):
         self._pending.clear()
 
     def _script(self, name: str, keys: Collection[PayloadKey], *arguments: bytes | int) -> Any:
-        named = (self._heartbeat, *map(self._key, keys))
+        named = (self._heartbeat, *(payload_key(self._tag, key) for key in keys))
         return self._server.script(name, named, (self._name, *arguments))
-
-    def _key(self, key: PayloadKey) -> bytes:
-        return payload_key(self._tag, key)
 
     def _heartbeat_of(self, name: str) -> bytes:
         return f"{self._tag}:alive:{name}".encode()
-
-    def _lease_ms(self) -> int:
-        return round(self._heartbeat_s * 1000)
 
 
 def _key_batches(keys: Sequence[PayloadKey]) -> list[Sequence[PayloadKey]]:

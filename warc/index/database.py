@@ -52,8 +52,7 @@ class IndexDatabase(Protocol):
 
 def page_outcome(database: IndexDatabase, page_id: str) -> VisitOutcome | None:
     """Return the outcome of the page's visit; None when its manifest is not in the index."""
-    query = "SELECT outcome FROM pages WHERE page_id = :page"
-    rows = database.rows(query, {"page": page_id})
+    rows = database.rows("SELECT outcome FROM pages WHERE page_id = :page", {"page": page_id})
     return VisitOutcome(rows[0]["outcome"]) if rows else None
 
 

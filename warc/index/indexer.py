@@ -10,16 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from core.captures import (
-    IMPORT_PREFIX,
-    LOGIN_HEADER,
-    ArtifactKind,
-    RecordLocation,
-    RecordType,
-    dedup_bucket,
-    imported_page_id,
-    parse_artifact_uri,
-)
+from core import captures
 from core.errors import InputError
 from core.media_types import DOCUMENT_TYPES
 from core.page_manifest import PageInfo
@@ -63,9 +54,9 @@ def index_file(  # noqa: PLR0913 a part of a file, and what a profile says of de
     those that are. A long file is added in several transactions, each covering what it has read. Raises OSError.
     """
     result = IndexingResult()
-    is_foreign = filename.startswith(IMPORT_PREFIX)
+    is_foreign = filename.startswith(captures.IMPORT_PREFIX)
     members = walk_records(path, start=start, end=end, reading=Reading.FOREIGN if is_foreign else Reading.CONTENT)
-    batch = _RowBatch(filename, index, bucket, min_bytes, on_payloads)
+    batch = _IndexBatch(filename, index, bucket, min_bytes, on_payloads)
     is_covered, has_more = start == end, True
     while has_more:
         with index.transaction():
@@ -109,19 +100,17 @@ def _note(result: IndexingResult, offset: int, text: str) -> None:
 def indexed_page_id(member: WarcMember, filename: str) -> str | None:
     """Return the page id in the record's row: of an imported file's derived, also for documents without one."""
     named = member.headers.get("warc-page-id")
-    if not filename.startswith(IMPORT_PREFIX):
+    if not filename.startswith(captures.IMPORT_PREFIX):
         return named
     if member.url.startswith("urn:pageinfo:"):
         return None  # only our own manifests describe pages
-    is_document = member.mime in DOCUMENT_TYPES and member.kind != RecordType.RESOURCE
+    is_document = member.mime in DOCUMENT_TYPES and member.kind != captures.RecordType.RESOURCE
     if not named and is_document and (member.status or 0) // 100 != 3:
         named = f"{member.headers['warc-date']} {member.url}"
-    return imported_page_id(filename, named) if named else None
+    return captures.imported_page_id(filename, named) if named else None
 
 
-class _RowBatch:
-    """Rows of one file that are added together."""
-
+class _IndexBatch:
     def __init__(
         self,
         filename: str,
@@ -131,7 +120,7 @@ class _RowBatch:
         on_payloads: Callable[[dict[PayloadKey, OriginalRecord]], None] | None,
     ) -> None:
         self._filename, self._index = filename, index
-        self._is_foreign = filename.startswith(IMPORT_PREFIX)
+        self._is_foreign = filename.startswith(captures.IMPORT_PREFIX)
         self._bucket, self._min_bytes = bucket, min_bytes
         self._on_payloads = on_payloads
         self._rows: list[CaptureRow] = []
@@ -142,11 +131,11 @@ class _RowBatch:
 
     def add(self, member: WarcMember) -> None:
         headers = member.headers
-        at = RecordLocation(self._filename, member.offset, member.length)
-        login = headers.get(LOGIN_HEADER.lower(), "")
-        bucket = dedup_bucket(self._bucket, login)
+        at = captures.RecordLocation(self._filename, member.offset, member.length)
+        login = headers.get(captures.LOGIN_HEADER.lower(), "")
+        bucket = captures.dedup_bucket(self._bucket, login)
         digest = headers.get("warc-payload-digest") or "-"
-        is_revisit = member.kind == RecordType.REVISIT
+        is_revisit = member.kind == captures.RecordType.REVISIT
         original = None
         if is_revisit:  # of a record in this batch, or an earlier one
             original = self._spelled.get((digest, bucket)) or self._index.original_spelled(digest, bucket)
@@ -177,7 +166,7 @@ class _RowBatch:
                 login=login or None,
             )
         )
-        has_payload = member.kind == RecordType.RESPONSE and member.content and not truncated
+        has_payload = member.kind == captures.RecordType.RESPONSE and member.content and not truncated
         if has_payload and member.payload_size >= self._min_bytes:
             record = OriginalRecord(digest, member.url, captured_ms, at.filename, at.offset, at.length)
             self._payloads.setdefault(PayloadKey(member.content, bucket), record)
@@ -199,10 +188,10 @@ class _RowBatch:
         self._rows, self._pages, self._qualities = [], [], []
         self._payloads, self._spelled = {}, {}
 
-    def _add_manifest(self, member: WarcMember, at: RecordLocation) -> bool:
+    def _add_manifest(self, member: WarcMember, at: captures.RecordLocation) -> bool:
         """Add the manifest or check in the record; return whether it is a check, which is not a capture."""
-        named = parse_artifact_uri(member.url) if member.data is not None else None
-        if member.data is not None and named is not None and named[0] is ArtifactKind.PAGEINFO:
+        named = captures.parse_artifact_uri(member.url) if member.data is not None else None
+        if member.data is not None and named is not None and named[0] is captures.ArtifactKind.PAGEINFO:
             with suppress(InputError):  # another tool's is kept, but not read
                 manifest = parse_manifest(bytes(member.data))
                 if isinstance(manifest, PlaybackCheck):

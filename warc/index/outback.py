@@ -77,23 +77,15 @@ class OutbackCdx:
         self._idle: queue.LifoQueue[http.client.HTTPConnection] = queue.LifoQueue(_MOST_KEPT)
 
     def near(self, url: str, at_ms: int, limit: int) -> list[Row]:
-        """Return captures under the URL's key, nearest in time first."""
-        wanted = {"url": url, "sort": "closest", "closest": timestamp14_at(at_ms), "limit": str(limit)}
-        return self._rows(url, self._ask(wanted))
-
-    def of_key(self, url: str, *, limit: int, reverse: bool = False, first: str = "", last: str = "") -> list[Row]:
-        """Return captures under the URL's key in time order, between 14-digit timestamps."""
-        wanted = {"url": url, "limit": str(limit)}
-        if reverse:
-            wanted["sort"] = "reverse"
-        if first or last:
-            wanted |= {"from": first or "0" * 14, "to": last or "9" * 14}
-        return self._rows(url, self._ask(wanted))
-
-    def of_prefix(self, url: str, *, limit: int) -> list[Row]:
-        """Return captures whose URLs have the prefix, in key order."""
-        said = self._ask({"url": url, "matchType": "prefix", "limit": str(limit)})
-        return [row for line in said.splitlines() if (row := parse_cdx(line)) is not None]
+        """Return captures under the URL's key by our rules, nearest in time first."""
+        wanted = {"url": url, "sort": "closest", "closest": timestamp14_at(at_ms), "limit": limit, "fl": _FIELDS}
+        said = self._request("GET", f"{self._address.path}?{urlencode(wanted)}", None)
+        try:
+            key = replay_key(url)
+        except BadUrlError:
+            return []
+        rows = (parse_cdx(line) for line in said.splitlines())
+        return [row for row in rows if row is not None and row["urlkey"] == key]
 
     def add(self, rows: Iterable[Mapping[str, Any]]) -> int:
         """Send rows of `captures`, replacing existing ones; return their number. TransientError: send them again."""
@@ -110,21 +102,7 @@ class OutbackCdx:
             while True:
                 self._idle.get_nowait().close()
 
-    def _rows(self, url: str, said: str) -> list[Row]:
-        """Parse the answer; return the rows that have the URL's key by our rules."""
-        try:
-            key = replay_key(url)
-        except BadUrlError:
-            return []
-        rows = (parse_cdx(line) for line in said.splitlines())
-        return [row for row in rows if row is not None and row["urlkey"] == key]
-
-    def _ask(self, wanted: Mapping[str, str]) -> str:
-        query = urlencode({**wanted, "fl": _FIELDS})
-        return self._request("GET", f"{self._address.path}?{query}", None)
-
     def _request(self, method: str, target: str, body: bytes | None) -> str:
-        """Send a request and return the answer's text; reconnect if the connection was closed."""
         try:
             pooled = self._idle.get_nowait()
         except queue.Empty:
@@ -161,7 +139,6 @@ class OutbackCdx:
 
 def cdx_line(row: Mapping[str, Any]) -> str:
     """Format a row of `captures` as CDX 14, the digest in base32, the only form that OutbackCDX stores."""
-    original = (row["orig_length"], row["orig_offset"], row["orig_filename"])
     try:
         digest = Digest.parse(row["digest"]).bare
     except InputError:
@@ -178,14 +155,10 @@ def cdx_line(row: Mapping[str, Any]) -> str:
         row["length"],
         row["offset"],
         row["filename"],
-        *("-" if each is None else each for each in original),
+        *("-" if row[name] is None else row[name] for name in ("orig_length", "orig_offset", "orig_filename")),
     )
-    return (
-        " ".join(
-            _UNFIT.sub(lambda found: quote(found[0], safe="", errors="replace"), str(each)) or "-" for each in fields
-        )
-        + "\n"
-    )
+    written = (_UNFIT.sub(lambda found: quote(found[0], safe="", errors="replace"), str(each)) for each in fields)
+    return " ".join(each or "-" for each in written) + "\n"
 
 
 def parse_cdx(line: str) -> Row | None:
@@ -194,9 +167,10 @@ def parse_cdx(line: str) -> Row | None:
     if len(fields) not in (11, 14):
         return None
     _, timestamp, url, mime, status, digest, _, _, length, offset, filename, *original = fields
-    origin: tuple[str | None, ...] = tuple(original) if original else ("-", "-", "-")
+    orig_length, orig_offset, orig_filename = original or ("-", "-", "-")
+    is_placed = orig_filename != "-"
     try:
-        is_revisit = mime == _REVISIT or origin[2] not in ("-", None)
+        is_revisit = mime == _REVISIT or is_placed
         kind = RecordType.RESOURCE if url.startswith("urn:") else RecordType.RESPONSE
         # The digest is spelled as in our records, or for SHA-1 as in records that use it.
         spelled = ""
@@ -217,16 +191,11 @@ def parse_cdx(line: str) -> Row | None:
             "page_id": None,
             "truncated": None,
             "login": None,
+            "orig_filename": orig_filename if is_placed else None,
+            # An original at the very beginning of its file is written as no place at all.
+            "orig_offset": int(0 if orig_offset == "-" else orig_offset) if is_placed else None,
+            "orig_length": int(0 if orig_length == "-" else orig_length) if is_placed else None,
         }
-        placed = is_revisit and origin[2] not in ("-", None)
-        row["orig_filename"] = origin[2] if placed else None
-        # An original at the very beginning of its file is written as no place at all.
-        row["orig_offset"] = _number(origin[1]) if placed else None
-        row["orig_length"] = _number(origin[0]) if placed else None
     except (ValueError, InputError):
         return None
     return row
-
-
-def _number(text: str | None) -> int:
-    return 0 if text in ("-", None) else int(text or 0)

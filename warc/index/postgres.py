@@ -230,7 +230,6 @@ class PostgresCaptureIndex(protocol.CaptureIndex):
             )
 
     def _version(self, schema: str) -> int | None:
-        """Return the version of the tables; None when there are none."""
         # The catalogue is read in its present state; a name would be resolved in the earlier snapshot.
         query = "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = ? AND tablename = 'version')"
         if not self._one(query, (schema,)):

@@ -8,7 +8,7 @@ twice on any machine. `tests/warc/index/test_sqlite.py` tests every implementati
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -237,10 +237,6 @@ class CaptureIndex(ABC):
         """Add captures; an existing record stays. Raises InputError if one cannot be held."""
         self._insert("captures", rows)
 
-    def add_captures(self, captures: Iterable[Capture]) -> None:
-        """Add captures; see `add_rows`."""
-        self.add_rows([capture_row(each) for each in captures])
-
     def add_page(self, page: PageInfo) -> None:
         """Add or replace the page's row; an earlier visit's manifest never replaces a later one's.
 
@@ -250,14 +246,11 @@ class CaptureIndex(ABC):
         """
         row = page_row(page)
         if page.outcome is VisitOutcome.SKIPPED:
-            query = f"DELETE FROM captures WHERE page_id = ? AND NOT {_IS_MANIFEST}"
-            self._run(query, (row.page_id,))
-        values = (row.page_id, row.captured_ms)
-        self._run("DELETE FROM captures WHERE page_id = ? AND captured_ms < ?", values)
+            self._run(f"DELETE FROM captures WHERE page_id = ? AND NOT {_IS_MANIFEST}", (row.page_id,))
+        self._run("DELETE FROM captures WHERE page_id = ? AND captured_ms < ?", (row.page_id, row.captured_ms))
         self._run(_ADD_PAGE, row)
         if row.login:
-            mark = "UPDATE captures SET login = ? WHERE page_id = ? AND login IS NULL"
-            self._run(mark, (row.login, row.page_id))
+            self._run("UPDATE captures SET login = ? WHERE page_id = ? AND login IS NULL", (row.login, row.page_id))
 
     def add_qualities(self, rows: Sequence[QualityRow]) -> None:
         """Add check results; an existing record stays, and the newest check of a page counts."""
@@ -332,8 +325,7 @@ class CaptureIndex(ABC):
         with self.transaction():
             for statement in _FORGET:
                 self._run(statement, lost, patient=True)
-            query = f"DELETE FROM captures WHERE {_SPAN}"
-            count = int(self._run(query, lost, patient=True).rowcount)
+            count = int(self._run(f"DELETE FROM captures WHERE {_SPAN}", lost, patient=True).rowcount)
             if start == 0 and end == _END:
                 self._run("DELETE FROM files WHERE filename = ?", (filename,))
         return count

@@ -1,13 +1,9 @@
 """Queries of the captures index: the page to show for a URL and time, and ranges by replay key, then time.
 
-Captures are ordered by the rank of their class (`core.page_classes`), then by their distance from the requested time.
 The exact URL comes first, then the same under the other scheme, then other URLs of the same replay key, which may be
-distinct pages; an error at the exact URL still ranks with it, but a robots check counts for no URL. A phone's capture
-is chosen only when no other lies within `PHONE_BEHIND_MS` more of the requested time. Of a URL with many captures only
-the nearest on either side of the time are read, of the best class present. (If none is good, all are counted once to
-find it; nothing is sorted then either.)
-
-A range is read in chunks: each query ends at its LIMIT; a later one continues at an `IndexPosition`.
+distinct pages; among them the rank of the class (`core.page_classes`) decides, then the distance from the requested
+time. An error at the exact URL still ranks with it, but a robots check counts for no URL. Of a URL with many captures
+only the nearest on either side of the time are read, of the best class present; nothing is sorted then.
 """
 
 import math
@@ -110,10 +106,7 @@ class BestPageQuery:
 
 
 def best_pages(ask: Ask, has_key: str, key: Mapping[str, str], columns: str, wanted: BestPageQuery) -> Iterator[Any]:
-    """Yield rows of pages with that key (values in `key`): the exact capture first, then best first.
-
-    `columns` must include ``captured_ms``, ``device`` and ``page_id``.
-    """
+    """Yield the key's pages, the exact capture first, then best; `columns` has captured_ms, device, page_id."""
     values = wanted.values(key)
     probe = f"SELECT count(*) AS n FROM (SELECT 1 FROM pages WHERE {has_key} LIMIT :few) AS few"  # noqa: S608 constants
     counted = ask(probe, {**key, "few": FEW})
@@ -237,10 +230,7 @@ class TimeRange:
 
 
 def matching_keys(url: str, match: str) -> KeyRange | None:
-    """Return the keys of a URL (`exact`), of all that begin with it (`prefix`), or of its `host` or `domain`.
-
-    None: the URL names no page, or there is no such match. Raises BadUrlError.
-    """
+    """Return the keys of an `exact` URL, a `prefix`, `host` or `domain`; None: no page. Raises BadUrlError."""
     key = replay_key(url)
     if match == "exact" and key != "-":
         return KeyRange.of_key(key)
@@ -314,8 +304,7 @@ class CaptureQueries:
                 f" AND (urlkey {less} :after_key OR captured_ms {less} :after_ms"
                 f" OR (captured_ms = :after_ms AND id {less} :after_id))"
             )
-            values["after_key"] = after.urlkey
-            values |= {"after_ms": after.captured_ms, "after_id": after.number}
+            values |= {"after_key": after.urlkey, "after_ms": after.captured_ms, "after_id": after.number}
             end = after.urlkey + _NEXT
             keys = KeyRange(keys.low, end) if descending else KeyRange(after.urlkey, keys.high)
         condition, of_keys = self._where(keys, between)
@@ -331,8 +320,7 @@ class CaptureQueries:
         if not keys.is_one:
             return self._index.in_range, range_values(keys)
         condition = f"{self._index.has_key} AND captured_ms BETWEEN :first AND :last"
-        moments = {"first": between.first_ms, "last": between.last_ms}
-        return condition, {**key_values(keys.low), **moments}
+        return condition, {**key_values(keys.low), "first": between.first_ms, "last": between.last_ms}
 
     def _of_key(
         self, key: str, between: TimeRange, after: IndexPosition | None, *, descending: bool, limit: int
@@ -389,11 +377,7 @@ _PAGE_COLUMNS = "page_id, urlkey, url, captured_ms, timestamp, outcome, status, 
 def page_chunks(
     database: IndexDatabase, condition: str, *, columns: str, keys: KeyRange = ALL_KEYS, size: int
 ) -> Iterator[list[Any]]:
-    """Yield all pages that match the condition, in chunks, perhaps with those written meanwhile.
-
-    `condition` is trusted SQL; `columns` must include ``urlkey``, ``captured_ms`` and ``page_id``. Raises
-    TransientError.
-    """
+    """Yield pages matching trusted SQL, in chunks; `columns` has urlkey, captured_ms, page_id. TransientError."""
     terms = (*database.by_key, "captured_ms", "page_id")
     marks = (*(f":after_{number}" for number in range(len(database.by_key))), ":ms", ":id")
     beyond, after = "", dict[str, Any]()

@@ -8,8 +8,8 @@ after the record is on disk. So no process ever sees another's claim, and a cras
 # ruff: noqa: S608 only constant names and placeholders go into the statements
 
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from core.page_manifest import VisitOutcome
 from warc.dedup.payloads import Claim, OriginalRecord, PayloadIndex, PayloadKey
 from warc.index.database import SCHEMA_VERSION
 from warc.index.protocol import CAPTURES_DDL, MARK_LOGINS, ROW_TYPES, CaptureIndex, columns
+from warc.local_storage import write_transaction
 
 if TYPE_CHECKING:
     from core.config.database_urls import IndexAddress, RedisAddress
@@ -97,21 +98,9 @@ class SqliteCaptureIndex(CaptureIndex):
         """Move all data into the database's main file, so that it can be renamed."""
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """Lock the index for writing; commit at the end, or roll back on any error."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        try:
-            self._db.execute("COMMIT")
-        except sqlite3.Error:
-            if self._db.in_transaction:  # most errors have ended it
-                self._db.execute("ROLLBACK")
-            raise
+        return write_transaction(self._db)
 
     def originals(self, keys: Iterable[PayloadKey]) -> dict[PayloadKey, OriginalRecord]:
         """Return the records of those payloads that are known."""
@@ -125,8 +114,7 @@ class SqliteCaptureIndex(CaptureIndex):
                 f" SELECT digest, bucket, spelled, url, captured_ms, filename, offset, length"
                 " FROM wanted CROSS JOIN payloads USING (digest, bucket)"
             )
-            arguments = [text for key in some for text in key]
-            for digest, bucket, *original in self._db.execute(query, arguments):
+            for digest, bucket, *original in self._db.execute(query, [text for key in some for text in key]):
                 originals[PayloadKey(digest, bucket)] = OriginalRecord(*original)
         return originals
 
@@ -170,12 +158,10 @@ class SqlitePayloadIndex(PayloadIndex):
             return self._index.originals(keys)
         places = {key: [PayloadKey(key.digest, each) for each in (key.bucket, *also)] for key in keys}
         known = self._index.originals(dict.fromkeys(chain.from_iterable(places.values())))
-        originals = {}
-        for key, wanted in places.items():
-            original = next((known[place] for place in wanted if place in known), None)
-            if original is not None:
-                originals[key] = original
-        return originals
+        found = {
+            key: next((known[place] for place in wanted if place in known), None) for key, wanted in places.items()
+        }
+        return {key: original for key, original in found.items() if original is not None}
 
     def settle(self, originals: Mapping[PayloadKey, OriginalRecord]) -> frozenset[PayloadKey]:
         """Add the originals; the lock excludes other processes, so no claim is ever lost."""
@@ -224,10 +210,7 @@ def check_shared(address: "RedisAddress") -> None:
 
 
 def open_payloads(layout: Layout, settings: ProxySettings, index: CaptureIndex) -> PayloadIndex:
-    """Open the dedup index at `dedup_url`; without one the collection's own. Raises as `open_shared`.
-
-    A shared `index` needs a shared dedup index, as its transactions do not exclude each other.
-    """
+    """Open the dedup index at `dedup_url`, else the collection's own, unfit for a shared `index`; as `open_shared`."""
     shared = open_shared(layout, settings)
     if shared is not None:
         return shared

@@ -1,8 +1,7 @@
 """Analysis of texts and queries: words, stems by language, bigrams of scripts without spaces, snippets.
 
-Documents and queries get the same tokens, so that the full-text engine has only to compare them. Words are stemmed in
-the document's language (Snowball) and lose their accents; runs of Chinese, Japanese, Korean, Thai and the like become
-overlapping pairs of characters. A word of a query stands for its stems in every language of the index.
+Words are stemmed in the document's language (Snowball) and lose their accents; runs of Chinese, Japanese, Korean, Thai
+and the like become overlapping pairs of characters. A word of a query stands for its stems in every language.
 """
 
 import re
@@ -50,7 +49,6 @@ _UNSAFE = re.compile(r"[^\w" + _MARKS + "]|_")
 
 @lru_cache(maxsize=1)
 def _languages() -> tuple[dict[str, str], dict[str, frozenset[str]]]:
-    """Return Snowball's names and the function words, by language."""
     tables = tomllib.loads(Path(__file__).with_name("languages.toml").read_text("utf-8"))
     return tables["stemmers"], {name: frozenset(words.split()) for name, words in tables["words"].items()}
 
@@ -102,7 +100,6 @@ def _folded(word: str) -> str:
 
 
 def _analyse(words: Iterable[str], language: str) -> dict[str, tuple[str, ...]]:
-    """Return the tokens of each different word."""
     analysed: dict[str, tuple[str, ...]] = {}
     stemmer = _stemmer(language)
     for word in words:

@@ -96,7 +96,12 @@ class TextReader:
         """Return the searchable data of the page; None for one that no reader is offered."""
         if page.outcome in {VisitOutcome.FAILED, VisitOutcome.SKIPPED} or page.page_class in WITHHELD:
             return None
-        text = self._artifact(page)
+        text = ""
+        for row in self._rows(page, artifact_uri(ArtifactKind.TEXT, page.url)):
+            place = RecordPlace(row["url"], row["filename"], row["offset"], row["length"], row["digest"])
+            with suppress(PermanentError, OSError):
+                text = self._artifacts.text(place)
+                break
         declared = next((fact.value for fact in page.facts if fact.name == "language"), "")
         if not text:
             with suppress(PermanentError, OSError):
@@ -112,13 +117,6 @@ class TextReader:
             page_media(page.true_type or page.mime),
             page_state(page.page_class, page.status, page.outcome),
         )
-
-    def _artifact(self, page: PageInfo) -> str:
-        for row in self._rows(page, artifact_uri(ArtifactKind.TEXT, page.url)):
-            place = RecordPlace(row["url"], row["filename"], row["offset"], row["length"], row["digest"])
-            with suppress(PermanentError, OSError):
-                return self._artifacts.text(place)
-        return ""
 
     def _rows(self, page: PageInfo, url: str) -> list[Any]:
         return self._database.rows(
@@ -238,10 +236,7 @@ def rebuild_texts(
 
 
 def erase_texts(layout: Layout, url: str, page_ids: Collection[str], html_text: HtmlText) -> None:
-    """Remove the pages of erased records from the full-text index, if there is one; add the remaining ones again.
-
-    Raises sqlite3.Error or IndexUnavailableError.
-    """
+    """Remove pages of erased records from the full-text index, if any; sqlite3.Error or IndexUnavailableError."""
     if url or layout.texts_db.exists():
         with open_texts(layout, url, html_text) as (reader, writer):
             writer.remove(page_ids)

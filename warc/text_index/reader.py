@@ -49,10 +49,7 @@ def _open_file(path: Path) -> sqlite3.Connection | None:
 
 
 class TextIndex:
-    """Full-text index, opened for reading. Thread-safe; `close` it. Without an index it is empty.
-
-    All methods raise TransientError.
-    """
+    """Full-text index for reading, empty if missing. Thread-safe; `close` it. All methods raise TransientError."""
 
     def __init__(self, database: IndexDatabase) -> None:
         self._database = database
@@ -79,10 +76,7 @@ class TextIndex:
         limit: int,
         headings_only: bool = False,
     ) -> list[TextHit]:
-        """Return matches of all terms with a number less than `below`, the greatest numbers first.
-
-        `headings_only`: in title and URL.
-        """
+        """Return matches (`headings_only`: in title and URL) numbered less than `below`, the greatest first."""
         if all(each.is_excluded for each in terms):
             return []
         values: dict[str, Any] = {"below": below, "limit": limit}
@@ -113,10 +107,7 @@ class TextIndex:
         return [TextHit(number, scores.get(number, 0.0)) for number in numbers]
 
     def _rare(self, terms: Sequence[QueryTerm], languages: Sequence[str]) -> list[QueryTerm]:
-        """Return the terms that rank: BM25 reads all matches of each, and frequent ones hardly count.
-
-        Frequencies are estimated from the newest texts.
-        """
+        """Return terms rare in the newest texts: BM25 reads all matches of each, and frequent ones hardly count."""
         terms = [each for each in terms if not each.is_excluded]
         query = "SELECT number FROM text_versions ORDER BY number DESC LIMIT 1 OFFSET :offset"
         newest = self._database.rows(query, {"offset": 0})

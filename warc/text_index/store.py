@@ -1,9 +1,8 @@
 """Full-text index in a SQLite file (FTS5) or PostgreSQL (tsvector): schema and writers.
 
 A row of `text_versions` is a text that a URL had, found once however often it was captured. Its number is the URL's
-number times 2^20 plus that of the text, so that newer URLs come first, and all texts of one URL are a range that a
-search can skip. Facets are tokens of a private-use character that no query can contain. The index knows nothing of
-access: callers that show a result decide that by the captures (`playback.access.control`).
+number times 2^20 plus that of the text, so that newer URLs come first, and a search can skip all texts of one URL.
+Facets are tokens of a private-use character that no query can contain. Access is decided by the captures of a result.
 """
 
 import hashlib
@@ -20,6 +19,7 @@ from core.errors import BadUrlError
 from core.layout import Layout
 from core.timestamps import from_unix_milliseconds
 from core.urls import host_of
+from warc.local_storage import write_transaction
 from warc.text_index.analysis import TEXT_LIMIT_CHARS, UNSTEMMED, tokens
 
 TEXT_VERSION = 2  # of schema and analysis: a file of another is written again
@@ -135,8 +135,7 @@ class TextIndexWriter(ABC):
         if not documents:
             return
         with self.transaction():
-            languages = {each.language for each in documents} - {""}
-            for language in sorted(languages):
+            for language in sorted({each.language for each in documents} - {""}):
                 self._run("INSERT INTO text_languages (language) VALUES (?) ON CONFLICT DO NOTHING", (language,))
             for each in documents:
                 self._add(each)
@@ -155,8 +154,8 @@ class TextIndexWriter(ABC):
             facets = [*_host_facets(page.url), _facet("media", page.media), _facet("state", page.state), year]
             facets += [_facet("language", page.language)] if page.language else []
             self._put(number, _fields(title, page.url, text, page.language, facets))
-            row = (number, digest, page.language, title, page.url[:8_192], " ".join(facets), _packed(text))
-            self._insert_version(row)
+            body = zlib.compress(text.encode("utf-8", "replace"), 6)
+            self._insert_version((number, digest, page.language, title, page.url[:8_192], " ".join(facets), body))
         else:
             number, facets = version[0], version[1].split()
             if year not in facets:
@@ -219,10 +218,6 @@ def _fields(title: str, url: str, text: str, language: str, facets: Sequence[str
     return [tokens(title, language), tokens(url[:2_000], UNSTEMMED), tokens(text, language), facets]
 
 
-def _packed(text: str) -> bytes:
-    return zlib.compress(text.encode("utf-8", "replace"), 6)
-
-
 def unpack_text(body: bytes) -> str:
     """Return the text that is stored with a version."""
     return zlib.decompress(body).decode("utf-8", "replace")
@@ -254,17 +249,9 @@ class SqliteTextWriter(TextIndexWriter):
         """Close the database."""
         self._db.close()
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """Lock the index for writing."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
+        return write_transaction(self._db)
 
     def purge(self) -> None:
         """Merge all segments and write the file again."""

@@ -119,18 +119,16 @@ class CollectionConfig:
         """Return the table ``[operator]``. Raises ConfigError if it holds anything but texts."""
         table = self.document.get("operator", {})
         if not isinstance(table, dict) or not all(isinstance(each, str) for each in table.values()):
-            raise ConfigError(f"{self.place('operator')}: [operator] must contain strings only.")
+            raise self._error("[operator] must contain strings only.", "operator")
         for key in table.keys() - set(OPERATOR_KEYS):
-            raise ConfigError(
-                f"{self.place('operator', key)}: [operator] has no key {key!r}. Known: {', '.join(OPERATOR_KEYS)}."
-            )
+            raise self._error(f"[operator] has no key {key!r}. Known: {', '.join(OPERATOR_KEYS)}.", "operator", key)
         return table
 
     def provider(self) -> dict[str, Any]:
         """Return the table ``[oidc]``, empty without one. Raises ConfigError."""
         table = self.document.get("oidc", {})
         if not isinstance(table, dict):
-            raise ConfigError(f"{self.place('oidc')}: [oidc] must be a table.")
+            raise self._error("[oidc] must be a table.", "oidc")
         for key, value in table.items():
             where = f"{self.place('oidc', key)}: [oidc] {key}"
             if key not in PROVIDER_KEYS:
@@ -158,10 +156,7 @@ class CollectionConfig:
         return table
 
     def check_options(self, command: str, known: Mapping[str, tuple[str, type]]) -> dict[str, Any]:
-        """Return a command's option defaults by parameter. Raises ConfigError.
-
-        `known`: parameter and type by key: bool for flags, list for what may be given several times, str for the rest.
-        """
+        """Return a command's option defaults by parameter; `known`: parameter and type (bool, list, str) by key."""
         defaults: dict[str, Any] = {}
         for key, value in self.options(command).items():
             if key not in known:
@@ -186,28 +181,27 @@ class CollectionConfig:
         """Return the tables ``[[webhooks]]``, each URL once. Raises ConfigError, with the line of a wrong one."""
         tables = self.document.get("webhooks", [])
         if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
-            raise ConfigError(f"{self.place('webhooks')}: a webhook must be a table [[webhooks]].")
+            raise self._error("a webhook must be a table [[webhooks]].", "webhooks")
         hooks: dict[str, WebhookConfig] = {}
         for number, table in enumerate(tables):
             for key in table.keys() - {"url", "events", "secret_file"}:
-                where = self.place("webhooks", key, number)
-                raise ConfigError(f"{where}: a webhook has no {key!r}. Known: url, events, secret_file.")
+                raise self._error(
+                    f"a webhook has no {key!r}. Known: url, events, secret_file.", "webhooks", key, number
+                )
             events = table.get("events", list(WEBHOOK_EVENTS))
             if not isinstance(events, list) or not events or not set(map(str, events)) <= set(WEBHOOK_EVENTS):
-                where = self.place("webhooks", "events", number)
-                raise ConfigError(f"{where}: events must be a list of some of {', '.join(WEBHOOK_EVENTS)}.")
+                text = f"events must be a list of some of {', '.join(WEBHOOK_EVENTS)}."
+                raise self._error(text, "webhooks", "events", number)
             if not isinstance(secret := table.get("secret_file"), str) or not secret:
-                where = self.place("webhooks", "secret_file" if "secret_file" in table else "", number)
-                raise ConfigError(
-                    f'{where}: a webhook needs secret_file = "FILE"; `weboid webhooks add URL` makes one.'
-                )
+                text = 'a webhook needs secret_file = "FILE"; `weboid webhooks add URL` makes one.'
+                raise self._error(text, "webhooks", "secret_file" if "secret_file" in table else "", number)
             try:
                 url = fetch_key(str(table.get("url", "")), allow_single_label=True)
             except BadUrlError as error:
-                where = self.place("webhooks", "url" if "url" in table else "", number)
-                raise ConfigError(f'{where}: a webhook needs url = "https://…": {error}') from error
+                text = f'a webhook needs url = "https://…": {error}'
+                raise self._error(text, "webhooks", "url" if "url" in table else "", number) from error
             if url in hooks:
-                raise ConfigError(f"{self.place('webhooks', 'url', number)}: {url} is configured twice.")
+                raise self._error(f"{url} is configured twice.", "webhooks", "url", number)
             hooks[url] = WebhookConfig(url, self.path.parent / secret, tuple(events))
         return tuple(hooks.values())
 
@@ -215,12 +209,12 @@ class CollectionConfig:
         """Return the tables ``[[seed]]``. Raises ConfigError, with the line of a wrong one."""
         tables = self.document.get("seed", [])
         if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
-            raise ConfigError(f"{self.place('seed')}: a seed must be a table [[seed]].")
+            raise self._error("a seed must be a table [[seed]].", "seed")
         seeds: dict[str, SeedConfig] = {}
         for number, table in enumerate(tables):
             seed = self._seed(number, table)
             if seed.url in seeds:
-                raise ConfigError(f"{self.place('seed', 'url', number)}: {seed.url} is a seed twice.")
+                raise self._error(f"{seed.url} is a seed twice.", "seed", "url", number)
             seeds[seed.url] = seed
         return tuple(seeds.values())
 
@@ -241,8 +235,11 @@ class CollectionConfig:
             except BadUrlError as error:
                 raise ConfigError(f'{where}: a seed needs url = "https://…": {error}') from error
         if not url:
-            raise ConfigError(f'{self.place("seed", "", number)}: a seed needs url = "https://…".')
+            raise self._error('a seed needs url = "https://…".', "seed", "", number)
         return SeedConfig(url, scope)
+
+    def _error(self, text: str, table: str, key: str = "", number: int = 0) -> ConfigError:
+        return ConfigError(f"{self.place(table, key, number)}: {text}")
 
     def place(self, table: str, key: str = "", number: int = 0) -> str:
         """Return the file and, where it is known, the line of a key, for errors."""

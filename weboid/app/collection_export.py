@@ -1,9 +1,9 @@
 """Export of captures of a collection as WACZ, WARC or CDXJ: what readers may see, streamed, in constant memory.
 
 WARCs of which everything is exported are copied byte by byte; of others the members of the records that were chosen.
-A plan of all records is kept in a database next to the file, and stays after an interruption, with the unfinished file:
-the same export then continues behind the last whole WARC. Records that a page took from the browser's
-cache, and payloads that revisits refer to, are exported with it, wherever they are.
+A plan of all records, in a database next to the file, stays after an interruption: the same export then continues
+behind the last whole WARC, unless something was taken down, or erased, since. Records that a page took from the
+browser's cache, and payloads that revisits refer to, are exported with it, wherever they are.
 """
 
 import errno
@@ -21,7 +21,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from core.errors import BadUrlError, InputError, PermanentError
+from core.errors import BadUrlError, InputError, PermanentError, is_disk_full
 from core.layout import OPEN_SUFFIX, Layout
 from core.timestamps import parse_warc_date, timestamp14_at, unix_milliseconds, warc_date, warc_date_at
 from core.url_keys import replay_key
@@ -40,9 +40,9 @@ _CHUNK_BYTES = 1 << 20
 _PAGE_CHUNK = 200
 _ROW_CHUNK = 5_000
 _SHOWN = "outcome IN ('complete', 'partial')"
-_COLUMNS = (
-    'url, urlkey, captured_ms, record_type, mime, status, digest, filename, "offset", length,'
-    " orig_filename, orig_offset, orig_length, page_id, truncated, login"
+_RECORDS = (
+    'SELECT id, url, urlkey, captured_ms, record_type, mime, status, digest, filename, "offset", length,'
+    " orig_filename, orig_offset, orig_length, page_id, truncated, login FROM captures"
 )
 _PLAN = """
 CREATE TABLE records (filename TEXT, start INTEGER, length INTEGER, urlkey TEXT, timestamp TEXT, facts TEXT,
@@ -100,16 +100,9 @@ class ExportRequest:
 
     def fingerprint(self, layout: Layout) -> str:
         """Return what an interrupted export has in common with one that continues it."""
-        about = (
-            layout.root.absolute(),
-            self.selection.keys,
-            self.form,
-            self.size_limit,
-            self.has_text,
-            dict(self.facts),
-            self.state,
-        )
-        return hashlib.sha256(repr(about).encode()).hexdigest()
+        chosen = (layout.root.absolute(), self.selection.keys, self.state)
+        how = (self.form, self.size_limit, self.has_text, dict(self.facts))
+        return hashlib.sha256(repr((chosen, how)).encode()).hexdigest()
 
 
 @dataclass(slots=True)
@@ -153,19 +146,16 @@ class CollectionExport:
         self._access = access
         self._on_bytes = on_bytes
         self._artifacts = ArtifactReader(layout)
-        # Nothing has to be looked up for each record where nothing at all is withheld.
-        self._is_open = access is None or (access.are_open() and not access.holds.any_threat())
+        self.has_everything = access is None  # withheld content, too
+        # Whether nothing at all is withheld: then no record has to be looked up.
+        self.is_open = access is None or (access.are_open() and not access.holds.any_threat())
         # Records of skipped pages are in WARCs, but not in the index.
         skipped = "SELECT 1 AS one FROM pages WHERE outcome = 'skipped' LIMIT 1"
-        self._may_copy = self._is_open and not database.rows(skipped, {})
+        self._may_copy = self.is_open and not database.rows(skipped, {})
         self.count = ExportCount()
 
     def write(self, request: ExportRequest) -> ExportCount:
-        """Write the requested files; InputError: there is nothing to export, or a file is in the way; or OSError.
-
-        After an interruption the same request continues with the same records, unless something was taken down, or
-        erased, since.
-        """
+        """Write the requested files; InputError: there is nothing to export, or a file is in the way; or OSError."""
         plan_file = request.path.with_name(f".{request.path.name}.plan")
         try:
             with closing(sqlite3.connect(plan_file, isolation_level=None, timeout=0)) as plan:
@@ -184,10 +174,9 @@ class CollectionExport:
                         for path in (plan_file, plan_file.with_name(f"{plan_file.name}-journal")):
                             path.unlink(missing_ok=True)
         except sqlite3.DatabaseError as error:
-            code = getattr(error, "sqlite_errorcode", None)
-            if code == sqlite3.SQLITE_BUSY:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
                 raise InputError(f"{plan_file} is in use: another export writes {request.path.name}.") from error
-            if code == sqlite3.SQLITE_FULL:
+            if is_disk_full(error):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
             raise InputError(f"{plan_file} cannot be used: {error}. Remove it, or choose another folder.") from error
         return self.count
@@ -195,13 +184,16 @@ class CollectionExport:
     def _write_parts(self, plan: sqlite3.Connection, request: ExportRequest) -> None:
         moment = self._resumed(plan, request) or self._planned_at(plan, request)
         (parts,) = plan.execute("SELECT max(part) FROM warcs").fetchone()
-        targets = {number: _part_path(request.path, number, parts) for number in range(1, parts + 1)}
+        stem, ending = _stem(request.path)
+        names = [request.path.name] if parts == 1 else [f"{stem}-{number:05}{ending}" for number in range(1, parts + 1)]
+        targets = {number: request.path.with_name(name) for number, name in enumerate(names, 1)}
         done = {number for (number,) in plan.execute("SELECT number FROM parts")}
-        for number in sorted(targets.keys() - done):
-            if targets[number].exists() and not request.replaces:
-                raise InputError(f"{targets[number]} already exists: give --force to replace it.")
-        for number in sorted(targets.keys() - done):
-            self._write_part(plan, request, moment, number)
+        todo = {number: target for number, target in targets.items() if number not in done}
+        for target in todo.values():
+            if target.exists() and not request.replaces:
+                raise InputError(f"{target} already exists: give --force to replace it.")
+        for number, target in todo.items():
+            self._write_part(plan, request, moment, number, target)
             plan.execute("INSERT INTO parts VALUES (?)", (number,))
             _commit(plan)
         self.count.files = list(targets.values())
@@ -219,16 +211,6 @@ class CollectionExport:
         if newest is None:
             raise InputError("Nothing to export: no page that may be shown matches.")
         return newest[1:]
-
-    @property
-    def has_everything(self) -> bool:
-        """Return True when withheld content is exported, too."""
-        return self._access is None
-
-    @property
-    def is_open(self) -> bool:
-        """Return True when nothing at all is withheld from this export."""
-        return self._is_open
 
     def _resumed(self, plan: sqlite3.Connection, request: ExportRequest) -> datetime | None:
         """Return the moment of an interrupted export of the same request, whose plan is used; else None."""
@@ -277,9 +259,9 @@ class CollectionExport:
         _commit(plan)
         return request.moment
 
-    def _write_part(self, plan: sqlite3.Connection, request: ExportRequest, moment: datetime, number: int) -> None:
-        (parts,) = plan.execute("SELECT max(part) FROM warcs").fetchone()
-        target = _part_path(request.path, number, parts)
+    def _write_part(
+        self, plan: sqlite3.Connection, request: ExportRequest, moment: datetime, number: int, target: Path
+    ) -> None:
         if request.form is ExportForm.CDXJ:
             plan.execute("UPDATE records SET placed = start")
             with ExportFile(target) as file:
@@ -297,10 +279,8 @@ class CollectionExport:
         with writer:
             there = {each["name"] for each in writer.entries}
             if isinstance(writer, CombinedWarcWriter) and not there:
-                about = {
-                    "isPartOf": str(request.facts.get("title", "")),
-                    "description": str(request.facts.get("description", "")),
-                }
+                names = {"isPartOf": "title", "description": "description"}
+                about = {field: str(request.facts.get(name, "")) for field, name in names.items()}
                 writer.add("", [warcinfo_member(target.name, date=warc_date(moment), software=software, facts=about)])
             for filename, _ in stored:
                 if f"archive/{filename}" not in there:
@@ -310,8 +290,8 @@ class CollectionExport:
                 self.count.warcs += 1
             if isinstance(writer, WaczWriter):
                 writer.add_index(self._index_lines(plan, number))
-                has_text = request.has_text
-                writer.add_pages(self._pages(plan, number, has_text=has_text), has_text=has_text)
+                pages = self._pages(plan, number, has_text=request.has_text)
+                writer.add_pages(pages, has_text=request.has_text)
                 chain = read_chain(self._layout)
                 evidence = {"checksumChain": chain.head} if chain.size else {}
                 writer.finish({"software": software, **request.facts, **evidence}, request.sign)
@@ -343,28 +323,24 @@ class CollectionExport:
             yield list(self._database.rows(query, values))
 
     def _choose(self, plan: sqlite3.Connection, selection: ExportSelection) -> None:
-        """Put pages and records into the plan."""
-        is_all = selection.is_everything and self._is_open
+        is_all = selection.is_everything and self.is_open
         for rows in self._chosen_pages(selection):
             shown = list(self._shown_pages(rows))
-            for row in shown:
-                self._plan_page(plan, row)
+            plan.executemany("INSERT OR IGNORE INTO pages VALUES (?, ?, ?, ?)", map(_planned_page, shown))
             if not is_all:
                 for marks, values in in_lists([row["page_id"] for row in shown]):
-                    query = f"SELECT {_COLUMNS} FROM captures WHERE page_id IN ({marks})"  # noqa: S608 marks
-                    self._plan_rows(plan, self._database.rows(query, values))
+                    self._plan_rows(plan, self._database.rows(f"{_RECORDS} WHERE page_id IN ({marks})", values))
             if not selection.is_everything:
                 for row in shown:
                     self._plan_cached(plan, row["page_id"])
         if is_all:  # also what belongs to no page
-            query = f"SELECT id, {_COLUMNS} FROM captures WHERE id > :id ORDER BY id LIMIT {_ROW_CHUNK}"  # noqa: S608 constants
+            query = f"{_RECORDS} WHERE id > :id ORDER BY id LIMIT {_ROW_CHUNK}"
             last = -1
             while rows := self._database.rows(query, {"id": last}):
                 plan.executemany(_ADD_RECORD, map(_planned, rows))
                 last = rows[-1]["id"]
 
     def _shown_pages(self, rows: Sequence[Any]) -> Iterator[Any]:
-        """Yield the pages that readers may see."""
         if self._access is None:
             yield from rows
             return
@@ -372,15 +348,6 @@ class CollectionExport:
         withheld |= set(self._access.threats([row["page_id"] for row in rows]))
         self.count.withheld_pages += len(withheld)
         yield from (row for row in rows if row["page_id"] not in withheld)
-
-    def _plan_page(self, plan: sqlite3.Connection, row: Any) -> None:
-        facts = {
-            "id": row["page_id"], "url": row["final_url"] or row["url"],
-            "ts": warc_date_at(row["captured_ms"]), "title": row["title"],
-            "status": row["status"], "mime": row["mime"],
-        }  # fmt: skip
-        values = (row["urlkey"], row["captured_ms"], row["page_id"], json.dumps(facts))
-        plan.execute("INSERT OR IGNORE INTO pages VALUES (?, ?, ?, ?)", values)
 
     def _plan_cached(self, plan: sqlite3.Connection, page_id: str) -> None:
         """Plan the records of earlier visits that hold what the page had from the browser's cache."""
@@ -391,10 +358,7 @@ class CollectionExport:
             with suppress(InputError):
                 moment = unix_milliseconds(parse_warc_date(each.recorded_at))
                 values = {**key_values(replay_key(each.url)), "url": each.url, "ms": moment}
-                query = (
-                    f"SELECT {_COLUMNS} FROM captures"  # noqa: S608 constants
-                    f" WHERE {self._database.has_key} AND url = :url AND captured_ms = :ms"
-                )
+                query = f"{_RECORDS} WHERE {self._database.has_key} AND url = :url AND captured_ms = :ms"
                 self._plan_rows(plan, self._database.rows(query, values))
 
     def _plan_rows(self, plan: sqlite3.Connection, rows: Iterable[Any]) -> None:
@@ -402,19 +366,15 @@ class CollectionExport:
         for row in rows:
             records = [row]
             if row["orig_filename"] is not None:
-                query = (
-                    f"SELECT {_COLUMNS} FROM captures"  # noqa: S608 constants
-                    ' WHERE filename = :name AND "offset" = :start'
-                )
                 place = {"name": row["orig_filename"], "start": row["orig_offset"]}
-                records += self._database.rows(query, place)
+                records += self._database.rows(f'{_RECORDS} WHERE filename = :name AND "offset" = :start', place)
             if all(map(self._is_shown, records)):
                 plan.executemany(_ADD_RECORD, map(_planned, records))
             else:
                 self.count.withheld_records += 1
 
     def _is_shown(self, row: Any) -> bool:
-        if self._access is None or self._is_open:
+        if self._access is None or self.is_open:
             return True
         capture = capture_of(row)
         return capture is not None and self._access.capture(capture) is None
@@ -509,8 +469,7 @@ class CollectionExport:
     def _text(self, plan: sqlite3.Connection, page_id: str) -> str:
         """Return the visible text of a page if its record is exported; else an empty text."""
         query = (
-            f"SELECT {_COLUMNS} FROM captures WHERE page_id = :page"  # noqa: S608 constants
-            " AND substr(url, 1, 9) = 'urn:text:' ORDER BY captured_ms DESC LIMIT 1"
+            f"{_RECORDS} WHERE page_id = :page AND substr(url, 1, 9) = 'urn:text:' ORDER BY captured_ms DESC LIMIT 1"
         )
         for row in self._database.rows(query, {"page": page_id}):
             place = (row["filename"], row["offset"])
@@ -519,6 +478,14 @@ class CollectionExport:
                 with suppress(PermanentError):
                     return self._artifacts.text(RecordPlace(row["url"], *place, row["length"], row["digest"]))
         return ""
+
+
+def _planned_page(row: Any) -> tuple[Any, ...]:
+    facts = {
+        "id": row["page_id"], "url": row["final_url"] or row["url"], "ts": warc_date_at(row["captured_ms"]),
+        "title": row["title"], "status": row["status"], "mime": row["mime"],
+    }  # fmt: skip
+    return row["urlkey"], row["captured_ms"], row["page_id"], json.dumps(facts)
 
 
 def _planned(row: Any) -> tuple[Any, ...]:
@@ -537,12 +504,6 @@ def _stem(path: Path) -> tuple[str, str]:
     """Split a name into stem and ending."""
     ending = ".warc.gz" if path.name.endswith(".warc.gz") else path.suffix
     return path.name.removesuffix(ending), ending
-
-
-def _part_path(path: Path, number: int, parts: int) -> Path:
-    """Return the path of a part: the requested one, or a numbered one where there are several."""
-    stem, ending = _stem(path)
-    return path if parts == 1 else path.with_name(f"{stem}-{number:05}{ending}")
 
 
 def _commit(plan: sqlite3.Connection) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
@@ -194,7 +195,6 @@ class CollectionImport:
             self.result.withheld_pages += len(access.pages(map(page_facts, rows)))
 
     def _add_file(self, file: ForeignFile, key: str) -> FileImport:
-        """Store and index one file."""
         failed = FileImport(file.source, file.size, "failed")
         try:
             stored = self._storage.add(file, key, self._on_bytes)
@@ -262,7 +262,6 @@ class CollectionImport:
         return ""
 
     def _add_pages(self, archive: ForeignArchive, files: dict[str, FileImport]) -> None:
-        """Add the pages of an archive whose files are in the index."""
         before = self.result.pages + self.result.known_pages
         self._has_artifacts = any(next(self._rows_of(name, _IS_ARTIFACT), None) is not None for name in files)
         for candidate in self._described_pages(files, ours=True):
@@ -275,7 +274,7 @@ class CollectionImport:
         if self.result.pages + self.result.known_pages == before:
             for name in files:
                 for row in self._rows_of(name, _IS_DOCUMENT):
-                    if (row["record_type"] != "resource") and row["url"].startswith(("http://", "https://")):
+                    if row["record_type"] != "resource" and row["url"].startswith(("http://", "https://")):
                         self._add_page(PageCandidate(row["url"], "document", row["captured_ms"], row=row), files)
         self._writer.sync()
         self._writer.keep()
@@ -478,13 +477,12 @@ def listed_pages(source: ForeignFile, problems: list[str]) -> Iterator[PageCandi
     """Yield the pages of a ``pages.jsonl``; lines that cannot be read are added to the problems."""
     try:
         with source.open() as file:
-            number = 0
-            while line := file.readline(_LINE_LIMIT_BYTES + 1):
-                number += 1
+            for number, line in enumerate(iter(partial(file.readline, _LINE_LIMIT_BYTES + 1), b""), 1):
                 try:
                     if len(line) > _LINE_LIMIT_BYTES:
-                        while line and not line.endswith(b"\n"):
-                            line = file.readline(_LINE_LIMIT_BYTES)
+                        rest = line
+                        while rest and not rest.endswith(b"\n"):
+                            rest = file.readline(_LINE_LIMIT_BYTES)
                         raise InputError("It is too long.")  # noqa: TRY301 reported with the others
                     if not line.strip():
                         continue

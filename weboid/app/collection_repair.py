@@ -1,15 +1,8 @@
 """Checks of copies during a run, and repairs: broken pages are captured again, by this process or by others."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
-    asynccontextmanager,
-    closing,
-    contextmanager,
-    suppress,
-)
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -24,7 +17,7 @@ from crawler.capture.page_capture import StoredLevelOf
 from crawler.frontier.base import AddResult, Frontier
 from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.jobs.crawl_orders import overlay_profile
-from crawler.run.context_builder import RunContext, RunExtension, make_slot_assigner
+from crawler.run.context_builder import RunExtension, make_slot_assigner
 from crawler.run.crawl_run import RunConfig, perform_run
 from crawler.worker.crawl_events import Event, PageRepaired
 from links.registry.database import RegistryStore, open_registry_store
@@ -36,7 +29,7 @@ from qa.check_table import CheckedPage, RepairState
 from qa.checker import open_checkers
 from qa.live_checks import CheckTools, LiveChecks, check_capture
 from qa.local_replay import LendBrowser, is_checkable, open_browsers
-from qa.repair import RepairContext, RepairManager
+from qa.repair import RepairManager
 from qa.snapshot_reader import open_snapshots
 from render.browser import Browser
 from render.sign_in import SiteLogins
@@ -115,11 +108,10 @@ class CollectionRepair:
             todo = [*repairs.wanted(options.limit), *repairs.begun()]
             if not todo:
                 return done
-            # Reason that other workers make the visits; empty when this process does.
             if options.settings.frontier.url:
                 done.why_left = "shared"
-            else:
-                done.why_left = "others" if repairs.others_wait() else ""
+            elif repairs.others_wait():
+                done.why_left = "others"
 
         def report(event: Event) -> None:
             if isinstance(event, PageRepaired):
@@ -131,18 +123,15 @@ class CollectionRepair:
                 done.stopped = await self._visit(_levels_of(todo), report)
             except CollectionInUseError:
                 done.why_left = "in use"
-        if done.why_left:
-            with self._repairs() as repairs:
+        with self._repairs() as repairs:
+            if done.why_left:
                 over = repairs.over()
                 await repairs.begin(options.limit)
-            if over:
-                # Check what others captured again.
-                layout, settings, levels = options.layout, options.settings, _levels_of(over)
-                async with open_check_tools(layout, settings, _CLOCK, levels) as tools:
-                    check = partial(check_capture, tools, report=report, clock=_CLOCK)
-                    with self._repairs(check, tools.checkers.keys(), report) as repairs:
-                        await repairs.finish()
-        with self._repairs() as repairs:
+                if over:  # what others captured again
+                    async with open_check_tools(options.layout, options.settings, _CLOCK, _levels_of(over)) as tools:
+                        check = partial(check_capture, tools, report=report, clock=_CLOCK)
+                        checking = replace(repairs, check=check, levels=tools.checkers.keys(), report=report)
+                        await checking.finish()
             done.left = len(repairs.begun())
         return done
 
@@ -151,10 +140,9 @@ class CollectionRepair:
         options, settings = self._options, self._options.settings
         quality = replace(settings.quality, share=0.0, repairs=options.limit)
         settings = overlay_profile(settings, quality.repair_profile, ("proxy",))
-        attempts = min(settings.frontier.attempts, _ATTEMPTS)
         settings = replace(
             settings,
-            frontier=replace(settings.frontier, attempts=attempts),
+            frontier=replace(settings.frontier, attempts=min(settings.frontier.attempts, _ATTEMPTS)),
             # A payload in a bucket of the profile's may be the very one that is damaged.
             proxy=replace(settings.proxy, dedup_also=()),
             quality=quality,
@@ -177,13 +165,8 @@ class CollectionRepair:
         return account.stopped
 
     @contextmanager
-    def _repairs(
-        self,
-        check: Callable[[PageInfo, str], Awaitable[CheckedPage]] = _no_checks,
-        levels: Collection[str] = (),
-        report: Callable[[Event], None] = lambda _event: None,
-    ) -> Iterator[RepairManager]:
-        """Yield repairs that other workers visit; without levels none is completed."""
+    def _repairs(self) -> Iterator[RepairManager]:
+        """Yield repairs, of which none is completed: there are no levels that it can check."""
         layout, settings = self._options.layout, self._options.settings
         with (
             open_frontier(layout, settings.frontier, settings.politeness) as frontier,
@@ -191,18 +174,16 @@ class CollectionRepair:
             open_snapshots(layout, settings.index.url) as snapshots,
         ):
             yield RepairManager(
-                RepairContext(
-                    self._store,
-                    frontier,
-                    make_slot_assigner(settings),
-                    lambda page_id: read_manifest(layout, index, page_id),
-                    check,
-                    levels,
-                    snapshots.is_withheld,
-                    _CLOCK,
-                    report,
-                    settings.quality.repair_profile,
-                )
+                self._store,
+                frontier,
+                make_slot_assigner(settings),
+                lambda page_id: read_manifest(layout, index, page_id),
+                _no_checks,
+                (),
+                snapshots.is_withheld,
+                _CLOCK,
+                lambda _repaired: None,
+                settings.quality.repair_profile,
             )
 
 
@@ -231,11 +212,7 @@ _LEVELS = (DEFAULT_LEVEL, Level.FULL)
 
 def create_live_checks(settings: QualitySettings, levels: Sequence[Level] = _LEVELS) -> RunExtension:
     """Create, not start, checks for one run; at level full only of copies that the level rules show so."""
-
-    def opened(context: RunContext) -> AbstractAsyncContextManager[CheckTools]:
-        return open_check_tools(context.layout, context.settings, context.clock, levels)
-
-    return LiveChecks(settings, opened)
+    return LiveChecks(settings, lambda run: open_check_tools(run.layout, run.settings, run.clock, levels))
 
 
 @asynccontextmanager

@@ -32,7 +32,7 @@ from playback.web.copy_lookup import UrlSpellings
 from playback.web.page_store import CapturedPage, PageStore
 from warc.index.database import open_database
 
-_CLOCK = SystemClock()
+CLOCK = SystemClock()
 _LOOKED_AT: Final = 500  # captures of a URL's equals by replay key, for one of that very URL
 COUNTED_MOST: Final = 1_000  # upper bound of lost links examined
 
@@ -79,7 +79,7 @@ class OwnCaptures:
 def open_own_captures(layout: Layout, url: str, front: str) -> Iterator[OwnCaptures]:
     """Yield the collection's own captures."""
     with closing(open_database(layout, url)) as database, closing(open_decisions(layout, url)) as decisions:
-        store = PageStore(database, AccessControl(decisions, database.rows, _CLOCK.now))
+        store = PageStore(database, AccessControl(decisions, database.rows, CLOCK.now))
         yield OwnCaptures(store, front)
 
 
@@ -98,13 +98,10 @@ def no_archives_notice(count: int) -> str:
 def count_without_copy(store: RegistryStore, layout: Layout, settings: Settings) -> int:
     """Count lost links (among at most `COUNTED_MOST`) without a copy in an archive or in our own."""
     with store.reading() as rows:
-        candidates = urls_without_copy(rows, day_of(_CLOCK.now()), COUNTED_MOST)
+        candidates = urls_without_copy(rows, day_of(CLOCK.now()), COUNTED_MOST)
         lost = [each for each in candidates if not any(copy.address for copy in copies_of_url(rows, each.id))]
     with open_own_captures(layout, settings.index.url, "") as own:
         return sum(own(each.url, None) is None for each in lost)
-
-
-CLOCK = SystemClock()
 
 
 @asynccontextmanager
@@ -112,10 +109,7 @@ async def open_archives(
     settings: Settings, own: OwnCopies = lambda _url, _at: None, origins: tuple[str, ...] = ()
 ) -> AsyncIterator[CopySources]:
     """Yield the archives that the settings name."""
-    from links.archives.adapters import (
-        SavePageNow,
-        adapters_of,  # with their HTTP client, which own copies do without
-    )
+    from links.archives.adapters import SavePageNow, adapters_of  # with their HTTP client, which own copies do without
     from links.archives.archive_client import ArchiveClient, HttpFetch
 
     links = settings.links
@@ -166,10 +160,7 @@ class CitationDays:
     _wikis: dict[int, Wiki] = field(default_factory=dict)
 
     async def of(self, url_id: int, now: datetime) -> Sequence[datetime]:
-        """Return the relevant days; the first is the one for the link's readers in general.
-
-        It is the earliest access date, else the day of addition, else the one on which the link was first seen.
-        """
+        """Return the relevant days; first the earliest access date, else the day of addition, or of first sight."""
         with self.store.reading() as reader:
             uses = cited_uses(reader, url_id)
             if not self._wikis:

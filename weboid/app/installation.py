@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -61,28 +62,16 @@ def install_browser(report: Report, environ: Mapping[str, str] = os.environ) -> 
         return browser
     except (_CommandError, BrowserUnavailableError) as error:
         failures.append(f"Playwright: {error}")
-    raise BrowserUnavailableError(
-        "No browser could be installed.\n"
-        + "".join(f"  {each}\n" for each in failures)
-        + _browser_advice(package, is_root=is_root)
-    )
-
-
-def _browser_advice(package: str | None, *, is_root: bool) -> str:
-    """Return what a person can do when no browser could be installed."""
-    steps = []
-    if package and not is_root:
-        steps.append(f"as root, run: apt-get install {package}")
-    elif not is_root:
-        steps.append("run `weboid setup browser` as root, which also installs missing libraries")
-    steps += [
+    steps = [
         "allow access to the package mirror or to Playwright's download server, and run it again",
         "copy a Chromium or Chrome to this machine, and name it in WEBOID_BROWSER",
     ]
-    return "One of these helps:\n" + "\n".join(f"  - {each}" for each in steps)
-
-
-# ------------------------------------------------------------------------------- packages of Debian
+    if not is_root:
+        with_package = f"as root, run: apt-get install {package}"
+        without = "run `weboid setup browser` as root, which also installs missing libraries"
+        steps.insert(0, with_package if package else without)
+    advice = [f"  {each}" for each in failures] + ["One of these helps:"] + [f"  - {each}" for each in steps]
+    raise BrowserUnavailableError("\n".join(["No browser could be installed.", *advice]))
 
 
 def _apt_package(*, refresh: bool) -> str | None:
@@ -90,14 +79,10 @@ def _apt_package(*, refresh: bool) -> str | None:
     apt_cache = shutil.which("apt-cache")
     if apt_cache is None:
         return None
-    for again in (False, True):
-        if again:
-            if not refresh:
-                break
-            try:
+    for is_again in (False, True) if refresh else (False,):
+        if is_again:
+            with suppress(_CommandError):
                 _apt("update")
-            except _CommandError:
-                break
         for name in _PACKAGES:
             record = subprocess.run(
                 [apt_cache, "--no-all-versions", "show", name], capture_output=True, text=True, check=False
@@ -134,9 +119,6 @@ def _install_fonts(report: Report) -> None:
         report(f"apt-get install {' '.join(FONT_PACKAGES)}: {error}")
 
 
-# --------------------------------------------------------------------------------------- Playwright
-
-
 def _install_playwright_build(report: Report, *, is_root: bool, environ: Mapping[str, str]) -> None:
     """Download Playwright's headless Chromium, with an environment of its own for the downloader."""
     variables = {}
@@ -160,14 +142,8 @@ def _install_playwright_build(report: Report, *, is_root: bool, environ: Mapping
                 path.chmod(path.stat().st_mode | (0o055 if path.is_dir() else 0o044))
 
 
-# --------------------------------------------------------------------------------------------- pywb
-
-
 def install_pywb(report: Report, environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the interpreter of the environment with pywb; make or renew it by the release's lock.
-
-    Raises UnavailableError: it could not be made, or a variable names another one without pywb.
-    """
+    """Return the interpreter of the environment with pywb, made or renewed by the release's lock; or UnavailableError."""
     if named := environ.get(PYWB_PYTHON):
         pywb_version(Path(named))
         return Path(named)
@@ -210,9 +186,6 @@ def is_pywb_current() -> bool:
 
 def _lock_digest() -> str:
     return hashlib.sha256(_LOCK.read_bytes()).hexdigest()
-
-
-# ---------------------------------------------------------------------------------------- programs
 
 
 def _pip_of_this_environment() -> list[str]:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from rich.console import Console
@@ -22,24 +22,13 @@ from crawler.worker.crawl_events import Event, PageChecked
 from links.registry.database import RegistryStore
 from net.stop_signals import StopSignals
 from playback.access.levels import DEFAULT_LEVEL, Level, LevelRules
+from qa import sample
 from qa.check_run import CheckRunOptions, CheckRunTally, RecordsSummary, check_copies, store_check, write_checks
 from qa.check_store import already_checked, find_checks
 from qa.check_table import CheckedPage, RepairState
 from qa.checker import CheckOutcome
 from qa.local_replay import is_checkable
-from qa.sample import (
-    CandidateFilter,
-    SampleCandidate,
-    SampledPage,
-    UnlistedVisit,
-    WeightedSample,
-    is_visit_pending,
-    newest_captures,
-    order_by_risk,
-    read_candidates,
-    visits_without_manifest,
-    weigh_candidate,
-)
+from qa.sample import CandidateFilter, SampleCandidate, SampledPage, UnlistedVisit
 from warc.index.database import IndexDatabase
 from warc.index.queries import OFFERED
 from weboid.app.collection_repair import CollectionRepair, RepairRunOptions, RepairSummary
@@ -53,22 +42,15 @@ _NOTHING_TO_CHECK = {
     False: "Nothing is left to check; --again repeats earlier checks.",
     True: "No such capture has a copy.",
 }
-_SHOWN_FIELDS = (
-    *("page_id", "url", "captured_at", "level", "score", "picture", "text", "resources"),
-    *("reason", "seconds"),
-)
-_NAMES = {
-    QaVerdict.GOOD: "good",
-    QaVerdict.DOUBTFUL: "doubtful",
-    QaVerdict.BROKEN: "broken",
-    QaVerdict.UNCHECKED: "unchecked",
-}
+_SHOWN_FIELDS = "page_id url captured_at level score picture text resources reason seconds"
+_VERDICTS = (QaVerdict.GOOD, QaVerdict.DOUBTFUL, QaVerdict.BROKEN, QaVerdict.UNCHECKED)
+_NAMES = {verdict: verdict or "unchecked" for verdict in _VERDICTS}
 
 
 class QaProgress:
-    """Progress output of a run over `total` pages at most. A context manager that removes the bar."""
+    """Progress output of a run. A context manager that removes the bar."""
 
-    def __init__(self, *, as_json: bool, total: int) -> None:
+    def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
         self._worst: list[tuple[float, int, PlaybackCheck]] = []
         self._count = 0
@@ -83,7 +65,7 @@ class QaProgress:
             transient=True,
             disable=as_json or not console.is_terminal,
         )
-        self._task = self._progress.add_task("checking", total=total or None, standing="")
+        self._task = self._progress.add_task("checking", total=None, standing="")
 
     def __enter__(self) -> "QaProgress":
         self._progress.start()
@@ -102,7 +84,7 @@ class QaProgress:
         if self._as_json:
             event = {
                 "event": "check",
-                **{name: getattr(check, name) for name in _SHOWN_FIELDS},
+                **json_facts(check, _SHOWN_FIELDS),
                 "verdict": _NAMES[check.verdict],
                 "faults": list(check.faults),
                 "lost": check.lost,
@@ -148,31 +130,6 @@ class QaProgress:
             click.echo("Next: weboid qa ls --html")
 
 
-def _print_plan(chosen: Iterable[tuple[str, SampledPage]], *, as_json: bool) -> None:
-    """Print the pages that would be checked, their levels and the reasons."""
-    if as_json:
-        for level, each in chosen:
-            page = each.page
-            facts = {
-                "event": "planned",
-                **json_facts(page, "page_id url timestamp"),
-                "level": str(level),
-                "weight": each.weight,
-                "why": each.reasons,
-            }
-            click.echo(json.dumps(facts, ensure_ascii=False))
-        return
-    rows = [
-        (f"{each.weight:.0f}", each.page.timestamp, str(level), "; ".join(each.reasons) or "-", each.page.url)
-        for level, each in chosen
-    ]
-    if not rows:
-        click.echo("There is nothing to check; --again repeats earlier checks.")
-        return
-    head = ("risk>", "captured", "level", "why", "page")
-    click.echo("\n".join(table(head, rows, columns=width())))
-
-
 def _standing(tally: CheckRunTally) -> str:
     shown = (verdict for verdict in _NAMES if verdict or tally.verdicts[verdict])
     counts = [f"{tally.verdicts[verdict]} {_NAMES[verdict]}" for verdict in shown]
@@ -194,8 +151,7 @@ class QaOptions:
     rules: LevelRules  # which pages are shown in full
 
 
-@dataclass(frozen=True, slots=True)
-class QaRunEnd:
+class QaRunEnd(NamedTuple):
     """How a run ended."""
 
     stopped: bool  # a stop was requested
@@ -220,22 +176,28 @@ class QaRun:
 
     def plan(self, *, as_json: bool) -> bool:
         """Print what would be checked at which level; False when a named URL has no capture."""
-        levels = self._options.levels
-        _print_plan(((level, page) for level in levels for page in self._chosen(level)), as_json=as_json)
+        chosen = ((str(level), each) for level in self._options.levels for each in self._chosen(level))
+        if as_json:
+            for level, each in chosen:
+                facts = {"event": "planned", **json_facts(each.page, "page_id url timestamp"), "level": level}
+                facts |= {"weight": each.weight, "why": each.reasons}
+                click.echo(json.dumps(facts, ensure_ascii=False))
+        elif rows := [
+            (f"{each.weight:.0f}", each.page.timestamp, level, "; ".join(each.reasons) or "-", each.page.url)
+            for level, each in chosen
+        ]:
+            head = ("risk>", "captured", "level", "why", "page")
+            click.echo("\n".join(table(head, rows, columns=width())))
+        else:
+            click.echo("There is nothing to check; --again repeats earlier checks.")
         for line in self._left_out():
             click.echo(line, err=True)
         return not self._missing
 
     async def perform(self, *, as_json: bool, on_repair: Callable[[Event], None]) -> QaRunEnd:
         """Check the chosen pages, write records, capture broken pages again, and print the summary."""
-        # An upper bound of pages to check; 0 when it is not known yet.
-        total, wanted = 0, self._options.wanted
-        if not (self._options.urls or self._options.sample or wanted.host or wanted.since):
-            query = f"SELECT count(*) AS many FROM pages WHERE {OFFERED}"  # noqa: S608 constants of ours
-            rows = self._database.rows(query, {})
-            total = int(rows[0]["many"]) * len(self._options.levels) if rows else 0
         with (
-            QaProgress(as_json=as_json, total=total) as show,
+            QaProgress(as_json=as_json) as show,
             StopSignals(lambda: show.notify("Stopping: checks in progress finish.")) as stop,
         ):
             self._unlisted = self._visits_without_manifest()
@@ -284,22 +246,22 @@ class QaRun:
         if options.urls:
             return self._named(options.urls, wanted)
         if not options.sample:
-            return order_by_risk(lambda: self._candidates(wanted))
-        sample = WeightedSample(options.sample, random.Random(options.seed))  # noqa: S311 no secret
+            return sample.order_by_risk(lambda: self._candidates(wanted))
+        drawing = sample.WeightedSample(options.sample, random.Random(options.seed))  # noqa: S311 no secret
         for page in self._candidates(wanted):
-            sample.add(page)
-        return sample.drawn()
+            drawing.add(page)
+        return drawing.drawn()
 
     def _candidates(self, wanted: CandidateFilter) -> Iterator[SampleCandidate]:
         """Yield the pages that may be checked; at level full, only those the rules show so."""
-        pages = read_candidates(self._database, self._store, wanted)
+        pages = sample.read_candidates(self._database, self._store, wanted)
         return (page for page in pages if self._is_allowed(page, wanted.level))
 
     def _is_allowed(self, page: SampleCandidate, level: str) -> bool:
         return is_checkable(Level(level), (page.url, page.final_url), self._options.rules)
 
     def _named(self, urls: Sequence[str], wanted: CandidateFilter) -> list[SampledPage]:
-        captures = list(newest_captures(self._database, urls))
+        captures = list(sample.newest_captures(self._database, urls))
         self._missing = [url for url, page in captures if page is None]
         pages: list[SampleCandidate] = []
         for _, page in captures:
@@ -314,7 +276,7 @@ class QaRun:
                 known = find_checks(reader, done)
             self._known += [each for each in known if each.check.level == wanted.level]
             pages = [page for page in pages if page.page_id not in done]
-        return list(map(weigh_candidate, pages))
+        return list(map(sample.weigh_candidate, pages))
 
     def _left_out(self) -> Iterator[str]:
         """Yield a sentence for each named URL not checked, and each page that cannot be checked."""
@@ -338,24 +300,22 @@ class QaRun:
         options, settings = self._options, self._repair.settings
         if options.urls or options.wanted.host or options.wanted.since:
             return []
-        visits = visits_without_manifest(self._database)
+        visits = sample.visits_without_manifest(self._database)
         if not visits:
             return []
         with open_frontier(self._repair.layout, settings.frontier, settings.politeness) as frontier:
-            return [each for each in visits if not is_visit_pending(frontier, each)]
+            return [each for each in visits if not sample.is_visit_pending(frontier, each)]
 
     async def _check(self, show: QaProgress, stop: StopSignals) -> CheckRunTally:
         """Check the chosen pages; nothing is started when there are none."""
         options, repair = self._options, self._repair
-        chosen: dict[Level, Iterable[SampledPage]]
         chosen = {level: self._chosen(level) for level in options.levels}
         if options.urls or options.sample:
-            listed = {level: list(pages) for level, pages in chosen.items()}
-            chosen = {**listed}
-            total = sum(map(len, listed.values()))
-            show.expect(total)
-            if not total:
-                return CheckRunTally()
+            show.expect(sum(len(pages) for pages in chosen.values() if isinstance(pages, list)))
+        elif not (options.wanted.host or options.wanted.since):  # at most all pages
+            query = f"SELECT count(*) AS many FROM pages WHERE {OFFERED}"  # noqa: S608 constants of ours
+            for row in self._database.rows(query, {}):
+                show.expect(int(row["many"]) * len(options.levels))
         how = CheckRunOptions(
             repair.layout, self._database_url, repair.settings.browser, repair.workers, _CLOCK, fonts=options.fonts
         )
@@ -371,12 +331,11 @@ class QaRun:
         return await check_copies(how, turns, stop, keep=self._store_check, on_check=show.checked)
 
     def _store_check(self, checked: CheckOutcome) -> None:
-        pictures = self._repair.layout.quality_pictures
-        store_check(self._store, pictures, checked, now=_CLOCK.now())
         check = checked.check
+        store_check(self._store, self._repair.layout.quality_pictures, checked, now=_CLOCK.now())
         self.report(PageChecked(check.url, check.page_id, check.level, check.verdict, check.score, check.reason))
-        if checked.check.verdict is QaVerdict.BROKEN:
-            self._broken.append(checked.check.page_id)
+        if check.verdict is QaVerdict.BROKEN:
+            self._broken.append(check.page_id)
 
     async def _write_records(self, show: QaProgress) -> RecordsSummary:
         """Write records of checks that have none yet; report the reason when that is deferred."""

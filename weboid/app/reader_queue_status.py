@@ -1,7 +1,8 @@
 """Queue status of URLs without a copy, as readers see it, with one or two look-ups per URL; pages that they save."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -9,7 +10,6 @@ from core.clock import Clock
 from core.config.settings import Settings
 from core.errors import BadUrlError, TransientError, UnavailableError
 from core.layout import Layout
-from core.url_patterns import pattern_target
 from core.urls import fetch_key, has_one_spelling, host_of
 from crawler.frontier.base import POLICY_ORDER, Frontier, ItemRecord, ItemState, Lane, NewItem
 from crawler.frontier.sqlite_frontier import open_frontier
@@ -28,15 +28,12 @@ _COUNTER = "save-quota"  # kind of the notes that count readers' saves
 
 @dataclass(slots=True)
 class ReaderQueueStatus:
-    """Queue status of URLs in one frontier, opened when it exists. Thread-safe; `close` it.
-
-    `server_time`: use the server's time for a shared frontier.
-    """
+    """Queue status of URLs in one frontier, opened when it exists. Thread-safe; `close` it."""
 
     layout: Layout
     settings: Settings
     clock: Clock
-    server_time: bool = True
+    server_time: bool = True  # of a shared frontier
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _frontier: Frontier | None = field(default=None, init=False)
     _entries: PolicyEntries = field(default_factory=PolicyEntries, init=False)
@@ -54,20 +51,17 @@ class ReaderQueueStatus:
         """Return the status of each known or refused URL; `with_blocks`: with its host's block."""
         keys = {url: key for url in urls if (key := _key(url))}
         now = self.clock.now()
-        try:
-            with self._lock:
-                frontier = self._opened()
-                if frontier is None or not keys:
-                    return {}
-                records = frontier.find_all(list(keys.values()))
-                version = frontier.stats(now).version
-                if version != self._version:
-                    self._entries = read_entries(frontier.orders(POLICY_ORDER), known=self._entries)
-                    self._version = version
-                entries = self._entries
-            statuses = {}
+        statuses = {}
+        with self._opened() as frontier:
+            if frontier is None or not keys:
+                return {}
+            records = frontier.find_all(list(keys.values()))
+            version = frontier.stats(now).version
+            if version != self._version:
+                self._entries = read_entries(frontier.orders(POLICY_ORDER), known=self._entries)
+                self._version = version
             for (url, key), record in zip(keys.items(), records, strict=True):
-                entry = entries.deciding(pattern_target(key), now=now) if entries.by_id else None
+                entry = self._entries.deciding(key, now=now) if self._entries.by_id else None
                 if entry is not None and entry.allows:
                     entry = None
                 block: tuple[datetime | None, str] = (None, "")
@@ -78,15 +72,10 @@ class ReaderQueueStatus:
                 status = _status_of(record, entry, block)
                 if status is not None:
                     statuses[url] = status
-            return statuses
-        except UnavailableError as error:
-            raise TransientError(str(error)) from error
+        return statuses
 
     def check(self, url: str) -> None:
-        """Raise RefusedAddressError when the fetch key is not on the public web: by its host, port and `[egress]`.
-
-        The proxy checks the addresses of names when the page is visited.
-        """
+        """Raise RefusedAddressError when the key, by host, port and `[egress]`, is not on the public web."""
         reason = refusal_of(url)
         policy, host, port = EgressPolicy(self.settings.egress), host_of(url), url_parts_of(url).port or None
         known = policy.known_addresses(host, port or 0)
@@ -107,38 +96,34 @@ class ReaderQueueStatus:
         `counters`, which name readers' addresses, are stored under keyed digests, each for its time in seconds.
         """
         now = self.clock.now()
-        try:
-            with self._lock:
-                frontier = self._opened(make=True)
-                assert frontier is not None
-                frontier.add([NewItem(url, Lane.NOW)], now=now, again=again)
-                for name, (text, seconds) in counters.items():
-                    until = now + timedelta(seconds=seconds)
-                    frontier.put_note(_COUNTER, self._counter_key(name), text, now=now, until=until)
-        except UnavailableError as error:
-            raise TransientError(str(error)) from error
+        with self._opened(make=True) as frontier:
+            assert frontier is not None
+            frontier.add([NewItem(url, Lane.NOW)], now=now, again=again)
+            for name, (text, seconds) in counters.items():
+                until = now + timedelta(seconds=seconds)
+                frontier.put_note(_COUNTER, self._counter_key(name), text, now=now, until=until)
 
     def counter(self, name: str) -> str | None:
         """Return a counter that was stored; None when its time is over; TransientError: not now."""
-        try:
-            with self._lock:
-                frontier = self._opened()
-                if frontier is None:
-                    return None
-                return frontier.note(_COUNTER, self._counter_key(name), now=self.clock.now())
-        except UnavailableError as error:
-            raise TransientError(str(error)) from error
+        with self._opened() as frontier:
+            return None if frontier is None else frontier.note(_COUNTER, self._counter_key(name), now=self.clock.now())
 
     def _counter_key(self, name: str) -> str:
         return open_reporter_digests(self.layout).digest(_COUNTER, name).hex()
 
-    def _opened(self, *, make: bool = False) -> Frontier | None:
-        """Return the frontier, opened when it exists or to `make` it."""
-        if self._frontier is None and (make or self.settings.frontier.url or self.layout.frontier_db.exists()):
-            self._frontier = open_frontier(
-                self.layout, self.settings.frontier, self.settings.politeness, server_time=self.server_time
-            )
-        return self._frontier
+    @contextmanager
+    def _opened(self, *, make: bool = False) -> Iterator[Frontier | None]:
+        """Yield the frontier to one thread, opened when it exists or to `make` it; TransientError: not now."""
+        settings = self.settings
+        try:
+            with self._lock:
+                if self._frontier is None and (make or settings.frontier.url or self.layout.frontier_db.exists()):
+                    self._frontier = open_frontier(
+                        self.layout, settings.frontier, settings.politeness, server_time=self.server_time
+                    )
+                yield self._frontier
+        except UnavailableError as error:
+            raise TransientError(str(error)) from error
 
     def close(self) -> None:
         """Close the frontier."""

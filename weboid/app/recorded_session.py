@@ -1,8 +1,7 @@
 """Recorded sessions: what a command, or a person's browser, requests is archived as pages with manifests.
 
-A session is a visit at a recorder of its own: credentials, limits, dedup and durability are those of visits. All of
-a command's requests are one page. In a browser each page that a tab shows is one: its manifest has the requests
-from its beginning to that of the next, and the captures belong to the first.
+A session is a visit at a recorder of its own: credentials, limits, dedup and durability are those of visits. All of a
+command's requests are one page; in a browser each page that a tab shows is one, and the captures belong to the first.
 """
 
 import asyncio
@@ -60,10 +59,7 @@ class SessionAccess:
         return f"http://{each.username}:{each.password}@{each.server.removeprefix('http://')}"
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of a command whose HTTP clients use the recorder and trust its authority.
-
-        Writes a configuration of GNU Wget next to the certificate.
-        """
+        """Return the environment of a command whose HTTP clients use the recorder and trust its authority."""
         by_case = ("no_proxy", "http_proxy", "https_proxy", "all_proxy", "ftp_proxy")
         kept = {name: value for name, value in inherited.items() if name.lower() not in by_case}
         proxies = {
@@ -80,7 +76,7 @@ class SessionAccess:
             "WEBOID_RECORD_SPKI": self.spki,
             "NODE_USE_ENV_PROXY": "1",  # fetch of Node.js
         }
-        # GNU Wget takes the certificate from a configuration file only.
+        # GNU Wget takes the certificate from a configuration file only, written next to it.
         configured = Path(kept.get("WGETRC") or Path(kept.get("HOME", "/nonexistent")) / ".wgetrc")
         settings = self.authority.with_name("wgetrc")
         before = configured.read_text(errors="surrogateescape") if configured.is_file() else ""
@@ -118,8 +114,7 @@ async def record_session(
 ) -> SessionResult:
     """Record what the clients request into the collection; return when its pages are on disk and in the index.
 
-    Raises CollectionInUseError: a run writes it; ProxyUnavailableError: the recorder did not start, or died;
-    DiskFullError; InputError: the settings are those of a cluster.
+    Raises InputError: the settings are a cluster's; UnavailableError: another process writes, or the recorder died.
     """
     if settings.frontier.url:
         raise InputError("Sessions are recorded on this machine: omit the shared frontier.")
@@ -248,23 +243,16 @@ def _is_document(entry: RequestLogEntry, page: ShownPage) -> bool:
 
 
 def _visit_of(main: RequestLogEntry, page: ShownPage | None, *, now: datetime) -> Visit:
-    artifacts: tuple[PageArtifact, ...] = ()
-    pictures: tuple[PagePicture, ...] = ()
+    artifacts: list[PageArtifact] = []
+    pictures: list[PagePicture] = []
     if page is not None and page.picture:
-        content_type, width, height = picture_size(page.picture)
-        small = thumbnail(page.picture)
-        small_type, small_width, small_height = picture_size(small)
-        artifacts = (
-            PageArtifact(ArtifactKind.VIEW, content_type, page.picture),
-            PageArtifact(ArtifactKind.THUMBNAIL, small_type, small),
-        )
-        pictures = (
-            PagePicture(str(ArtifactKind.VIEW), width, height),
-            PagePicture(str(ArtifactKind.THUMBNAIL), small_width, small_height),
-        )
+        for kind, data in ((ArtifactKind.VIEW, page.picture), (ArtifactKind.THUMBNAIL, thumbnail(page.picture))):
+            content_type, width, height = picture_size(data)
+            artifacts.append(PageArtifact(kind, content_type, data))
+            pictures.append(PagePicture(str(kind), width, height))
     if page is not None and page.text:
         text = page.text.encode("utf-8", "replace")
-        artifacts += (PageArtifact(ArtifactKind.TEXT, "text/plain; charset=utf-8", text),)
+        artifacts.append(PageArtifact(ArtifactKind.TEXT, "text/plain; charset=utf-8", text))
     started = from_unix_milliseconds(main.started_ms)
     return Visit(
         url=main.url,
@@ -278,20 +266,17 @@ def _visit_of(main: RequestLogEntry, page: ShownPage | None, *, now: datetime) -
         title="" if page is None else page.title,
         redirects=(),
         requests=(),
-        artifacts=artifacts,
+        artifacts=tuple(artifacts),
         outlinks=(),
         timings={},
         console=(),
         seconds=max((now - started).total_seconds(), 0.0),
-        pictures=pictures,
+        pictures=tuple(pictures),
     )
 
 
 async def run_command(command: Sequence[str], access: SessionAccess, stop: asyncio.Event) -> int:
-    """Run the command with the recorder's environment, until `stop` at most; return its exit status.
-
-    Raises InputError if it cannot be started.
-    """
+    """Run the command, until `stop` at most; return its exit status. Raises InputError if it cannot be started."""
     try:
         process = await asyncio.create_subprocess_exec(*command, env=access.environment(os.environ))
     except OSError as error:

@@ -41,10 +41,7 @@ _NAMES = ("links_db", "captures_db", "decisions_db")
 
 
 def make_trial_copy(layout: Layout, root: Path, database_url: str = "") -> Layout:
-    """Copy registry, captures index and decisions into a new folder that is marked as a trial.
-
-    Frontier, WARCs, logins and keys are not copied, nor decisions in the PostgreSQL at `database_url`.
-    """
+    """Copy registry, index and decisions (unless they are in PostgreSQL) into a new folder, marked as a trial."""
     if not database_url and not layout.links_db.exists():
         raise UnavailableError(f"{layout.root} has no link registry: `weboid wiki add` makes one.")
     if root.exists() and any(root.iterdir()):
@@ -80,12 +77,11 @@ def make_trial_copy(layout: Layout, root: Path, database_url: str = "") -> Layou
 
 def _new_copy(layout: Layout, root: Path) -> Layout:
     copy = Layout(root)
-    make_collection(copy, SystemClock())
+    make_collection(copy, _CLOCK)
     trial_mark_path(copy).write_text(json.dumps({"copy_of": str(layout.root.absolute())}) + "\n")
-    if layout.marker.exists():
-        copy.marker.write_bytes(layout.marker.read_bytes())
-    if (config := layout.root / CONFIG_FILE).exists():
-        (copy.root / CONFIG_FILE).write_bytes(config.read_bytes())
+    for path in (layout.marker, layout.root / CONFIG_FILE):
+        if path.exists():
+            (root / path.name).write_bytes(path.read_bytes())
     return copy
 
 

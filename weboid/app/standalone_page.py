@@ -28,10 +28,11 @@ from core.page_manifest import PageScreen
 from playback.access.levels import DEFAULT_LEVEL
 from playback.web.page_store import PageStore
 from qa.baseline import AFTER, BEFORE, BaselineFolder, BaselineHeader
-from qa.compare.picture_tiles import shrink_picture
+from qa.compare.picture_tiles import encode_image, shrink_picture
 from qa.copy_view import screen_at_capture, view_copy
 from qa.local_replay import ReplayOrigins, open_browsers, open_collection_replay, running_replay
 from qa.page_changes import PlaybackRegression, RegressionKind, compare_playback, count_by_kind
+from qa.web.check_presentation import share
 from warc.artifact_reader import ArtifactReader
 from warc.index.database import open_database
 from weboid.app.text_table import clean
@@ -111,16 +112,10 @@ class ArchivedPage:
             page = store.with_ids([self.page_id])[self.page_id]
             places = [place for kind in _STORED[ending] if (place := store.place(page, kind))]
             data = ArtifactReader(self.layout).picture(places[0]) if places else None
-        return _as_png(data) if data and ending == ".png" else data
-
-
-def _as_png(picture: bytes) -> bytes:
-    with Image.open(io.BytesIO(picture)) as opened:
-        if opened.format == "PNG":
-            return picture
-        out = io.BytesIO()
-        opened.save(out, "PNG")
-        return out.getvalue()
+        if data is None or ending != ".png":
+            return data
+        with Image.open(io.BytesIO(data)) as opened:
+            return data if opened.format == "PNG" else encode_image(opened, "PNG")
 
 
 class _PageEmbedding:
@@ -144,10 +139,7 @@ class _PageEmbedding:
         return (text[:start] + policy + text[start:]).encode()
 
     async def _with_parts(self, text: str) -> str:
-        """Return markup with its parts, also those of the documents in its frames.
-
-        Its links lead to the live pages, not to the playback that made this file.
-        """
+        """Return markup with its parts, also those of the documents in its frames; its links lead to the live pages."""
         pieces, at = [], 0
         for tag in _TAG.finditer(text):
             pieces.append(text[at : tag.start()])
@@ -217,13 +209,7 @@ def _templates() -> jinja2.Environment:
 
 
 def _share(value: float | None) -> str:
-    """Format a share as a percentage.
-
-    >>> _share(0.9987), _share(1.0), _share(None)
-    ('99 %', '100 %', '-')
-    """
-    # Rounded down, so that a difference is never shown as 100 %.
-    return "-" if value is None else f"{int(100 * value + 1e-9)} %"
+    return "-" if value is None else f"{share(value)} %"
 
 
 _MOST_PICTURED = 40  # so the page stays small enough to be opened

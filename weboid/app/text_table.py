@@ -1,38 +1,25 @@
 """Plain-text tables and control-character-free text for terminals, where a row fills at most one line."""
 
-import os
+import shutil
 import sys
-import unicodedata
 from collections.abc import Sequence
+from typing import Final
 
 from rich.cells import cell_len, set_cell_size
+
+from core.storable_text import replace_invisible
 
 NARROWEST = 40
 GAP = "  "
 _BARS = "▁▂▃▄▅▆▇█"
-_STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # Unicode categories of invisible characters
 
 
-def clean(text: str) -> str:
-    r"""Return the text with every control character, line end and direction mark replaced.
-
-    >>> clean("a\x1b[2Jb\u202ec") == "a\ufffd[2Jb\ufffdc"
-    True
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join("\ufffd" if unicodedata.category(char) in _STEERING else char for char in text)
+clean: Final = replace_invisible  # text for a terminal
 
 
 def width() -> int | None:
     """Return the terminal's columns; None when the output is not a terminal."""
-    if not sys.stdout.isatty():
-        return None
-    try:
-        columns = int(os.environ.get("COLUMNS", "")) or os.get_terminal_size().columns
-    except (ValueError, OSError):
-        columns = 80
-    return max(columns, NARROWEST)
+    return max(shutil.get_terminal_size().columns, NARROWEST) if sys.stdout.isatty() else None
 
 
 def fitted(text: str, columns: int | None) -> str:

@@ -89,14 +89,11 @@ class CaptureOpinions:
 
     def _visited(self, since: datetime) -> Iterator[CapturedPage]:
         at, last = unix_milliseconds(since), ""
-        while True:
-            rows = self._database.rows(
-                f"SELECT {COLUMNS} FROM pages WHERE captured_ms >= :at"  # noqa: S608 a constant of ours
-                " AND (captured_ms > :at OR page_id > :last) ORDER BY captured_ms, page_id LIMIT :limit",
-                {"at": at, "last": last, "limit": _BATCH},
-            )
-            if not rows:
-                return
+        query = (
+            f"SELECT {COLUMNS} FROM pages WHERE captured_ms >= :at"  # noqa: S608 a constant of ours
+            " AND (captured_ms > :at OR page_id > :last) ORDER BY captured_ms, page_id LIMIT :limit"
+        )
+        while rows := self._database.rows(query, {"at": at, "last": last, "limit": _BATCH}):
             yield from self._store.pages_of(rows)
             at, last = rows[-1]["captured_ms"], rows[-1]["page_id"]
 
@@ -105,10 +102,9 @@ class CaptureOpinions:
         for each in older:
             if each.page_id == page.page_id or each.captured_at >= page.captured_at:
                 return None
-            if each.is_good and each.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
-                face = self._face(each)
-                if face is not None:
-                    return each, face
+            is_shown = each.is_good and each.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL)
+            if is_shown and (face := self._face(each)) is not None:
+                return each, face
         return None
 
     def _face(self, page: CapturedPage) -> PageText | None:
@@ -176,11 +172,9 @@ class BrowserConfirmation:
                 opinions[each.url_id] = opinion
         down: dict[str, tuple[CheckResult, datetime]] = {}
         for each in waiting:
-            opinion = opinions.get(each.url_id)
-            if opinion is not None and opinion[0].whole_host:
-                known = down.get(_origin(each.url))
-                if known is None or known[1] < opinion[1]:
-                    down[_origin(each.url)] = opinion
+            opinion, known = opinions.get(each.url_id), down.get(_origin(each.url))
+            if opinion is not None and opinion[0].whole_host and (known is None or known[1] < opinion[1]):
+                down[_origin(each.url)] = opinion
         for each in waiting:
             shared = down.get(_origin(each.url))
             own = opinions.get(each.url_id)

@@ -31,7 +31,7 @@ from wiki.embed.link_lookup import (
     LookupOptions,
     all_origins,
 )
-from wiki.embed.page_marker import COPY_LABELS, CopyLabels, MarkRules
+from wiki.embed.page_marker import MarkRules
 from wiki.embed.proxy_message import PrivatePages
 from wiki.embed.reverse_proxy import (
     BODY_WAIT_S,
@@ -97,7 +97,7 @@ def marking_from_options(options: dict[str, Any], *, base: str = "", replace: bo
         options["own"],
         all_origins((options["front"], *options["copies"])),
         replace,
-        COPY_LABELS.get(options["lang"].partition("-")[0].lower(), CopyLabels()),
+        options["lang"].partition("-")[0].lower(),
     )
     _ = marking.around().hosts  # report an invalid pattern now
     return marking

@@ -174,7 +174,13 @@ def command(
     profile: str = PROFILE,
     scan: bool = SCAN,
     no_replay: bool = option("Do not start replay; another server serves the copies."),
-    console: str = option("Serve the operator's console there, too: `weboid console`.", default="", type=ADDRESS),
+    console: str = option(
+        "Serve the operator's console, too; without an address on 127.0.0.1:8090.",
+        default="",
+        type=ADDRESS,
+        is_flag=False,
+        flag_value="127.0.0.1:8090",
+    ),
     console_origin: str = option("Public origin of the console, behind a proxy with TLS.", type=ORIGIN, default=""),
 ) -> None:
     """Serve the pages of a collection and its copies.

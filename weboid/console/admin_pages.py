@@ -10,7 +10,6 @@ from starlette.routing import BaseRoute, Route
 
 from core.errors import BadUrlError, WeboidError
 from core.layout import CONFIG_FILE
-from core.url_patterns import pattern_target
 from core.urls import fetch_key
 from crawler.frontier.base import POLICY_ORDER
 from crawler.jobs.crawl_orders import toml_value
@@ -57,7 +56,7 @@ class AdminPages(ConsolePages):
             with suppress(BadUrlError):
                 url = fetch_key(words, allow_single_label=True)
         if url:
-            shown = entries.of(pattern_target(url), tuple(PolicyKind), now=now)
+            shown = entries.of(url, tuple(PolicyKind), now=now)
             takedown = self._stores.access.subject(TakedownSubject(url))
             takedowns = [takedown] if takedown is not None else []
             levels = list(self._stores.levels.now().speaking(url))

@@ -9,25 +9,15 @@ import json
 import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from core.clock import Clock, SystemClock
 from core.errors import BadUrlError, ConfigError
 from core.urls import fetch_key, host_of
-from wiki.api import transport
+from wiki.api import models, transport
 from wiki.api.credentials import WikiCredentials, check_login, split_basic
-from wiki.api.models import (
-    LoggedOutError,
-    ReadOnlyError,
-    ThrottledError,
-    WikiAwayError,
-    WikiMovedError,
-    WikiRefusedError,
-    continuation,
-    object_field,
-    token_field,
-)
 
 CONTACT_CHARS: Final = 200
 
@@ -99,7 +89,7 @@ _TOKEN_CODES: Final = frozenset(("badtoken", "notoken"))
 log = logging.getLogger(__name__)
 
 
-class WikiApi:
+class WikiApi(AbstractAsyncContextManager["WikiApi"]):
     """Client of one wiki's API; owns its connections and belongs to one event loop."""
 
     def __init__(
@@ -140,11 +130,7 @@ class WikiApi:
         self._logins = 0  # how often we logged in
         self._is_logged_in = not account.password  # a token is its own login
         self._tokens: dict[str, str] = {}
-        self._rights: frozenset[str] | None = None
         self._warned: set[str] = set()
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
@@ -177,7 +163,7 @@ class WikiApi:
         seen = self._logins
         try:
             return await self._request(encode_params(params))
-        except LoggedOutError:
+        except models.LoggedOutError:
             if not self.account.password:
                 raise
         await self._log_in_again(seen)
@@ -193,13 +179,12 @@ class WikiApi:
             await self._ensure_login()
             seen = self._logins
             try:
-                results = {**params, "token": await self.token()}
-                return await self._request(encode_params(results), writes=True)
-            except LoggedOutError:
+                return await self._request(encode_params({**params, "token": await self.token()}), writes=True)
+            except models.LoggedOutError:
                 if is_last or not self.account.password:
                     raise
                 await self._log_in_again(seen)
-            except WikiRefusedError as error:
+            except models.WikiRefusedError as error:
                 if is_last or error.code not in _TOKEN_CODES:
                     raise
                 if error.code == "badtoken" and self.account.password:
@@ -209,41 +194,30 @@ class WikiApi:
         raise AssertionError("unreachable")
 
     async def query(self, parts_most: int = PARTS_LIMIT, /, **params: ParamValue) -> AsyncIterator[ApiAnswer]:
-        """Yield the answers to ``action=query`` until continuation ends; they are not merged.
-
-        Raises as `get`; WikiRefusedError ``endless`` after `parts_most` answers or on a repeated one.
-        """
+        """Yield unmerged answers to ``action=query``; as `get`, or WikiRefusedError ``endless``."""
         params = {"action": "query", **params}
         further: dict[str, str] = {}
         for _ in range(parts_most):
             answer = await self.get(**{**params, **further})
             yield answer
-            further_now = continuation(answer)
+            further_now = models.continuation(answer)
             if not further_now:
                 return
             if further_now == further:
                 break
             further = further_now
-        raise WikiRefusedError("endless", f"{self.host} sends an endless answer.")
+        raise models.WikiRefusedError("endless", f"{self.host} sends an endless answer.")
 
     async def token(self, kind: str = "csrf") -> str:
         """Return a token of this kind, cached until the wiki rejects it."""
         if kind not in self._tokens:
-            answer = await self.get(action="query", meta="tokens", type=kind)
-            self._tokens[kind] = token_field(answer, kind)
+            self._tokens[kind] = models.token_field(await self.get(action="query", meta="tokens", type=kind), kind)
         return self._tokens[kind]
-
-    async def rights(self) -> frozenset[str]:
-        """Return the account's rights, fetched once."""
-        if self._rights is None:
-            answer = await self.get(action="query", meta="userinfo", uiprop="rights")
-            names = object_field(object_field(answer, "query"), "userinfo").get("rights", [])
-            self._rights = frozenset(each for each in names if isinstance(each, str))
-        return self._rights
 
     async def has_right(self, name: str) -> bool:
         """Check for a MediaWiki right, such as ``apihighlimits``."""
-        return name in await self.rights()
+        answer = await self.get(action="query", meta="userinfo", uiprop="rights")
+        return name in models.object_field(models.object_field(answer, "query"), "userinfo").get("rights", [])
 
     async def raw(self, url: str) -> transport.ApiResponse:
         """Fetch a page of the wiki's server and follow redirects, for API discovery; raises as `get`."""
@@ -252,7 +226,7 @@ class WikiApi:
             if reply.status not in transport.REDIRECTS:
                 return reply
             url = await self._wire.target_of(reply)
-        raise WikiAwayError(f"{host_of(url)} redirects in a loop.")
+        raise models.WikiAwayError(f"{host_of(url)} redirects in a loop.")
 
     async def _ensure_login(self) -> None:
         if self._is_logged_in:
@@ -276,12 +250,11 @@ class WikiApi:
             "action": "login",
             "lgname": self.account.name,
             "lgpassword": self.account.password,
-            "lgtoken": token_field(answer, "login"),
+            "lgtoken": models.token_field(answer, "login"),
             "errorformat": "plaintext",  # with the reason's code
             "errorlang": "en",
         }
-        result = await self._request(login, is_login=True, writes=True)
-        check_login(result, host=self.host, name=self.account.name)
+        check_login(await self._request(login, is_login=True, writes=True), host=self.host, name=self.account.name)
         self._logins += 1
         self._is_logged_in = True
 
@@ -290,11 +263,11 @@ class WikiApi:
         for attempt in range(1, self.manners.attempts + 1):
             try:
                 return await self._attempt(params, writes=writes, is_login=is_login)
-            except WikiAwayError as error:
+            except models.WikiAwayError as error:
                 may_be_done = (
                     writes
                     and not is_login
-                    and not (error.is_unsent or isinstance(error, ReadOnlyError | ThrottledError))
+                    and not (error.is_unsent or isinstance(error, models.ReadOnlyError | models.ThrottledError))
                 )
                 pause = error.retry_s or float(min(2 ** (attempt - 1), 30) * self._chance.uniform(0.75, 1.25))
                 waited += pause
@@ -316,24 +289,22 @@ class WikiApi:
             headers = self._secrets_for(self.address)
             if is_post and not writes:
                 headers["Promise-Non-Write-API-Action"] = "true"
-            question = transport.ApiRequest("POST" if is_post else "GET", self.address, full, headers)
-            reply = await self._one(question)
+            reply = await self._one(transport.ApiRequest("POST" if is_post else "GET", self.address, full, headers))
             if reply.status not in transport.REDIRECTS:
                 return self._parse_answer(reply)
-            # From now on use the address of the redirect, where that is allowed.
             target = (await self._wire.target_of(reply)).partition("?")[0]
             if not target.endswith(".php"):
-                raise WikiAwayError(
+                raise models.WikiAwayError(
                     f"{self.host} redirects to {target} instead of answering: the web server may want a login "
                     "(--basic-file), or the wiki is out of order."
                 )
             if self.account.has_secret and not transport.is_same_server(self._home, target):
-                raise WikiMovedError(target)
+                raise models.WikiMovedError(target)
             log.warning("%s answers at %s", self.address, target)
             self.address = self.moved_to = target
             if transport.is_same_server(self._home, target):
                 self._home = target
-        raise WikiAwayError(f"{self.host} redirects in a loop.")
+        raise models.WikiAwayError(f"{self.host} redirects in a loop.")
 
     async def _one(self, question: transport.ApiRequest) -> transport.ApiResponse:
         async with self._turn:
@@ -354,7 +325,7 @@ class WikiApi:
             transport.check_status(reply)
         if answer is None:
             why = "cut short?" if reply.is_json else "it sent a page instead, for a login or an outage?"
-            raise WikiAwayError(f"{self.host} did not answer with JSON: {why}")
+            raise models.WikiAwayError(f"{self.host} did not answer with JSON: {why}")
         if (warnings := answer.get("warnings")) and len(self._warned) < _WARNINGS_KEPT:
             text = json.dumps(warnings, ensure_ascii=False)[:500]
             if text not in self._warned:

@@ -1,13 +1,8 @@
 """Edit requests (action=edit): permission and rate limit before them, conflicts and refusals after them.
 
-`save_edit` sends the whole page with its base revision and the MD5 digest of the text, and never creates a
-page. Refusals of one page are PermanentErrors; reasons to stop all editing are `EditingStoppedError`.
-
-MediaWiki suppresses conflicts with the same account's own last edit: `SavedEdit.replaced` is the
-revision that was really replaced, so that the caller can detect one that it never read.
-
-Of several {{bots}} templates one denial is enough, and one that cannot be parsed is a denial. The state of
-the account and its run page is cached for half a minute.
+`save_edit` sends the whole page with its base revision and the MD5 digest of the text, and never creates a page.
+MediaWiki suppresses conflicts with the same account's own last edit: `SavedEdit.replaced` is the revision that was
+really replaced. Of several {{bots}} templates one denial is enough, and one that cannot be parsed is a denial.
 """
 
 import hashlib
@@ -18,17 +13,8 @@ from enum import StrEnum
 from typing import Final
 
 from core.errors import PermanentError, TransientError, UnavailableError
+from wiki.api import models
 from wiki.api.client import ApiTiming, WikiApi
-from wiki.api.models import (
-    PermissionDeniedError,
-    WikiAwayError,
-    WikiRefusedError,
-    bool_field,
-    count_field,
-    object_field,
-    query_result,
-    text_field,
-)
 from wiki.api.page_query import EditablePage, read_text
 from wiki.settings import BotSettings
 
@@ -60,10 +46,8 @@ class PageDeletedError(PermanentError):
 class PageRefusedError(PermanentError):
     """Refusal to edit this page; others may still be editable."""
 
-    def __init__(self, reason: EditRefusal, code: str, text: str) -> None:
+    def __init__(self, reason: EditRefusal, text: str) -> None:
         super().__init__(f"The page cannot be edited ({reason}): {text}")
-        self.reason = reason
-        self.code = code
 
 
 class EditingStoppedError(UnavailableError):
@@ -81,7 +65,7 @@ class BotAccount:
 
 
 @dataclass(frozen=True, slots=True)
-class SaveOptions:
+class EditOptions:
     """Options of an edit: summary and flags."""
 
     summary: str
@@ -126,7 +110,7 @@ _DELETED_CODES: Final = {"missingtitle", "pagedeleted", "nosuchpageid", "edit-go
 _BLOCKED_CODES: Final = {"blocked", "autoblocked", "systemblocked", "wikimedia-globalblocking"}
 
 
-async def save_edit(api: WikiApi, page: EditablePage, text: str, saving: SaveOptions) -> SavedEdit:
+async def save_edit(api: WikiApi, page: EditablePage, text: str, saving: EditOptions) -> SavedEdit:
     """Replace the page's text.
 
     Raises EditConflictError, PageDeletedError, PageRefusedError (this page only), EditingStoppedError (any page),
@@ -143,7 +127,7 @@ async def save_edit(api: WikiApi, page: EditablePage, text: str, saving: SaveOpt
     return await _save(api, {**results, "md5": _md5(text)}, saving)
 
 
-async def add_section(api: WikiApi, title: str, heading: str, text: str, saving: SaveOptions) -> SavedEdit:
+async def add_section(api: WikiApi, title: str, heading: str, text: str, saving: EditOptions) -> SavedEdit:
     """Add a section at the end of a page, creating the page if needed; raises as `save_edit`."""
     results = {"title": title, "section": "new", "sectiontitle": heading, "text": text}
     # MediaWiki's digest of the added text (api.php?action=help&modules=edit).
@@ -153,18 +137,18 @@ async def add_section(api: WikiApi, title: str, heading: str, text: str, saving:
 async def read_bot_account(api: WikiApi) -> BotAccount:
     """Return the account that is logged in. Raises EditingStoppedError: none is."""
     answer = await api.get(action="query", meta="userinfo", uiprop="rights|hasmsg|blockinfo")
-    user = object_field(query_result(answer), "userinfo")
-    if bool_field(user, "anon") or not count_field(user, "id"):
+    user = models.object_field(models.query_result(answer), "userinfo")
+    if models.bool_field(user, "anon") or not models.count_field(user, "id"):
         raise EditingStoppedError("The bot is not logged in at the wiki: give it its own account.")
     blocked = ""
-    if user.get("blockid") is not None and not bool_field(user, "blockpartial"):
+    if user.get("blockid") is not None and not models.bool_field(user, "blockpartial"):
         by = f" by {user['blockedby']}" if user.get("blockedby") else ""
         blocked = f"blocked{by}: {user.get('blockreason') or 'no reason given'}"[:500]
     rights = user.get("rights")
     return BotAccount(
-        text_field(user, "name"),
+        models.text_field(user, "name"),
         frozenset(map(str, rights if isinstance(rights, list) else ())),
-        bool_field(user, "messages"),
+        models.bool_field(user, "messages"),
         blocked,
     )
 
@@ -174,28 +158,28 @@ async def clear_messages(api: WikiApi) -> None:
     await api.post(action="clearhasmsg")
 
 
-async def _save(api: WikiApi, request: Mapping[str, str], saving: SaveOptions) -> SavedEdit:
+async def _save(api: WikiApi, request: Mapping[str, str], saving: EditOptions) -> SavedEdit:
     flags = {"minor": "1"} if saving.is_minor else {"notminor": "1"}
     if saving.is_marked:
         flags["bot"] = "1"
     params = {"summary": saving.summary, "watchlist": "nochange", **request, **flags}
     try:
         answer = await api.post(action="edit", **params)
-    except (PermissionDeniedError, WikiRefusedError) as error:
+    except (models.PermissionDeniedError, models.WikiRefusedError) as error:
         raise await edit_error(api, error.code, str(error)) from error
-    result = object_field(answer, "edit")
+    result = models.object_field(answer, "edit")
     if result.get("result") != "Success":
         # Extensions that refuse in the older way, with 200 and a result.
         code = next((key for key in result if (_reason(key) is not None)), "")
         code = code or str(result.get("code") or "unknownerror")
         reason = str(result.get("info") or result.get("warning") or result.get("result") or "no word")
         raise await edit_error(api, code, reason[:_MESSAGE_LIMIT])
-    if bool_field(result, "nochange"):
+    if models.bool_field(result, "nochange"):
         return SavedEdit(None)
-    rev = count_field(result, "newrevid")
+    rev = models.count_field(result, "newrevid")
     if not rev:
-        raise WikiAwayError("The wiki reports an edit, but not its revision.")
-    return SavedEdit(rev, count_field(result, "oldrevid"))
+        raise models.WikiAwayError("The wiki reports an edit, but not its revision.")
+    return SavedEdit(rev, models.count_field(result, "oldrevid"))
 
 
 async def edit_error(api: WikiApi, code: str, text: str) -> Exception:
@@ -208,14 +192,14 @@ async def edit_error(api: WikiApi, code: str, text: str) -> Exception:
         # A site-wide or a partial block: only the account's own data shows that.
         try:
             me = await read_bot_account(api)
-        except (PermissionDeniedError, WikiRefusedError):
+        except (models.PermissionDeniedError, models.WikiRefusedError):
             me = BotAccount("", blocked=text)
         if not me.blocked:
-            return PageRefusedError(EditRefusal.BLOCKED_HERE, code, text)
+            return PageRefusedError(EditRefusal.BLOCKED_HERE, text)
         return EditingStoppedError(f"The account {me.name} is {me.blocked}. Nothing is edited.")
     reason = _reason(code)
     if reason is not None:
-        return PageRefusedError(reason, code, text)
+        return PageRefusedError(reason, text)
     return EditingStoppedError(f"The wiki refuses all edits ({code or 'no code'}): {text}")
 
 
@@ -245,7 +229,7 @@ _BUSY = re.compile(
 
 def may_message(text: str, bot: str) -> bool:
     """Return True if the talk page allows messages about links (`OPT_OUTS` in ``optout=``)."""
-    return _permits(text, bot, frozenset(OPT_OUTS))
+    return _permits(text, bot, OPT_OUTS)
 
 
 def edit_objection(text: str, bot: str) -> str:
@@ -304,15 +288,9 @@ class EditGuard:
         """Return the current time in seconds since 1970."""
         return int(self._timing.clock.now().timestamp())
 
-    async def allow(self) -> None:
-        """Wait until the next edit is allowed; raises EditingStoppedError with the reason, or WikiAwayError."""
-        await self.wait()
-        await self.check()
-
     async def wait(self) -> bool:
         """Wait for the minimum interval between edits; return True if it took any time."""
-        gap = 60.0 / self._settings.edits_per_minute
-        left = self._last + gap - self._timing.clock.monotonic()
+        left = self._last + 60.0 / self._settings.edits_per_minute - self._timing.clock.monotonic()
         if left > 0:
             await self._timing.sleep(left)
         return left > 0
@@ -322,7 +300,7 @@ class EditGuard:
         self._last = self._timing.clock.monotonic()
 
     async def check(self) -> None:
-        """Check that editing is allowed; raises as `allow`."""
+        """Check that editing is allowed; raises EditingStoppedError with the reason, or WikiAwayError."""
         now = self._timing.clock.monotonic()
         if now - self._checked_at < TRUST_S:
             return

@@ -157,7 +157,6 @@ class Revision:
     """A revision of a page, as an entry of its history."""
 
     rev_id: int
-    parent_id: int
     moment: datetime
     user: str
     comment: str
@@ -193,8 +192,7 @@ def json_rows(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 def normalized_titles(query: Mapping[str, Any]) -> dict[str, str]:
     """Return the titles that the wiki writes otherwise than requested."""
-    rows = json_rows(query, "normalized")
-    return {text_field(each, "from"): text_field(each, "to") for each in rows}
+    return {text_field(each, "from"): text_field(each, "to") for each in json_rows(query, "normalized")}
 
 
 def object_field(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -241,8 +239,7 @@ def parse_moment(value: Any) -> datetime:
 
 def continuation(answer: Mapping[str, Any]) -> dict[str, str]:
     """Return the parameters that continue the query; empty at the end."""
-    further = object_field(answer, "continue")
-    return {str(k): str(v) for k, v in further.items() if isinstance(v, str | int)}
+    return {str(k): str(v) for k, v in object_field(answer, "continue").items() if isinstance(v, str | int)}
 
 
 def token_field(answer: Mapping[str, Any], kind: str) -> str:

@@ -4,32 +4,16 @@ A history of a hundred thousand revisions is never read completely (`first_revis
 """
 
 import html
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from core.errors import BodyTooLargeError
+from wiki.api import models
 from wiki.api.client import ApiAnswer, ParamValue, WikiApi
-from wiki.api.models import (
-    PAGES_AT_ONCE,
-    Revision,
-    SiteFacts,
-    WikiPage,
-    WikiRefusedError,
-    bool_field,
-    count_field,
-    json_rows,
-    normalized_titles,
-    object_field,
-    parse_moment,
-    query_result,
-    split_batches,
-    text_field,
-)
 from wiki.settings import FeedSettings
 
-PAGES_AT_ONCE_HIGH: Final = 500
 PAGE_LINKS_LIMIT: Final = 200_000  # of one page
 PAGE_PARTS_LIMIT: Final = 2_000  # answers to one question
 
@@ -49,80 +33,70 @@ class _PageBuilder:
         for name, value in row.items():
             if name not in {"extlinks", "iwlinks", "categories", "templates"}:
                 self.facts.setdefault(name, value)
-        for each in json_rows(row, "extlinks"):
-            self.links[text_field(each, "url", "*")] = None
-        for each in json_rows(row, "iwlinks"):
-            self.interwikis[text_field(each, "prefix"), text_field(each, "title", "*")] = None
+        for each in models.json_rows(row, "extlinks"):
+            self.links[models.text_field(each, "url", "*")] = None
+        for each in models.json_rows(row, "iwlinks"):
+            self.interwikis[models.text_field(each, "prefix"), models.text_field(each, "title", "*")] = None
         for name, titles in (("categories", self.categories), ("templates", self.templates)):
-            titles.update((text_field(each, "title"), None) for each in json_rows(row, name))
+            titles.update((models.text_field(each, "title"), None) for each in models.json_rows(row, name))
         if len(self.links) > PAGE_LINKS_LIMIT:
             raise BodyTooLargeError(f"A page has more than {PAGE_LINKS_LIMIT:,} links.")
 
-    def page(self, props: Collection[str]) -> WikiPage:
+    def page(self, props: Collection[str]) -> models.WikiPage:
         """Build the page, with None for properties that were not requested."""
         row = self.facts
-        newest = next(iter(json_rows(row, "revisions")), {})
+        newest = next(iter(models.json_rows(row, "revisions")), {})
         made = newest.get("timestamp")
-        is_missing = any(bool_field(row, name) for name in ("missing", "invalid", "special"))
-        return WikiPage(
-            page_id=count_field(row, "pageid"),
-            title=text_field(row, "title"),
-            namespace=count_field(row, "ns"),
-            is_missing=is_missing,
-            is_redirect=bool_field(row, "redirect"),
-            rev_id=count_field(newest, "revid") or count_field(row, "lastrevid"),
-            touched=parse_moment(made) if made is not None else None,
-            model=text_field(row, "contentmodel") or "wikitext",
+        return models.WikiPage(
+            page_id=models.count_field(row, "pageid"),
+            title=models.text_field(row, "title"),
+            namespace=models.count_field(row, "ns"),
+            is_missing=any(models.bool_field(row, name) for name in ("missing", "invalid", "special")),
+            is_redirect=models.bool_field(row, "redirect"),
+            rev_id=models.count_field(newest, "revid") or models.count_field(row, "lastrevid"),
+            touched=models.parse_moment(made) if made is not None else None,
+            model=models.text_field(row, "contentmodel") or "wikitext",
             links=tuple(each for each in self.links if each),
             interwiki_links=tuple(each for each in self.interwikis if each[0]),
             categories=tuple(self.categories) if "categories" in props else None,
             templates=tuple(self.templates) if "templates" in props else None,
             text=revision_content(newest),
-            item=text_field(object_field(row, "pageprops"), "wikibase_item") if "pageprops" in props else None,
-            parent_id=count_field(newest, "parentid") if "parentid" in newest else None,
-            account=text_field(newest, "user"),
+            item=models.text_field(models.object_field(row, "pageprops"), "wikibase_item")
+            if "pageprops" in props
+            else None,
+            parent_id=models.count_field(newest, "parentid") if "parentid" in newest else None,
+            account=models.text_field(newest, "user"),
         )
 
 
-async def read_pages(  # noqa: PLR0913 what is read of them
+async def read_pages(
     api: WikiApi,
     *,
     page_ids: Sequence[int] = (),
     titles: Sequence[str] = (),
-    with_text: bool = False,
     with_categories: bool = False,
     with_templates: bool = False,
     with_item: bool = False,
-) -> list[WikiPage]:
-    """Return the current state of pages, by id or title, in that order; a deleted one as missing, with its id.
-
-    Raises the errors of `WikiApi.get`; BodyTooLargeError: one page exceeds the answer's size limit.
-    """
+) -> list[models.WikiPage]:
+    """Return pages by id or title in that order, deleted ones as missing; BodyTooLargeError, else as `WikiApi.get`."""
     assert not (page_ids and titles), "either numbers or titles"
     props = ["info", "revisions", "extlinks", "iwlinks"]
+    wanted = {"categories": with_categories, "templates": with_templates, "pageprops": with_item}
+    props += [name for name, is_wanted in wanted.items() if is_wanted]
     params: dict[str, ParamValue] = {
         "action": "query",
-        "ellimit": "max",
-        "iwlimit": "max",
-        "rvprop": "ids|timestamp|user|content" if with_text else "ids|timestamp|user",
-        "rvslots": "main" if with_text else None,
+        "prop": props,
+        **dict.fromkeys(("ellimit", "iwlimit"), "max"),
+        "cllimit": "max" if with_categories else None,
+        "tllimit": "max" if with_templates else None,
+        "ppprop": "wikibase_item" if with_item else None,
+        "rvprop": "ids|timestamp|user|content",
+        "rvslots": "main",
     }
-    if with_categories:
-        props.append("categories")
-        params["cllimit"] = "max"
-    if with_templates:
-        props.append("templates")
-        params["tllimit"] = "max"
-    if with_item:
-        props.append("pageprops")
-        params["ppprop"] = "wikibase_item"
-    params["prop"] = props
     by = "pageids" if page_ids else "titles"
     results: list[str] = [str(each) for each in page_ids or titles]
-    is_high = not with_text and api.account.is_anybody and await api.has_right("apihighlimits")
-    at_once = PAGES_AT_ONCE_HIGH if is_high else PAGES_AT_ONCE
     values_by_key: dict[str, _PageBuilder] = {}
-    for some in split_batches(list(dict.fromkeys(results)), at_once):
+    for some in models.split_batches(dict.fromkeys(results)):
         values_by_key.update(await _read_some(api, by, some, params))
     key = "pageid" if page_ids else "title"  # one without an entry, such as an interwiki title
     return [(values_by_key.get(each) or _PageBuilder({key: each, "missing": True})).page(props) for each in results]
@@ -130,16 +104,25 @@ async def read_pages(  # noqa: PLR0913 what is read of them
 
 async def missing_titles(api: WikiApi, titles: Sequence[str]) -> frozenset[str]:
     """Return titles that have no page, as given; files of a shared repository and interwikis have one."""
+    return await _titles_where(
+        api, titles, lambda row: models.bool_field(row, "missing") and not models.bool_field(row, "known")
+    )
+
+
+async def existing_titles(api: WikiApi, titles: Iterable[str]) -> frozenset[str]:
+    """Return those of the titles, as given, that have a page, if only a redirect."""
+    return await _titles_where(api, titles, lambda row: models.count_field(row, "pageid") > 0)
+
+
+async def _titles_where(
+    api: WikiApi, titles: Iterable[str], has: Callable[[Mapping[str, Any]], bool]
+) -> frozenset[str]:
     results: set[str] = set()
-    for some in split_batches(dict.fromkeys(titles)):
-        query = query_result(await api.get(action="query", titles=some))
-        names = normalized_titles(query)
-        missing = {
-            text_field(row, "title")
-            for row in json_rows(query, "pages")
-            if bool_field(row, "missing") and not bool_field(row, "known")
-        }
-        results.update(each for each in some if names.get(each, each) in missing)
+    for some in models.split_batches(dict.fromkeys(titles)):
+        query = models.query_result(await api.get(action="query", titles=some))
+        names = models.normalized_titles(query)
+        chosen = {models.text_field(row, "title") for row in models.json_rows(query, "pages") if has(row)}
+        results.update(each for each in some if names.get(each, each) in chosen)
     return frozenset(results)
 
 
@@ -151,12 +134,12 @@ async def _read_some(
         drafts: dict[str, _PageBuilder] = {}
         names: dict[str, str] = {}  # as requested -> as the wiki writes it
         async for answer in api.query(PAGE_PARTS_LIMIT, **{**params, by: wanted}):
-            query = query_result(answer)
-            names |= normalized_titles(query)
-            for each in json_rows(query, "interwiki"):
-                names.setdefault(text_field(each, "title"), "")
-            for row in json_rows(query, "pages"):
-                key = str(count_field(row, "pageid")) if by == "pageids" else text_field(row, "title")
+            query = models.query_result(answer)
+            names |= models.normalized_titles(query)
+            for each in models.json_rows(query, "interwiki"):
+                names.setdefault(models.text_field(each, "title"), "")
+            for row in models.json_rows(query, "pages"):
+                key = str(models.count_field(row, "pageid")) if by == "pageids" else models.text_field(row, "title")
                 drafts.setdefault(key, _PageBuilder()).add(row)
         drafts_of = ((each, drafts.get(names.get(each, each))) for each in wanted)
         return {each: draft for each, draft in drafts_of if draft is not None}
@@ -171,26 +154,27 @@ async def _read_some(
 
 def revision_content(revision: Mapping[str, Any]) -> str | None:
     """Return a revision's text in either format version; None when not requested or hidden."""
-    for place in (object_field(object_field(revision, "slots"), "main"), revision):
+    for place in (models.object_field(models.object_field(revision, "slots"), "main"), revision):
         for name in ("content", "*"):
             if isinstance(value := place.get(name), str):
                 return value
     return None
 
 
-async def unknown_names(api: WikiApi, facts: SiteFacts, feed: FeedSettings) -> list[str]:
+async def unknown_names(api: WikiApi, facts: models.SiteFacts, feed: FeedSettings) -> list[str]:
     """Return categories (without page or members) and templates in the settings that the wiki does not have."""
     wanted = {
         **{facts.title_in(each, 14): None for each in (*feed.categories, *feed.not_categories)},
         **{facts.title_in(each, 10, 828): None for each in (*feed.templates, *feed.not_templates)},
     }
     unknown: list[str] = []
-    for titles in split_batches(wanted):
+    for titles in models.split_batches(wanted):
         answer = await api.get(action="query", prop="categoryinfo", titles=titles)
         unknown.extend(
-            text_field(row, "title")
-            for row in json_rows(query_result(answer), "pages")
-            if bool_field(row, "missing") and not count_field(object_field(row, "categoryinfo"), "size")
+            models.text_field(row, "title")
+            for row in models.json_rows(models.query_result(answer), "pages")
+            if models.bool_field(row, "missing")
+            and not models.count_field(models.object_field(row, "categoryinfo"), "size")
         )
     return unknown
 
@@ -205,7 +189,6 @@ class EditablePage:
 
     page_id: int
     title: str
-    namespace: int
     rev_id: int  # the newest revision; 0 for a missing page
     made: str  # timestamp of that revision, as the wiki writes it
     read_at: str  # timestamp of the answer, as the wiki writes it
@@ -231,56 +214,43 @@ async def read_now(api: WikiApi, page_id: int) -> EditablePage:
         rvslots="main",
         curtimestamp=True,
     )
-    revision = next(iter(json_rows(page, "revisions")), {})
-    slot = object_field(object_field(revision, "slots"), "main")
+    revision = next(iter(models.json_rows(page, "revisions")), {})
+    slot = models.object_field(models.object_field(revision, "slots"), "main")
     text = revision_content(revision)
-    is_there = text is not None and not (bool_field(page, "missing") or bool_field(page, "invalid"))
+    is_there = text is not None and not (models.bool_field(page, "missing") or models.bool_field(page, "invalid"))
     return EditablePage(
         page_id,
-        text_field(page, "title"),
-        count_field(page, "ns"),
-        count_field(revision, "revid") if is_there else 0,
-        text_field(revision, "timestamp"),
-        text_field(answer, "curtimestamp"),
+        models.text_field(page, "title"),
+        models.count_field(revision, "revid") if is_there else 0,
+        models.text_field(revision, "timestamp"),
+        models.text_field(answer, "curtimestamp"),
         text or "",
-        text_field(slot or revision, "contentmodel") or "wikitext",
-        bool_field(page, "redirect"),
-        text_field(page, "associatedpage"),
+        models.text_field(slot or revision, "contentmodel") or "wikitext",
+        models.bool_field(page, "redirect"),
+        models.text_field(page, "associatedpage"),
     )
 
 
 async def read_text(api: WikiApi, title: str) -> str | None:
     """Return the text of a page by title; None when missing."""
     _, page = await _one_page(api, titles=title, prop="revisions", rvprop="content", rvslots="main")
-    return revision_content(next(iter(json_rows(page, "revisions")), {}))
+    return revision_content(next(iter(models.json_rows(page, "revisions")), {}))
 
 
-async def existing_titles(api: WikiApi, titles: Iterable[str]) -> frozenset[str]:
-    """Return those of the titles, as given, that have a page, if only a redirect."""
-    existing: set[str] = set()
-    for batch in split_batches(dict.fromkeys(titles)):
-        query = query_result(await api.get(action="query", titles=batch, prop="info"))
-        names = normalized_titles(query)
-        pages = json_rows(query, "pages")
-        there = {text_field(page, "title") for page in pages if count_field(page, "pageid")}
-        existing.update(title for title in batch if names.get(title, title) in there)
-    return frozenset(existing)
-
-
-async def read_heads(api: WikiApi, page_ids: Iterable[int]) -> dict[int, WikiPage]:
+async def read_heads(api: WikiApi, page_ids: Iterable[int]) -> dict[int, models.WikiPage]:
     """Return title and newest revision of each page; the revision of a missing page is 0."""
-    heads: dict[int, WikiPage] = {}
-    for batch in split_batches(dict.fromkeys(page_ids)):
+    heads: dict[int, models.WikiPage] = {}
+    for batch in models.split_batches(dict.fromkeys(page_ids)):
         answer = await api.get(action="query", pageids=batch, prop="info")
-        for row in json_rows(query_result(answer), "pages"):
-            heads[count_field(row, "pageid")] = _PageBuilder(dict(row)).page(())
+        for row in models.json_rows(models.query_result(answer), "pages"):
+            heads[models.count_field(row, "pageid")] = _PageBuilder(dict(row)).page(())
     return heads
 
 
-async def history_after(api: WikiApi, page_id: int, rev_id: int) -> tuple[Revision, ...]:
+async def history_after(api: WikiApi, page_id: int, rev_id: int) -> tuple[models.Revision, ...]:
     """Return the revision and its successors, oldest first, without texts; () if deleted or replaced."""
-    revisions: list[Revision] = []
-    with suppress(WikiRefusedError):
+    revisions: list[models.Revision] = []
+    with suppress(models.WikiRefusedError):
         async for answer in api.query(
             pageids=page_id, prop="revisions", rvprop=_PROPS, rvstartid=rev_id, rvdir="newer", rvlimit=HISTORY_LIMIT
         ):
@@ -300,11 +270,11 @@ async def earlier_digests(api: WikiApi, page_id: int, rev_id: int) -> frozenset[
             rvprop="ids|sha1",
             rvstartid=rev_id,
             rvdir="older",
-            rvlimit=PAGES_AT_ONCE,
+            rvlimit=models.PAGES_AT_ONCE,
         )
-    except WikiRefusedError:
+    except models.WikiRefusedError:
         return frozenset()
-    return frozenset(filter(None, (text_field(row, "sha1") for row in _revisions_in(answer))))
+    return frozenset(filter(None, (models.text_field(row, "sha1") for row in _revisions_in(answer))))
 
 
 async def read_revision_text(api: WikiApi, rev_id: int) -> str | None:
@@ -313,14 +283,13 @@ async def read_revision_text(api: WikiApi, rev_id: int) -> str | None:
 
 
 async def _one_page(api: WikiApi, **params: ParamValue) -> tuple[ApiAnswer, Mapping[str, Any]]:
-    """Return the answer about one page, and the page's object."""
     answer = await api.get(action="query", **params)
-    return answer, next(iter(json_rows(query_result(answer), "pages")), {})
+    return answer, next(iter(models.json_rows(models.query_result(answer), "pages")), {})
 
 
 def _revisions_in(answer: ApiAnswer) -> Iterator[Mapping[str, Any]]:
-    for page in json_rows(query_result(answer), "pages"):
-        yield from json_rows(page, "revisions")
+    for page in models.json_rows(models.query_result(answer), "pages"):
+        yield from models.json_rows(page, "revisions")
 
 
 REVISIONS_AT_ONCE: Final = 15
@@ -329,7 +298,7 @@ REQUESTS_LIMIT: Final = 25  # of one look
 _PROPS: Final = "ids|timestamp|user|comment|sha1|tags"
 
 
-async def read_revisions(api: WikiApi, page_id: int) -> AsyncIterator[Revision]:
+async def read_revisions(api: WikiApi, page_id: int) -> AsyncIterator[models.Revision]:
     """Yield the page's newest revisions (`REVISIONS_LIMIT`); none for a missing page."""
     left = REVISIONS_LIMIT
     async for answer in api.query(prop="revisions", pageids=page_id, rvprop=_PROPS, rvlimit="max"):
@@ -340,16 +309,15 @@ async def read_revisions(api: WikiApi, page_id: int) -> AsyncIterator[Revision]:
                 return
 
 
-def parse_revision(row: Mapping[str, Any]) -> Revision:
+def parse_revision(row: Mapping[str, Any]) -> models.Revision:
     """Parse a revision; hidden fields are empty. Raises WikiAwayError: its timestamp is missing."""
     tags = row.get("tags")
-    return Revision(
-        rev_id=count_field(row, "revid"),
-        parent_id=count_field(row, "parentid"),
-        moment=parse_moment(row.get("timestamp")),
-        user=text_field(row, "user"),
-        comment=text_field(row, "comment")[:COMMENT_LIMIT],
-        sha1=text_field(row, "sha1"),
+    return models.Revision(
+        rev_id=models.count_field(row, "revid"),
+        moment=models.parse_moment(row.get("timestamp")),
+        user=models.text_field(row, "user"),
+        comment=models.text_field(row, "comment")[:COMMENT_LIMIT],
+        sha1=models.text_field(row, "sha1"),
         tags=tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
     )
 
@@ -363,11 +331,11 @@ async def read_texts(api: WikiApi, rev_ids: Sequence[int]) -> dict[int, str]:
         for row in _revisions_in(answer):
             text = revision_content(row)
             if text is not None:
-                texts[count_field(row, "revid")] = text
+                texts[models.count_field(row, "revid")] = text
     return texts
 
 
-async def first_revision_with(api: WikiApi, page_id: int, url: str) -> Revision | None:
+async def first_revision_with(api: WikiApi, page_id: int, url: str) -> models.Revision | None:
     """Find the revision that added a URL to the page in its current run (B06); None: it comes from a template.
 
     A URL that was added again counts from its return, as far as the sampled revisions show it. Beyond

@@ -1,13 +1,11 @@
 """Changes of wikis: recent changes since a cursor, each entry once, and server-sent change events.
 
-Entries appear when the wiki's transaction ends, stamped with its begin, and later still on a replica: so the
-last `OVERLAP` before the cursor's position is read again each time, and known entries are skipped by number.
-The history of event streams is about a week long; after a longer outage every page is read again.
+Entries appear when the wiki's transaction ends, stamped with its begin, and later still on a replica: so the last
+`OVERLAP` before the cursor's position is read again each time, and known entries are skipped by number.
 """
 
 import codecs
 import json
-import math
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -15,22 +13,9 @@ from typing import Any, Final
 
 from core.errors import ConfigError, InputError
 from core.json_values import json_facts, read_json
+from net.backoff import ExponentialBackoff
+from wiki.api import models
 from wiki.api.client import ApiTiming, WikiApi
-from wiki.api.models import (
-    ChangeKind,
-    PageChange,
-    WikiAwayError,
-    WikiRefusedError,
-    bool_field,
-    count_field,
-    json_rows,
-    normalized_titles,
-    object_field,
-    parse_moment,
-    query_result,
-    split_batches,
-    text_field,
-)
 from wiki.api.transport import ApiTransport
 
 OVERLAP: Final = timedelta(seconds=120)
@@ -41,18 +26,18 @@ _YOUNG: Final = timedelta(hours=12)  # every wiki stores recent changes for long
 _PROPS: Final = "ids|title|timestamp|loginfo"
 _TYPES: Final = "edit|new|log"  # never categorize: it accompanies an edit that is listed as well
 
-_LOGS: Final[Mapping[ChangeKind, str]] = {
-    ChangeKind.MOVE: "move/move move/move_redir",
-    ChangeKind.DELETE: "delete/delete delete/delete_redir delete/delete_redir2 suppress/delete",
-    ChangeKind.RESTORE: "delete/restore",
-    ChangeKind.IMPORT: "import/upload import/interwiki",
-    ChangeKind.MERGE: "merge/merge merge/merge-into",
-    ChangeKind.NEW: "create/create upload/upload contentmodel/new",
-    ChangeKind.EDIT: "upload/overwrite upload/revert contentmodel/change",
+_LOGS: Final[Mapping[models.ChangeKind, str]] = {
+    models.ChangeKind.MOVE: "move/move move/move_redir",
+    models.ChangeKind.DELETE: "delete/delete delete/delete_redir delete/delete_redir2 suppress/delete",
+    models.ChangeKind.RESTORE: "delete/restore",
+    models.ChangeKind.IMPORT: "import/upload import/interwiki",
+    models.ChangeKind.MERGE: "merge/merge merge/merge-into",
+    models.ChangeKind.NEW: "create/create upload/upload contentmodel/new",
+    models.ChangeKind.EDIT: "upload/overwrite upload/revert contentmodel/change",
 }
-_KINDS: Final[Mapping[str, ChangeKind]] = {
-    "edit": ChangeKind.EDIT,
-    "new": ChangeKind.NEW,
+_KINDS: Final[Mapping[str, models.ChangeKind]] = {
+    "edit": models.ChangeKind.EDIT,
+    "new": models.ChangeKind.NEW,
     **{log: kind for kind, logs in _LOGS.items() for log in logs.split()},
 }
 
@@ -87,7 +72,7 @@ class ChangesCursor:
 class ChangeBatch:
     """Batch of recent changes."""
 
-    changes: tuple[PageChange, ...]  # in the wiki's order, without those of earlier batches
+    changes: tuple[models.PageChange, ...]  # in the wiki's order, without those of earlier batches
     cursor: str  # to be stored once they are processed, and passed to the next call
     is_gap: bool  # earlier changes are lost: every page must be read again
     is_end: bool  # no more changes for now
@@ -98,19 +83,16 @@ async def changes_since(api: WikiApi, cursor: str = "", *, most: int = CHANGES_L
     """Return the changes since the cursor; without one only a cursor for now. Raises ConfigError for an invalid one."""
     if not cursor:
         answer = await api.get(action="query", meta="siteinfo", curtimestamp=True)
-        now = parse_moment(answer.get("curtimestamp"))
+        now = models.parse_moment(answer.get("curtimestamp"))
         return ChangeBatch((), ChangesCursor(now).text(), is_gap=True, is_end=True, now=now)
     at = ChangesCursor.parse(cursor)
     changes, end, now, is_end = await _read(api, at, most)
     is_gap = False
     if not at.go_on:
-        if now >= at.moment - OVERLAP / 2:
-            turned = at
-        else:
-            turned = replace(at, moment=now, floor_id=max(at.floor_id, at.last_id))
-        if turned is not at:
-            changes, end, now, is_end = await _read(api, turned, most)
-        is_gap = await _has_gap(api, turned, now)
+        if now < at.moment - OVERLAP / 2:  # the wiki's clock was set back
+            at = replace(at, moment=now, floor_id=max(at.floor_id, at.last_id))
+            changes, end, now, is_end = await _read(api, at, most)
+        is_gap = await _has_gap(api, at, now)
     changes = await _resolved(api, changes)
     return ChangeBatch(tuple(changes), end.text(), is_gap, is_end, now)
 
@@ -120,34 +102,37 @@ async def _has_gap(api: WikiApi, at: ChangesCursor, now: datetime) -> bool:
     if now - at.moment < _YOUNG:
         return False
     answer = await api.get(action="query", list="recentchanges", rcdir="newer", rclimit=1, rcprop="ids|timestamp")
-    rows = json_rows(query_result(answer), "recentchanges")
+    rows = models.json_rows(models.query_result(answer), "recentchanges")
     if not rows:
         return now - at.moment > timedelta(days=RECENT_DAYS)
     oldest = rows[0]
-    return parse_moment(oldest.get("timestamp")) > at.moment and count_field(oldest, "rcid") > at.last_id + 1
+    return (
+        models.parse_moment(oldest.get("timestamp")) > at.moment and models.count_field(oldest, "rcid") > at.last_id + 1
+    )
 
 
-async def _read(api: WikiApi, at: ChangesCursor, most: int) -> tuple[list[PageChange], ChangesCursor, datetime, bool]:
+async def _read(
+    api: WikiApi, at: ChangesCursor, most: int
+) -> tuple[list[models.PageChange], ChangesCursor, datetime, bool]:
     """Read the list from the cursor; return (new changes, next cursor, wiki clock, end reached)."""
-    changes: list[PageChange] = []
+    changes: list[models.PageChange] = []
     seen = dict.fromkeys(at.seen)
     last_id, go_on, newest = at.last_id, at.go_on, at.moment
     while True:
-        start = at.moment - OVERLAP
         further = {"rccontinue": go_on, "continue": "-||"} if go_on else {}
         params = {
             "action": "query",
             "list": "recentchanges",
             "rcdir": "newer",
-            "rcstart": _format_moment(start),
+            "rcstart": _format_moment(at.moment - OVERLAP),
             "rcprop": _PROPS,
             "rctype": _TYPES,
             "rclimit": "max",
             **further,
         }
         answer = await api.get(curtimestamp=True, **params)
-        now = parse_moment(answer.get("curtimestamp"))
-        for row in json_rows(query_result(answer), "recentchanges"):
+        now = models.parse_moment(answer.get("curtimestamp"))
+        for row in models.json_rows(models.query_result(answer), "recentchanges"):
             change = parse_change(row)
             mark = change.rc_id, int(change.moment.timestamp())
             if mark in seen or change.rc_id <= at.floor_id:
@@ -156,67 +141,65 @@ async def _read(api: WikiApi, at: ChangesCursor, most: int) -> tuple[list[PageCh
             last_id = max(last_id, change.rc_id)
             newest = max(newest, change.moment)
             changes.append(change)
-        next_page = object_field(answer, "continue").get("rccontinue")
+        next_page = models.object_field(answer, "continue").get("rccontinue")
         if next_page is None:
             break
         if not isinstance(next_page, str) or next_page == go_on or len(next_page) > 200:
-            raise WikiRefusedError("endless", "its list of recent changes repeats the same position.")
+            raise models.WikiRefusedError("endless", "its list of recent changes repeats the same position.")
         go_on = next_page
         if len(changes) >= most:
             seen_recently = _trim_seen(seen, newest)
             return (changes, replace(at, seen=seen_recently, last_id=last_id, go_on=go_on), now, False)
     # Never before the stored position, even if the wiki's servers disagree about the time.
-    end = ChangesCursor(now, _trim_seen(seen, now), last_id, at.floor_id)
-    return changes, end, now, True
+    return changes, ChangesCursor(now, _trim_seen(seen, now), last_id, at.floor_id), now, True
 
 
 def _trim_seen(seen: Iterable[tuple[int, int]], end: datetime) -> frozenset[tuple[int, int]]:
-    """Return the seen entries that may occur again."""
     start = int((end - 2 * OVERLAP).timestamp())
     near = sorted(mark for mark in seen if mark[1] >= start)
     return frozenset(near[-SEEN_LIMIT:])
 
 
-def parse_change(row: Mapping[str, Any]) -> PageChange:
+def parse_change(row: Mapping[str, Any]) -> models.PageChange:
     """Parse an entry of the list. Raises WikiAwayError: it is malformed."""
-    type_ = text_field(row, "type")
-    log = f"{text_field(row, 'logtype')}/{text_field(row, 'logaction')}"
-    kind = _KINDS.get(type_ if type_ in {"edit", "new"} else log, ChangeKind.OTHER)
-    if bool_field(row, "actionhidden"):
-        kind = ChangeKind.OTHER
-    params = object_field(row, "logparams")
-    return PageChange(
-        rc_id=count_field(row, "rcid"),
+    type_ = models.text_field(row, "type")
+    log = f"{models.text_field(row, 'logtype')}/{models.text_field(row, 'logaction')}"
+    kind = _KINDS.get(type_ if type_ in {"edit", "new"} else log, models.ChangeKind.OTHER)
+    if models.bool_field(row, "actionhidden"):
+        kind = models.ChangeKind.OTHER
+    params = models.object_field(row, "logparams")
+    return models.PageChange(
+        rc_id=models.count_field(row, "rcid"),
         kind=kind,
-        moment=parse_moment(row.get("timestamp")),
-        page_id=count_field(row, "pageid"),
-        namespace=count_field(row, "ns"),
-        title=text_field(row, "title"),
-        target_title=text_field(params, "target_title") or text_field(params, "dest_title"),
-        target_namespace=count_field(params, "target_ns") or count_field(params, "dest_ns"),
+        moment=models.parse_moment(row.get("timestamp")),
+        page_id=models.count_field(row, "pageid"),
+        namespace=models.count_field(row, "ns"),
+        title=models.text_field(row, "title"),
+        target_title=models.text_field(params, "target_title") or models.text_field(params, "dest_title"),
+        target_namespace=models.count_field(params, "target_ns") or models.count_field(params, "dest_ns"),
     )
 
 
-async def _resolved(api: WikiApi, changes: list[PageChange]) -> list[PageChange]:
+async def _resolved(api: WikiApi, changes: list[models.PageChange]) -> list[models.PageChange]:
     """Add page ids that the list left out (moved, restored, imported); a deleted page keeps 0."""
     wanted = {_title_now(each) for each in changes if _lacks_id(each)}
     ids: dict[str, int] = {}
-    for titles in split_batches(sorted(wanted)):
+    for titles in models.split_batches(sorted(wanted)):
         answer = await api.get(action="query", titles=titles)
-        query = query_result(answer)
-        for page in json_rows(query, "pages"):
-            ids[text_field(page, "title")] = count_field(page, "pageid")
-        ids |= {written: ids.get(name, 0) for written, name in normalized_titles(query).items()}
+        query = models.query_result(answer)
+        for page in models.json_rows(query, "pages"):
+            ids[models.text_field(page, "title")] = models.count_field(page, "pageid")
+        ids |= {written: ids.get(name, 0) for written, name in models.normalized_titles(query).items()}
     return [replace(each, page_id=ids.get(_title_now(each), 0)) if _lacks_id(each) else each for each in changes]
 
 
-def _lacks_id(change: PageChange) -> bool:
-    ends = change.kind in {ChangeKind.DELETE, ChangeKind.OTHER}
+def _lacks_id(change: models.PageChange) -> bool:
+    ends = change.kind in {models.ChangeKind.DELETE, models.ChangeKind.OTHER}
     return not change.page_id and not ends and bool(_title_now(change))
 
 
-def _title_now(change: PageChange) -> str:
-    return change.target_title if change.kind is ChangeKind.MOVE else change.title
+def _title_now(change: models.PageChange) -> str:
+    return change.target_title if change.kind is models.ChangeKind.MOVE else change.title
 
 
 def _format_moment(moment: datetime) -> str:
@@ -275,7 +258,7 @@ class EventReader:
         self._rest.append(text)
         self._rest_chars += len(text)
         if self._rest_chars > EVENT_CHARS:
-            raise WikiAwayError("The stream sends an endless line.")
+            raise models.WikiAwayError("The stream sends an endless line.")
         # Chunks without a line end are only collected, to stay linear for small chunks; so is a final CR,
         # which may be half of a CRLF.
         if "\n" not in text and "\r" not in "".join(self._rest[-2:])[:-1]:
@@ -285,8 +268,7 @@ class EventReader:
         lines = text.removesuffix("\r").replace("\r\n", "\n").replace("\r", "\n").split("\n")
         self._rest = [lines.pop() + held]
         self._rest_chars = len(self._rest[0])
-        events = (self._line(line) for line in lines)
-        return [event for event in events if event is not None]
+        return [event for line in lines if (event := self._line(line)) is not None]
 
     def _line(self, line: str) -> StreamEvent | None:
         if not line:
@@ -299,7 +281,7 @@ class EventReader:
         if name == "data":
             self._length += len(value) + 1
             if self._length > EVENT_CHARS:
-                raise WikiAwayError("The stream sends an endless event.")
+                raise models.WikiAwayError("The stream sends an endless event.")
             self._data.append(value)
         elif name == "id" and "\0" not in value and len(value) <= ID_CHARS:
             self._id = value
@@ -318,23 +300,21 @@ async def listen_to_stream(
     last_id: str = "",
     timing: ApiTiming | None = None,
 ) -> AsyncGenerator[StreamNotice, None]:
-    """Yield the stream's events of watched wikis (databases) from `last_id` on; reconnect after disconnections.
-
-    Raises WikiRefusedError; after too many failed attempts WikiAwayError: poll the wiki's API meanwhile.
-    """
+    """Yield events of watched wikis from `last_id` on, reconnecting; WikiRefusedError, in the end WikiAwayError."""
     timing = timing or ApiTiming()
-    failures = 0
+    failures, pauses = 0, ExponentialBackoff(_PAUSE_S, _PAUSE_MOST_S)
     marked = timing.clock.monotonic()
     while True:
         reader = EventReader(last_id)
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
         if last_id:
             headers["Last-Event-ID"] = last_id
-        why: WikiAwayError | None = None
+        why: models.WikiAwayError | None = None
         try:
             async for piece in wire.pieces(url, headers, idle_s=IDLE_S):
                 for event in reader.feed(piece):
                     last_id, failures = event.last_id, 0
+                    pauses.reset()
                     notice = parse_event(event, watched())
                     now = timing.clock.monotonic()
                     if notice is None and now - marked >= MARKER_S:
@@ -342,19 +322,13 @@ async def listen_to_stream(
                     if notice is not None:
                         marked = now
                         yield notice
-        except WikiAwayError as error:
+        except models.WikiAwayError as error:
             why = error
         failures += 1
         if failures > _FAILURES_MOST:
-            raise why or WikiAwayError(f"{url} closes whenever it is opened.")
+            raise why or models.WikiAwayError(f"{url} closes whenever it is opened.")
         requested_s = max(reader.retry_s or 0.0, why.retry_s if why is not None else 0.0)
-        await timing.sleep(max(requested_s, reconnect_delay(failures, timing.chance.random())))
-
-
-def reconnect_delay(failures: int, chance: float) -> float:
-    """Return the pause in seconds after this many failures in a row: exponential with jitter."""
-    most = min(_PAUSE_S * math.exp2(min(failures, 30) - 1), _PAUSE_MOST_S)
-    return most * (0.5 + chance / 2)
+        await timing.sleep(max(requested_s, pauses.next_s() * (0.5 + timing.chance.random() / 2)))
 
 
 def parse_event(event: StreamEvent, wikis: Collection[str]) -> StreamNotice | None:
@@ -365,10 +339,9 @@ def parse_event(event: StreamEvent, wikis: Collection[str]) -> StreamNotice | No
         return None
     if not isinstance(document, dict) or event.kind != "message":
         return None
-    wiki = text_field(document, "wiki", "database")
-    if wiki not in wikis or object_field(document, "meta").get("domain") == _CANARY:
+    wiki = models.text_field(document, "wiki", "database")
+    if wiki not in wikis or models.object_field(document, "meta").get("domain") == _CANARY:
         return None
     if "added_links" in document or "removed_links" in document:
-        return StreamNotice(event.last_id, wiki, count_field(document, "page_id"))
-    is_change = text_field(document, "type") in _PROMISED
-    return StreamNotice(event.last_id, wiki) if is_change else None
+        return StreamNotice(event.last_id, wiki, models.count_field(document, "page_id"))
+    return StreamNotice(event.last_id, wiki) if models.text_field(document, "type") in _PROMISED else None

@@ -12,20 +12,8 @@ from core.errors import BadUrlError, InputError, PermanentError
 from core.hosts import registrable
 from core.urls import fetch_key, host_of
 from links.registry.wikis import InterwikiMap, read_interwikis
+from wiki.api import models
 from wiki.api.client import WikiApi
-from wiki.api.models import (
-    LoggedOutError,
-    SiteFacts,
-    WikiAwayError,
-    WikiMovedError,
-    WikiNamespace,
-    WikiRefusedError,
-    bool_field,
-    count_field,
-    json_rows,
-    query_result,
-    text_field,
-)
 from wiki.api.transport import absolute_address
 
 OLDEST_VERSION: Final = (1, 35)
@@ -38,32 +26,35 @@ _DBNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}", re.ASCII)
 OpenApi = Callable[[str], WikiApi]
 
 
-async def read_site_facts(api: WikiApi) -> SiteFacts:
+async def read_site_facts(api: WikiApi) -> models.SiteFacts:
     """Read the wiki's site information. Raises the errors of `WikiApi.get`; ``no-mediawiki`` for other software."""
     answer = await api.get(action="query", meta="siteinfo", siprop=["general", "namespaces", "interwikimap"])
-    query = query_result(answer)
+    query = models.query_result(answer)
     general = _general(query, api.host)
-    server = _absolute(text_field(general, "server") or api.address, api.address)
-    path = text_field(general, "articlepath") or "/index.php?title=$1"
-    pages_url = _absolute(path, server)
+    server = _absolute(models.text_field(general, "server") or api.address, api.address)
+    pages_url = _absolute(models.text_field(general, "articlepath") or "/index.php?title=$1", server)
     namespaces = (
-        WikiNamespace(count_field(row, "id"), text_field(row, "name", "*"), text_field(row, "canonical", "name", "*"))
-        for row in json_rows(query, "namespaces")
+        models.WikiNamespace(
+            models.count_field(row, "id"),
+            models.text_field(row, "name", "*"),
+            models.text_field(row, "canonical", "name", "*"),
+        )
+        for row in models.json_rows(query, "namespaces")
     )
     interwikis, rows = InterwikiMap(), query.get("interwikimap")
     with suppress(InputError):
         interwikis = read_interwikis(json.dumps(rows if isinstance(rows, list) else []))
-    return SiteFacts(
-        dbname=text_field(general, "wikiid"),
-        name=text_field(general, "sitename"),
-        version=version_of(text_field(general, "generator")),
-        language=text_field(general, "lang"),
+    return models.SiteFacts(
+        dbname=models.text_field(general, "wikiid"),
+        name=models.text_field(general, "sitename"),
+        version=version_of(models.text_field(general, "generator")),
+        language=models.text_field(general, "lang"),
         server=server,
         pages_url=pages_url if "$1" in pages_url else "",
         namespaces={each.id: each for each in namespaces},
         interwikis=interwikis,
-        is_read_only=bool_field(general, "readonly"),
-        read_only_reason=text_field(general, "readonlyreason"),
+        is_read_only=models.bool_field(general, "readonly"),
+        read_only_reason=models.text_field(general, "readonlyreason"),
     )
 
 
@@ -85,10 +76,7 @@ def version_of(generator: str) -> tuple[int, ...]:
 
 
 async def find_api(url: str, open_api: OpenApi) -> str:
-    """Find the API address of the wiki that a URL belongs to.
-
-    Raises InputError with the addresses tried, WikiAwayError, or LoggedOutError: siteinfo requires an account.
-    """
+    """Find the API of a URL's wiki; InputError: none at the addresses tried; WikiAwayError, LoggedOutError."""
     url = url.strip()
     starts = [url] if "://" in url else [f"https://{url}", f"http://{url}"]
     try:
@@ -99,7 +87,7 @@ async def find_api(url: str, open_api: OpenApi) -> str:
     for number, start in enumerate(starts, start=1):
         try:
             return await _find_from(start, open_api)
-        except WikiAwayError as error:
+        except models.WikiAwayError as error:
             # An address without a scheme: a wiki that has no https is queried over http.
             if number == len(starts) or not error.is_unsent:
                 raise
@@ -108,20 +96,16 @@ async def find_api(url: str, open_api: OpenApi) -> str:
 
 async def _find_from(url: str, open_api: OpenApi) -> str:
     tried: dict[str, str] = {}
-    if urlsplit(url).path.endswith("api.php"):
-        site = await _try(url.partition("?")[0], open_api, tried)
-        if site:
-            return site
+    if urlsplit(url).path.endswith("api.php") and (site := await _try(url.partition("?")[0], open_api, tried)):
+        return site
     async with open_api(url) as api:
         page = await api.raw(url)
     if not tried and page.status >= 500:
-        raise WikiAwayError(f"{host_of(url)} answers {page.status}.")
+        raise models.WikiAwayError(f"{host_of(url)} answers {page.status}.")
     text = page.body[:_HEAD_CHARS].decode("utf-8", "replace")
     for candidate in api_candidates(page.url, text)[:_CANDIDATES_MOST]:
-        if candidate not in tried:
-            site = await _try(candidate, open_api, tried)
-            if site:
-                return site
+        if candidate not in tried and (site := await _try(candidate, open_api, tried)):
+            return site
     hint = ""
     if page.status == 401:
         hint = " Its server asks for a user and a password: --basic-file FILE."
@@ -137,17 +121,15 @@ async def _try(address: str, open_api: OpenApi, tried: dict[str, str]) -> str:
     async with open_api(address) as api:
         try:
             answer = await api.get(action="query", meta="siteinfo", siprop="general")
-            _general(query_result(answer), api.host)
-        except WikiMovedError:
+            _general(models.query_result(answer), api.host)
+        except models.WikiMovedError:
             raise
-        except LoggedOutError:
-            if api.account.is_anybody or api.account.basic:
-                raise
-            if await _is_private_wiki(api):
+        except models.LoggedOutError:
+            if api.account.has_secret or await _is_private_wiki(api):
                 raise
             tried[address] = "it asks for a login"
             return ""
-        except (WikiAwayError, InputError, PermanentError) as error:
+        except (models.WikiAwayError, InputError, PermanentError) as error:
             tried[address] = str(error).rstrip(".")
             return ""
         return api.address
@@ -155,10 +137,10 @@ async def _try(address: str, open_api: OpenApi, tried: dict[str, str]) -> str:
 
 async def _is_private_wiki(api: WikiApi) -> bool:
     """Return True if the API itself required a login, not a web server in front."""
-    with suppress(WikiAwayError, WikiRefusedError):
+    with suppress(models.WikiAwayError, models.WikiRefusedError):
         try:
             await api.get(action="query", meta="tokens", type="login")
-        except LoggedOutError as error:
+        except models.LoggedOutError as error:
             return "readapidenied" in str(error)
         return True
     return False
@@ -192,21 +174,16 @@ def declared_api(url: str, text: str) -> str:
     >>> declared_api("https://a.org/wiki/X", '<link rel="EditURI" href="//a.org/w/api.php?action=rsd">')
     'https://a.org/w/api.php'
     """
-    for relation, href in _links(text):
-        if relation == "edituri":
-            return absolute_address(url, href).partition("?")[0]
-    return ""
+    href = next((href for relation, href in _links(text) if relation == "edituri"), None)
+    return "" if href is None else absolute_address(url, href).partition("?")[0]
 
 
 class _LinkCollector(HTMLParser):
-    """Collector of relation and target of link elements."""
-
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.links: list[tuple[str, str]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Record one link element."""
         if tag == "link" and len(self.links) < 200:
             results = dict(attrs)
             self.links.append(((results.get("rel") or "").strip().lower(), results.get("href") or ""))
@@ -221,13 +198,12 @@ def _links(text: str) -> list[tuple[str, str]]:
 
 def _general(query: Mapping[str, Any], host: str) -> Mapping[str, Any]:
     value = query.get("general")
-    if not isinstance(value, dict) or not text_field(value, "generator").startswith("MediaWiki"):
-        raise WikiRefusedError("no-mediawiki", f"{host} has an API that is not MediaWiki.")
-    if not _DBNAME.fullmatch(text_field(value, "wikiid")):
-        raise WikiRefusedError("no-name", f"{host} does not report its database's name.")
+    if not isinstance(value, dict) or not models.text_field(value, "generator").startswith("MediaWiki"):
+        raise models.WikiRefusedError("no-mediawiki", f"{host} has an API that is not MediaWiki.")
+    if not _DBNAME.fullmatch(models.text_field(value, "wikiid")):
+        raise models.WikiRefusedError("no-name", f"{host} does not report its database's name.")
     return value
 
 
 def _absolute(path: str, base: str) -> str:
-    is_valid = absolute_address(base, path.replace("$1", "x"))
-    return urljoin(base, path) if is_valid else base
+    return urljoin(base, path) if absolute_address(base, path.replace("$1", "x")) else base

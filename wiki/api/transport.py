@@ -11,9 +11,10 @@ import socket
 import ssl
 import zlib
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -24,14 +25,7 @@ from core.storable_text import parse_json
 from core.urls import fetch_key, host_of
 from core.web_dates import parse_http_date, parse_retry_after
 from net.address_policy import is_public
-from wiki.api.models import (
-    LoggedOutError,
-    PermissionDeniedError,
-    ReadOnlyError,
-    ThrottledError,
-    WikiAwayError,
-    WikiRefusedError,
-)
+from wiki.api import models
 
 RESPONSE_LIMIT_BYTES: Final = 64 * 1024 * 1024  # MediaWiki's own is 8 MB ($wgAPIMaxResultSize)
 RESPONSE_LIMIT_S: Final = 120.0
@@ -79,7 +73,7 @@ class ServerRoute:
 DIRECT: Final = ServerRoute()
 
 
-class ApiTransport:
+class ApiTransport(AbstractAsyncContextManager["ApiTransport"]):
     """HTTP transport to a wiki; owns its connections and cookies and belongs to one event loop."""
 
     def __init__(
@@ -104,9 +98,6 @@ class ApiTransport:
             trust_env=False,
         )
 
-    async def __aenter__(self) -> Self:
-        return self
-
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
@@ -120,7 +111,7 @@ class ApiTransport:
         if self._has_proxy and _is_public(host) is None:  # a proxy finds the server by itself
             return
         if not await _is_host_public(host):
-            raise WikiAwayError(f"{host} is on a private network, but only a public server refers to it.")
+            raise models.WikiAwayError(f"{host} is on a private network, but only a public server refers to it.")
         self.is_public = None if self._has_proxy else True
 
     def forget(self) -> None:
@@ -135,11 +126,11 @@ class ApiTransport:
                 return await self._send(question)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             text = f"{host} cannot be reached: {_error_text(error)}. Check its address, and that it runs."
-            raise WikiAwayError(text, is_unsent=True) from error
+            raise models.WikiAwayError(text, is_unsent=True) from error
         except (TimeoutError, httpx.TimeoutException) as error:
-            raise WikiAwayError(f"{host} did not answer within {self._limit_s:.0f} s.") from error
+            raise models.WikiAwayError(f"{host} did not answer within {self._limit_s:.0f} s.") from error
         except (httpx.HTTPError, httpx.InvalidURL, httpx.CookieConflict, OSError) as error:
-            raise WikiAwayError(f"{host} closed the connection: {_error_text(error)}.") from error
+            raise models.WikiAwayError(f"{host} closed the connection: {_error_text(error)}.") from error
 
     async def _send(self, question: ApiRequest) -> ApiResponse:
         is_post = question.method == "POST"
@@ -172,12 +163,14 @@ class ApiTransport:
                 async for piece in answer.aiter_raw():
                     yield piece
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
-            raise WikiAwayError(f"The stream of {host} closed the connection: {_error_text(error)}.") from error
+            raise models.WikiAwayError(f"The stream of {host} closed the connection: {_error_text(error)}.") from error
 
     async def _body(self, answer: httpx.Response) -> bytes:
         coding = answer.headers.get("content-encoding", "").strip().lower()
         if coding not in {"", "identity", "gzip", "x-gzip"}:
-            raise WikiAwayError(f"{host_of(str(answer.url))} uses the unsupported content coding {coding[:40]!r}.")
+            raise models.WikiAwayError(
+                f"{host_of(str(answer.url))} uses the unsupported content coding {coding[:40]!r}."
+            )
         body = bytearray()
         unpack = zlib.decompressobj(_GZIP) if "gzip" in coding else None
         async for piece in answer.aiter_raw():
@@ -189,7 +182,7 @@ class ApiTransport:
                 limit = self._limit_bytes // 1_000_000
                 raise BodyTooLargeError(f"{host_of(str(answer.url))} answers with more than {limit} MB.")
         if unpack is not None and body and not unpack.eof:
-            raise WikiAwayError(f"{host_of(str(answer.url))} sent a truncated answer.")
+            raise models.WikiAwayError(f"{host_of(str(answer.url))} sent a truncated answer.")
         return bytes(body)
 
     def _unpack(self, unpack: "zlib._Decompress", piece: bytes, body: bytearray) -> None:
@@ -201,7 +194,7 @@ class ApiTransport:
                     return
                 piece = unpack.unconsumed_tail
         except zlib.error as error:
-            raise WikiAwayError(f"The wiki's answer cannot be decompressed: {error}.") from error
+            raise models.WikiAwayError(f"The wiki's answer cannot be decompressed: {error}.") from error
 
     def _judge_peer(self, answer: httpx.Response) -> None:
         """Record the network of the first answer; refuse later answers from a more private one."""
@@ -214,7 +207,7 @@ class ApiTransport:
             self.is_public = is_public_now
         elif self.is_public and not is_public_now:
             host = host_of(str(answer.url))
-            raise WikiAwayError(f"{host} now resolves to a private network, so its answer is not used.")
+            raise models.WikiAwayError(f"{host} now resolves to a private network, so its answer is not used.")
 
     async def target_of(self, reply: ApiResponse) -> str:
         """Return a redirect's target; raises WikiAwayError if it is elsewhere or newly on a private network."""
@@ -222,28 +215,28 @@ class ApiTransport:
         value = reply.headers.get("location", "")
         target = absolute_address(reply.url, value) if value else ""
         if not target:
-            raise WikiAwayError(f"{here} redirects to an invalid address.")
+            raise models.WikiAwayError(f"{here} redirects to an invalid address.")
         there = host_of(target)
         if registrable(there) != registrable(here):
-            raise WikiAwayError(
+            raise models.WikiAwayError(
                 f"{here} redirects to {there}, another site: if the wiki has moved there, run `weboid wiki add` with "
                 "its new address; otherwise it probably wants a login."
             )
         if (urlsplit(target).port or 80) in BAD_PORTS:
-            raise WikiAwayError(f"{here} redirects to a port that is not used for the web.")
+            raise models.WikiAwayError(f"{here} redirects to a port that is not used for the web.")
         if self.is_public and there != here and not await _is_host_public(there):
-            raise WikiAwayError(f"{here} redirects to a private network, to {there}.")
+            raise models.WikiAwayError(f"{here} redirects to a private network, to {there}.")
         return target
 
 
 def check_stream(status: int, headers: Mapping[str, str], host: str) -> None:
     """Check that the response is an event stream; raises WikiAwayError if it may be later, else WikiRefusedError."""
     if status == 429 or status >= 500:
-        raise WikiAwayError(f"The stream of {host} answers {status}.", retry_s=retry_after(headers))
+        raise models.WikiAwayError(f"The stream of {host} answers {status}.", retry_s=retry_after(headers))
     if status != 200:
-        raise WikiRefusedError(f"http-{status}", f"{host} has no such stream.")
+        raise models.WikiRefusedError(f"http-{status}", f"{host} has no such stream.")
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "text/event-stream":
-        raise WikiAwayError(f"{host} does not answer with a stream of events.")
+        raise models.WikiAwayError(f"{host} does not answer with a stream of events.")
 
 
 def absolute_address(base: str, reference: str) -> str:
@@ -274,7 +267,7 @@ async def _is_host_public(host: str) -> bool:
     try:
         addresses = await loop.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise WikiAwayError(f"{host} has no address: {_error_text(error)}.", is_unsent=True) from error
+        raise models.WikiAwayError(f"{host} has no address: {_error_text(error)}.", is_unsent=True) from error
     return all(_is_public(str(each[4][0])) for each in addresses)
 
 
@@ -331,20 +324,20 @@ def check_status(reply: ApiResponse) -> None:
     """Raise the error for the status of a response without an API error."""
     status, host = reply.status, host_of(reply.url)
     if status == 429:
-        raise ThrottledError(f"{host} limits our request rate.", retry_s=retry_after(reply.headers))
+        raise models.ThrottledError(f"{host} limits our request rate.", retry_s=retry_after(reply.headers))
     if status >= 500 or status in {408, 425}:
-        raise WikiAwayError(f"{host} answers {status}.", retry_s=retry_after(reply.headers))
+        raise models.WikiAwayError(f"{host} answers {status}.", retry_s=retry_after(reply.headers))
     if status == 401:
-        raise LoggedOutError(
+        raise models.LoggedOutError(
             f"{host} requires a user name and password before it shows the wiki: write user:password "
             "into a file and name it with --basic-file."
         )
     if status == 403:
-        raise PermissionDeniedError(
+        raise models.PermissionDeniedError(
             f"{host} refuses our requests (403): its operator may have blocked robots, or this address."
         )
     if status != 200:
-        raise WikiRefusedError(f"http-{status}", f"{host} has no API at {reply.url.partition('?')[0]}.")
+        raise models.WikiRefusedError(f"http-{status}", f"{host} has no API at {reply.url.partition('?')[0]}.")
 
 
 def check_answer(document: Mapping[str, Any], reply: ApiResponse, *, host: str) -> None:
@@ -356,18 +349,18 @@ def check_answer(document: Mapping[str, Any], reply: ApiResponse, *, host: str) 
     message = f"{host} says {code}: {info}"
     if code in _THROTTLED:
         wait = retry_after(reply.headers) or (_LAG_RETRY_S if code == "maxlag" else 0.0)
-        raise ThrottledError(message, retry_s=wait)
+        raise models.ThrottledError(message, retry_s=wait)
     if code == "readonly":
-        raise ReadOnlyError(message, retry_s=retry_after(reply.headers))
+        raise models.ReadOnlyError(message, retry_s=retry_after(reply.headers))
     if code.startswith("internal_api_error") or code in {"timeout", "unknownerror"}:
-        raise WikiAwayError(message, retry_s=retry_after(reply.headers))
+        raise models.WikiAwayError(message, retry_s=retry_after(reply.headers))
     if code in LOGGED_OUT:
-        raise LoggedOutError(
+        raise models.LoggedOutError(
             f"{message.rstrip('.')}. Provide an account that may read it: --account NAME --password-file FILE."
         )
     if code in _NOT_ALLOWED or code.startswith(_NOT_ALLOWED_STARTS):
-        raise PermissionDeniedError(message, code=code)
-    raise WikiRefusedError(code, info)
+        raise models.PermissionDeniedError(message, code=code)
+    raise models.WikiRefusedError(code, info)
 
 
 def error_in(document: Mapping[str, Any]) -> tuple[str, str] | None:

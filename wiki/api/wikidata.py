@@ -7,24 +7,15 @@ Results are not cached: a page is classified by its item's statements at the tim
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, Final, Self
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from core.errors import BodyTooLargeError, ConfigError
 from core.hosts import BAD_PORTS
 from core.urls import host_of
+from wiki.api import models
 from wiki.api.client import WikiApi
-from wiki.api.models import (
-    WikiAwayError,
-    WikiRefusedError,
-    bool_field,
-    count_field,
-    json_rows,
-    object_field,
-    split_batches,
-    text_field,
-)
 from wiki.api.transport import absolute_address
 from wiki.settings import TEXT_CHARS
 
@@ -40,8 +31,8 @@ async def repository_address(api: WikiApi) -> str:
     """Return the API address of the wiki's Wikibase repository; raises ConfigError if it has none."""
     answer: Mapping[str, Any] = await api.get(action="query", meta="wikibase", wbprop="url")
     for name in ("query", "wikibase", "repo", "url"):
-        answer = object_field(answer, name)
-    base, path = text_field(answer, "base"), text_field(answer, "scriptpath")
+        answer = models.object_field(answer, name)
+    base, path = models.text_field(answer, "base"), models.text_field(answer, "scriptpath")
     address = absolute_address(api.address, f"{base}{path}/api.php") if base else ""
     if not address or urlsplit(address).port in BAD_PORTS:
         raise ConfigError(
@@ -52,28 +43,22 @@ async def repository_address(api: WikiApi) -> str:
 
 
 async def read_statements(repository: WikiApi, items: Sequence[str]) -> dict[str, Statements | None]:
-    """Return the statements of items by requested id, in the form of `wiki.settings.parse_statement`.
-
-    Empty for a missing item; None for one that the repository leaves out even when requested alone.
-    """
+    """Return items' statements as `parse_statement` has them, by requested id; None: left out even when alone."""
     results: dict[str, Statements | None] = {}
-    for some in split_batches(dict.fromkeys(items)):
+    for some in models.split_batches(dict.fromkeys(items)):
         results.update(await _read_some(repository, some))
     return results
 
 
 async def unknown_entities(repository: WikiApi, entries: Sequence[str]) -> list[str]:
-    """Return properties and items in entries that the repository does not have: likely misspelt.
-
-    Raises the errors of `WikiApi.get`; ``no-such-entity`` for a number beyond the valid range.
-    """
+    """Return properties and items in entries that the repository does not have: likely misspelt; as `WikiApi.get`."""
     parts = (part.strip() for each in entries for part in each.split("=", 1))
     named = dict.fromkeys(part for part in parts if ENTITY.fullmatch(part))
     unknown: list[str] = []
-    for some in split_batches(named):
+    for some in models.split_batches(named):
         answer = await repository.get(action="wbgetentities", ids=some, props="info")
-        rows = {text_field(row, "id"): row for row in json_rows(answer, "entities")}
-        unknown.extend(each for each in some if bool_field(rows.get(each, {}), "missing"))
+        rows = {models.text_field(row, "id"): row for row in models.json_rows(answer, "entities")}
+        unknown.extend(each for each in some if models.bool_field(rows.get(each, {}), "missing"))
     return unknown
 
 
@@ -81,11 +66,10 @@ async def _read_some(repository: WikiApi, ids: list[str]) -> dict[str, Statement
     """Read statements; request items that the answer leaves out again in smaller batches."""
     results: dict[str, Statements | None] = {}
     try:
-        answer = await repository.get(action="wbgetentities", ids=ids, props="claims")
-        results = dict(_statements(answer, ids))
+        results = dict(_statements(await repository.get(action="wbgetentities", ids=ids, props="claims"), ids))
     except BodyTooLargeError:
         pass
-    except WikiRefusedError as error:
+    except models.WikiRefusedError as error:
         # One number that cannot be an item's spoils the answer for all.
         if error.code != "no-such-entity":
             raise
@@ -113,7 +97,7 @@ def _statements(answer: Mapping[str, Any], properties: Sequence[str]) -> Iterato
             continue
         if not isinstance(entity, dict):
             raise _malformed_answer("entities")
-        yield (each, frozenset() if bool_field(entity, "missing") else parse_claims(entity.get("claims")))
+        yield (each, frozenset() if models.bool_field(entity, "missing") else parse_claims(entity.get("claims")))
 
 
 def parse_claims(claims: Any) -> Statements:
@@ -124,7 +108,7 @@ def parse_claims(claims: Any) -> Statements:
         raise _malformed_answer("claims")
     results = set()
     for name in claims:
-        for statement in json_rows(claims, name):
+        for statement in models.json_rows(claims, name):
             if statement.get("rank") != "deprecated":
                 results.add(name)
                 results.update(f"{name}={value}" for value in _values(statement.get("mainsnak")))
@@ -143,31 +127,28 @@ def _values(snak: Any) -> tuple[str, ...]:
         return (value,) if len(value) <= TEXT_CHARS else ()
     if data.get("type") != "wikibase-entityid" or not isinstance(value, dict):
         return ()
-    number = text_field(value, "id")
-    letter = _LETTERS.get(text_field(value, "entity-type"))
+    number = models.text_field(value, "id")
+    letter = _LETTERS.get(models.text_field(value, "entity-type"))
     if not number and letter:
-        number = f"{letter}{count_field(value, 'numeric-id')}"
+        number = f"{letter}{models.count_field(value, 'numeric-id')}"
     return (number, number.lower()) if number else ()
 
 
-def _malformed_answer(name: str) -> WikiAwayError:
-    return WikiAwayError(f"The item repository's answer does not match its API ({name}).")
+def _malformed_answer(name: str) -> models.WikiAwayError:
+    return models.WikiAwayError(f"The item repository's answer does not match its API ({name}).")
 
 
 OpenApi = Callable[[str], WikiApi]
 
 
-class WikibaseRepository:
+class WikibaseRepository(AbstractAsyncContextManager["WikibaseRepository"]):
     """Client of a wiki's Wikibase repository; owns its connections."""
 
     def __init__(self, api: WikiApi, open_api: OpenApi) -> None:
         self._api = api
-        self._open = open_api
+        self.open_api = open_api  # opens another wiki's API, without credentials; the caller closes it
         self._items_at = ""
         self._repository: WikiApi | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
@@ -178,17 +159,12 @@ class WikibaseRepository:
         if opened is not None and opened is not self._api:
             await opened.aclose()
 
-    def opened(self, address: str) -> WikiApi:
-        """Return another wiki's API, without credentials; the caller closes it."""
-        return self._open(address)
+    async def statements(self, items: Sequence[str], items_at: str) -> Mapping[str, Statements | None]:
+        """Return statements as `read_statements`, from the api.php at `items_at`; empty: the one that the wiki names.
 
-    async def statements(self, items: Sequence[str], error: str) -> Mapping[str, Statements | None]:
-        """Return the statements of items, as `wiki.api.wikidata.read_statements`.
-
-        `items_at`: address of the repository's api.php; empty: the one that the wiki names.
         Raises ConfigError: there is no repository; WikiAwayError, LoggedOutError: it is unavailable.
         """
-        repository = await self._at(error)
+        repository = await self._at(items_at)
         with _repository_errors(repository):
             return await read_statements(repository, items)
 
@@ -205,7 +181,7 @@ class WikibaseRepository:
         address = items_at or await repository_address(self._api)
         found = self._api  # a wiki may keep its items itself
         if address != found.address:
-            found = self._open(address)
+            found = self.open_api(address)
             is_elsewhere = not items_at and host_of(address) != self._api.host
             try:
                 if is_elsewhere and self._api.is_public is not False:
@@ -222,7 +198,7 @@ def _repository_errors(repository: WikiApi) -> Iterator[None]:
     """Add the repository and its setting to error messages."""
     try:
         yield
-    except WikiRefusedError as error:
+    except models.WikiRefusedError as error:
         raise ConfigError(
             f"{repository.host} does not return statements of Wikidata items; item_api can name another repository. {error}"
         ) from error

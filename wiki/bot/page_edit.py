@@ -14,31 +14,13 @@ from enum import StrEnum
 from typing import Final
 
 from core.errors import WeboidError
-from links.registry.bot_edits import (
-    BotEdit,
-    EditChange,
-    EditKind,
-    EditState,
-    IntendedEdit,
-    edits_by_id,
-    forget_edit,
-    move_edit,
-    note_nothing_to_do,
-    record_intended_edit,
-)
+from links.registry import bot_edits
 from links.registry.database import RegistryStore
+from wiki.api import edit_request
 from wiki.api.client import WikiApi
-from wiki.api.edit_request import (
-    EditConflictError,
-    EditGuard,
-    PageDeletedError,
-    PageRefusedError,
-    SavedEdit,
-    SaveOptions,
-    save_edit,
-)
 from wiki.api.models import ReadOnlyError, ThrottledError, WikiAwayError, WikiRefusedError
 from wiki.api.page_query import EditablePage, first_revision_with, read_now, read_revision_text
+from wiki.bot import wikitext_adapter
 from wiki.bot.remedies import (
     CopyChecker,
     CopyPreferences,
@@ -47,14 +29,6 @@ from wiki.bot.remedies import (
     choose_remedies,
     decision_digest,
     undated_urls,
-)
-from wiki.bot.wikitext_adapter import (
-    PageAdapter,
-    UnsafeRepairError,
-    align_citations,
-    url_key_or_empty,
-    verify_idempotent,
-    verify_repair,
 )
 from wiki.settings import BotSettings
 from wiki.wikitext.citation_model import (
@@ -146,8 +120,8 @@ class EditContext:
 
     store: RegistryStore
     api: WikiApi
-    craft: PageAdapter
-    guard: EditGuard
+    craft: wikitext_adapter.PageAdapter
+    guard: edit_request.EditGuard
     choosing: CopyPreferences
     settings: BotSettings
     wiki_id: int  # the registry's id
@@ -202,10 +176,10 @@ async def _read_and_draft(
     ):
         refused = () if drafted.repaired is None else drafted.repaired.refused
         if not any(each.reason is NoRepairReason.UNSHOWN for each in refused):  # that may pass
-            wanted = IntendedEdit(task.page_id, bench.job, now.rev_id)
+            wanted = bot_edits.IntendedEdit(task.page_id, bench.job, now.rev_id)
             basis = task_basis(task, bench.settings)
             with bench.store.writing() as rows:
-                note_nothing_to_do(rows, bench.wiki_id, wanted, basis, moment=bench.moment)
+                bot_edits.note_nothing_to_do(rows, bench.wiki_id, wanted, basis, moment=bench.moment)
     return drafted
 
 
@@ -259,8 +233,7 @@ async def _is_shown(drafted: EditDraft, looks: PageCopyChecks) -> bool:
             continue
         if remedy is None or remedy.copy is None:
             continue  # the page's own copy, at another place or with https
-        name = remedy.copy.address
-        shown = await looks.is_shown(change.archive_url, change.url, name=name) and shown
+        shown = await looks.is_shown(change.archive_url, change.url, name=remedy.copy.address) and shown
     return shown
 
 
@@ -288,14 +261,13 @@ def _draft_edit(
         if not task.held:
             return nothing
         numbers = ", ".join(map(str, sorted(set(task.held.values()))))
-        note = f"edit {numbers} was undone, and is not repeated for now"
-        return replace(nothing, did=PageEditStatus.HELD, note=note)
+        return replace(nothing, did=PageEditStatus.HELD, note=f"edit {numbers} was undone, and is not repeated for now")
     after = bench.craft.read(repaired.text)
     try:
-        verify_repair(now.text, repaired, citations, after)
+        wikitext_adapter.verify_repair(now.text, repaired, citations, after)
         waits = any(each.reason is NoRepairReason.LATER for each in repaired.refused)
-        verify_idempotent(bench.craft.repair(repaired.text, wanted), waits=waits)
-    except UnsafeRepairError as error:
+        wikitext_adapter.verify_idempotent(bench.craft.repair(repaired.text, wanted), waits=waits)
+    except wikitext_adapter.UnsafeRepairError as error:
         return replace(nothing, did=PageEditStatus.UNSAFE, repaired=None, note=str(error))
     return EditDraft(now, citations, repaired, after, wanted)
 
@@ -303,10 +275,9 @@ def _draft_edit(
 def _left_alone(
     citations: Sequence[Citation], task: EditTask, wanted: Mapping[str, LinkRemedy]
 ) -> list[UnrepairedCitation]:
-    """Return the citations of lost links that have no remedy for now (`remedies`), with the reason."""
     results = []
     for each in citations:
-        known = task.known.get(url_key_or_empty(each.url))
+        known = task.known.get(wikitext_adapter.url_key_or_empty(each.url))
         if known is None or known.condition is LinkCondition.ALIVE or known.url_id in task.held:
             continue
         if each.url not in wanted:
@@ -320,18 +291,18 @@ async def _save(bench: EditContext, task: EditTask, drafted: EditDraft, looks: P
     now, repaired = drafted.now, drafted.repaired
     digest = hashlib.sha1(repaired.text.encode(), usedforsecurity=False).hexdigest()
     changes = changes_of(task, drafted)
-    wanted = IntendedEdit(now.page_id, bench.job, now.rev_id, digest, EditKind.PAGE, changes)
+    wanted = bot_edits.IntendedEdit(now.page_id, bench.job, now.rev_id, digest, bot_edits.EditKind.PAGE, changes)
     with bench.store.writing() as rows:
-        number = record_intended_edit(rows, bench.wiki_id, wanted, moment=bench.moment)
+        number = bot_edits.record_intended_edit(rows, bench.wiki_id, wanted, moment=bench.moment)
     bench.step("intended")
     made = await _send(bench, drafted, number)
     bench.step("saved")
     if isinstance(made, PageEditResult):
         return made
     if made.rev is None:
-        settle_edit(bench, number, EditState.NOTHING)
+        settle_edit(bench, number, bot_edits.EditState.NOTHING)
         return PageEditResult(PageEditStatus.NOTHING, now.page_id, now.title, text=now.text)
-    settle_edit(bench, number, EditState.MADE, rev=made.rev)
+    settle_edit(bench, number, bot_edits.EditState.MADE, rev=made.rev)
     bench.step("booked")
     outcome = replace(_outcome(PageEditStatus.EDITED, drafted), rev=made.rev)
     if made.replaced not in (0, now.rev_id):
@@ -339,17 +310,16 @@ async def _save(bench: EditContext, task: EditTask, drafted: EditDraft, looks: P
     return outcome
 
 
-async def _send(bench: EditContext, drafted: EditDraft, number: int) -> SavedEdit | PageEditResult:
-    """Send the edit; return the wiki's result, or the page's outcome if it failed."""
-    saving = SaveOptions(bench.craft.summary(drafted.repaired, bench.job), is_marked=bench.settings.mark)
+async def _send(bench: EditContext, drafted: EditDraft, number: int) -> edit_request.SavedEdit | PageEditResult:
+    saving = edit_request.EditOptions(bench.craft.summary(drafted.repaired, bench.job), is_marked=bench.settings.mark)
     try:
-        return await save_edit(bench.api, drafted.now, drafted.repaired.text, saving)
-    except EditConflictError:
+        return await edit_request.save_edit(bench.api, drafted.now, drafted.repaired.text, saving)
+    except edit_request.EditConflictError:
         drop_intended(bench, number)
         return _outcome(PageEditStatus.CONFLICT, drafted)
-    except (PageDeletedError, PageRefusedError) as error:
-        settle_edit(bench, number, EditState.FAILED, note=str(error))
-        did = PageEditStatus.GONE if isinstance(error, PageDeletedError) else PageEditStatus.REFUSED
+    except (edit_request.PageDeletedError, edit_request.PageRefusedError) as error:
+        settle_edit(bench, number, bot_edits.EditState.FAILED, note=str(error))
+        did = PageEditStatus.GONE if isinstance(error, edit_request.PageDeletedError) else PageEditStatus.REFUSED
         return replace(_outcome(did, drafted), note=str(error))
     except WikiAwayError as error:
         if not (error.is_unsent or isinstance(error, ReadOnlyError | ThrottledError)):
@@ -365,7 +335,7 @@ async def _send(bench: EditContext, drafted: EditDraft, number: int) -> SavedEdi
 
 
 async def _restore_overwritten(
-    bench: EditContext, task: EditTask, made: SavedEdit, outcome: PageEditResult, looks: PageCopyChecks
+    bench: EditContext, task: EditTask, made: edit_request.SavedEdit, outcome: PageEditResult, looks: PageCopyChecks
 ) -> PageEditResult:
     """Restore and repair an edit made between reading and saving that the bot's edit replaced.
 
@@ -380,20 +350,20 @@ async def _restore_overwritten(
         return replace(outcome, note=f"revision {made.replaced} may have been replaced by ours")
     drafted = await _draft_with_seen_copies(bench, task, replace(now, text=lost), looks)
     text = drafted.repaired.text if isinstance(drafted, EditDraft) else lost
-    saving = SaveOptions(
+    saving = edit_request.EditOptions(
         f"Restoring revision {made.replaced}, which an edit at the same moment had replaced (job {bench.job})",
         is_marked=bench.settings.mark,
     )
     try:
-        again = await save_edit(bench.api, now, text, saving)
-    except (EditConflictError, PageDeletedError, PageRefusedError) as error:
+        again = await edit_request.save_edit(bench.api, now, text, saving)
+    except (edit_request.EditConflictError, edit_request.PageDeletedError, edit_request.PageRefusedError) as error:
         return replace(outcome, note=f"revision {made.replaced} was replaced by ours: {error}")
     return replace(outcome, rev=again.rev or outcome.rev)
 
 
-def changes_of(task: EditTask, drafted: EditDraft) -> tuple[EditChange, ...]:
+def changes_of(task: EditTask, drafted: EditDraft) -> tuple[bot_edits.EditChange, ...]:
     """Return the change of each link for the edit log: whole citations, before and after."""
-    places = align_citations(drafted.citations, drafted.after) or []
+    places = wikitext_adapter.align_citations(drafted.citations, drafted.after) or []
 
     def away(index: int, at: int) -> int:
         span = drafted.citations[index].span
@@ -411,13 +381,13 @@ def changes_of(task: EditTask, drafted: EditDraft) -> tuple[EditChange, ...]:
     return tuple(results)
 
 
-def draft_changes(task: EditTask, repaired: RepairedText) -> tuple[EditChange, ...]:
+def draft_changes(task: EditTask, repaired: RepairedText) -> tuple[bot_edits.EditChange, ...]:
     """Return the change of each link, described by its replaced pieces only."""
     results = []
     for change in repaired.changes:
-        known = task.known.get(url_key_or_empty(change.url))
+        known = task.known.get(wikitext_adapter.url_key_or_empty(change.url))
         number = 0 if known is None else known.url_id
-        results.append(EditChange(number, str(change.kind), change.before, change.after))
+        results.append(bot_edits.EditChange(number, str(change.kind), change.before, change.after))
     return tuple(results)
 
 
@@ -442,13 +412,13 @@ def task_basis(task: EditTask, settings: BotSettings) -> bytes:
 def drop_intended(bench: EditContext, number: int) -> None:
     """Remove the record of an edit that was certainly not made."""
     with bench.store.writing() as rows:
-        forget_edit(rows, number)
+        bot_edits.forget_edit(rows, number)
 
 
 def settle_edit(
-    bench: EditContext, number: int, state: EditState, *, rev: int | None = None, note: str = ""
-) -> BotEdit:
+    bench: EditContext, number: int, state: bot_edits.EditState, *, rev: int | None = None, note: str = ""
+) -> None:
     """Record the outcome of an intended edit."""
     with bench.store.writing() as rows:
-        there = edits_by_id(rows, [number])[number]
-        return move_edit(rows, there, state, moment=bench.moment, rev=rev, note=note)
+        there = bot_edits.edits_by_id(rows, [number])[number]
+        bot_edits.move_edit(rows, there, state, moment=bench.moment, rev=rev, note=note)

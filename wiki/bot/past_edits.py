@@ -1,13 +1,10 @@
 """Past edits of the bot: recovery of unknown outcomes, watch for reverts, review of reverts (docs/how-to/bot.md).
 
 A revision is the bot's edit when its account made it after the base revision, and its summary names the job or its text
-is the one that was sent. A recent record without a matching revision stays open: the wiki may still be processing it.
-
-Edits are watched for a month. A change counts as undone when the link is still on the page without what the bot added.
-A link that was removed with its citation does not: that is a rewrite of the page, not an objection; nor does a revision
-that goes back behind the bot's edit and removes edits of others as well (`EditState.SWEPT`). An undone change counts as
-a report by that account that the link works: the link is checked again on the same day, and not changed on that page
-until a review (`review_revert`).
+is the one that was sent. Edits are watched for a month. A change counts as undone when the link is still on the page
+without what the bot added; not when it was removed with its citation, nor when a revision goes back behind the bot's
+edit and removes edits of others as well (`EditState.SWEPT`). An undone change counts as a report by that account that
+the link works: it is checked again on the same day, and not changed on that page until a review (`review_revert`).
 """
 
 import logging
@@ -22,23 +19,7 @@ from core.errors import InputError, WeboidError
 from links.check_history import day_of
 from links.feedback.reporter_limits import ActLimit, LimitedAct, Limits, ReporterDigests
 from links.feedback.reports import NeedlessReportError, add_report, withdraw_reports
-from links.registry.bot_edits import (
-    PARTLY,
-    STANDING,
-    BotEdit,
-    EditChange,
-    EditKind,
-    EditState,
-    edits_by_id,
-    edits_in,
-    edits_of_page,
-    edits_to_watch,
-    make_urls_due,
-    move_edit,
-    newest_edits,
-    set_checked,
-    set_reported,
-)
+from links.registry import bot_edits
 from links.registry.database import RegistryStore
 from links.registry.lookups import url_facts
 from links.registry.urls import urls_by_id
@@ -53,34 +34,32 @@ SETTLED_S: Final = 600  # no request to a wiki lasts longer
 
 async def recover_edits(
     store: RegistryStore, api: WikiApi, wiki_id: int, *, me: str, now: int
-) -> tuple[list[BotEdit], frozenset[int]]:
+) -> tuple[list[bot_edits.BotEdit], frozenset[int]]:
     """Settle open edits; return them and the pages to skip for now. Raises WikiAwayError."""
     with store.reading() as rows:
-        there = edits_in(rows, wiki_id, [EditState.INTENDED])
+        there = bot_edits.edits_in(rows, wiki_id, [bot_edits.EditState.INTENDED])
     settled, waiting = [], set()
     for edit in there:
         made = None
-        if edit.kind is EditKind.PAGE:
-            history = await history_after(api, edit.page_id, edit.base_rev)
-            made = find_our_revision(edit, history, me=me)
-        if made is None and edit.kind is EditKind.PAGE and now - edit.moment < SETTLED_S:
+        if edit.kind is bot_edits.EditKind.PAGE:
+            made = find_our_revision(edit, await history_after(api, edit.page_id, edit.base_rev), me=me)
+        if made is None and edit.kind is bot_edits.EditKind.PAGE and now - edit.moment < SETTLED_S:
             waiting.add(edit.page_id)
             continue
         # A message that may not have been left is not left twice: a month passes until the next.
-        is_made = made is not None or edit.kind is EditKind.TALK
-        state = EditState.MADE if is_made else EditState.ABANDONED
+        is_made = made is not None or edit.kind is bot_edits.EditKind.TALK
+        state = bot_edits.EditState.MADE if is_made else bot_edits.EditState.ABANDONED
         with store.writing() as rows:
-            settled.append(move_edit(rows, edit, state, moment=now, rev=made and made.rev_id))
+            settled.append(bot_edits.move_edit(rows, edit, state, moment=now, rev=made and made.rev_id))
     return settled, frozenset(waiting)
 
 
-def find_our_revision(edit: BotEdit, history: Sequence[Revision], *, me: str) -> Revision | None:
+def find_our_revision(edit: bot_edits.BotEdit, history: Sequence[Revision], *, me: str) -> Revision | None:
     """Find the revision that the edit made; None when there is none."""
-    for each in history:
-        is_sent = (edit.digest and each.sha1 == edit.digest) or edit.job in each.comment
-        if each.rev_id > edit.base_rev and each.user == me and is_sent:
-            return each
-    return None
+    later = (each for each in history if each.rev_id > edit.base_rev and each.user == me)
+    return next(
+        (each for each in later if (edit.digest and each.sha1 == edit.digest) or edit.job in each.comment), None
+    )
 
 
 MOST_TEXT: Final = 1_000
@@ -88,10 +67,10 @@ NOBODY: Final = bytes(16)  # the digest of a reviewer: reviews have no limits
 _LIMITS: Final[Limits] = dict.fromkeys((LimitedAct.REPORT, LimitedAct.WITHDRAW), ActLimit(0, None))
 
 
-def edits_to_review(store: RegistryStore, wiki_id: int, *, limit: int) -> list[BotEdit]:
+def edits_to_review(store: RegistryStore, wiki_id: int, *, limit: int) -> list[bot_edits.BotEdit]:
     """Return reverted edits without a review, newest first."""
     with store.reading() as rows:
-        return newest_edits(rows, wiki_id, [EditState.REVERTED], limit=limit)
+        return bot_edits.newest_edits(rows, wiki_id, [bot_edits.EditState.REVERTED], limit=limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,26 +82,27 @@ class RevertReview:
     why: str = ""  # reason, in a few words
 
 
-def review_revert(store: RegistryStore, wiki_id: int, edit_id: int, verdict: RevertReview, *, now: datetime) -> BotEdit:
+def review_revert(
+    store: RegistryStore, wiki_id: int, edit_id: int, verdict: RevertReview, *, now: datetime
+) -> bot_edits.BotEdit:
     """Store a review of a revert; return the updated edit. Raises InputError unless it was reverted."""
     with store.writing() as rows:
-        edit = edits_by_id(rows, [edit_id]).get(edit_id)
+        edit = bot_edits.edits_by_id(rows, [edit_id]).get(edit_id)
         if edit is None or edit.wiki_id != wiki_id:
             raise InputError(f"There is no edit {edit_id} on that wiki: `weboid wiki bot ls` lists them.")
-        state = EditState.ACCEPTED if verdict.is_right else EditState.DECLINED
+        state = bot_edits.EditState.ACCEPTED if verdict.is_right else bot_edits.EditState.DECLINED
         if edit.state is state:
             return edit
-        if edit.state not in (EditState.REVERTED, EditState.ACCEPTED, EditState.DECLINED):
+        if edit.state not in (bot_edits.EditState.REVERTED, bot_edits.EditState.ACCEPTED, bot_edits.EditState.DECLINED):
             raise InputError(f"Edit {edit_id} is {edit.state.name.lower()}: there is nothing to review.")
         if not verdict.is_right:
             # Take back what the revert was understood as: that its links work.
             links = {change.url_id for change in edit.changes if change.is_undone}
-            names = [each.url for each in urls_by_id(rows, links).values()]
-            for name in names:
+            for each in urls_by_id(rows, links).values():
                 with suppress(NeedlessReportError):
-                    withdraw_reports(rows, [name], NOBODY, now, limits=_LIMITS)
+                    withdraw_reports(rows, [each.url], NOBODY, now, limits=_LIMITS)
         moment = int(now.timestamp())
-        return move_edit(
+        return bot_edits.move_edit(
             rows,
             edit,
             state,
@@ -143,7 +123,7 @@ class EditJudgement:
     """Result of checking a past edit."""
 
     # MADE: it stands. ACCEPTED: undone with our own account, by the operator. SWEPT: it went with edits of others.
-    state: EditState
+    state: bot_edits.EditState
     undone: frozenset[int] = frozenset()  # indexes of the changes that were undone
     by: Revision | None = None  # the revision that undid the first of them, if known
     note: str = ""  # the evidence, as text
@@ -158,7 +138,7 @@ class EditHistory:
 
 
 def find_undone(
-    changes: Sequence[EditChange],
+    changes: Sequence[bot_edits.EditChange],
     text: str,
     citations: Sequence[Citation],
     url_of: Callable[[int], str],
@@ -193,25 +173,23 @@ def find_undone(
 
 
 def judge_edit(
-    edit: BotEdit, undone: frozenset[int], history: EditHistory, by: Revision | None, *, me: str
+    edit: bot_edits.BotEdit, undone: frozenset[int], history: EditHistory, by: Revision | None, *, me: str
 ) -> EditJudgement:
     """Classify the outcome of an edit; `undone`: indexes of the changes missing from the newest text."""
     if not undone:
-        return EditJudgement(EditState.MADE)
+        return EditJudgement(bot_edits.EditState.MADE)
     if by is None:
-        note = "its history does not show who undid it"
-        return EditJudgement(EditState.REVERTED, undone, None, note)
+        return EditJudgement(bot_edits.EditState.REVERTED, undone, None, "its history does not show who undid it")
     if me and by.user == me:
-        return EditJudgement(EditState.ACCEPTED, undone, by, "undone with the bot's own account")
+        return EditJudgement(bot_edits.EditState.ACCEPTED, undone, by, "undone with the bot's own account")
     if _swept_others(edit, history, by, me=me):
-        note = "an older text was restored, over edits of others"
-        return EditJudgement(EditState.SWEPT, undone, by, note)
+        return EditJudgement(bot_edits.EditState.SWEPT, undone, by, "an older text was restored, over edits of others")
     how = next((tag for tag in by.tags if tag in UNDO_TAGS), "edited by hand")
     part = "" if len(undone) == len(edit.changes) else "in part, "
-    return EditJudgement(EditState.REVERTED, undone, by, f"{part}{how}: {by.comment}"[:500])
+    return EditJudgement(bot_edits.EditState.REVERTED, undone, by, f"{part}{how}: {by.comment}"[:500])
 
 
-def _swept_others(edit: BotEdit, history: EditHistory, by: Revision, *, me: str) -> bool:
+def _swept_others(edit: bot_edits.BotEdit, history: EditHistory, by: Revision, *, me: str) -> bool:
     """Return True if the revision went back behind the edit's base, and so undid later edits of others as well."""
     others = [
         each for each in history.after if (edit.rev or 0) < each.rev_id < by.rev_id and each.user not in (me, by.user)
@@ -238,8 +216,8 @@ RECHECK_S: Final = 1_800  # between two checks of one edit
 EDITS_AT_ONCE: Final = 500  # edits in one look
 _DAY_S: Final = 86_400
 # Registered users report as often as our edits are undone.
-_WATCHED: Final = (*STANDING, *PARTLY, EditState.SWEPT, EditState.GONE)
-_REVIEWED: Final = (EditState.ACCEPTED, EditState.DECLINED)
+_WATCHED: Final = (*bot_edits.STANDING, *bot_edits.PARTLY, bot_edits.EditState.SWEPT, bot_edits.EditState.GONE)
+_REVIEWED: Final = (bot_edits.EditState.ACCEPTED, bot_edits.EditState.DECLINED)
 
 log = logging.getLogger(__name__)
 
@@ -264,15 +242,12 @@ class EditWatch:
 
 
 async def check_edits(
-    watching: EditWatch, *, is_eager: bool = False, on_undone: Callable[[BotEdit], None] = lambda _edit: None
-) -> list[BotEdit]:
-    """Check the edits that are due; return those whose state changed. Raises WikiAwayError.
-
-    `is_eager`: check all edits of the month, even recently checked ones.
-    """
+    watching: EditWatch, *, is_eager: bool = False, on_undone: Callable[[bot_edits.BotEdit], None] = lambda _edit: None
+) -> list[bot_edits.BotEdit]:
+    """Check edits that are due, `is_eager`: all of the month; return those that changed. Raises WikiAwayError."""
     before = watching.moment + 1 if is_eager else watching.moment - RECHECK_S
     since = watching.moment - WATCHED_DAYS * _DAY_S
-    changed: list[BotEdit] = []
+    changed: list[bot_edits.BotEdit] = []
     for due in _due_edits(watching, since, before):
         watching.keep()
         now = await read_heads(watching.api, [edit.page_id for edit in due])
@@ -289,34 +264,36 @@ async def check_edits(
                 on_undone(outcome)
     while True:  # edits that stood for a month are permanent
         with watching.store.reading() as rows:
-            made = edits_in(rows, watching.wiki_id, [EditState.MADE], limit=EDITS_AT_ONCE)
+            made = bot_edits.edits_in(rows, watching.wiki_id, [bot_edits.EditState.MADE], limit=EDITS_AT_ONCE)
         old = [edit for edit in made if edit.moment < since]
-        changed += [_with_state(watching, edit, EditState.KEPT) for edit in old]
+        changed += [_with_state(watching, edit, bot_edits.EditState.KEPT) for edit in old]
         if len(old) < EDITS_AT_ONCE:
             return changed
 
 
-def _due_edits(watching: EditWatch, since: int, before: int) -> Iterator[list[BotEdit]]:
+def _due_edits(watching: EditWatch, since: int, before: int) -> Iterator[list[bot_edits.BotEdit]]:
     seen: set[int] = set()
     while True:
         with watching.store.reading() as rows:
-            due = edits_to_watch(rows, watching.wiki_id, _WATCHED, since=since, before=before, limit=EDITS_AT_ONCE)
+            due = bot_edits.edits_to_watch(
+                rows, watching.wiki_id, _WATCHED, since=since, before=before, limit=EDITS_AT_ONCE
+            )
         fresh = [edit for edit in due if edit.id not in seen]
         if not fresh:
             return
         seen.update(edit.id for edit in fresh)
-        yield [edit for edit in fresh if edit.kind is EditKind.PAGE and edit.rev is not None]
+        yield [edit for edit in fresh if edit.kind is bot_edits.EditKind.PAGE and edit.rev is not None]
         if len(due) < EDITS_AT_ONCE:
             return
         since = max(since, due[-1].moment)
 
 
-async def check_edit(watching: EditWatch, edit: BotEdit, head: WikiPage | None) -> BotEdit:
+async def check_edit(watching: EditWatch, edit: bot_edits.BotEdit, head: WikiPage | None) -> bot_edits.BotEdit:
     """Check the outcome of one edit; return the updated edit. Raises WikiAwayError."""
-    is_standing = edit.state in STANDING
+    is_standing = edit.state in bot_edits.STANDING
     if head is None or not head.rev_id:
         if is_standing:
-            return _with_state(watching, edit, EditState.GONE)
+            return _with_state(watching, edit, bot_edits.EditState.GONE)
         return _mark_checked(watching, edit)
     if head.rev_id == edit.rev and is_standing:
         return _mark_checked(watching, edit)
@@ -326,9 +303,9 @@ async def check_edit(watching: EditWatch, edit: BotEdit, head: WikiPage | None) 
         if is_standing or edit.state in _REVIEWED:
             return _mark_checked(watching, edit)
         # The revert was undone, or the page was restored.
-        return _with_state(watching, edit, EditState.MADE, undone=frozenset(), note="")
+        return _with_state(watching, edit, bot_edits.EditState.MADE, undone=frozenset(), note="")
     known = frozenset(place for place, change in enumerate(edit.changes) if change.is_undone)
-    if edit.state in PARTLY and undone - known:
+    if edit.state in bot_edits.PARTLY and undone - known:
         judged = await _judge_undone(watching, edit, undone - known)
         is_known = judged.by is not None and judged.by.rev_id <= (edit.undone_rev or 0)
         if not is_known:
@@ -339,26 +316,23 @@ async def check_edit(watching: EditWatch, edit: BotEdit, head: WikiPage | None) 
 
 
 def _record_undone(
-    watching: EditWatch, edit: BotEdit, judged: EditJudgement, known: frozenset[int] = frozenset()
-) -> BotEdit:
-    """Record that an edit was undone; further changes than the `known` ones need another review.
-
-    Changes of a declined revert may be repeated and are ignored here.
-    """
-    if judged.state is EditState.MADE:
+    watching: EditWatch, edit: bot_edits.BotEdit, judged: EditJudgement, known: frozenset[int] = frozenset()
+) -> bot_edits.BotEdit:
+    """Record that an edit was undone; changes besides the `known` need a review, but not those of a declined revert."""
+    if judged.state is bot_edits.EditState.MADE:
         return _mark_checked(watching, edit)
-    is_first, by = edit.state in STANDING, judged.by
+    is_first, by = edit.state in bot_edits.STANDING, judged.by
     facts: dict[str, int | str | None] = {"note": judged.note}
     if by is not None or is_first:
         facts["undone_rev"] = None if by is None else by.rev_id
         facts["undone_by"] = "" if by is None else by.user
     state, undone = judged.state, judged.undone
-    if is_first and state is EditState.SWEPT and _was_swept_before(watching, edit):
-        state = EditState.REVERTED
-    is_reported = state is EditState.REVERTED
+    if is_first and state is bot_edits.EditState.SWEPT and _was_swept_before(watching, edit):
+        state = bot_edits.EditState.REVERTED
+    is_reported = state is bot_edits.EditState.REVERTED
     if not is_first:
-        state = EditState.REVERTED
-        if edit.state is not EditState.DECLINED:
+        state = bot_edits.EditState.REVERTED
+        if edit.state is not bot_edits.EditState.DECLINED:
             undone |= known
     changed = _with_state(watching, edit, state, undone=undone, **facts)
     if is_reported:
@@ -366,13 +340,12 @@ def _record_undone(
     return changed
 
 
-async def _judge_undone(watching: EditWatch, edit: BotEdit, undone: frozenset[int]) -> EditJudgement:
+async def _judge_undone(watching: EditWatch, edit: bot_edits.BotEdit, undone: frozenset[int]) -> EditJudgement:
     """Classify changes missing from the page; one that a later bot edit replaced is not an objection."""
-    rev = edit.rev or 0
-    after = await history_after(watching.api, edit.page_id, rev)
+    after = await history_after(watching.api, edit.page_id, edit.rev or 0)
     with watching.store.reading() as rows:
-        done = edits_of_page(rows, watching.wiki_id, edit.page_id)
-    ours = {each.rev for each in done if each.id != edit.id and each.kind is EditKind.PAGE}
+        done = bot_edits.edits_of_page(rows, watching.wiki_id, edit.page_id)
+    ours = {each.rev for each in done if each.id != edit.id and each.kind is bot_edits.EditKind.PAGE}
     by = await _first_without(watching, edit, undone, after)
     while by is not None and by.rev_id in ours:
         text = await read_revision_text(watching.api, by.rev_id)
@@ -381,16 +354,15 @@ async def _judge_undone(watching: EditWatch, edit: BotEdit, undone: frozenset[in
             break
         undone -= improved
         if not undone:
-            return EditJudgement(EditState.MADE)
+            return EditJudgement(bot_edits.EditState.MADE)
         by = await _first_without(watching, edit, undone, after)
     earlier = await earlier_digests(watching.api, edit.page_id, edit.base_rev)
     return judge_edit(edit, undone, EditHistory(after, earlier), by, me=watching.me)
 
 
 async def _first_without(
-    watching: EditWatch, edit: BotEdit, undone: frozenset[int], after: Sequence[Revision]
+    watching: EditWatch, edit: bot_edits.BotEdit, undone: frozenset[int], after: Sequence[Revision]
 ) -> Revision | None:
-    """Find the first revision without one of the changes, by binary search of the history."""
     later = [each for each in after if each.rev_id > (edit.rev or 0)]
     low, high = 0, len(later)
     while low < high:
@@ -403,7 +375,7 @@ async def _first_without(
     return later[low] if low < len(later) else None
 
 
-def _undone_places(watching: EditWatch, edit: BotEdit, text: str) -> frozenset[int]:
+def _undone_places(watching: EditWatch, edit: bot_edits.BotEdit, text: str) -> frozenset[int]:
     links = {change.url_id for change in edit.changes}
     with watching.store.reading() as rows:
         facts = url_facts(rows, links, day=day_of(watching.now))
@@ -412,47 +384,49 @@ def _undone_places(watching: EditWatch, edit: BotEdit, text: str) -> frozenset[i
     return find_undone(edit.changes, text, watching.craft.read(text), url_of, url_key_or_empty)
 
 
-def _was_swept_before(watching: EditWatch, edit: BotEdit) -> bool:
+def _was_swept_before(watching: EditWatch, edit: bot_edits.BotEdit) -> bool:
     with watching.store.reading() as rows:
-        others = edits_of_page(rows, watching.wiki_id, edit.page_id)
+        others = bot_edits.edits_of_page(rows, watching.wiki_id, edit.page_id)
     links = {change.url_id for change in edit.changes}
     return any(
-        other.id != edit.id and other.state is EditState.SWEPT and links & {change.url_id for change in other.changes}
+        other.id != edit.id
+        and other.state is bot_edits.EditState.SWEPT
+        and links & {change.url_id for change in other.changes}
         for other in others
     )
 
 
-def _report(watching: EditWatch, edit: BotEdit, undone: frozenset[int]) -> None:
+def _report(watching: EditWatch, edit: bot_edits.BotEdit, undone: frozenset[int]) -> None:
     """Report the links as working in the reverting account's name, and schedule a check for today."""
     links = {edit.changes[place].url_id for place in undone if edit.changes[place].url_id}
     day = day_of(watching.now)
     with watching.store.writing() as rows:
         names = [each.row.url for each in url_facts(rows, links, day=day).values()]
-        make_urls_due(rows, links, day=day)
+        bot_edits.make_urls_due(rows, links, day=day)
     if watching.reporters is not None and edit.undone_by and names:
         who = watching.reporters.digest("wiki", f"{watching.wiki_id} {edit.undone_by}")
         # A link known to work needs no report; a link deleted meanwhile cannot have one.
         with suppress(NeedlessReportError, InputError), watching.store.writing() as rows:
             add_report(rows, names, who, watching.now, limits=_LIMITS)
     with watching.store.writing() as rows:
-        set_reported(rows, edit.id)
+        bot_edits.set_reported(rows, edit.id)
 
 
-def _mark_checked(watching: EditWatch, edit: BotEdit) -> BotEdit:
-    if edit.state is EditState.SWEPT:
+def _mark_checked(watching: EditWatch, edit: bot_edits.BotEdit) -> bot_edits.BotEdit:
+    if edit.state is bot_edits.EditState.SWEPT:
         return edit  # it is known since when it is not there (`tasks.swept_lately`)
     with watching.store.writing() as rows:
-        set_checked(rows, [edit.id], moment=watching.moment)
+        bot_edits.set_checked(rows, [edit.id], moment=watching.moment)
     return edit
 
 
 def _with_state(
     watching: EditWatch,
-    edit: BotEdit,
-    state: EditState,
+    edit: bot_edits.BotEdit,
+    state: bot_edits.EditState,
     *,
     undone: frozenset[int] | None = None,
     **facts: int | str | None,
-) -> BotEdit:
+) -> bot_edits.BotEdit:
     with watching.store.writing() as rows:
-        return move_edit(rows, edit, state, moment=watching.moment, undone=undone, **facts)
+        return bot_edits.move_edit(rows, edit, state, moment=watching.moment, undone=undone, **facts)

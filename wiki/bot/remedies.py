@@ -1,10 +1,8 @@
 """Choice of a remedy for each link, and checks of the copies it would cite (docs/how-to/bot.md).
 
-Only confirmed results count. A link is not changed while its host is presumed reachable or cannot be judged from this
-network, or when a reader reached it after the last check. A manual mark (PERMADEAD) needs no confirmation. The chosen
-copy is the one nearest to the day for which the link was cited (B06), and never one from after the link's
-death. It is fetched first and seen as a reader would see it. A copy on the page is replaced only when its
-archive reports that it is none of the link.
+Only confirmed results count, but a manual mark (PERMADEAD) needs no confirmation. The chosen copy is the one nearest to
+the day for which the link was cited (B06), never one from after its death, fetched and seen as a reader would see it. A
+copy on the page is replaced only when its archive reports that it is none of the link.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -130,8 +128,7 @@ def choose_copy(
     known: KnownLink, accessed: datetime | None, choosing: CopyPreferences, unshown: Collection[str] = ()
 ) -> ArchiveMemento | None:
     """Choose the copy for a lost link, by the end of its access date; None without one."""
-    added = _end_of(known.first_day)
-    at = citation_day(accessed, added, choosing.now)
+    at = citation_day(accessed, _end_of(known.first_day), choosing.now)
     # The latest time at which a copy can show the cited page.
     last = None if known.died_day is None else _end_of(known.died_day)
     if known.condition is LinkCondition.USURPED and at is not None:
@@ -192,9 +189,8 @@ def _is_doubted(facts: UrlFacts, day: int) -> bool:
         return True
     if not facts.reports or facts.reports_until is None:
         return False
-    reported_day = facts.reports_until - VALID_DAYS + 1
     # A reader's report counts until the next check.
-    return row.checked_day is None or row.checked_day <= reported_day
+    return row.checked_day is None or row.checked_day <= facts.reports_until - VALID_DAYS + 1
 
 
 def _is_before(copy: ArchiveMemento, last: datetime | None) -> bool:
@@ -232,11 +228,9 @@ class CopyChecker:
         except ArchiveUnavailableError as error:
             return CopyCheckResult(CopyVerdict.UNCLEAR, note=str(error))
         if not resolved.original:
-            note = "its archive does not name the original"
-            return CopyCheckResult(CopyVerdict.UNCLEAR, note=note)
+            return CopyCheckResult(CopyVerdict.UNCLEAR, note="its archive does not name the original")
         if not is_same_page(resolved.original, url):
-            note = f"a copy of {resolved.original[:200]}"
-            return CopyCheckResult(CopyVerdict.OTHER_PAGE, note=note)
+            return CopyCheckResult(CopyVerdict.OTHER_PAGE, note=f"a copy of {resolved.original[:200]}")
         return CopyCheckResult(CopyVerdict.GOOD, resolved.address or address, resolved.timestamp)
 
 

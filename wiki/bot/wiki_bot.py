@@ -1,8 +1,7 @@
 """Run of the bot over a wiki: recovery, watch, page edits, talk page messages.
 
-Talk page messages: one section per page, at most one in thirty days, never the same twice, and none where
-the talk page opts out of bot messages. Settings are read again before each batch of pages (B01), so that
-disabling the bot stops it within a minute. A killed run does nothing twice: the next one settles its open edits.
+Talk page messages: one section per page, at most one in thirty days, never the same twice. Settings are read again
+before each batch of pages (B01), so that disabling the bot stops it within a minute.
 """
 
 import logging
@@ -21,7 +20,7 @@ from links.registry import bot_edits
 from links.registry.database import RegistryStore
 from links.registry.wikis import Wiki, wiki_of
 from wiki.api.client import ApiTiming, WikiApi
-from wiki.api.edit_request import BotAccount, EditGuard, EditingStoppedError, SaveOptions, add_section, may_message
+from wiki.api.edit_request import BotAccount, EditGuard, EditingStoppedError, EditOptions, add_section, may_message
 from wiki.api.models import ReadOnlyError, ThrottledError, WikiAwayError, WikiPage, split_batches
 from wiki.api.page_query import read_heads, read_now, read_text
 from wiki.bot.page_edit import (
@@ -47,10 +46,7 @@ _LEFT: Final = (bot_edits.EditState.MADE, bot_edits.EditState.INTENDED, bot_edit
 
 
 async def post_message(bench: EditContext, task: EditTask, outcome: PageEditResult, *, is_done: bool) -> bool:
-    """Post a message about the edit or proposal on the talk page; return True if posted.
-
-    Raises EditingStoppedError, or WikiAwayError: the message may have been posted.
-    """
+    """Post a message on the talk page; return True if posted. EditingStoppedError; WikiAwayError: it may be there."""
     if outcome.repaired is None:
         return False
     changes = draft_changes(task, outcome.repaired)
@@ -61,7 +57,8 @@ async def post_message(bench: EditContext, task: EditTask, outcome: PageEditResu
     is_new = any((change.url_id, change.kind) not in results for change in changes)
     if not is_new or any(bench.moment - each.moment < MESSAGE_GAP_S for each in left):
         return False
-    await bench.guard.allow()
+    await bench.guard.wait()
+    await bench.guard.check()
     page = await read_now(bench.api, outcome.page_id)
     if page.is_missing or not page.talk_title:
         return False
@@ -73,7 +70,7 @@ async def post_message(bench: EditContext, task: EditTask, outcome: PageEditResu
     wanted = bot_edits.IntendedEdit(page.page_id, bench.job, page.rev_id, "", bot_edits.EditKind.TALK, changes)
     with bench.store.writing() as rows:
         number = bot_edits.record_intended_edit(rows, bench.wiki_id, wanted, moment=bench.moment)
-    saving = SaveOptions(bench.craft.summary(repaired, bench.job), is_minor=False, is_marked=bench.settings.mark)
+    saving = EditOptions(bench.craft.summary(repaired, bench.job), is_minor=False, is_marked=bench.settings.mark)
     state, note, rev = bot_edits.EditState.FAILED, "", None
     try:
         made = await add_section(bench.api, page.talk_title, message.heading, message.text, saving)
@@ -176,8 +173,7 @@ class WikiBot:
         settings = self._settings()
         with self.store.reading() as rows:
             last = bot_edits.last_made(rows, self.wiki.id)
-        since = self.timing.clock.now().timestamp() - last
-        guard = EditGuard(self.api, settings, self.timing, since_last_s=since)
+        guard = EditGuard(self.api, settings, self.timing, since_last_s=self.timing.clock.now().timestamp() - last)
         if self.wish.is_dry:
             await self._work(guard)
             return self.tally
@@ -194,16 +190,14 @@ class WikiBot:
         """Check the outcome of earlier edits only; raises as `run`."""
         settings = self._settings()
         with self._turn():
-            me = BotAccount(account_name(settings.account))
-            await self._look_back(settings, me, is_eager=True)
+            await self._look_back(settings, BotAccount(account_name(settings.account)), is_eager=True)
         return self.tally
 
     async def _look_back(self, settings: BotSettings, me: BotAccount, *, is_eager: bool = False) -> frozenset[int]:
         now = self.timing.clock.now()
         settled, waiting = await recover_edits(self.store, self.api, self.wiki.id, me=me.name, now=int(now.timestamp()))
         self.tally.settled = len(settled)
-        watch = self._watch(settings, me.name)
-        undone = await check_edits(watch, is_eager=is_eager, on_undone=self.on_result)
+        undone = await check_edits(self._watch(settings, me.name), is_eager=is_eager, on_undone=self.on_result)
         self.tally.undone = sum(each.state in _UNDONE for each in undone)
         self.tally.to_review = sum(each.state is bot_edits.EditState.REVERTED for each in undone)
         return waiting
@@ -295,8 +289,7 @@ class WikiBot:
             if not is_made or edit.rev in (None, head.rev_id):
                 continue
             if links & {change.url_id for change in edit.changes if not change.is_undone}:
-                watching = self._watch(bench.settings, bench.guard.me.name)
-                outcome = await check_edit(watching, edit, head)
+                outcome = await check_edit(self._watch(bench.settings, bench.guard.me.name), edit, head)
                 is_undone = outcome.state in _UNDONE and outcome.changes != edit.changes
                 undone += is_undone
                 self.tally.to_review += is_undone and outcome.state is bot_edits.EditState.REVERTED

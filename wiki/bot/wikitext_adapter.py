@@ -79,18 +79,14 @@ class PageAdapter:
 
     def message(self, repaired: RepairedText, job: str, *, is_done: bool) -> TalkMessage:
         """Return the talk page message."""
-        language = self.rules.language
-        return talk_message(repaired.changes, language, self._sender(job), is_done=is_done)
+        return talk_message(repaired.changes, self.rules.language, self._sender(job), is_done=is_done)
 
     def _sender(self, job: str) -> MessageSender:
         return MessageSender(job, self.run_page, self.hold)
 
 
 async def prepare_adapter(api: WikiApi, templates: Mapping[str, Any] | None = None) -> PageAdapter:
-    """Create the adapter of a wiki, without settings.
-
-    Raises ConfigError: the map has unknown keys, or values of the wrong type; WikiAwayError: the wiki does not answer.
-    """
+    """Create a wiki's adapter, without settings. ConfigError: an invalid template map; WikiAwayError: no answer."""
     facts = await read_site_facts(api)
     rules = rules_for(facts.language, templates)
     namespace = facts.namespaces.get(_TEMPLATES)

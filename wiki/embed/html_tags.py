@@ -1,11 +1,8 @@
 """HTML tags, attributes and selected regions, read from bytes (WHATWG HTML 13.2.5).
 
-Tags are found as in a browser: not in comments, scripts, styles, text areas, the content of templates and
-select elements, SVG or MathML. Where a browser's parsing depends on unavailable information, parsing
-ends, and links after that place stay unchanged. Linear in time: the patterns are possessive.
-
-A selector is a small subset of CSS: ``nav``, ``.weboid-ignore``, ``#content``, ``div.box``,
-``[attribute]``. If the end of a region is missed, the region is too large: links in it stay unchanged.
+Tags are found as in a browser: not in comments, scripts, styles, text areas, the content of templates and select
+elements, SVG or MathML. Where a browser's parsing depends on unavailable information, parsing ends, and links after
+that place stay unchanged; so do links in a region whose end is missed. Linear in time: the patterns are possessive.
 """
 
 import re
@@ -89,10 +86,8 @@ def iter_tags(data: bytes, watch: TagFilter | None = None) -> Iterator[HtmlTag]:
     watch = watch or TagFilter()
     place, templates, in_select = 0, 0, False
     while True:
-        # Skip text and unselected tags.
         stop = watch.stop(data, place)
-        skipped = _skipped_pattern(watch.names, plain=watch.only_citing)
-        match = skipped.match(data, place, stop)
+        match = _skipped_pattern(watch.names, plain=watch.only_citing).match(data, place, stop)
         assert match is not None  # it also matches the empty string
         place = match.end()
         if place >= stop and stop != len(data):
@@ -116,13 +111,10 @@ def iter_tags(data: bytes, watch: TagFilter | None = None) -> Iterator[HtmlTag]:
         if not tag.is_end and name in _STEERING:
             if in_select and name in _DOUBTFUL_IN_SELECT:
                 return  # browsers differ in what this is
-            # Skip the content of elements without markup.
             if tag.name in RAW or tag.name in (b"script", b"plaintext"):
                 place = after_raw(data, tag)
             elif tag.name in _FOREIGN and not is_closed_itself(data, tag):
                 place = after_foreign(data, tag)
-            else:
-                place = tag.end
             if place < 0:
                 return
 
@@ -240,8 +232,7 @@ def after_foreign(data: bytes, root: HtmlTag) -> int:
         place = match.end()
         tag = tag_at(data, place)
         if tag is None:
-            within = stack[-1]
-            if within.space != b"html" and data.startswith(b"<![CDATA[", place):
+            if stack[-1].space != b"html" and data.startswith(b"<![CDATA[", place):
                 end = data.find(b"]]>", place)
                 place = -1 if end < 0 else end + 3
             else:

@@ -10,14 +10,15 @@ import re
 import unicodedata
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from html import unescape
 from html.entities import html5
-from typing import Any, Protocol, Self
-from urllib.parse import urljoin
+from typing import Any, Protocol
+from urllib.parse import quote, urljoin
 
 import httpx
 
@@ -34,6 +35,7 @@ _TAKEN_OUT = re.compile("[\t\n\r]")
 _AROUND = "".join(map(chr, range(0x21)))  # C0 controls and space (WHATWG URL, 4.4)
 _ABSOLUTE = re.compile(r"https?:[/\\]{2}[^/\\]", re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE | re.ASCII)
+_ASCII = "".join(map(chr, range(0x80)))
 _BEFORE_QUERY = re.compile(r"[^?#]*")
 
 
@@ -97,7 +99,6 @@ class PageLocation:
         return cited if cited is not None and not self.hosts.of(cited.host) else None
 
     def _absolute(self, text: str, base: str) -> str:
-        """Resolve a relative address; empty when unknown or not http(s)."""
         if _SCHEME.match(text):
             return ""
         is_of_host = text.replace("\\", "/", 2).startswith("//")
@@ -138,9 +139,7 @@ def with_escaped_query(text: str, charset: str) -> str:
     before = _BEFORE_QUERY.match(text)
     assert before is not None
     query, hash_sign, fragment = text[before.end() :].partition("#")
-    coded = "".join(map(chr, query.encode(charset, "xmlcharrefreplace")))
-    escaped = "".join(char if ord(char) < 0x80 else f"%{ord(char):02X}" for char in coded)
-    return before[0] + escaped + hash_sign + fragment
+    return before[0] + quote(query.encode(charset, "xmlcharrefreplace"), _ASCII) + hash_sign + fragment
 
 
 def all_origins(urls: Iterable[str]) -> tuple[str, ...]:
@@ -159,6 +158,7 @@ _LONGEST_ADDRESS = 8_192
 _LONGEST_WORDS = 300
 _LONGEST_LABEL = 40
 _WORD = re.compile(r"[a-z][a-z0-9-]{0,39}", re.ASCII)
+_KEPT = "!#$%&()*+,/:;=?@[]^`{|}"  # besides letters, digits and `-._~`
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d{1,9})?Z)?", re.ASCII)
 _FRESH_LIMIT_S = 86_400.0
 _FRESH_DEFAULT_S = 60.0
@@ -239,12 +239,7 @@ def _address(value: Any, allowed: tuple[str, ...]) -> str:
         return ""
     if is_ours:
         # Unchanged: a copy's address may contain the fragment or user information of the original.
-        return "".join(
-            char
-            if 0x20 < ord(char) < 0x7F and char not in "\"'<>"
-            else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "replace"))
-            for char in value
-        )
+        return quote(value, _KEPT)
     recognised = recognise(key)
     return key if recognised is not None and recognised.is_known and recognised.is_usable else ""
 
@@ -316,7 +311,7 @@ class LookupOptions:
     is_patient: bool = False  # wait when the front requests a pause
 
 
-class HttpLinkLookup:
+class HttpLinkLookup(AbstractAsyncContextManager["HttpLinkLookup"]):
     """Lookup over HTTP. Close it, or use it as a context manager."""
 
     def __init__(
@@ -328,10 +323,7 @@ class HttpLinkLookup:
         timeout_s: float = TIMEOUT_S,
         manner: LookupOptions | None = None,
     ) -> None:
-        """Store the front's address, which may have a path, and options; ConfigError: an address is invalid.
-
-        `origins`: allowed for copies, in addition to the front's own origin.
-        """
+        """Store the front's address; `origins`: further ones that copies may have. ConfigError: an invalid address."""
         self._address = front.rstrip("/") + LOOKUP_PATH
         self._origins = all_origins((front, *origins))
         self._clock = clock
@@ -344,9 +336,6 @@ class HttpLinkLookup:
         self._rests_until = float("-inf")
         self._cached: OrderedDict[tuple[str, str], tuple[float, LinkAnswer]] = OrderedDict()
         self.failure = ""
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
@@ -410,8 +399,7 @@ class HttpLinkLookup:
         async with self._client.stream("POST", self._address, content=question) as answer:
             if answer.status_code == 429:
                 limit = timedelta(seconds=_WAIT_LIMIT_S)
-                later = answer.headers.get("retry-after", "")
-                wait = parse_retry_after(later, now=None, limit=limit)
+                wait = parse_retry_after(answer.headers.get("retry-after", ""), now=None, limit=limit)
                 return 5.0 if wait is None else wait.total_seconds()
             if answer.status_code != 200:
                 raise LookupFailedError(f"it answers with status {answer.status_code}")

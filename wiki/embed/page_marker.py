@@ -9,20 +9,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from html import escape
 
 import webencodings  # type: ignore[import-untyped]
 
-from wiki.embed.html_tags import (
-    ElementSelector,
-    HtmlAttribute,
-    HtmlTag,
-    SelectedRegion,
-    TagFilter,
-    iter_tags,
-    parse_selector,
-    selector_positions,
-    tag_attributes,
-)
+from wiki.embed import html_tags
 from wiki.embed.link_lookup import (
     CitedAddress,
     CopyDisplay,
@@ -84,27 +75,21 @@ _NAMED = 200  # characters of an address that a link's name for screen readers h
 _MARKS = frozenset((b"data-originalurl", b"data-versionurl", b"data-versiondate"))
 _SPACE_AND_SUP = re.compile(rb"\s*<sup\b[^>]*?\bweboid-cached\b", re.IGNORECASE)
 # Never marked: excluded by the page's author, editable content (marks would be saved), our own marks.
-_ALWAYS_SKIPPED = [parse_selector(each) for each in (".weboid-ignore", ".weboid-cached", "[contenteditable]")]
+_ALWAYS_SKIPPED = [html_tags.parse_selector(each) for each in (".weboid-ignore", ".weboid-cached", "[contenteditable]")]
 # Content areas of engines named in the page's generator; around them are menus and notices.
-_CONTENT = {b"mediawiki": (parse_selector("#mw-content-text"),), b"dokuwiki": (parse_selector("#dokuwiki__content"),)}
+_CONTENT = {
+    b"mediawiki": (html_tags.parse_selector("#mw-content-text"),),
+    b"dokuwiki": (html_tags.parse_selector("#dokuwiki__content"),),
+}
 _GENERATOR = re.compile(rb"<meta name=[\"']?generator[\"']? content=[\"']?(mediawiki|dokuwiki)\b")
 _HEAD = 16_384  # how far its name is looked for
 
 
-@dataclass(frozen=True, slots=True)
-class CopyLabels:
-    """Labels of links to copies, on one line."""
-
-    copy: str = "cached"
-    queued: str = "queued"
-    others: str = "not archived"
-
-    def of(self, answer: str) -> str:
-        """Return the label for an answer."""
-        return {"copy": self.copy, "queued": self.queued}.get(answer, self.others)
-
-
-COPY_LABELS = {"de": CopyLabels("archiviert", "vorgemerkt", "nicht archiviert")}  # of others: English
+# Labels of links to copies, by language and answer; empty: of other languages, and of other answers.
+_COPY_LABELS = {
+    "": {"copy": "cached", "queued": "queued", "": "not archived"},
+    "de": {"copy": "archiviert", "queued": "vorgemerkt", "": "nicht archiviert"},
+}
 
 
 @dataclass(frozen=True)
@@ -112,8 +97,8 @@ class MarkRules:
     """Selection of links to mark."""
 
     # elements that are or contain the links; empty: the content area of a known wiki engine, else the whole page
-    only: tuple[ElementSelector, ...] = ()
-    skip: tuple[ElementSelector, ...] = ()  # elements whose links are never marked
+    only: tuple[html_tags.ElementSelector, ...] = ()
+    skip: tuple[html_tags.ElementSelector, ...] = ()  # elements whose links are never marked
 
 
 @dataclass(slots=True)
@@ -122,7 +107,7 @@ class MarkableLink:
 
     url: str  # the cited address, absolute
     start: int  # offset of its tag
-    classes: HtmlAttribute | None  # its attribute `class`, relative to `start`
+    classes: html_tags.HtmlAttribute | None  # its attribute `class`, relative to `start`
     page: str  # identity of the cited page
     is_copy: bool  # it leads to an archive
     end: int = -1  # end of its end tag; -1 without one, or when closed implicitly
@@ -135,8 +120,8 @@ class MarkablePage:
     data: bytes  # its bytes
     links: tuple[MarkableLink, ...] = ()  # that can be marked, in order
 
-    def urls(self, limit: int) -> tuple[str, ...]:
-        """Return the first `limit` distinct addresses that its links cite."""
+    def urls(self, limit: int | None = None) -> tuple[str, ...]:
+        """Return the distinct addresses that its links cite, or the first `limit` of them."""
         return tuple(dict.fromkeys(link.url for link in self.links))[:limit]
 
 
@@ -149,8 +134,6 @@ def read_page(data: bytes, around: PageLocation, *, rules: MarkRules | None = No
 
 
 class _LinkReader:
-    """Reader of one page."""
-
     def __init__(self, data: bytes, around: PageLocation, rules: MarkRules, codec: str) -> None:
         self._data = data
         self._around = around
@@ -165,10 +148,10 @@ class _LinkReader:
             content = _CONTENT[generator[1]]
             only = content if any(each.value in data for each in content) else ()
         skip = [each for each in (*_ALWAYS_SKIPPED, *rules.skip) if each.needle in lowered]
-        self._only = SelectedRegion(only)
-        self._skip = SelectedRegion(skip)
+        self._only = html_tags.SelectedRegion(only)
+        self._skip = html_tags.SelectedRegion(skip)
         self._has_only, self._has_regions = bool(only), bool(only or skip)
-        self._watch = TagFilter(selector_positions((*only, *skip), lowered))
+        self._watch = html_tags.TagFilter(html_tags.selector_positions((*only, *skip), lowered))
         self._none = bool(only) and not any(each.needle in lowered for each in only)
 
     def links(self) -> Iterator[MarkableLink]:
@@ -178,7 +161,7 @@ class _LinkReader:
         results: list[MarkableLink] = []
         current: MarkableLink | None = None
         self._want()
-        for tag in iter_tags(self._data, self._watch):
+        for tag in html_tags.iter_tags(self._data, self._watch):
             if self._has_regions:
                 is_turned = self._only.enter(self._data, tag)
                 if self._skip.enter(self._data, tag) or is_turned:
@@ -193,11 +176,10 @@ class _LinkReader:
                     results.append(current)
                 self._watch.only_citing = current is None and self._may_pass
             elif tag.name == b"base" and not tag.is_end:
-                for each in tag_attributes(self._data, tag):
+                for each in html_tags.tag_attributes(self._data, tag):
                     if each.name == b"href" and not self._has_base:
                         self._has_base = True
-                        value = self._data[each.start : each.end]
-                        self._base = attribute_text(value, self._codec).strip()
+                        self._base = attribute_text(self._data[each.start : each.end], self._codec).strip()
                         self._cited.clear()  # relative links after it mean something else
                         self._want()
         has_copy = _beside_copies(results)
@@ -211,9 +193,8 @@ class _LinkReader:
         self._may_pass = not self._base and b"a" not in self._watch.names
         self._watch.only_citing = False  # until the next link shows that none is open
 
-    def _link(self, tag: HtmlTag) -> MarkableLink | None:
-        raw = self._data[tag.start : tag.end]
-        parsed = _parse_link(raw, self._codec)
+    def _link(self, tag: html_tags.HtmlTag) -> MarkableLink | None:
+        parsed = _parse_link(self._data[tag.start : tag.end], self._codec)
         if parsed is None:
             return None
         href, classes = parsed
@@ -226,10 +207,10 @@ class _LinkReader:
 
 
 @lru_cache(maxsize=8_192)  # a page's links are the same at its next view
-def _parse_link(raw: bytes, codec: str) -> tuple[str, HtmlAttribute | None] | None:
+def _parse_link(raw: bytes, codec: str) -> tuple[str, html_tags.HtmlAttribute | None] | None:
     """Return a link's address and its class attribute, relative to the tag; None when excluded."""
     href = classes = None
-    for each in tag_attributes(raw, HtmlTag(0, len(raw), b"a", is_end=False)):
+    for each in html_tags.tag_attributes(raw, html_tags.HtmlTag(0, len(raw), b"a", is_end=False)):
         if each.name in _MARKS:
             return None
         if each.name == b"href":
@@ -254,26 +235,21 @@ def _beside_copies(links: Sequence[MarkableLink]) -> set[int]:
 
 
 def insert_marks(
-    page: MarkablePage,
-    answers: Mapping[str, LinkAnswer],
-    show: CopyDisplay = CopyDisplay.ALWAYS,
-    labels: CopyLabels | None = None,
+    page: MarkablePage, answers: Mapping[str, LinkAnswer], show: CopyDisplay = CopyDisplay.ALWAYS, language: str = ""
 ) -> bytes:
-    """Insert marks for the answers (by URL); links without an answer stay unchanged."""
+    """Insert marks for the answers (by URL), with labels in the language; links without an answer stay unchanged."""
     insertions: list[tuple[int, bytes]] = []
     for link in page.links:
         answer = answers.get(link.url)
         if answer is not None and (answer.answer != "none" or answer.group != "unknown"):
             classes = link.classes
-            attributes = _link_attributes(answer, with_class=classes is None)
-            insertions.append((link.start + _NAME_END, attributes))
+            insertions.append((link.start + _NAME_END, _link_attributes(answer, with_class=classes is None)))
             if classes is not None:
-                raw = page.data[link.start : link.start + classes.end]
-                own = _class_insertions(raw, classes, answer.group)
+                own = _class_insertions(page.data[link.start : link.start + classes.end], classes, answer.group)
                 insertions += ((link.start + to, text) for to, text in own)
             is_shown = show is CopyDisplay.ALWAYS or (show is CopyDisplay.DEAD and answer.is_dead)
             if is_shown and answer.href and link.end >= 0:
-                insertions.append((link.end, _copy_link(answer, labels or CopyLabels())))
+                insertions.append((link.end, _copy_link(answer, language)))
     if not insertions:
         return page.data
     insertions.sort(key=lambda each: each[0])  # stable: of one place in the order they were made
@@ -290,15 +266,11 @@ def _link_attributes(answer: LinkAnswer, *, with_class: bool) -> bytes:
     known = {"originalurl": answer.url, "versionurl": answer.copy, "versiondate": answer.date}
     results = [(name, text) for name, text in known.items() if text]
     head = b"".join(b' data-%s="%s"' % (name.encode(), _escaped(text)) for name, text in results)
-    group = answer.group.encode("ascii")
-    return b' class="weboid-link weboid-%s"' % group + head if with_class else head
+    return b' class="weboid-link weboid-%s"' % answer.group.encode("ascii") + head if with_class else head
 
 
-def _class_insertions(raw: bytes, place: HtmlAttribute, group: str) -> list[tuple[int, bytes]]:
-    """Return insertions of classes into an existing attribute.
-
-    An unquoted value gets quotes. The order of the two classes records that for `remove_marks`.
-    """
+def _class_insertions(raw: bytes, place: html_tags.HtmlAttribute, group: str) -> list[tuple[int, bytes]]:
+    """Return insertions of classes; their order tells `remove_marks` that the value was unquoted."""
     own = b"weboid-" + group.encode("ascii")
     if place.quote is None:
         return [(place.name_end, b'="weboid-link %s"' % own)]
@@ -313,8 +285,9 @@ def _class_insertions(raw: bytes, place: HtmlAttribute, group: str) -> list[tupl
 
 
 @lru_cache(maxsize=4_096)
-def _copy_link(answer: LinkAnswer, labels: CopyLabels) -> bytes:
-    label = answer.label or labels.of(answer.answer)
+def _copy_link(answer: LinkAnswer, language: str) -> bytes:
+    labels = _COPY_LABELS.get(language, _COPY_LABELS[""])
+    label = answer.label or labels.get(answer.answer, labels[""])
     named = {"title": answer.words, "aria-label": f"{label}: {answer.url[:_NAMED]}"}
     more = b"".join(b' %s="%s"' % (name.encode(), _escaped(text)) for name, text in named.items() if text)
     return b'<sup class="weboid-cached weboid-%s"><a href="%s"%s>%s</a></sup>' % (
@@ -327,8 +300,7 @@ def _copy_link(answer: LinkAnswer, labels: CopyLabels) -> bytes:
 
 def _escaped(text: str) -> bytes:
     """Escape an attribute's value as ASCII, valid in any encoding of the page."""
-    safe = text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
-    return safe.replace(">", "&gt;").encode("ascii", "xmlcharrefreplace")
+    return escape(text, quote=False).replace('"', "&quot;").encode("ascii", "xmlcharrefreplace")
 
 
 _OWN_HEAD = re.compile(
@@ -349,7 +321,7 @@ def remove_marks(data: bytes) -> bytes:
         return data
     gone: list[tuple[int, int]] = []
     parts: list[bytes] = []
-    for tag in iter_tags(data, TagFilter(only_citing=True)):
+    for tag in html_tags.iter_tags(data, html_tags.TagFilter(only_citing=True)):
         if tag.is_end or tag.name not in (b"a", b"sup"):
             continue
         if tag.name == b"sup":
@@ -365,7 +337,7 @@ def remove_marks(data: bytes) -> bytes:
     return b"".join((*parts, data[place:]))
 
 
-def _own_spans(data: bytes, tag: HtmlTag) -> list[tuple[int, int]]:
+def _own_spans(data: bytes, tag: html_tags.HtmlTag) -> list[tuple[int, int]]:
     """Return spans inserted by `insert_marks` into a link's tag; empty for foreign marks."""
     head = _OWN_HEAD.match(data, tag.start + 2)
     if head is None:
@@ -373,7 +345,7 @@ def _own_spans(data: bytes, tag: HtmlTag) -> list[tuple[int, int]]:
     spans = [head.span()]
     if head[1]:
         return spans
-    place = next((each for each in tag_attributes(data, tag) if each.name == b"class"), None)
+    place = next((each for each in html_tags.tag_attributes(data, tag) if each.name == b"class"), None)
     if place is None:
         return spans
     value = data[place.start : place.end]

@@ -105,10 +105,7 @@ def request_head(head: HeaderList, caller: ProxyCaller, *, upstream: bytes, keep
 
 
 def may_be_page(method: str, head: HeaderList) -> bool:
-    """Return True if Sec-Fetch-Dest, or the accepted types, allow a page shown to a reader.
-
-    Requests of scripts are none: an editor would save the marks.
-    """
+    """Return True if the request may be for a page to show, not of a script: an editor would save the marks."""
     if method not in ("GET", "HEAD"):
         return False
     purpose = header_value(head, b"sec-fetch-dest").lower()
@@ -124,8 +121,7 @@ def page_request_head(head: HeaderList) -> HeaderList:
     """Return the head for requesting a page: complete, unconditional, in a supported coding."""
     taken = (b"if-none-match", b"if-modified-since", b"accept-encoding", b"if-range")
     made = [each for each in head if each[0] not in taken]
-    coding = b"gzip" if accepts_gzip(head) else b"identity"
-    return [*made, (b"accept-encoding", coding)]
+    return [*made, (b"accept-encoding", b"gzip" if accepts_gzip(head) else b"identity")]
 
 
 def accepts_gzip(head: HeaderList) -> bool:
@@ -152,13 +148,12 @@ def unmarked_reason(request: HeaderList, status: int, answer: HeaderList, privat
     """Return the reason for passing an answer on unchanged; empty for a page to be marked."""
     caching = _words(header_value(answer, b"cache-control"))
     is_private = header_values(request, b"authorization") or header_values(answer, b"set-cookie")
-    disposition = header_value(answer, b"content-disposition").lower()
     reasons = (
         (not is_html(answer), "no-html"),
         (status < 200 or status in (204, 205, 206, 304), "no-page"),
         (header_value(answer, b"content-encoding").lower() not in CODINGS, "coding"),
         (b"no-transform" in caching, "no-transform"),  # RFC 9111, 5.2.2.6
-        (disposition.startswith(b"attachment"), "download"),
+        (header_value(answer, b"content-disposition").lower().startswith(b"attachment"), "download"),
         (private is PrivatePages.SKIP and bool(is_private), "private"),
     )
     return next((reason for holds, reason in reasons if holds), "")
@@ -176,8 +171,7 @@ def marked_head(answer: HeaderList, *, length: int | None, tag: bytes, coding: b
         made.append((b"etag", tag))
     if coding:
         made.append((b"content-encoding", coding))
-    varies = _words(header_value(made, b"vary"))
-    if not varies & {b"accept-encoding", b"*"}:
+    if not _words(header_value(made, b"vary")) & {b"accept-encoding", b"*"}:
         made.append((b"vary", b"Accept-Encoding"))
     if length is not None:
         made.append((b"content-length", b"%d" % length))

@@ -56,9 +56,8 @@ class EmbedExchange:
         self._path: bytes = scope.get("raw_path") or scope["path"].encode()
         self._target = self._path + (b"?" + query if query else b"")
         address = (scope.get("client") or ("",))[0]
-        behind = proxy.settings.behind
         self._caller = proxy_message.ProxyCaller(
-            address, scope["scheme"], proxy_message.is_in_networks(address, behind)
+            address, scope["scheme"], proxy_message.is_in_networks(address, proxy.settings.behind)
         )
         self._is_started = False
         self._body_read = asyncio.Event()
@@ -145,10 +144,9 @@ class EmbedExchange:
         head = proxy_message.end_to_end_headers(_lowered(answer))
         head = proxy_message.mapped_location(head, upstream=self._proxy.settings.upstream, seen=self._origin())
         if not is_page:
-            await self._stream(answer.status, head, _parts(answer))
+            await self._stream(answer.status, head, answer.aiter_stream())
             return
-        private = self._proxy.settings.private
-        why = proxy_message.unmarked_reason(self._head, answer.status, head, private)
+        why = proxy_message.unmarked_reason(self._head, answer.status, head, self._proxy.settings.private)
         if not why:
             await self._page(answer, head)
             return
@@ -157,7 +155,7 @@ class EmbedExchange:
         if answer.status == 200 and proxy_message.is_unchanged(self._head, head):
             await self._whole(304, proxy_message.unchanged_head(head), b"")
         else:
-            await self._stream(answer.status, head, _parts(answer))
+            await self._stream(answer.status, head, answer.aiter_stream())
 
     async def _page(self, answer: httpcore.Response, head: proxy_message.HeaderList) -> None:
         if self._method == "HEAD":
@@ -165,7 +163,7 @@ class EmbedExchange:
             await self._whole(answer.status, new, b"")
             return
         settings = self._proxy.settings
-        body = _parts(answer)
+        body = answer.aiter_stream()
         async with proxy_message.buffer_body(
             body,
             limit=settings.page_limit,
@@ -181,8 +179,7 @@ class EmbedExchange:
                 why = b"too-large" if held.pending is None else b"too-slow"
                 if held.is_whole or held.is_crowded:
                     why = b"damaged" if held.is_whole else b"crowded"
-                marker = (_PSEUDONYM, b"passed; why=" + why)
-                await self._stream(answer.status, [*head, marker], held.rest(body))
+                await self._stream(answer.status, [*head, (_PSEUDONYM, b"passed; why=" + why)], held.rest(body))
                 return
             around = self._proxy.around(self._origin() + self._target.decode("latin-1"))
             try:
@@ -234,11 +231,6 @@ class EmbedExchange:
 
 def _lowered(answer: httpcore.Response) -> proxy_message.HeaderList:
     return [(key.lower(), text) for key, text in answer.headers]
-
-
-async def _parts(answer: httpcore.Response) -> AsyncIterator[bytes]:
-    async for part in answer.aiter_stream():
-        yield part
 
 
 PAGE_LIMIT_BYTES = 8 << 20
@@ -305,8 +297,7 @@ class EmbeddingProxy:
         """Send a request to the wiki; the answer's body is read within the block."""
         origin = self.upstream
         url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=target)
-        limits = {"connect": 10.0, "pool": 30.0}
-        limits |= dict.fromkeys(("read", "write"), self.settings.timeout_s)
+        limits = {"connect": 10.0, "pool": 30.0, **dict.fromkeys(("read", "write"), self.settings.timeout_s)}
         request = httpcore.Request(method, url, headers=head, content=body, extensions={"timeout": limits})
         try:
             answer = await self._pool.handle_async_request(request)
@@ -327,8 +318,7 @@ class EmbeddingProxy:
             page = self._marking.read(data, around, charset)
         urls = page.urls(URLS_AT_ONCE)
         answers = await self._lookup.ask(self._marking.wiki, urls) if urls else {}
-        text = f"marked; links={len(page.links)}; answers={len(answers)}"
-        return self._marking.insert(page, answers), text
+        return self._marking.insert(page, answers), f"marked; links={len(page.links)}; answers={len(answers)}"
 
     def around(self, url: str) -> PageLocation:
         """Return the location of a requested page; an empty one for an invalid Host."""

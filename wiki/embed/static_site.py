@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from core.errors import InputError
 from wiki.embed.link_lookup import URLS_AT_ONCE, CopyDisplay, LinkAnswer, LinkLookup, PageLocation
-from wiki.embed.page_marker import CopyLabels, MarkablePage, MarkRules, insert_marks, read_page, remove_marks
+from wiki.embed.page_marker import MarkablePage, MarkRules, insert_marks, read_page, remove_marks
 
 HTML_SUFFIXES = frozenset((".html", ".htm"))
 FILE_LIMIT_BYTES = 64 << 20
@@ -37,21 +37,19 @@ class MarkOptions:
     own: tuple[str, ...] = ()  # hosts whose pages are not citations
     fronts: tuple[str, ...] = ()  # origins of this archive
     replace: bool = True  # replace existing marks by current ones; otherwise they stay
-    labels: CopyLabels = field(default_factory=CopyLabels)  # of links to copies
+    language: str = ""  # of the links to copies; empty: English
 
     def around(self, name: str = "") -> PageLocation:
         """Return the location of a page by its path below the root, with slashes."""
-        url = f"{self.base.rstrip('/')}/{site_path(name)}" if self.base else ""
-        return PageLocation(url, self.own, self.fronts)
+        return PageLocation(f"{self.base.rstrip('/')}/{site_path(name)}" if self.base else "", self.own, self.fronts)
 
     def read(self, data: bytes, around: PageLocation, charset: str = "") -> MarkablePage:
         """Find the links of a page to be marked."""
-        plain = remove_marks(data) if self.replace else data
-        return read_page(plain, around, rules=self.rules, charset=charset)
+        return read_page(remove_marks(data) if self.replace else data, around, rules=self.rules, charset=charset)
 
     def insert(self, page: MarkablePage, answers: Mapping[str, LinkAnswer]) -> bytes:
         """Return the page with marks for the answers."""
-        return insert_marks(page, answers, self.show, self.labels)
+        return insert_marks(page, answers, self.show, self.language)
 
 
 def site_path(name: str) -> str:
@@ -78,7 +76,7 @@ def site_title(name: str) -> str:
 async def mark_page(data: bytes, marking: MarkOptions, lookup: LinkLookup) -> tuple[bytes, bool]:
     """Return one page marked, and True if the lookup succeeded; otherwise the page is unchanged."""
     page = marking.read(data, marking.around())
-    urls = page.urls(len(page.links))
+    urls = page.urls()
     answers = await lookup.ask(marking.wiki, urls)
     if len(answers) < len(urls):
         return data, False
@@ -133,13 +131,13 @@ class StaticSite:
     ) -> AsyncIterator[None]:
         """Mark files in place or in a `target` folder; add to the result `done`, and yield after each batch."""
         for batch in self._batches(names, done, target if write else None):
-            urls = list(dict.fromkeys(url for each in batch for url in _urls(each.page)))
+            urls = list(dict.fromkeys(url for each in batch for url in each.page.urls()))
             answers = await lookup.ask(self._marking.wiki, urls)
             for each in batch:
                 done.pages += 1
                 done.links += len(each.page.links)
                 data = each.data
-                if all(url in answers for url in _urls(each.page)):
+                if all(url in answers for url in each.page.urls()):
                     data = self._marking.insert(each.page, answers)
                 else:
                     done.unanswered += 1
@@ -152,7 +150,7 @@ class StaticSite:
         for name in self.names():
             page = self._read(name, done)
             if page is not None:
-                yield name, _urls(page.page)
+                yield name, page.page.urls()
         self.passed_over = done.passed_over
 
     def _batches(self, names: list[str], done: SiteMarkResult, target: Path | None) -> Iterator[list[_SiteFile]]:
@@ -166,7 +164,7 @@ class StaticSite:
                 continue
             batch.append(page)
             size += len(page.data)
-            urls += len(_urls(page.page))
+            urls += len(page.page.urls())
             if urls >= URLS_AT_ONCE or size >= _BATCH_BYTES or len(batch) >= _BATCH_FILES:
                 yield batch
                 batch, size, urls = [], 0, 0
@@ -188,8 +186,7 @@ class StaticSite:
         except OSError as error:
             done.passed_over[self._label(name)] = str(error.strerror)
             return None
-        page = self._marking.read(data, self._marking.around(name or path.name))
-        return _SiteFile(name, path, facts, data, page)
+        return _SiteFile(name, path, facts, data, self._marking.read(data, self._marking.around(name or path.name)))
 
     def _label(self, name: str) -> str:
         if self._prefix is None:
@@ -230,10 +227,6 @@ def page_number(name: str) -> int:
     """
     digest = blake2b(name.encode("utf-8", "surrogateescape"), digest_size=5).digest()
     return int.from_bytes(digest, "big") or 1  # as large as the registry's numbers may be
-
-
-def _urls(page: MarkablePage) -> tuple[str, ...]:
-    return page.urls(len(page.links))
 
 
 def _moment(facts: os.stat_result) -> tuple[int, int, int]:

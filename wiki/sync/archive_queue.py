@@ -43,8 +43,6 @@ class DueLink:
     url: str  # as written on the page; for a copy in an archive the identity key of its original
     wiki: WikiName  # of the page
     page_id: int  # the wiki's page id
-    title: str  # of the page
-    since: datetime  # when it was found there
     priority: ArchivePriority  # of the request
     archived_days: int = 30  # captures within this number of days are recent enough
     page_url: str = ""  # the page's address; empty when the wiki's URL pattern is unknown
@@ -100,10 +98,7 @@ class HandOver:
     async def hand_on(
         self, rows: Sequence[BacklogRow], *, now: datetime, days: int, own: Collection[str] = ()
     ) -> HandOverResult:
-        """Hand over due links after their second check; one with an internal error is postponed.
-
-        Raises TransientError: the registry does not answer; the links are returned again later.
-        """
+        """Hand over due links after their second check; postpone one with an internal error. TransientError."""
         try:
             return await self._hand_on(rows, now, days, own)
         except WeboidError:
@@ -121,19 +116,18 @@ class HandOver:
     ) -> HandOverResult:
         gone = [row for row in rows if not row.is_there or row.gone_day is not None]
         there = [row for row in rows if row.is_there and row.gone_day is None]
-        wanted = await asyncio.to_thread(self._named, there, days, own)
+        wanted = await asyncio.to_thread(self._due_links, there, days, own)
         try:
             fresh = await self._fresh(wanted, now - timedelta(days=days))
-            results = [each for _, each in wanted if each.url not in fresh]
+            results = [each for each in wanted if each.url not in fresh]
             if results:
                 await self.archive.take(results)
         except WeboidError as error:
             log.warning("%s: the archive does not accept %s links: %s", self.name, len(there), error)
             await asyncio.to_thread(self._put_off, there, gone, now)
             return HandOverResult(gone=len(gone), put_off=len(there))
-        await asyncio.to_thread(self._forget, rows)
-        copies = len(there) - len(wanted)
-        return HandOverResult(len(results), len(wanted) - len(results), len(gone), copies)
+        await asyncio.to_thread(self._put_off, [], rows, now)
+        return HandOverResult(len(results), len(wanted) - len(results), len(gone), len(there) - len(wanted))
 
     async def offer_again(self, page_ids: Sequence[int], now: datetime, own: Collection[str]) -> int:
         """Queue living links of swept pages without a good copy again; return their number. Raises WeboidError."""
@@ -166,52 +160,37 @@ class HandOver:
         }
         return {link: url for link, url in results.items() if url}
 
-    async def _fresh(self, wanted: Sequence[tuple[BacklogRow, DueLink]], since: datetime) -> set[str]:
-        """Return the URLs archived recently, or at any time where only that was requested."""
+    async def _fresh(self, wanted: Sequence[DueLink], since: datetime) -> set[str]:
         results: set[str] = set()
         for is_lacking, moment in ((False, since), (True, _EARLIEST)):
             urls = dict.fromkeys(
                 each.url
-                for _, each in wanted
+                for each in wanted
                 if (each.priority in IF_LACKING) is is_lacking and (is_lacking or each.archived_days)
             )
             if urls:
                 results |= set(await self.archive.archived(list(urls), moment))
         return results
 
-    def _named(self, rows: Sequence[BacklogRow], days: int, own: Collection[str]) -> list[tuple[BacklogRow, DueLink]]:
+    def _due_links(self, rows: Sequence[BacklogRow], days: int, own: Collection[str]) -> list[DueLink]:
         with self.store.snapshot() as reader:
             urls = urls_by_id(reader, [row.url_id for row in rows])
         with self.store.reading() as connection:
             rules = self.rules.rules_of(connection, self.wiki_id)
             wiki = wiki_of(connection, self.wiki_id)
-        results = {number: archivable_url(each.url, rules, own) for number, each in urls.items()}
-        return [
-            (
-                row,
-                DueLink(
-                    (row.spelling or results[row.url_id])
-                    if results[row.url_id] == urls[row.url_id].url
-                    else results[row.url_id],
-                    self.name,
-                    row.page_id,
-                    row.title,
-                    row.since,
-                    row.priority,
-                    days,
-                    wiki.page_address(row.title),
-                    wiki.pages_url,
-                ),
-            )
-            for row in rows
-            if results.get(row.url_id)
-        ]
-
-    def _forget(self, rows: Sequence[BacklogRow]) -> None:
-        with self.store.writing() as connection:
-            forget_links(connection, [LinkRef(row.page, row.url_id) for row in rows])
+        results = []
+        for row in rows:
+            known = urls.get(row.url_id)
+            if known is not None and (url := archivable_url(known.url, rules, own)):
+                spelled = row.spelling if url == known.url else ""
+                page_url = wiki.page_address(row.title)
+                results.append(
+                    DueLink(spelled or url, self.name, row.page_id, row.priority, days, page_url, wiki.pages_url)
+                )
+        return results
 
     def _put_off(self, there: Sequence[BacklogRow], gone: Sequence[BacklogRow], now: datetime) -> None:
+        """Remove the links that are done or gone, and postpone the others."""
         with self.store.writing() as connection:
             forget_links(connection, [LinkRef(row.page, row.url_id) for row in gone])
             for row in there:

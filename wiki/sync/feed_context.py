@@ -1,9 +1,8 @@
 """Context of one wiki's sync: registry access, settings, site facts, spam lists.
 
-All requests to the wiki and writes to the registry go through here, under the lease that excludes other
-processes. The wiki's spam lists are pages of it, such as MediaWiki:Spam-blacklist; a farm has a shared one, as
-Wikimedia on Meta-Wiki. A changed list applies to links written from then on, so to every page within a
-sweep. One that cannot be fetched stays unchanged.
+All requests to the wiki and writes to the registry go through here, under the lease that excludes other processes. The
+wiki's spam lists are pages of it; a farm has a shared one. A changed list applies to links written from then on, so to
+every page within a sweep. One that cannot be fetched stays unchanged.
 """
 
 import asyncio
@@ -24,29 +23,9 @@ from links.rules.spam_list import SpamList, list_kind
 from links.rules.wiki_rules import FARM_WIDE, RuleBook, has_list, put_list, remove_list
 from wiki.api.models import SiteFacts, WikiPage, split_batches
 from wiki.settings import FeedSettings, WikiSettings
-from wiki.sync import page_criteria
+from wiki.sync import page_criteria, page_import
 from wiki.sync.archive_queue import LinkArchiver
-from wiki.sync.page_criteria import (
-    CategoryTrees,
-    ListTask,
-    PageCriteria,
-    are_trees_due,
-    category_title,
-    compile_criteria,
-    parse_cursor,
-    read_trees,
-)
-from wiki.sync.page_import import (
-    Cite,
-    ImportOptions,
-    ImportResult,
-    PageBatch,
-    PageImporter,
-    no_citations,
-    read_page_batch,
-)
 from wiki.sync.wiki_source import FarmPages, WikiSource, missing_targets
-from wiki.wikitext.citation_model import Citation
 from wiki.wikitext.citation_reader import read_citations
 from wiki.wikitext.template_map import rules_for
 
@@ -72,7 +51,7 @@ class WikiRenamedError(InputError):
 
 
 # Gives what reads the wikitext of a wiki.
-CitingFactory = Callable[[SiteFacts, WikiSettings], Cite]
+CitingFactory = Callable[[SiteFacts, WikiSettings], page_import.Cite]
 
 
 @dataclass(frozen=True)
@@ -83,7 +62,7 @@ class SyncServices:
     archive: LinkArchiver  # receiver of links to archive
     clock: Clock  # current time
     holder: str  # this process's unique name
-    citing: CitingFactory = lambda _facts, _settings: no_citations  # creates citation readers
+    citing: CitingFactory = lambda _facts, _settings: page_import.no_citations  # creates citation readers
     rules: RuleBook = field(default_factory=RuleBook)  # URL rules of wikis
     is_gone: Callable[[str], bool] = lambda _holder: False  # a named process has certainly ended
 
@@ -94,17 +73,17 @@ class FeedContext:
     def __init__(self, wiki: Wiki, source: WikiSource, shared: SyncServices) -> None:
         self.wiki = wiki
         self.source = source
-        self.shared = shared
-        self._books = PageImporter(shared.store, wiki.id, shared.holder, shared.rules)
+        self.shared, self.store = shared, shared.store
+        self._books = page_import.PageImporter(shared.store, wiki.id, shared.holder, shared.rules)
         self._settings = WikiSettings()
         self._facts: SiteFacts | None = None
         self._facts_at: datetime | None = None
-        self._trees: CategoryTrees | None = None
+        self._trees: page_criteria.CategoryTrees | None = None
         self._tree_is_changed = False
-        self._cite: Cite | None = None
+        self._cite: page_import.Cite | None = None
         self._cursors: dict[str, str] = {}
         self._farm: list[Wiki] = []
-        self._criteria: PageCriteria | None = None
+        self._criteria: page_criteria.PageCriteria | None = None
         self._criteria_of: tuple[object, ...] = (None, None, None)
 
     @property
@@ -123,11 +102,6 @@ class FeedContext:
         assert self._facts is not None, "refresh first"
         return self._facts
 
-    @property
-    def store(self) -> RegistryStore:
-        """Return the registry."""
-        return self.shared.store
-
     def now(self) -> datetime:
         """Return the current time."""
         return self.shared.clock.now()
@@ -136,13 +110,13 @@ class FeedContext:
         """Return a feed's cursor; empty: it has not started."""
         return self._cursors.get(kind, "")
 
-    def criteria(self) -> PageCriteria:
+    def criteria(self) -> page_criteria.PageCriteria:
         """Return the criteria of observed pages; recompiled after changes."""
         known = (self.feed, self.facts, self._trees)
         if self._criteria is None or any(one is not other for one, other in zip(known, self._criteria_of, strict=True)):
             trees = self._trees
             self._criteria_of = known
-            self._criteria = compile_criteria(
+            self._criteria = page_criteria.compile_criteria(
                 self.feed,
                 self.facts,
                 inside=trees.inside if trees else None,
@@ -150,7 +124,7 @@ class FeedContext:
             )
         return self._criteria
 
-    def tasks(self) -> tuple[ListTask, ...]:
+    def tasks(self) -> tuple[page_criteria.ListTask, ...]:
         """Return the pending page lists of changed templates and categories."""
         return page_criteria.read_tasks(self.cursor(SPREAD_TASKS))
 
@@ -174,7 +148,7 @@ class FeedContext:
             if known and known != site:
                 raise WikiRenamedError(
                     f"Another wiki is now at the address of {self.wiki.name}: {site} instead of "
-                    "{known}. Nothing is changed. If it is the same wiki under another name, run "
+                    f"{known}. Nothing is changed. If it is the same wiki under another name, run "
                     f"`weboid wiki add {self.wiki.url}`."
                 )
             if not known:
@@ -198,19 +172,19 @@ class FeedContext:
         with self.store.writing() as connection:
             release_feed_lease(connection, self.wiki.id, self.shared.holder, now=self.now())
 
-    async def read(self, *, ids: Collection[int] = (), titles: Collection[str] = ()) -> PageBatch:
+    async def read(self, *, ids: Collection[int] = (), titles: Collection[str] = ()) -> page_import.PageBatch:
         """Read a batch of pages from the wiki."""
         assert self._cite is not None, "refresh first"
-        read = await read_page_batch(self.source, self._cite, self.criteria(), ids=ids, titles=titles)
+        read = await page_import.read_page_batch(self.source, self._cite, self.criteria(), ids=ids, titles=titles)
         farm = FarmPages(self._farm, self.wiki, self.facts.pages_url)
         missing = await missing_targets(self.source, read.pages, self.facts.interwikis, farm)
         return replace(read, missing_targets=missing)
 
     async def import_pages(
         self, *, ids: Iterable[int] = (), titles: Iterable[str] = (), priority: ArchivePriority = ArchivePriority.SAVED
-    ) -> tuple[ImportResult, list[WikiPage]]:
+    ) -> tuple[page_import.PageImportCounts, list[WikiPage]]:
         """Read and write any number of pages, in batches; return the counts and the pages."""
-        outcome, pages = ImportResult(), list[WikiPage]()
+        outcome, pages = page_import.PageImportCounts(), list[WikiPage]()
         batches: list[tuple[Sequence[int], Sequence[str]]]
         batches = [(some, ()) for some in split_batches(ids)]
         batches += [((), some) for some in split_batches(titles)]
@@ -222,18 +196,14 @@ class FeedContext:
 
     async def write(
         self,
-        read: PageBatch,
+        read: page_import.PageBatch,
         cursors: Mapping[str, str],
         *,
         priority: ArchivePriority = ArchivePriority.SAVED,
         is_first: bool = False,
-    ) -> ImportResult:
-        """Write pages and feed cursors in one transaction.
-
-        A page that fails with an internal error is skipped until the next sweep. Raises FeedHeldError: another
-        process has taken over the wiki; TransientError: the registry does not answer.
-        """
-        order = ImportOptions(
+    ) -> page_import.PageImportCounts:
+        """Write pages and cursors in one transaction, leaving out a page that fails internally. Raises FeedHeldError."""
+        order = page_import.ImportOptions(
             self.criteria(),
             self.facts.interwikis,
             priority if self.feed.archive else None,
@@ -244,7 +214,9 @@ class FeedContext:
         self._cursors.update(cursors)
         return outcome
 
-    def _write(self, read: PageBatch, order: ImportOptions, cursors: Mapping[str, str]) -> ImportResult:
+    def _write(
+        self, read: page_import.PageBatch, order: page_import.ImportOptions, cursors: Mapping[str, str]
+    ) -> page_import.PageImportCounts:
         try:
             return self._books.write(read, order, now=self.now(), cursors=cursors)
         except WeboidError:
@@ -254,10 +226,9 @@ class FeedContext:
                 raise
             if len(read.pages) == 1:
                 log.exception("%s: page %s cannot be written", self.wiki.name, read.pages[0].page_id)
-        outcome = ImportResult()
+        outcome = page_import.PageImportCounts()
         for page in read.pages if len(read.pages) > 1 else ():
-            one = PageBatch((page,), citations=read.citations)
-            outcome = outcome.plus(self._write(one, order, {}))
+            outcome = outcome.plus(self._write(page_import.PageBatch((page,), citations=read.citations), order, {}))
         return outcome.plus(self._write(replace(read, pages=()), order, cursors))
 
     async def note(self, cursors: Mapping[str, str], *, stale: Sequence[int] = ()) -> None:
@@ -272,8 +243,7 @@ class FeedContext:
             )
             self.wiki = wiki_of(connection, self.wiki.id)
             self._farm = [each for each in all_wikis(connection) if each.farm_id == self.wiki.farm_id]
-            feeds = feeds_of(connection, self.wiki.id)
-            self._cursors = {kind: feed.cursor for kind, feed in feeds.items()}
+            self._cursors = {kind: feed.cursor for kind, feed in feeds_of(connection, self.wiki.id).items()}
             lists = read_lists(self._cursors.get(ORDERED_LISTS, ""))
             if lists:
                 tasks = page_criteria.add_tasks(self.tasks(), lists, now=now)
@@ -286,20 +256,19 @@ class FeedContext:
             self._settings, self._cite = settings, None
 
     async def _refresh_trees(self, now: datetime) -> None:
-        if not are_trees_due(self._trees, self.feed, now=now, is_changed=self._tree_is_changed):
+        if not page_criteria.are_trees_due(self._trees, self.feed, now=now, is_changed=self._tree_is_changed):
             return
-        before: frozenset[str] | None = parse_cursor(self.cursor(TREE), frozenset, None)
-        trees = await read_trees(self.source, self.feed, self.facts, now=now)
+        before: frozenset[str] | None = page_criteria.parse_cursor(self.cursor(TREE), frozenset, None)
+        trees = await page_criteria.read_trees(self.source, self.feed, self.facts, now=now)
         if not trees.is_whole:
             log.warning("%s: too many categories; the rest is not observed", self.wiki.name)
         self._trees, self._tree_is_changed = trees, False
         if trees.inside is None or trees.inside == before:
             return
         new = [] if before is None else sorted(trees.inside - before)
-        lists = [("category", category_title(name, self.facts)) for name in new]
+        lists = [("category", page_criteria.category_title(name, self.facts)) for name in new]
         tasks = page_criteria.add_tasks(self.tasks(), lists, now=now)
-        text = json.dumps(sorted(trees.inside))
-        await self.note({TREE: text, SPREAD_TASKS: page_criteria.tasks_text(tasks)})
+        await self.note({TREE: json.dumps(sorted(trees.inside)), SPREAD_TASKS: page_criteria.tasks_text(tasks)})
 
 
 def order_lists(store: RegistryStore, wiki_id: int, lists: Sequence[tuple[str, str]], *, now: datetime) -> None:
@@ -318,20 +287,20 @@ def order_lists(store: RegistryStore, wiki_id: int, lists: Sequence[tuple[str, s
 
 def read_lists(text: str) -> list[tuple[str, str]]:
     """Parse the lists in the cursor of `ORDERED_LISTS`; empty when invalid."""
-    return parse_cursor(text, lambda lists: [(str(kind), str(title)) for kind, title in lists], [])
+    return page_criteria.parse_cursor(text, lambda lists: [(str(kind), str(title)) for kind, title in lists], [])
 
 
 SPAM_CURSOR = "spam"
 SPAM_INTERVAL = timedelta(hours=1)
 
 
-async def refresh_spam_lists(desk: FeedContext) -> int:
-    """Fetch the wiki's spam lists when due; return the number of changed ones. Raises as `FeedContext.note`."""
+async def refresh_spam_lists(desk: FeedContext) -> None:
+    """Fetch the wiki's spam lists when due. Raises as `FeedContext.note`."""
     now = desk.now()
-    fetched_at = parse_cursor(desk.cursor(SPAM_CURSOR), lambda known: float(known["at"]), 0.0)
+    fetched_at = page_criteria.parse_cursor(desk.cursor(SPAM_CURSOR), lambda known: float(known["at"]), 0.0)
     if now.timestamp() - fetched_at < SPAM_INTERVAL.total_seconds():
-        return 0
-    feed, changed = desk.feed, 0
+        return
+    feed = desk.feed
     sources = [(feed.spam_lists, "", desk.wiki.id)]
     if feed.farm_spam_api:
         sources.append((feed.farm_spam_lists, feed.farm_spam_api, FARM_WIDE))
@@ -341,38 +310,31 @@ async def refresh_spam_lists(desk: FeedContext) -> int:
         except WeboidError as error:
             log.warning("%s: its spam lists cannot be fetched, and are unchanged: %s", desk.wiki.name, error)
             continue
-        changed += await asyncio.to_thread(_put_spam_lists, desk, texts, wiki_id)
+        await asyncio.to_thread(_put_spam_lists, desk, texts, wiki_id)
     await desk.note({SPAM_CURSOR: json.dumps({"at": int(now.timestamp())})})
-    return changed
 
 
-def _put_spam_lists(desk: FeedContext, texts: Mapping[str, str | None], wiki_id: int) -> int:
-    changed, farm_id = 0, desk.wiki.farm_id
+def _put_spam_lists(desk: FeedContext, texts: Mapping[str, str | None], wiki_id: int) -> None:
+    farm_id = desk.wiki.farm_id
     for title, text in texts.items():
         with desk.store.writing() as rows:
-            if not (text or "").strip():
-                changed += remove_list(rows, farm_id, title, wiki_id=wiki_id)
+            if not text or not text.strip():
+                remove_list(rows, farm_id, title, wiki_id=wiki_id)
                 continue
-            spam_list = SpamList(title, list_kind(title), text or "")
+            spam_list = SpamList(title, list_kind(title), text)
             if has_list(rows, farm_id, spam_list, wiki_id=wiki_id):
                 continue
             try:
                 put_list(rows, farm_id, spam_list, wiki_id=wiki_id, today=day_of(desk.now()))
-                changed += 1
             except InputError as error:
                 log.warning("%s: %s", desk.wiki.name, error)
-    return changed
 
 
 def citation_readers(clock: Clock) -> CitingFactory:
     """Create a factory of citation readers for each wiki's language and settings."""
 
-    def of_wiki(facts: SiteFacts, settings: WikiSettings) -> Cite:
+    def of_wiki(facts: SiteFacts, settings: WikiSettings) -> page_import.Cite:
         rules = rules_for(facts.language, settings.templates)
-
-        def cite(text: str) -> Sequence[Citation]:
-            return read_citations(text, rules, today=clock.now().date())
-
-        return cite
+        return lambda text: read_citations(text, rules, today=clock.now().date())
 
     return of_wiki

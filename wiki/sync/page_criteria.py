@@ -1,12 +1,9 @@
 """Criteria of observed pages, category trees, and pages that templates affect.
 
-A page is observed when it meets each configured criterion (namespace, category tree, template, Wikidata
-statement), is wikitext (W25), and no exclusion applies. Names are compared with spaces for underscores and an
-upper-case first letter, those of categories without the namespace. Requests use the names as the wiki has
-them: some wikis, such as Wiktionary, distinguish the case of the first letter.
+Names are compared with spaces for underscores and an upper-case first letter, those of categories without the
+namespace; requests use them as the wiki has them: some wikis, such as Wiktionary, distinguish the first letter's case.
 
-A category tree changes without a change to its pages: those of new categories in it are read in parts. A
-template's new links appear on its pages after the wiki's job queue has run, without notification: they are read
+A template's new links appear on its pages after the wiki's job queue has run, without notification: they are read
 at once and again after `REPEAT_DELAYS`, unless they are more than `USERS_LIMIT`.
 """
 
@@ -58,8 +55,7 @@ class PageCriteria:
     @property
     def is_classed(self) -> bool:
         """Return True if categories and templates of a page are needed."""
-        is_including = self.inside is not None or self.using is not None
-        return is_including or bool(self.outside) or bool(self.not_using)
+        return self.inside is not None or self.using is not None or bool(self.outside or self.not_using)
 
     @property
     def items_at(self) -> str | None:

@@ -84,7 +84,7 @@ class ImportOptions:
 
 
 @dataclass(frozen=True)
-class ImportResult:
+class PageImportCounts:
     """Counts of an import."""
 
     pages: int = 0  # observed pages written
@@ -94,9 +94,9 @@ class ImportResult:
     dropped: int = 0  # removed pages
     refused: int = 0  # pages read that are not observed
 
-    def plus(self, other: "ImportResult") -> "ImportResult":
+    def plus(self, other: "PageImportCounts") -> "PageImportCounts":
         """Return the sum of both."""
-        return ImportResult(*map(add, astuple(self), astuple(other)))
+        return PageImportCounts(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True)
@@ -110,11 +110,8 @@ class PageImporter:
 
     def write(
         self, read: PageBatch, order: ImportOptions, *, now: datetime, cursors: Mapping[str, str]
-    ) -> ImportResult:
-        """Write a batch of pages and the feed cursors in one transaction.
-
-        Raises FeedHeldError: another process has taken over the wiki; TransientError: the database does not answer.
-        """
+    ) -> PageImportCounts:
+        """Write pages and cursors in one transaction. FeedHeldError: another process has taken over; TransientError."""
         day = day_of(now)
         with self.store.writing() as connection:
             hold_feed_lease(connection, self.wiki_id, self.holder)
@@ -143,11 +140,10 @@ class PageImporter:
                 want_links(connection, links, priority=order.priority, now=now, grace=order.grace)
             self._cite(connection, observed, read, written, rules, day)
             self._release(connection, released, now)
-            put_ids = {page.page_id for page in observed}
-            clear_stale(connection, self.wiki_id, read.requested - put_ids)
+            clear_stale(connection, self.wiki_id, read.requested - {page.page_id for page in observed})
             for kind, cursor in cursors.items():
                 put_cursor(connection, self.wiki_id, kind, cursor, now=now)
-        return ImportResult(
+        return PageImportCounts(
             pages=written.put.pages,
             links=written.put.urls,
             added=written.put.added,
@@ -199,17 +195,13 @@ class PageImporter:
         put_citations(connection, numbers, [row for row in rows if row.link in has], day=day)
 
     def _release(self, connection: Connection, released: Sequence[WikiPage], now: datetime) -> None:
-        """Release pages that no longer meet the criteria; their rows are kept for months (W37).
-
-        Their links stay watched, so that a short absence costs nothing; pending archive requests are suspended.
-        """
+        """Release pages that left the criteria: rows stay for months (W37), links are watched, not archived."""
         known = find_pages(connection, self.wiki_id, [page.page_id for page in released])
         if not known:
             return
         for page in released:
             if page.page_id in known and plain_title(page.title):
-                name = PageName(page.page_id, page.title, page.namespace)
-                move_page(connection, self.wiki_id, name)
+                move_page(connection, self.wiki_id, PageName(page.page_id, page.title, page.namespace))
         clear_stale(connection, self.wiki_id, known)
         hold_back_pages(connection, [row.id for row in known.values()], now=now)
 
@@ -280,10 +272,7 @@ def no_citations(_text: str) -> Sequence[Citation]:
 async def read_page_batch(
     source: WikiSource, cite: Cite, criteria: PageCriteria, *, ids: Collection[int] = (), titles: Collection[str] = ()
 ) -> PageBatch:
-    """Read at most `PAGES_AT_ONCE` pages, with what the criteria need of them; raises WeboidError.
-
-    An oversized batch is read page by page; an oversized page is skipped until the next sweep.
-    """
+    """Read at most `PAGES_AT_ONCE` pages; one that is oversized is skipped until the next sweep. Raises WeboidError."""
     try:
         pages = await source.pages(ids, titles, is_classed=criteria.is_classed, items_at=criteria.items_at)
     except BodyTooLargeError:
@@ -305,8 +294,7 @@ async def read_page_batch(
         )
     there = tuple(page for page in pages if not page.is_missing and page.page_id)
     gone = frozenset(page.page_id for page in pages if page.is_missing and page.page_id)
-    citations = await asyncio.to_thread(_cite_pages, there, cite)
-    return PageBatch(there, gone, citations, frozenset(ids))
+    return PageBatch(there, gone, await asyncio.to_thread(_cite_pages, there, cite), frozenset(ids))
 
 
 def _cite_pages(pages: Sequence[WikiPage], cite: Cite) -> dict[int, Sequence[Citation]]:
@@ -323,10 +311,7 @@ def _cite_pages(pages: Sequence[WikiPage], cite: Cite) -> dict[int, Sequence[Cit
 
 
 async def find_cited_day(api: WikiApi, store: RegistryStore, link: LinkRef, page_id: int) -> int | None:
-    """Return the day on which the link was cited; None when the page never had it. Raises WeboidError.
-
-    That is its access date, the day of the revision that added it, or the day on which it was first seen.
-    """
+    """Return the day of access, of the adding revision, or first seen; None: never. Raises WeboidError."""
 
     def registered() -> tuple[int | None, CitationRow | None, UrlRow | None]:
         with store.reading() as reader:

@@ -9,19 +9,7 @@ from sqlalchemy import Connection
 
 from core.errors import ConfigError, InputError
 from core.urls import host_of
-from links.registry.wikis import (
-    Wiki,
-    WikiFarm,
-    all_farms,
-    all_wikis,
-    change_wiki,
-    ensure_wiki,
-    find_farm,
-    find_wiki,
-    forget_feed,
-    parse_wiki,
-    put_farm,
-)
+from links.registry import wikis
 from links.rules.link_class import OwnHosts
 from wiki.api.models import SiteFacts, WikiNamespace
 from wiki.settings import WikiSettings, replace_settings
@@ -43,22 +31,19 @@ class WikiRegistration:
     feed: Mapping[str, Any] | None = None  # values of `FeedSettings`; None keeps one
 
 
-def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> Wiki:
-    """Add the wiki, with a new farm if needed, or update it.
-
-    Raises InputError: another wiki has its name, or it has another name; ConfigError: a setting is invalid.
-    """
+def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> wikis.Wiki:
+    """Add or update a wiki, and its farm. InputError: its name or address is another's; ConfigError: a bad setting."""
     host = host_of(wanted.facts.server)
-    known = find_registered(all_wikis(connection), wanted)
+    known = find_registered(wikis.all_wikis(connection), wanted)
     if known is not None:
         name = known.name
     else:
         dbname, at, farm = (wanted.name or wanted.facts.dbname).partition("@")
-        farm = farm if at else wanted.farm or farm_for(host, all_farms(connection))
-        name = parse_wiki(f"{dbname}@{farm}")
-    if find_farm(connection, name.farm) is None:
-        put_farm(connection, name.farm, address=wanted.facts.server, internal=host_pattern(host))
-    there = known or find_wiki(connection, name)
+        farm = farm if at else wanted.farm or farm_for(host, wikis.all_farms(connection))
+        name = wikis.parse_wiki(f"{dbname}@{farm}")
+    if wikis.find_farm(connection, name.farm) is None:
+        wikis.put_farm(connection, name.farm, address=wanted.facts.server, internal=host_pattern(host))
+    there = known or wikis.find_wiki(connection, name)
     at_url = comparable_address(there.url) if there is not None else ""
     if there is not None and at_url not in ("", comparable_address(wanted.address)):
         raise InputError(
@@ -66,24 +51,24 @@ def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> W
             f"SOMETHING@{name.farm}. If it has moved, first run `weboid wiki set {name} "
             f"--url {wanted.address}`."
         )
-    wiki = there or ensure_wiki(connection, name, day=day)
-    forget_feed(connection, wiki.id, SITE)  # a wiki that is added again counts as the same
+    wiki = there or wikis.ensure_wiki(connection, name, day=day)
+    wikis.forget_feed(connection, wiki.id, SITE)  # a wiki that is added again counts as the same
     settings = WikiSettings.parse(wiki.settings)
     feed = replace_settings(settings.feed, "feed", **(wanted.feed or {}))
     if feed.account and not feed.password_file:  # it would never log in
         raise ConfigError(f"The account {feed.account} needs its password: --password-file FILE.")
     merged = WikiSettings(feed, settings.bot, settings.templates).merged_into(wiki.settings)
     pages_url = wanted.facts.pages_url or None
-    return change_wiki(connection, wiki, url=wanted.address, pages_url=pages_url, settings=merged)
+    return wikis.change_wiki(connection, wiki, url=wanted.address, pages_url=pages_url, settings=merged)
 
 
-def find_registered(wikis: Iterable[Wiki], wanted: WikiRegistration) -> Wiki | None:
+def find_registered(registered: Iterable[wikis.Wiki], wanted: WikiRegistration) -> wikis.Wiki | None:
     """Find the wiki with this address or name; InputError: invalid, or already observed under another name."""
-    results = list(wikis)
+    results = list(registered)
     at = comparable_address(wanted.address)
     first = next((each for each in results if each.url and comparable_address(each.url) == at), None)
     if first is None:
-        name = parse_wiki(wanted.name) if "@" in wanted.name else None
+        name = wikis.parse_wiki(wanted.name) if "@" in wanted.name else None
         return next((each for each in results if each.name == name), None)
     dbname, _, farm = wanted.name.partition("@")
     others = (dbname, first.name.dbname), (farm, first.name.farm), (wanted.farm, first.name.farm)
@@ -92,10 +77,10 @@ def find_registered(wikis: Iterable[Wiki], wanted: WikiRegistration) -> Wiki | N
     return first
 
 
-def farm_for(host: str, farms: Iterable[WikiFarm]) -> str:
+def farm_for(host: str, farms: Iterable[wikis.WikiFarm]) -> str:
     r"""Return the farm that matches the host; else a new name derived from the host.
 
-    >>> farm_for("de.wikipedia.org", [WikiFarm(1, "WMF", "", r"\.wikipedia\.org$")])
+    >>> farm_for("de.wikipedia.org", [wikis.WikiFarm(1, "WMF", "", r"\.wikipedia\.org$")])
     'WMF'
     >>> farm_for("[2001:db8::1]", [])
     '2001-db8-1'

@@ -27,7 +27,7 @@ from wiki.api.models import PAGES_AT_ONCE, SiteFacts, split_batches
 from wiki.settings import WikiSettings
 from wiki.sync import page_criteria
 from wiki.sync.feed_context import SWEEP, FeedContext
-from wiki.sync.page_import import ImportResult, no_citations, page_urls, read_page_batch
+from wiki.sync.page_import import PageImportCounts, no_citations, page_urls, read_page_batch
 from wiki.sync.wiki_source import CATEGORY, NAMESPACE, TEMPLATE, WikiSource
 
 REST = "rest"
@@ -79,11 +79,7 @@ class SweepCursor:
 
 def is_sweep_due(sweep: SweepCursor | None, *, now: datetime, days: float) -> bool:
     """Return True if a new sweep must start: none yet, or the last started `days` ago."""
-    if sweep is None:
-        return True
-    if not sweep.is_done:
-        return False
-    return now >= datetime.fromtimestamp(sweep.began, UTC) + timedelta(days=days)
+    return sweep is None or (sweep.is_done and now >= datetime.fromtimestamp(sweep.began, UTC) + timedelta(days=days))
 
 
 def late_warning(sweep: SweepCursor | None, *, now: datetime) -> str:
@@ -119,8 +115,6 @@ def current_list(sweep: SweepCursor, lists: Sequence[SweepList]) -> tuple[SweepL
     """Return the current list, or the next one if the settings no longer have it, and the position; None: the rest."""
     if sweep.kind in (REST, DONE):
         return None
-    if not sweep.kind:
-        return (lists[0], "") if lists else None
     at = SweepList(sweep.kind, sweep.name)
     if at in lists:
         return at, sweep.resume
@@ -163,7 +157,7 @@ class PageSweeper:
         self._waiting: list[PageName] = []
         self._resume = ""
         self._told_day: int | None = None
-        self._gone_through = ImportResult()  # since the cursor was written
+        self._gone_through = PageImportCounts()  # since the cursor was written
 
     def sweep(self) -> SweepCursor | None:
         """Return the current sweep, including unsaved progress."""
@@ -180,14 +174,14 @@ class PageSweeper:
         await self._desk.note({SWEEP: begun.text()})
         return begun
 
-    async def go_on(self) -> ImportResult:
+    async def go_on(self) -> PageImportCounts:
         """Sweep a part when due; WeboidError: the wiki or the registry is unavailable, the part is repeated later."""
         desk = self._desk
         sweep = SweepCursor.parse(desk.cursor(SWEEP))
         if is_sweep_due(sweep, now=desk.now(), days=desk.feed.sweep_days):
             sweep = await self.begin()
         if sweep is None or sweep.is_done:
-            return ImportResult()
+            return PageImportCounts()
         now = self._desk.now()
         sentence = late_warning(sweep, now=now)
         if sentence and self._told_day != day_of(now):
@@ -200,7 +194,7 @@ class PageSweeper:
         if at != self._at:
             listing = await desk.source.listing(at[0].kind, at[0].name, at[1])
             self._at, self._waiting, self._resume = at, list(listing.pages), listing.resume
-            self._gone_through = ImportResult()
+            self._gone_through = PageImportCounts()
         part, self._waiting = self._waiting[:PAGES_AT_ONCE], self._waiting[PAGES_AT_ONCE:]
         try:
             return await self._part(sweep, at[0], part, lists)
@@ -210,11 +204,11 @@ class PageSweeper:
 
     async def _part(
         self, sweep: SweepCursor, at: SweepList, part: list[PageName], lists: list[SweepList]
-    ) -> ImportResult:
+    ) -> PageImportCounts:
         desk = self._desk
         namespaces = desk.criteria().namespaces
         ids = [each.page_id for each in part if each.namespace in namespaces and each.page_id]
-        outcome = ImportResult()
+        outcome = PageImportCounts()
         if ids:
             read = await desk.read(ids=ids)
             outcome = await desk.write(read, {}, priority=ArchivePriority.SWEPT, is_first=sweep.is_first)
@@ -227,16 +221,15 @@ class PageSweeper:
                     log.exception("%s: the links of pages %s cannot be queued", self._desk.wiki.name, ids)
         self._gone_through = self._gone_through.plus(outcome)
         if not self._waiting:
-            after = after_part(self._counted(sweep), at, self._resume, lists)
-            await desk.note({SWEEP: after.text()})
-            self._at, self._gone_through = None, ImportResult()
+            await desk.note({SWEEP: after_part(self._counted(sweep), at, self._resume, lists).text()})
+            self._at, self._gone_through = None, PageImportCounts()
         return outcome
 
-    async def _rest(self, sweep: SweepCursor) -> ImportResult:
+    async def _rest(self, sweep: SweepCursor) -> PageImportCounts:
         """Read registered pages that were in no list: deleted, or no longer observed (W27, W37)."""
         desk = self._desk
         rows = await desk.query(untouched, before=sweep.began_day, after=sweep.after, limit=PAGES_AT_ONCE)
-        outcome = ImportResult()
+        outcome = PageImportCounts()
         if rows:
             read = await self._desk.read(ids=[row.page_id for row in rows])
             after = replace(sweep, kind=REST, after=rows[-1].id)
@@ -294,6 +287,5 @@ async def survey_wiki(wiki: Wiki, source: WikiSource, store: RegistryStore, cloc
                         survey.refused[reason] += 1
                         continue
                     survey.pages += 1
-                    links = sorted_links(page_urls(page, facts.interwikis), rules)
-                    survey.links.update(link.sort for link in links)
+                    survey.links.update(link.sort for link in sorted_links(page_urls(page, facts.interwikis), rules))
                 yield survey

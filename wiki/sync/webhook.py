@@ -106,8 +106,7 @@ def check_secret(text: str) -> bytes:
 
 def sign_request(secret: bytes, body: bytes, *, at: int, nonce: str, path: str) -> str:
     """Return the signature header of a POST at that time (seconds since 1970)."""
-    digest = hashlib.sha256(body).hexdigest()
-    return f"t={at},n={nonce},v2={_mac(secret, digest, at, nonce, path)}"
+    return f"t={at},n={nonce},v2={_mac(secret, hashlib.sha256(body).hexdigest(), at, nonce, path)}"
 
 
 def find_signer(secrets: Mapping[str, bytes], header: str, body: bytes, *, now: float, path: str) -> str | None:
@@ -195,26 +194,22 @@ def create_app(options: WebhookOptions) -> Starlette:
 
 
 class _WebhookRoutes:
-    """Handlers of signed requests."""
-
     def __init__(self, options: WebhookOptions) -> None:
         self._options = options
 
     async def changes(self, request: Request) -> Response:
-        """Notify the feed of changed pages."""
         owner, document = await self._signed(request)
         wiki, ids = parse_changes(document)
         self._check_signer(owner, wiki)
         if not self._options.notify(wiki.dbname, wiki.farm, ids):
             return _error(404, f"No process here watches {wiki}.")
+        set_levels = self._options.set_wiki_levels
         try:
-            levels = parse_wiki_levels(document, wiki)
-            if levels is not None and self._options.set_wiki_levels is not None:
-                await self._options.set_wiki_levels(levels)
+            if set_levels is not None and (levels := parse_wiki_levels(document, wiki)) is not None:
+                await set_levels(levels)
         except WeboidError as error:  # the pages are heard all the same
-            if self._options.set_wiki_levels is not None:
-                log.warning("%s: its levels are not accepted: %s", wiki, error)
-                return JSONResponse({"error": str(error)}, headers=_CLOSE)
+            log.warning("%s: its levels are not accepted: %s", wiki, error)
+            return JSONResponse({"error": str(error)}, headers=_CLOSE)
         return Response(status_code=204, headers=_CLOSE)
 
     async def level(self, request: Request) -> Response:
@@ -237,7 +232,6 @@ class _WebhookRoutes:
         return Response(status_code=204, headers=_CLOSE)
 
     async def _signed(self, request: Request) -> tuple[str, Any]:
-        """Return the owner of the signing secret, and the request's document."""
         body = await _body(request)
         header = request.headers.get("x-weboid-signature", "")
         now = self._options.clock.now().timestamp()
@@ -319,8 +313,7 @@ async def _body(request: Request) -> bytes:
 
 async def _error_response(_request: Request, error: Exception) -> Response:
     is_refused = isinstance(error, RefusedRequestError)
-    status = 403 if is_refused else 400 if isinstance(error, InputError) else 503
-    return _error(status, str(error))
+    return _error(403 if is_refused else 400 if isinstance(error, InputError) else 503, str(error))
 
 
 def _error(status: int, text: str) -> JSONResponse:

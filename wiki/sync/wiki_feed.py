@@ -21,20 +21,10 @@ from links.registry.wikis import Wiki
 from links.url_parts import key_of
 from wiki.api.models import PAGES_AT_ONCE, ChangeKind, PageChange, WikiPage, split_batches
 from wiki.api.recent_changes import ChangeBatch
-from wiki.sync import page_criteria, sweep
+from wiki.sync import feed_context, page_criteria, sweep
 from wiki.sync.archive_queue import BATCH, HandOver, HandOverResult
-from wiki.sync.feed_context import (
-    CHANGES,
-    LEASE_LENGTH,
-    SETTLING,
-    SPREAD_TASKS,
-    SWEEP,
-    FeedContext,
-    SyncServices,
-    refresh_spam_lists,
-)
 from wiki.sync.page_criteria import CATEGORIES, TEMPLATES
-from wiki.sync.page_import import ImportResult, PageBatch, page_urls
+from wiki.sync.page_import import PageBatch, PageImportCounts, page_urls
 from wiki.sync.sweep import PageSweeper, SweepCursor
 from wiki.sync.wiki_source import WikiSource
 
@@ -103,47 +93,45 @@ class FollowResult:
     """Result of following changes."""
 
     changes: int = 0  # processed entries of the wiki's list
-    pages: ImportResult = field(default_factory=ImportResult)  # counts of what was written
-    is_gap: bool = False  # changes were lost, so a sweep was started
+    pages: PageImportCounts = field(default_factory=PageImportCounts)  # counts of what was written
     is_more: bool = False  # more changes are available now
 
 
-async def follow_changes(desk: FeedContext, hinted: Collection[int] = ()) -> FollowResult:
+async def follow_changes(desk: feed_context.FeedContext, hinted: Collection[int] = ()) -> FollowResult:
     """Process the changes since the cursor, and pages named in notifications; raises WeboidError, to be repeated."""
-    count, outcome, is_gap = 0, ImportResult(), False
+    count, outcome = 0, PageImportCounts()
     for _ in range(BATCHES):
-        before = desk.cursor(CHANGES)
+        before = desk.cursor(feed_context.CHANGES)
         batch = await desk.source.changes(before)
-        has_gap = batch.is_gap and bool(before)
-        outcome = outcome.plus(await _take(desk, batch, hinted, has_gap=has_gap))
-        count, is_gap, hinted = count + len(batch.changes), is_gap or has_gap, ()
+        outcome = outcome.plus(await _take(desk, batch, hinted, has_gap=batch.is_gap and bool(before)))
+        count, hinted = count + len(batch.changes), ()
         if batch.is_end:
-            return FollowResult(count, outcome, is_gap)
-    return FollowResult(count, outcome, is_gap, is_more=True)
+            return FollowResult(count, outcome)
+    return FollowResult(count, outcome, is_more=True)
 
 
-async def read_settling_pages(desk: FeedContext) -> ImportResult:
+async def read_settling_pages(desk: feed_context.FeedContext) -> PageImportCounts:
     """Read recently saved pages a second time: their links may have been stored only now."""
-    settling = read_settling(desk.cursor(SETTLING))
+    settling = read_settling(desk.cursor(feed_context.SETTLING))
     now = desk.now().timestamp()
     due = [page for page, due in settling.items() if due <= now][: 4 * PAGES_AT_ONCE]
-    outcome = ImportResult()
+    outcome = PageImportCounts()
     for some in split_batches(due):
         read = await desk.read(ids=some)
         for page_id in some:
             settling.pop(page_id, None)
-        outcome = outcome.plus(await desk.write(read, {SETTLING: settling_text(settling)}))
+        outcome = outcome.plus(await desk.write(read, {feed_context.SETTLING: settling_text(settling)}))
     return outcome
 
 
-async def read_stale_pages(desk: FeedContext) -> tuple[ImportResult, bool]:
+async def read_stale_pages(desk: feed_context.FeedContext) -> tuple[PageImportCounts, bool]:
     """Read pages marked on request (W34) or after a template change; return counts, and if more are due."""
     rows = await desk.query(next_stale, limit=STALE_AT_ONCE)
     outcome, _ = await desk.import_pages(ids=[row.page_id for row in rows])
     return outcome, len(rows) == STALE_AT_ONCE
 
 
-async def read_requested_pages(desk: FeedContext) -> tuple[ImportResult, bool]:
+async def read_requested_pages(desk: feed_context.FeedContext) -> tuple[PageImportCounts, bool]:
     """Read requested pages that are not observed; adopt those that should be (W10, W34)."""
 
     def requested() -> list[RequestedPage]:
@@ -159,9 +147,9 @@ async def read_requested_pages(desk: FeedContext) -> tuple[ImportResult, bool]:
     return outcome, len(rows) == STALE_AT_ONCE
 
 
-async def read_list_tasks(desk: FeedContext) -> tuple[ImportResult, bool]:
+async def read_list_tasks(desk: feed_context.FeedContext) -> tuple[PageImportCounts, bool]:
     """Continue the page lists of changed templates and categories; return counts, and if more are due."""
-    outcome = ImportResult()
+    outcome = PageImportCounts()
     for _ in range(TASKS):
         task = page_criteria.next_task(desk.tasks(), now=desk.now())
         if task is None:
@@ -170,7 +158,7 @@ async def read_list_tasks(desk: FeedContext) -> tuple[ImportResult, bool]:
         namespaces = desk.criteria().namespaces
         ids = [each.page_id for each in listing.pages if each.namespace in namespaces]
         tasks = page_criteria.advance_task(desk.tasks(), task, listing.resume, len(listing.pages))
-        cursors = {SPREAD_TASKS: page_criteria.tasks_text(tasks)}
+        cursors = {feed_context.SPREAD_TASKS: page_criteria.tasks_text(tasks)}
         if task.kind == "template":
             await desk.note(cursors, stale=ids)
             continue
@@ -182,7 +170,9 @@ async def read_list_tasks(desk: FeedContext) -> tuple[ImportResult, bool]:
     return outcome, True
 
 
-async def _take(desk: FeedContext, batch: ChangeBatch, hinted: Collection[int], *, has_gap: bool) -> ImportResult:
+async def _take(
+    desk: feed_context.FeedContext, batch: ChangeBatch, hinted: Collection[int], *, has_gap: bool
+) -> PageImportCounts:
     """Read the pages of a batch of changes, and write its cursor with the last of them."""
     now, namespaces = desk.now(), desk.criteria().namespaces
     looks = pages_changed(batch.changes, namespaces)
@@ -191,18 +181,19 @@ async def _take(desk: FeedContext, batch: ChangeBatch, hinted: Collection[int], 
     recent = pages_changed(young, namespaces)
     registered = await desk.query(find_titled, looks.titles)
     ids = {*looks.ids, *(row.page_id for row in registered), *hinted}
-    cursors = {CHANGES: batch.cursor}
+    cursors = {feed_context.CHANGES: batch.cursor}
     if looks.templates:
         lists = [("template", title) for title in looks.templates]
-        tasks = page_criteria.add_tasks(desk.tasks(), lists, now=now)
-        cursors[SPREAD_TASKS] = page_criteria.tasks_text(tasks)
+        cursors[feed_context.SPREAD_TASKS] = page_criteria.tasks_text(
+            page_criteria.add_tasks(desk.tasks(), lists, now=now)
+        )
     if has_gap:
         # The wiki has forgotten changes: all of its pages must be read.
-        name, last = desk.wiki.name, SweepCursor.parse(desk.cursor(SWEEP))
+        name, last = desk.wiki.name, SweepCursor.parse(desk.cursor(feed_context.SWEEP))
         log.warning("%s: the wiki no longer lists changes since the last query; sweeping", name)
         # A page read earlier today may have left since: `untouched` counts by days, so today's are read again.
-        cursors[SWEEP] = sweep.begin_sweep(last, now=now, day=day_of(now) + 1).text()
-    outcome, again = ImportResult(), set[int]()
+        cursors[feed_context.SWEEP] = sweep.begin_sweep(last, now=now, day=day_of(now) + 1).text()
+    outcome, again = PageImportCounts(), set[int]()
     read = PageBatch()
     for some_titles in split_batches(sorted(looks.titles)):
         outcome = outcome.plus(await desk.write(read, {}))
@@ -214,14 +205,14 @@ async def _take(desk: FeedContext, batch: ChangeBatch, hinted: Collection[int], 
     again |= recent.ids | set(hinted)
     if again:
         due = int((now + SETTLING_DELAY).timestamp())
-        settling = {**read_settling(desk.cursor(SETTLING)), **dict.fromkeys(again, due)}
-        cursors[SETTLING] = settling_text(dict(list(settling.items())[-SETTLING_LIMIT:]))
+        settling = {**read_settling(desk.cursor(feed_context.SETTLING)), **dict.fromkeys(again, due)}
+        cursors[feed_context.SETTLING] = settling_text(dict(list(settling.items())[-SETTLING_LIMIT:]))
     if looks.has_categories:
         desk.doubt_trees()
     return outcome.plus(await desk.write(read, cursors))
 
 
-def _finish_requested(desk: FeedContext, rows: Sequence[RequestedPage], pages: Sequence[WikiPage]) -> None:
+def _finish_requested(desk: feed_context.FeedContext, rows: Sequence[RequestedPage], pages: Sequence[WikiPage]) -> None:
     """Mark requested pages as read, with the links of those that are not observed."""
     by_id = {page.page_id: page for page in pages}
     by_title = {page.title: page for page in pages}
@@ -236,8 +227,7 @@ def _finish_requested(desk: FeedContext, rows: Sequence[RequestedPage], pages: S
             if page is not None and page.page_id not in observed:
                 links = sorted_links(page_urls(page, desk.facts.interwikis), rules)
                 keys[row] = [key_of(link.identity) for link in links if link.is_watched]
-        day = day_of(desk.now())
-        finish_page_requests(connection, desk.wiki.id, rows, day=day, keys=keys)
+        finish_page_requests(connection, desk.wiki.id, rows, day=day_of(desk.now()), keys=keys)
 
 
 SECOND_READS = 200  # pages in one round
@@ -248,9 +238,9 @@ class FeedRound:
     """Result of a round."""
 
     followed: FollowResult = field(default_factory=FollowResult)  # processed changes
-    pages: ImportResult = field(default_factory=ImportResult)  # changed, requested and affected
+    pages: PageImportCounts = field(default_factory=PageImportCounts)  # changed, requested and affected
     handed: HandOverResult = field(default_factory=HandOverResult)  # counts of due links
-    swept: ImportResult = field(default_factory=ImportResult)  # counts of swept pages
+    swept: PageImportCounts = field(default_factory=PageImportCounts)  # counts of swept pages
     sweep: SweepCursor | None = None  # the current sweep; None: none yet
     is_busy: bool = False  # there is more to do at once
 
@@ -258,8 +248,8 @@ class FeedRound:
 class WikiFeed:
     """Feed of one wiki."""
 
-    def __init__(self, wiki: Wiki, source: WikiSource, shared: SyncServices) -> None:
-        self.desk = FeedContext(wiki, source, shared)
+    def __init__(self, wiki: Wiki, source: WikiSource, shared: feed_context.SyncServices) -> None:
+        self.desk = feed_context.FeedContext(wiki, source, shared)
         self._hand_over = HandOver(shared.store, wiki.id, wiki.name, shared.archive, shared.rules)
         self.sweeper = PageSweeper(self.desk, self._hand_over.offer_again)
         self._polled_at: datetime | None = None
@@ -271,12 +261,9 @@ class WikiFeed:
         return self.desk.wiki
 
     async def round(self, *, is_notified: bool = False, hinted: Collection[int] = (), sweeps: bool = True) -> FeedRound:
-        """Do a bounded amount of work; raises as `FeedContext.refresh`, then unwritten work is repeated.
-
-        `is_notified`: poll even if the last poll was recent; `hinted`: pages named by notifications.
-        """
+        """Do a bounded amount of work; notified or with `hinted` pages poll now. Raises as `FeedContext.refresh`."""
         await self.desk.refresh()
-        await refresh_spam_lists(self.desk)
+        await feed_context.refresh_spam_lists(self.desk)
         followed = await self._follow(hinted, is_notified=is_notified)
         pages = followed.pages.plus(await read_settling_pages(self.desk))
         handed, is_more_due = await self._hand_on()
@@ -284,7 +271,7 @@ class WikiFeed:
         requested, is_more_asked = await read_requested_pages(self.desk)
         stale, is_more_stale = stale.plus(requested), is_more_stale or is_more_asked
         spread_to, is_more_spread = await read_list_tasks(self.desk)
-        swept = await self.sweeper.go_on() if sweeps and not followed.is_more else ImportResult()
+        swept = await self.sweeper.go_on() if sweeps and not followed.is_more else PageImportCounts()
         sweep = self.sweeper.sweep()
         is_sweeping = sweeps and sweep is not None and not sweep.is_done
         later = stale.plus(spread_to).plus(swept)
@@ -297,14 +284,12 @@ class WikiFeed:
         now = self.desk.now()
         poll = timedelta(seconds=max(self.desk.feed.poll_s, 1.0))
         moments = [(self._polled_at or now - poll) + poll]
-        settling = read_settling(self.desk.cursor(SETTLING))
+        settling = read_settling(self.desk.cursor(feed_context.SETTLING))
         if settling:
-            first = min(settling.values()) - now.timestamp()
-            moments.append(now + timedelta(seconds=max(first, 0.0)))
+            moments.append(now + timedelta(seconds=max(min(settling.values()) - now.timestamp(), 0.0)))
         if self.desk.feed.archive and (due := await self.desk.query(next_due)) is not None:
             moments.append(due)
-        longest = min(poll, LEASE_LENGTH / 2)
-        return max(min(min(moments) - now, longest).total_seconds(), 0.0)
+        return max(min(min(moments) - now, poll, feed_context.LEASE_LENGTH / 2).total_seconds(), 0.0)
 
     async def _follow(self, hinted: Collection[int], *, is_notified: bool) -> FollowResult:
         now = self.desk.now()

@@ -1,8 +1,7 @@
 """Source of a wiki's pages for the sync, through its API; missing pages of its farm.
 
-Continuation tokens stay valid, so they may be stored for weeks. Links to the farm's own wikis are not watched:
-when a page is read, at most `TARGETS_LIMIT` of its external and interwiki links to wikis of the farm are queried
-for missing pages, which become hints of the linking page until it is read again.
+Links to the farm's own wikis are not watched: when a page is read, at most `TARGETS_LIMIT` of its links to wikis of the
+farm are queried for missing pages, which become hints of the linking page until it is read again.
 """
 
 import logging
@@ -71,15 +70,11 @@ class WikiSource:
         is_classed: bool = False,
         items_at: str | None = None,
     ) -> Sequence[models.WikiPage]:
-        """Return current pages with links and text, by id or by title; missing ones are marked as missing.
-
-        `items_at`: with the statements of their Wikidata items from this api.php (empty: the wiki's); None: without.
-        """
+        """Return pages with links and text; `items_at`: with statements from that api.php (empty: the wiki's own)."""
         pages = await read_pages(
             self._api,
             page_ids=sorted(ids),
             titles=sorted(titles),
-            with_text=True,
             with_categories=is_classed,
             with_templates=is_classed,
             with_item=items_at is not None,
@@ -105,7 +100,7 @@ class WikiSource:
         if not address or address == self._api.address:
             yield self._api
         else:
-            async with self._items.opened(address) as other:
+            async with self._items.open_api(address) as other:
                 yield other
 
     async def size(self, namespaces: Collection[int]) -> int:
@@ -198,7 +193,6 @@ async def missing_targets(
 
 
 def _address(url: str) -> str:
-    """Return a URL's identity without its scheme; empty for an invalid one."""
     try:
         return identity_key(fetch_key(url, allow_single_label=True)).partition("://")[2]
     except BadUrlError:

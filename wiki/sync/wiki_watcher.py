@@ -1,8 +1,7 @@
 """Watcher of several wikis in one process, woken by notifications and event streams.
 
-Each feed continues at its own cursor, so a stream that ends, is wrong or skips events only costs time. A wiki
-that is unavailable, read-only, throttling, renamed or misconfigured is retried later, and the error stored in the
-registry. A wiki that another process feeds is left to it until that process ends.
+Each feed continues at its own cursor, so a stream that ends, is wrong or skips events only costs time. A wiki in
+trouble is retried later, and the error stored in the registry. One that another process feeds is left to that.
 """
 
 import asyncio
@@ -147,10 +146,7 @@ class WikiWatcher:
         return frozenset(wiki.name.dbname for wiki in self._wikis.values())
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Watch until `stop` is set; interrupted work is repeated by the next run.
-
-        Raises InputError: a named wiki is not registered; TransientError: no registry at the start.
-        """
+        """Watch until `stop` is set. InputError: a named wiki is unknown; TransientError: no registry at the start."""
         tasks: dict[int, asyncio.Task[None]] = {}
         stopping = asyncio.create_task(stop.wait())
         try:
@@ -222,8 +218,7 @@ class WikiWatcher:
         signal, opened = self._signals[feed.wiki.id], None
         signal.event.set()  # at first the wiki is queried at once
         while not stop.is_set():
-            is_notified = signal.event.is_set()
-            done = await feed.round(is_notified=is_notified, hinted=signal.answer())
+            done = await feed.round(is_notified=signal.event.is_set(), hinted=signal.answer())
             self._on_report(WatcherReport(feed.wiki.name, done))
             yield done
             if opened is not None and opened != _opening_settings(feed):
@@ -274,7 +269,6 @@ async def _open_feed(wiki: Wiki, opener: Opener, shared: SyncServices) -> AsyncI
 
 
 async def _all_rounds(feed: WikiFeed, *, sweeps: bool = True) -> AsyncIterator[FeedRound]:
-    """Yield rounds until there is nothing more to do at once."""
     done = await feed.round(is_notified=True, sweeps=sweeps)
     yield done
     while done.is_busy:
@@ -290,20 +284,18 @@ async def sweep_wiki(
     is_now: bool,
     progress: Callable[[FeedRound], None],
     sweeps: bool = True,
-) -> FeedRound:
-    """Run a sweep of a wiki to its end, following its changes meanwhile; return the last round.
+) -> None:
+    """Run a sweep of a wiki to its end, following its changes meanwhile.
 
     `sweeps`: also continue a sweep, not only requested lists. Raises FeedHeldError: another process feeds the wiki
     (`order_sweep` requests the sweep there); WeboidError: it is unavailable, the next run continues.
     """
-    done = FeedRound()
     async with _open_feed(wiki, opener, shared) as feed:
         if is_now:
             await feed.desk.refresh()
             await feed.sweeper.begin()
         async for done in _all_rounds(feed, sweeps=sweeps):
             progress(done)
-    return done
 
 
 def order_sweep(store: RegistryStore, wiki: Wiki, *, now: datetime) -> bool:
@@ -313,8 +305,7 @@ def order_sweep(store: RegistryStore, wiki: Wiki, *, now: datetime) -> bool:
         last = SweepCursor.parse(feed.cursor) if feed else None
         if last is not None and not last.is_done:
             return False
-        begun_now = begin_sweep(last, now=now, day=day_of(now))
-        put_cursor(connection, wiki.id, SWEEP, begun_now.text(), now=now)
+        put_cursor(connection, wiki.id, SWEEP, begin_sweep(last, now=now, day=day_of(now)).text(), now=now)
     return True
 
 

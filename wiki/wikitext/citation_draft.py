@@ -5,7 +5,7 @@ Dates that differ by country are not read: 05/03/2020. Access dates before 2001 
 
 import re
 from calendar import monthrange
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache, lru_cache
@@ -37,7 +37,6 @@ def month_numbers() -> Mapping[str, int]:
 
 @cache
 def _forms() -> tuple[re.Pattern[str], ...]:
-    """Return the forms of dates, in the order in which they are tried."""
     month = rf"(?P<month>{'|'.join(sorted(month_numbers(), key=len, reverse=True))})\.?"
     forms = (
         r"(?<!\d)(?P<year>\d{4})[-\u2010\u2011\u2012\u2013](?P<number>\d{1,2})[-\u2010\u2011\u2012\u2013](?P<day>\d{1,2})(?!\d)",
@@ -97,6 +96,11 @@ def _date(year: int, month: int, day: int) -> date | None:
 LONGEST_URL: Final = 65_536  # as in core.urls: longer ones cannot be fetched
 _ENTITY = re.compile(r"&(#x[0-9a-f]{1,6}|#[0-9]{1,7}|[a-z][a-z0-9]{1,31});", re.IGNORECASE | re.ASCII)
 _HOST = re.compile(r"(?:https?:)?//([a-z0-9.-]+)(?=[/:?#]|\Z)", re.IGNORECASE | re.ASCII)
+_ENDS_OF_HOSTS: Final = frozenset(  # the last two labels of the hosts of archives
+    ".".join(host.partition(":")[0].rsplit(".", 2)[-2:])
+    for service in SERVICES.values()
+    for host in (*service.hosts, *(each for form in service.forms for each in form.hosts))
+)
 _STAMP = re.compile(r"\d{4,14}", re.ASCII)
 _SHORT = re.compile(r"[A-Za-z0-9]{4,6}", re.ASCII)  # archive.today's own names of copies
 
@@ -112,7 +116,7 @@ class CitationDraft:
     scheme: str = ""  # prefix that a template adds
     template: str = ""
     within: str = ""
-    parameters: Mapping[ParameterRole, TemplateParameter] = field(default_factory=dict)
+    parameters: dict[ParameterRole, TemplateParameter] = field(default_factory=dict)
     title: str = ""
     reference: TextSpan | None = None
     archived: str = ""  # an archive URL next to the link
@@ -269,18 +273,7 @@ def may_be_archive(address: str) -> bool:
     host = _HOST.match(address)
     if host is None:
         return True
-    return ".".join(host[1].lower().rstrip(".").rsplit(".", 2)[-2:]) in _ends_of_hosts()
-
-
-@cache
-def _ends_of_hosts() -> frozenset[str]:
-    """Return the last two labels of all archive hosts."""
-    hosts: Iterable[str] = (
-        host
-        for service in SERVICES.values()
-        for host in (*service.hosts, *(each for form in service.forms for each in form.hosts))
-    )
-    return frozenset(".".join(host.partition(":")[0].rsplit(".", 2)[-2:]) for host in hosts)
+    return ".".join(host[1].lower().rstrip(".").rsplit(".", 2)[-2:]) in _ENDS_OF_HOSTS
 
 
 def _character(match: re.Match[str]) -> str:

@@ -49,7 +49,6 @@ class TemplateParameter:
 
     name: str  # as written, without spaces; a number for an unnamed one
     value: str  # as written, without surrounding spaces and comments
-    whole: TextSpan  # from its ``|`` up to the next one's, or to the template's end
     inner: TextSpan  # the value's span, without surrounding spaces
 
 

@@ -1,11 +1,9 @@
 """Reader of a page's citations, with adjacent tags and archive links.
 
-A tag belongs to the last link before it: in the same reference or parameter, at any distance; in a list
-item; directly after a reference; in running text when it is near. An archive template for another page is
-a citation of its own, and so is a dead-link tag that names a link when there is none before it.
-
-A pure function, linear in the text, which never fails: broken text is read as MediaWiki reads it. Included are URLs in
-parameters, bracketed and bare, in text order; excluded are comments and `wiki.wikitext.parser.VERBATIM`.
+A tag belongs to the last link before it: in the same reference or parameter, at any distance; in a list item; directly
+after a reference; in running text when it is near. An archive template for another page is a citation of its own, and
+so is a dead-link tag that names a link when there is none before it. A pure function, linear in the text, which never
+fails: broken text is read as MediaWiki reads it.
 """
 
 import re
@@ -148,23 +146,19 @@ class _MarkJoiner:
         return self.text[start : start + 1] in ("*", "#", ":", ";", "|")
 
     def _own(self, stretch: TextStretch, item: AdjacentItem, tag: CitationTag, place: TemplateParameter) -> None:
-        """Add a citation for a tag that replaces its link."""
         is_archive = item.copy is not None
         is_address = is_archive and not item.is_original
         role = ParameterRole.ARCHIVE_URL if is_address else ParameterRole.URL
         way = CitationForm.ARCHIVE_TEMPLATE if is_archive else CitationForm.TEMPLATE
-        draft = CitationDraft(way, tag.span, place.inner, place.value)
-        draft.template = tag.name
-        draft.parameters = {role: place}
+        draft = CitationDraft(way, tag.span, place.inner, place.value, template=tag.name, within=stretch.within)
+        draft.parameters, draft.reference = {role: place}, stretch.reference
         if item.title is not None:
-            draft.parameters = {role: place, ParameterRole.TITLE: item.title}
+            draft.parameters[ParameterRole.TITLE] = item.title
             draft.title = item.title.value
         if item.copy is not None:
             draft.archived, draft.dated = item.copy[0], item.dated
         else:
             draft.dead_tag, draft.dead_says = tag, item.dead or ""
-        draft.reference = stretch.reference
-        draft.within = stretch.within
         self.drafts.append(draft)
         self._seen(draft, tag.span.end)
 
@@ -229,8 +223,6 @@ def read_citations(text: str, rules: TemplateRules, *, today: date, own: Sequenc
 
 @dataclass(slots=True)
 class _PageWalk:
-    """Traversal of a page, stretch by stretch."""
-
     text: str
     reader: CitationBuilder
     drafts: list[CitationDraft] = field(default_factory=list)
@@ -271,30 +263,27 @@ class _PageWalk:
         if is_url(value):  # the parameter consists of one URL only
             start = flat.text.index(value)
             url = TextSpan(flat.source(start), flat.source_end(start + len(value)))
-            draft = CitationDraft(CitationForm.TEMPLATE, stretch.owner or url, url, value)
-            draft.template = stretch.within
-            self.add(stretch, draft)
+            self.add(
+                stretch, CitationDraft(CitationForm.TEMPLATE, stretch.owner or url, url, value, template=stretch.within)
+            )
             return
-        links = find_links(flat.text) if "//" in flat.text else ()
-        pending = iter(links)
-        link = next(pending, None)
-        for node in stretch.children:
-            if node.kind is NodeKind.COMMENT:
-                continue
-            while link is not None and flat.source(link.start) < node.start:
-                self._link(stretch, flat, link)
-                link = next(pending, None)
-            self._node(stretch, node, templates)
-        while link is not None:
-            self._link(stretch, flat, link)
-            link = next(pending, None)
+        found: list[WikitextNode | ExternalLink] = []
+        found += (each for each in stretch.children if each.kind is not NodeKind.COMMENT)
+        found += find_links(flat.text) if "//" in flat.text else ()
+        for each in sorted(
+            found, key=lambda each: flat.source(each.start) if isinstance(each, ExternalLink) else each.start
+        ):
+            if isinstance(each, ExternalLink):
+                self._link(stretch, flat, each)
+            else:
+                self._node(stretch, each, templates)
 
     def _link(self, stretch: TextStretch, flat: FlatText, link: ExternalLink) -> None:
         url = TextSpan(flat.source(link.url_start), flat.source_end(link.url_end))
         span = TextSpan(flat.source(link.start), flat.source_end(link.end))
         written = flat.text[link.url_start : link.url_end]
-        draft = CitationDraft(CitationForm.BRACKETS if link.is_bracketed else CitationForm.BARE, span, url, written)
-        draft.within = stretch.within
+        way = CitationForm.BRACKETS if link.is_bracketed else CitationForm.BARE
+        draft = CitationDraft(way, span, url, written, within=stretch.within)
         if link.is_bracketed and link.label_start < link.end - 1:
             label = TextSpan(flat.source(link.label_start), flat.source_end(link.end - 1))
             draft.title = self.text[label.start : label.end].strip()

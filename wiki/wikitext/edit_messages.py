@@ -57,8 +57,7 @@ def talk_message(
         address = escape_url(each.archive_url)
         has_link = is_url_safe(address) and address.startswith(("https://", "http://"))
         copy = f" ([{address} {words['copy']}])" if has_link else ""
-        url = escape_plain(each.url, _URL_SHOWN)
-        lines.append(f"* {url}: {words['repairs'][each.kind][2]}{copy}")
+        lines.append(f"* {escape_plain(each.url, _URL_SHOWN)}: {words['repairs'][each.kind][2]}{copy}")
     if len(changes) > LISTED_LIMIT:
         lines.append(f"* {words['more'].format(count=len(changes) - LISTED_LIMIT)}")
     ends = [words["wrong"] if is_done else words["wrong_wanted"]]
@@ -78,7 +77,6 @@ def _language_words(language: str) -> Mapping[str, Any]:
 
 
 def _title(text: str) -> str:
-    """Return a page title for use in a link, without characters invalid in titles."""
     return " ".join(_NO_TITLE.sub(" ", text).split())[:255]
 
 

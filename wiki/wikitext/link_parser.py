@@ -234,7 +234,6 @@ def _bare(text: str, start: int, address: int, end: int) -> ExternalLink | None:
 
 
 def _without_stops(text: str, start: int, end: int) -> int:
-    """Return the URL's end without trailing punctuation."""
     stops = ",;.:!?" if "(" in text[start:end] else ",;.:!?)"
     cut = end
     while cut > start and text[cut - 1] in stops:

@@ -139,10 +139,7 @@ def tag_dead(
 
 
 def is_text_place(page: PageRepairContext, citation: Citation) -> bool:
-    """Return True if text inserted after the citation appears next to the link.
-
-    False after an infobox; true after a template that is a link or a local citation template in a reference.
-    """
+    """Return True if text inserted after the citation is shown at the link, not in a template such as an infobox."""
     is_link = page.rules.name_of(citation.template) in page.rules.links
     return citation.way is not CitationForm.TEMPLATE or is_link or citation.reference is not None
 

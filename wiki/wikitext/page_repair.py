@@ -77,7 +77,6 @@ def _within(wanted: Sequence[int], start: int, end: int) -> Sequence[int]:
 
 
 def _pieces(text: str, node: WikitextNode, references: frozenset[str], *, is_text: bool) -> Iterator[_Piece]:
-    """Yield the pieces of a node that contain wikitext."""
     if node.kind is NodeKind.CONTENT:
         is_inner = node.name == "ref" or (is_text and node.name in _TEXT_TAGS)
         yield (*node.inner, node.children, is_inner)
@@ -133,13 +132,11 @@ def repair_page(
         if link_repair.copy_follows(page, citation, following.get(id(citation))):
             continue
         try:
-            remedy = remedies[citation.url]
-            drafts.append((citation, _draft(page, citation, remedy, lambda at: at in places())))
+            drafts.append((citation, _draft(page, citation, remedies[citation.url], lambda at: at in places())))
         except CannotRepairError as error:
             refused.append(UnrepairedCitation(citation, error.reason))
     _remove_tags(page, citations, drafts)
-    chosen = _without_overlaps(drafts, refused)
-    new, changes = _apply_drafts(text, chosen)
+    new, changes = _apply_drafts(text, _without_overlaps(drafts, refused))
     refused.sort(key=lambda each: each.citation.span.start)
     return RepairedText(new, changes, tuple(refused))
 
@@ -201,18 +198,17 @@ def _without_overlaps(
     for citation, draft in sorted(drafts, key=lambda each: each[0].span.start):
         if not draft.edits or draft.kind is None:
             continue
-        if any(_overlap(a, b) for a in draft.edits for b in (each for each in taken if each.end >= a.start)):
+        if any(
+            # Both change the same piece; an insertion before a piece does not overlap it.
+            a.start == a.end == b.start == b.end or (a.start < b.end and b.start < a.end)
+            for a in draft.edits
+            for b in taken
+        ):
             refused.append(UnrepairedCitation(citation, NoRepairReason.LATER))
             continue
         taken = [*taken[-64:], *draft.edits]
         results.append((citation, draft))
     return results
-
-
-def _overlap(a: SpanEdit, b: SpanEdit) -> bool:
-    """Return True if both change the same piece; an insertion before a piece does not overlap it."""
-    is_one_place = a.start == a.end == b.start == b.end
-    return is_one_place or (a.start < b.end and b.start < a.end)
 
 
 def _apply_drafts(text: str, drafts: Sequence[tuple[Citation, RepairDraft]]) -> tuple[str, tuple[CitationRepair, ...]]:

@@ -104,7 +104,6 @@ class TemplateLayout:
 
     text: str  # the page's
     span: TextSpan  # the template's
-    name: str  # as written, without spaces
     name_end: int  # end of its name, including white space
     fields: tuple[TemplateField, ...]  # its parameters in order
 
@@ -115,16 +114,10 @@ class TemplateLayout:
 
     def at(self, span: TextSpan) -> TemplateField | None:
         """Return the parameter whose value contains the span."""
-        for each in self.fields:
-            if each.value_start <= span.start and span.end <= each.end:
-                return each
-        return None
+        return next((each for each in self.fields if each.value_start <= span.start and span.end <= each.end), None)
 
     def behind(self, each: TemplateField, lead: str) -> int:
-        """Return the offset for inserting a parameter with leading white space `lead` after this one.
-
-        Trailing blanks of a line are skipped, so that the line stays unchanged.
-        """
+        """Return where a parameter with white space `lead` follows this one: behind trailing blanks of the line."""
         end = each.inner.end
         blanks = _TRAILING.match(self.text, end, each.end) if "\n" in lead else None
         return blanks.end() if blanks is not None else end
@@ -147,9 +140,7 @@ def template_layout(text: str, span: TextSpan) -> TemplateLayout | None:
     name, *parts = nodes[0].parts
     if nodes[0].start or any(each.kind is not NodeKind.COMMENT for each in name.children):
         return None
-    fields = tuple(_field(text, span.start, part) for part in parts)
-    written = piece[name.start : name.end].strip()
-    return TemplateLayout(text, span, written, span.start + name.end, fields)
+    return TemplateLayout(text, span, span.start + name.end, tuple(_field(text, span.start, part) for part in parts))
 
 
 def _field(text: str, base: int, part: TemplatePart) -> TemplateField:

@@ -1,12 +1,9 @@
 """Wikitext parser: tree of templates, tags, comments (`parse`), and flat text with offsets (`flatten`).
 
-The rules are those of MediaWiki's preprocessor for a viewed (not transcluded) page: braces match from the
-inside out, three before two; an open ``[[`` or heading hides the braces that would close an enclosing
-template; an unclosed tag or brace is plain text; an open comment extends to the end. Two tags are
-verbatim here but not in MediaWiki: ``<code>`` and ``<source>``, whose content is not meant as links (B03).
-
-Linear in time for any content: one pass with a stack; recursion only into tags, never the same tag within
-itself; each character is in at most one flat stretch.
+The rules are those of MediaWiki's preprocessor for a viewed (not transcluded) page: braces match from the inside out,
+three before two; an open ``[[`` or heading hides the braces that would close an enclosing template; an unclosed tag or
+brace is plain text; an open comment extends to the end. Verbatim here but not in MediaWiki are ``<code>`` and
+``<source>``, whose content is not meant as links (B03). Linear in time: one pass with a stack; recursion into tags.
 """
 
 import re
@@ -92,8 +89,6 @@ def parse(text: str) -> WikitextNode:
 
 
 class _ParserPass:
-    """Single pass over one piece of text."""
-
     def __init__(self, text: str, start: int, end: int) -> None:
         self.children: list[WikitextNode] = []
         self._text = text
@@ -135,8 +130,7 @@ class _ParserPass:
                 self._close_braces(at, match.end() - at)
             elif sign == "{":
                 part = TemplatePart(match.end())
-                opened = _OpenNode("{", at, match.end() - at, [part], part.children)
-                self._stack.append(opened)
+                self._stack.append(_OpenNode("{", at, match.end() - at, [part], part.children))
                 self._pattern = _IN_NAME
                 self._at = match.end()
             elif sign == "[":
@@ -200,7 +194,6 @@ class _ParserPass:
         return self._stack[-1].children if self._stack else self.children
 
     def _choose(self) -> None:
-        """Select the search pattern for the currently open element."""
         if not self._stack:
             self._pattern = _TOP
             return
@@ -233,9 +226,7 @@ class _ParserPass:
             self._add_tag(name, at, (self._at, self._at))
         else:
             inside = close + 1
-            match = None
-            if name not in self._no_more:
-                match = _ENDS[name].search(self._text, inside, self._end)
+            match = None if name in self._no_more else _ENDS[name].search(text, inside, end)
             if match is not None:
                 self._at = match.end()
                 self._add_tag(name, at, (inside, match.start()))

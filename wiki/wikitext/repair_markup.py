@@ -209,10 +209,7 @@ def usual_dates(rules: TemplateRules) -> DateStyle:
 
 
 def limit_rules(rules: TemplateRules, has: Callable[[str], bool]) -> TemplateRules:
-    """Return the rules without written templates that the wiki does not have (`has` takes folded names).
-
-    A copy is then written as a plain link, and links are not tagged or converted.
-    """
+    """Return rules that write no template that the wiki lacks (`has`: folded names); copies are plain links then."""
     writing = rules.writing
 
     def allowed(form: str, name: str) -> str:
@@ -244,35 +241,27 @@ def status_meaning(rules: TemplateRules, parameter: str, value: str) -> str:
 
 
 def dead_tag(page: PageRepairContext, url: str, *, is_sought: bool = True) -> str:
-    """Format the wiki's dead-link tag, empty when it has none; CannotRepairError: the URL does not fit in.
-
-    `is_sought`: copies were searched for: only then the tag states that a repair was attempted.
-    """
+    """Format the dead-link tag, empty: none; with the attempt if copies were sought. Raises CannotRepairError."""
     form = page.rules.writing.dead_tag
     if "{url}" in form and not is_url_safe(escape_url(url)):
         raise CannotRepairError(NoRepairReason.UNSAFE)
     if not is_sought:
         form = _ATTEMPTED.sub("", form)
-    values = {"url": escape_url(url), "title": "", "attempted": "yes"}
-    return _fill_form(form, _common_values(page) | values)
+    return _fill_form(form, _common_values(page) | {"url": escape_url(url), "title": "", "attempted": "yes"})
 
 
 def archive_tag(page: PageRepairContext, url: str, copy: ArchivedCopy, title: str = "") -> str:
-    """Format the wiki's archive template for a copy, empty when it has none for it; raises CannotRepairError.
-
-    `title`: label where the template is the link itself; escaped.
-    """
+    """Format the archive template of a copy, empty: none; `title`: its label, escaped. Raises CannotRepairError."""
     day = day_of_stamp(copy.timestamp)
     original = escape_url(url)
     if day is None or not is_url_safe(original) or not is_url_safe(copy.address):
         raise CannotRepairError(NoRepairReason.UNSAFE)
-    words = _COPY_WORDS.get(page.rules.language, _COPY_WORDS["en"])
     values = {
         "address": copy.address,
         "url": original,
         "stamp": copy.timestamp,
         "date": format_day(day, page.dates, page.language),
-        "title": title or words,
+        "title": title or _COPY_WORDS.get(page.rules.language, _COPY_WORDS["en"]),
     }
     return _fill_form(_archive_form(page.rules, copy.service), _common_values(page) | values)
 

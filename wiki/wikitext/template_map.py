@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from types import MappingProxyType
 from typing import Any, Final
 
 from core.errors import ConfigError
@@ -250,8 +249,7 @@ def rules_for(language: str, own: Mapping[str, Any] | None = None) -> TemplateRu
 @cache
 def languages() -> tuple[str, ...]:
     """Return the languages that have a map of their own."""
-    folder = resources.files("wiki.wikitext") / "templates"
-    names = (each.name for each in folder.iterdir())
+    names = (each.name for each in (resources.files("wiki.wikitext") / "templates").iterdir())
     return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
 
 
@@ -275,26 +273,28 @@ def _document(language: str) -> Mapping[str, Any]:
 
 def _compile_rules(document: Mapping[str, Any]) -> TemplateRules:
     tags = document.get("tags", {})
-    write = document.get("write", {})
     common = document.get("parameters", {})
     without = _names(document.get("without", ()))
+
+    def by_name(key: str, made: Callable[[Mapping[str, Any]], Any]) -> dict[str, Any]:
+        known: dict[str, Any] = {}
+        for entry in document.get(key, ()):
+            known.update(dict.fromkeys(map(fold_name, entry["names"]), made(entry)))
+        return {name: each for name, each in known.items() if name not in without}
+
     return TemplateRules(
         language=document.get("language", FALLBACK),
         namespaces=_names(document.get("namespaces", ())),
-        citations=_by_name(document, "citation", without, lambda e: _citation(e, common)),
-        dead_tags=_by_name(
-            document, "dead_tag", without, lambda e: DeadTag(e.get("status", "dead"), **_lists(e, "url", "title"))
-        ),
-        archives=_by_name(
-            document,
+        citations=by_name("citation", lambda e: _citation(e, common)),
+        dead_tags=by_name("dead_tag", lambda e: DeadTag(e.get("status", "dead"), **_lists(e, "url", "title"))),
+        archives=by_name(
             "archive",
-            without,
             lambda e: ArchiveTemplate(
-                stamps=MappingProxyType({fold_name(k): v for k, v in e.get("stamps", {}).items()}),
+                stamps={fold_name(name): service for name, service in e.get("stamps", {}).items()},
                 **_lists(e, "address", "original", "date", "title"),
             ),
         ),
-        links=_by_name(document, "link", without, lambda e: _folded(e.get("parameters", ()))),
+        links=by_name("link", lambda e: _folded(e.get("parameters", ()))),
         references=_names(tags.get("reference", ())) - without,
         paywall_tags=_names(tags.get("paywall", ())) - without,
         hold_tags=_names(tags.get("hold", ())) - without,
@@ -306,22 +306,8 @@ def _compile_rules(document: Mapping[str, Any]) -> TemplateRules:
         access={fold_name(k): frozenset(map(str.casefold, v)) for k, v in document["access"].items()},
         archive_implies_dead=document.get("archive_implies_dead", False),
         retrieved=tuple(word.casefold() for word in document.get("retrieved", ())),
-        writing=WritingRules(
-            write.get("citation", ""),
-            write.get("dates", "dmy"),
-            write.get("dead_tag", ""),
-            write.get("archive", ""),
-            MappingProxyType(dict(write.get("status", {}))),
-        ),
+        writing=WritingRules(**document.get("write", {})),
     )
-
-
-def _by_name(entries: Mapping[str, Any], key: str, without: frozenset[str], made: Any) -> Any:
-    known: dict[str, Any] = {}
-    for entry in entries.get(key, ()):
-        each = made(entry)
-        known.update(dict.fromkeys(map(fold_name, entry["names"]), each))
-    return MappingProxyType({k: v for k, v in known.items() if k not in without})
 
 
 def _citation(entry: Mapping[str, Any], common: Mapping[str, Sequence[str]]) -> CitationTemplate:
@@ -332,8 +318,8 @@ def _citation(entry: Mapping[str, Any], common: Mapping[str, Sequence[str]]) -> 
         for name in written:
             roles.setdefault(fold_name(name), role)
     return CitationTemplate(
-        roles=MappingProxyType(roles),
-        names=MappingProxyType({role: written for role, written in names.items() if written}),
+        roles=roles,
+        names={role: written for role, written in names.items() if written},
         text_urls=_names(results.get("text-urls", ())),
         more_urls=_folded(results.get("more-urls", ())),
     )

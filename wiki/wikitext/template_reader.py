@@ -32,8 +32,7 @@ class GivenParameter:
     @property
     def parameter(self) -> TemplateParameter:
         """Return the parameter as a `TemplateParameter`."""
-        whole = TextSpan(self.part.start - 1, self.part.end)
-        return TemplateParameter(self.written, self.value, whole, TextSpan(self.inner, self.end))
+        return TemplateParameter(self.written, self.value, TextSpan(self.inner, self.end))
 
     def children(self) -> list[WikitextNode]:
         """Return the nodes within the value."""
@@ -66,16 +65,13 @@ def parameters_of(text: str, node: WikitextNode) -> list[GivenParameter]:
         else:
             unnamed += 1
             name = str(unnamed)
-        raw = text[start : part.end]
-        left = raw.lstrip()
+        left = text[start : part.end].lstrip()
         inner = part.end - len(left)
         value = left.rstrip()
         end = inner + len(value)
         if part.children:
             value = _plain(text, inner, end, part.children).strip()
-        if len(value) > LONGEST_VALUE:
-            value = value[:LONGEST_VALUE]
-        results.append(GivenParameter(_folded(name), name, value, start, inner, end, part))
+        results.append(GivenParameter(_folded(name), name, value[:LONGEST_VALUE], start, inner, end, part))
     return results
 
 
@@ -134,7 +130,6 @@ class TemplateReader:
         parameters: list[GivenParameter],
         draft: CitationDraft | None,
     ) -> None:
-        """Schedule the values of a known template's other parameters for reading."""
         owner = TextSpan(node.start, node.end)
         for each in parameters:
             if self.has_slashes(each.start, each.part.end) or (draft and each.part.children):
@@ -179,8 +174,7 @@ class TemplateReader:
                 inner = stretch.inner(end, place.part.end, children)
                 inner.within, inner.cited, inner.is_value = draft.template, draft, True
                 self.surely(inner)
-        left = [each for each in parameters if each not in results]
-        self._values(stretch, node, written, left, draft)
+        self._values(stretch, node, written, [each for each in parameters if each not in results], draft)
 
     def _cited(self, node: WikitextNode, place: GivenParameter, template: CitationTemplate) -> CitationDraft | None:
         """Return the link of a citation template; None when its parameter holds wikitext, where allowed."""
@@ -212,9 +206,7 @@ class TemplateReader:
             is_link = is_link or name in self.reader.rules.links
         if is_link:
             return None
-        draft = CitationDraft(CitationForm.CITATION, span, place.parameter.inner, place.value)
-        draft.is_malformed = True
-        return draft
+        return CitationDraft(CitationForm.CITATION, span, place.parameter.inner, place.value, is_malformed=True)
 
     def _link(self, stretch: TextStretch, node: WikitextNode, written: str, parameters: tuple[str, ...]) -> None:
         results = _last_of_each(parameters_of(self.text, node))
@@ -225,9 +217,8 @@ class TemplateReader:
             is_whole = is_url(parameter.value)
             if is_whole or _HOST.fullmatch(parameter.value):
                 span = TextSpan(node.start, node.end)
-                draft = CitationDraft(CitationForm.TEMPLATE, span, parameter.inner, parameter.value)
-                draft.scheme = "" if is_whole else "http://"
-                draft.template, draft.within = written, stretch.within
+                draft = CitationDraft(CitationForm.TEMPLATE, span, parameter.inner, parameter.value, template=written)
+                draft.scheme, draft.within = "" if is_whole else "http://", stretch.within
                 draft.parameters = {ParameterRole.URL: parameter}
                 self.add(stretch, draft)
                 results = [each for each in results if each is not chosen]
@@ -246,8 +237,7 @@ class TemplateReader:
             item.copy = self.reader.copy_of(archive, by_name)
             if item.copy is None:
                 return
-            archived = self.reader.archive(item.copy[2].value)
-            item.is_original = item.copy[2].value != item.copy[0] and archived is None
+            item.is_original = item.copy[2].value != item.copy[0] and self.reader.archive(item.copy[2].value) is None
             dated = _first(by_name, archive.date)
             item.dated = dated.value if dated is not None else ""
             item.title = _first(by_name, archive.title)

@@ -45,8 +45,6 @@ _NO_DIGITS: Final = re.compile(r"[.:T-]")  # within a timestamp, in the address 
 
 @dataclass
 class _TemplateWriter:
-    """Collector of the edits of one template."""
-
     page: PageRepairContext
     template: TemplateLayout
     known: CitationTemplate
@@ -58,8 +56,7 @@ class _TemplateWriter:
 
     def field_of(self, role: ParameterRole) -> TemplateField | None:
         """Return a role's parameter with a value, else the last; CannotRepairError: two have values."""
-        names = (name for name, each in self.known.roles.items() if each is role)
-        parameter = self.template.named(names)
+        parameter = self.template.named(name for name, each in self.known.roles.items() if each is role)
         filled = [each for each in parameter if each.value]
         if len(filled) > 1 or len({each.name for each in parameter}) < len(parameter):
             raise CannotRepairError(NoRepairReason.DOUBLE)
@@ -100,8 +97,7 @@ class _TemplateWriter:
         if there is None:
             return
         start = there.start - len(self.template.lead_of(self.template.fields.index(there)))
-        end = there.inner.end if there.value else there.value_start
-        self.edits.append(SpanEdit(start, end, ""))
+        self.edits.append(SpanEdit(start, there.inner.end if there.value else there.value_start, ""))
 
     def anchor(self) -> TemplateField:
         """Return the parameter after which new ones are inserted: link or access date, the later one."""
@@ -131,8 +127,7 @@ class _TemplateWriter:
             return SpanEdit(there.inner.start, there.inner.end, value + behind)
         style = TemplateStyle.of(self.template, there)
         usual = style.after_equals.strip("\n")
-        blank = self.template.text[there.value_start : there.end]
-        inline, newline, _ = blank.partition("\n")
+        inline, newline, _ = self.template.text[there.value_start : there.end].partition("\n")
         if newline:
             new = (inline or usual) + value + behind
             return SpanEdit(there.value_start, there.value_start + len(inline), new)
@@ -202,8 +197,7 @@ def _repair_dead(writer: _TemplateWriter, citation: Citation, remedy: LinkRemedy
         if moved is None or _day(in_place) is None or not is_url_safe(in_place.secure):
             raise CannotRepairError(NoRepairReason.UNSAFE)
         _restore_link(writer, url)
-        there_now = ExistingCopy(CopyWorth.NONE, "")
-        _put_copy(writer, ArchivedCopy(in_place.secure, moved.timestamp), there_now, draft)
+        _put_copy(writer, ArchivedCopy(in_place.secure, moved.timestamp), ExistingCopy(CopyWorth.NONE, ""), draft)
         draft.kind = RepairKind.MOVED
     elif copy is not None:
         _put_copy(writer, copy, there, draft)
@@ -213,8 +207,7 @@ def _repair_dead(writer: _TemplateWriter, citation: Citation, remedy: LinkRemedy
     else:
         _mark_without(writer, draft)
         return
-    status = "usurped" if remedy.condition is LinkCondition.USURPED else "dead"
-    _mark(writer, status, draft)
+    _mark(writer, "usurped" if remedy.condition is LinkCondition.USURPED else "dead", draft)
     if there.worth is CopyWorth.GOOD and draft.kind is not None:
         _correct_date(writer, there)
 
@@ -263,8 +256,7 @@ def _put_date(writer: _TemplateWriter, stamp: str) -> None:
     names = (name for name, role in writer.known.roles.items() if role in roles)
     styles = (date_style(each.value) for each in writer.template.named(names))
     style = next((style for style in styles if style is not None), writer.page.dates)
-    text = format_day(day, style, writer.page.language)
-    writer.set(ParameterRole.ARCHIVE_DATE, text, ParameterRole.ARCHIVE_URL)
+    writer.set(ParameterRole.ARCHIVE_DATE, format_day(day, style, writer.page.language), ParameterRole.ARCHIVE_URL)
 
 
 def _correct_date(writer: _TemplateWriter, there: ExistingCopy) -> None:
@@ -316,7 +308,6 @@ def _mark_without(writer: _TemplateWriter, draft: RepairDraft) -> None:
     new = _status(writer, "dead")
     if not writer.page.is_said_alone or not new:
         raise CannotRepairError(NoRepairReason.NO_COPY)
-    there = writer.plain_field(ParameterRole.STATUS)
-    if _status_meaning(writer, there) in ("", "live"):
+    if _status_meaning(writer, writer.plain_field(ParameterRole.STATUS)) in ("", "live"):
         writer.set(ParameterRole.STATUS, new)
         draft.note(RepairKind.TAGGED)

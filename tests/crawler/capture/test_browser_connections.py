@@ -22,7 +22,7 @@ from core.config.settings import BehaviourSettings, BrowserSettings, PolitenessS
 from core.layout import CA_FILE, Layout
 from core.page_manifest import PageInfo, VisitOutcome
 from crawler.capture.page_capture import CaptureRequest, capture, store_everything
-from crawler.capture.proxy_fetcher import BrowserFetcher, ProxyFetcher, proxy_visits
+from crawler.capture.proxy_fetcher import BrowserFetcher, pool_fetcher
 from crawler.pools.resource_pool import ResourcePool
 from crawler.run.crawl_run import RunConfig, archive_urls
 from crawler.worker.crawl_events import Event, PageDone, PageSkipped
@@ -377,8 +377,7 @@ async def test_sitemaps_of_a_host_that_refuses_the_recorder_are_read_as_they_wer
         http2.answers["/robots.txt"] = (200, {"content-type": "text/plain"}, b"User-agent: *\n")
     http2.answers["/map.xml"] = (200, {"content-type": "application/xml"}, plain)
     http2.answers["/map.xml.gz"] = (200, {"content-type": "application/x-gzip"}, packed)
-    visits = proxy_visits(parts.pool, bucket="")
-    recorder = ProxyFetcher(visits, ca=layout.ca / CA_FILE, agent="Test")
+    recorder = pool_fetcher(parts.pool, parts.settings, ca=layout.ca / CA_FILE)
     fetcher = BrowserFetcher(recorder, parts.pool, parts.settings, CLOCK)
 
     async def read(path: str, limit_bytes: int = 1_000) -> tuple[int, bytes, bool]:

@@ -26,7 +26,6 @@ from core.timestamps import warc_date
 from crawler.capture.media_download import (
     MediaDownloads,
     MediaPlayer,
-    MediaRoute,
     _command,
     _environment,
     _parse_output,
@@ -222,9 +221,9 @@ async def test_a_playlist_leads_nowhere_but_to_the_proxy(scheme: str, playlist: 
         url = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
         PlaylistProxy.playlist = f"#EXTM3U\n#EXT-X-VERSION:3\n{playlist.format(url=url)}".encode()
         PlaylistProxy.asked.clear()
-        through = MediaRoute(ProxyEndpoint("127.0.0.1", proxy.server_port, "visit", "x"), "")
+        through = ProxyEndpoint("127.0.0.1", proxy.server_port, "visit", "x")
         asked = MediaPlayer("http://player.test/s.m3u8", "http://player.test/")
-        played = await fetch_media(asked, through, MediaSettings(players=True), clock=SystemClock())
+        played = await fetch_media(asked, through, "", MediaSettings(players=True), clock=SystemClock())
         with pytest.raises(BlockingIOError):
             listener.accept()
 
@@ -265,10 +264,10 @@ attempt("shell", lambda: os.system("true"))
 @pytest.mark.parametrize(("limit_s", "reason"), [(30.0, "yt-dlp: ERROR"), (0.0, "deadline: 0 s")], ids=["gone", "slow"])
 async def test_a_failure_is_told(limit_s: float, reason: str) -> None:
     """A proxy that is gone, a time that is up: no error is raised, nothing is left running."""
-    through = MediaRoute(ProxyEndpoint("127.0.0.1", 9, "visit", "x"), "")
+    through = ProxyEndpoint("127.0.0.1", 9, "visit", "x")
     media = MediaSettings(players=True, limit_s=limit_s)
 
-    played = await fetch_media(MediaPlayer(PLAYER, PLAYER), through, media, clock=SystemClock())
+    played = await fetch_media(MediaPlayer(PLAYER, PLAYER), through, "", media, clock=SystemClock())
 
     assert played.urls == ()
     assert played.reason.startswith(reason)

@@ -28,7 +28,10 @@ def fetcher(proxy: Proxy, layout: Layout) -> ProxyFetcher:
         async with proxy.client.visit(page_id, bucket="default") as kept:
             yield kept
 
-    return ProxyFetcher(visits, ca=layout.ca / CA_FILE, agent=AGENT)
+    async def agent() -> str:
+        return AGENT
+
+    return ProxyFetcher(visits, ca=layout.ca / CA_FILE, agent=agent)
 
 
 async def test_a_file_is_read_and_lies_in_the_warc(

@@ -13,7 +13,7 @@ from core.config.stored_level import StoredLevel
 from core.errors import ConfigError
 from core.layout import COLLECTION_VERSION, Layout
 from core.page_manifest import PageInfo, PageResource, VisitOutcome, parse_pageinfo
-from crawler.capture.page_capture import StoredLevelLookup, announce_wikis, wiki_of
+from crawler.capture.page_capture import announce_wikis, stored_level, wiki_of
 from crawler.frontier.base import Frontier, FrontierItem, NewItem
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.profiles import load_profile
@@ -70,8 +70,7 @@ def test_stored_level_is_that_of_the_wiki_that_cites_the_link(frontier: Frontier
     layout.marker.write_text(f"version = {COLLECTION_VERSION}\n")
     item = queued(frontier, "https://wiki.example/wiki/Main_Page")
     with open_stored_levels(layout, "") as level_of:
-        levels = StoredLevelLookup(frontier, level_of)
-        assert levels.of(item, Settings()) is StoredLevel.EVERYTHING
+        assert stored_level(item, Settings(), frontier, level_of) is StoredLevel.EVERYTHING
 
         store = open_decisions(layout)
         book = LevelStore(store)
@@ -79,11 +78,13 @@ def test_stored_level_is_that_of_the_wiki_that_cites_the_link(frontier: Frontier
         book.decide([wiki], StoredLevel.TEXT, actor=LevelActor("root"), now=NOW, is_stored=True)
         store.close()
 
-        assert levels.of(item, Settings()) is StoredLevel.TEXT
-        assert levels.of(replace(item, via=""), Settings()) is StoredLevel.EVERYTHING
-        assert levels.of(replace(item, via="https://wiki.example/A"), Settings()) is (StoredLevel.EVERYTHING)
+        assert stored_level(item, Settings(), frontier, level_of) is StoredLevel.TEXT
+        assert stored_level(replace(item, via=""), Settings(), frontier, level_of) is StoredLevel.EVERYTHING
+        assert stored_level(replace(item, via="https://wiki.example/A"), Settings(), frontier, level_of) is (
+            StoredLevel.EVERYTHING
+        )
         own = with_store(Settings(), "no-media")
-        assert levels.of(item, own) is StoredLevel.NO_MEDIA
+        assert stored_level(item, own, frontier, level_of) is StoredLevel.NO_MEDIA
 
 
 def test_wikis_are_announced_once_and_again_when_they_move(frontier: Frontier) -> None:

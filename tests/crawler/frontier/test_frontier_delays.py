@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from core.config.settings import PolitenessSettings
-from crawler.frontier.base import Frontier, HostBlock, ItemState, NewItem
+from crawler.frontier.base import Frontier, HostBackOff, HostBlock, ItemState, NewItem
 from tests.crawler.frontier.conftest import OpenFrontier
 from tests.crawler.frontier.support import (
     A1,
@@ -30,7 +30,7 @@ def take_down(frontier: Frontier, host: str, now: datetime) -> datetime:
     """Let the host fail until it is down; until when."""
     until = now
     for _ in range(POLITENESS.host_failures):
-        until = frontier.back_off(host, "no route", now=now, down=True)
+        until = frontier.back_off(HostBackOff(host, "no route", down=True), now=now)
     return until
 
 
@@ -57,7 +57,7 @@ def test_no_rest_is_longer_than_the_longest_delay(frontier: Frontier, now: datet
 def test_a_host_that_was_not_asked_stays_as_it_is(frontier: Frontier, now: datetime) -> None:
     """Delay zero: no rest, no end of a row of failures, no statistics; the item ends all the same."""
     frontier.add([A1, A2, A3], now=now)
-    frontier.back_off(A, "503", now=now)
+    frontier.back_off(HostBackOff(A, "503"), now=now)
     before = frontier.host(A, now=now + HOUR)
     assert before is not None
 
@@ -128,7 +128,7 @@ def test_a_block_doubles_with_each_refusal_up_to_a_limit(open_frontier: OpenFron
 
     waits = []
     for _ in range(6):
-        until = frontier.back_off(A, "429", now=now)
+        until = frontier.back_off(HostBackOff(A, "429"), now=now)
         waits.append((until - now) / MINUTE)
         assert frontier.blocks(now=now) == [HostBlock(A, until, "429")]
         assert frontier.claim(now=until - SECOND, worker="w") == []
@@ -145,8 +145,8 @@ def test_a_moment_that_the_host_named_holds_when_it_is_later(open_frontier: Open
     """Retry-After may ask for more than we would give, never for less."""
     frontier = open_frontier(POLITENESS)
 
-    assert frontier.back_off(A, "429", now=now, at_least=now + HOUR) == now + HOUR
-    assert frontier.back_off(B, "429", now=now, at_least=now + SECOND) == now + MINUTE
+    assert frontier.back_off(HostBackOff(A, "429", at_least=now + HOUR), now=now) == now + HOUR
+    assert frontier.back_off(HostBackOff(B, "429", at_least=now + SECOND), now=now) == now + MINUTE
 
 
 def test_a_refusal_never_shortens_a_block(open_frontier: OpenFrontier, now: datetime) -> None:
@@ -154,7 +154,7 @@ def test_a_refusal_never_shortens_a_block(open_frontier: OpenFrontier, now: date
     frontier = open_frontier(POLITENESS)
     frontier.block_until(A, now + DAY, "paused", now=now)
 
-    assert frontier.back_off(A, "429", now=now) == now + DAY
+    assert frontier.back_off(HostBackOff(A, "429"), now=now) == now + DAY
 
 
 def test_a_completed_visit_ends_a_row_of_failures(open_frontier: OpenFrontier, now: datetime) -> None:
@@ -162,25 +162,25 @@ def test_a_completed_visit_ends_a_row_of_failures(open_frontier: OpenFrontier, n
     frontier = open_frontier(POLITENESS)
     frontier.add([A1, A2, A3], now=now)
     for _ in range(4):
-        now = frontier.back_off(A, "503", now=now)
+        now = frontier.back_off(HostBackOff(A, "503"), now=now)
     frontier.fail(claim_one(frontier, now), now=now, reason="reset")
     now += HOUR
-    assert frontier.back_off(A, "503", now=now) == now + 10 * MINUTE
+    assert frontier.back_off(HostBackOff(A, "503"), now=now) == now + 10 * MINUTE
     now += HOUR
     visit(frontier, now)
 
-    assert frontier.back_off(A, "503", now=now) == now + MINUTE
+    assert frontier.back_off(HostBackOff(A, "503"), now=now) == now + MINUTE
 
 
 def test_lifting_a_block_ends_a_row_of_failures(open_frontier: OpenFrontier, now: datetime) -> None:
     """An operator says that the host is well again."""
     frontier = open_frontier(POLITENESS)
     for _ in range(4):
-        frontier.back_off(A, "503", now=now)
+        frontier.back_off(HostBackOff(A, "503"), now=now)
 
     frontier.block_until(A, now, "", now=now)
 
-    assert frontier.back_off(A, "503", now=now) == now + MINUTE
+    assert frontier.back_off(HostBackOff(A, "503"), now=now) == now + MINUTE
 
 
 def test_now_lifts_a_block_whatever_fraction_of_a_millisecond_it_has(
@@ -246,7 +246,7 @@ def test_down_ends_by_itself(open_frontier: OpenFrontier, now: datetime) -> None
     report = frontier.host(A, now=until)
     assert report is not None
     assert report.down_until is None
-    assert frontier.back_off(A, "no route", now=until, down=True) == until + HOUR
+    assert frontier.back_off(HostBackOff(A, "no route", down=True), now=until) == until + HOUR
 
 
 def test_when_down_ends_the_rest_holds(open_frontier: OpenFrontier, now: datetime) -> None:
@@ -254,7 +254,7 @@ def test_when_down_ends_the_rest_holds(open_frontier: OpenFrontier, now: datetim
     frontier = open_frontier(PolitenessSettings(host_failures=1, host_down_s=5))
     frontier.add([A1, A2, A3], now=now)
     visit(frontier, now, duration=20 * SECOND)
-    frontier.back_off(A, "no route", now=now, down=True)
+    frontier.back_off(HostBackOff(A, "no route", down=True), now=now)
     frontier.fail(claim_one(frontier, now), now=now, reason="down", delay=NOT_ASKED)
 
     assert claimed_urls(frontier, now + 6 * SECOND) == []
@@ -267,7 +267,7 @@ def test_a_host_that_answers_with_refusals_is_never_down(open_frontier: OpenFron
     frontier = open_frontier(POLITENESS)
     frontier.add([A1], now=now)
     for _ in range(10):
-        frontier.back_off(A, "503", now=now)
+        frontier.back_off(HostBackOff(A, "503"), now=now)
 
     assert frontier.claim(now=now, worker="w") == []
     report = frontier.host(A, now=now)
@@ -280,7 +280,7 @@ def test_a_refusal_ends_down(open_frontier: OpenFrontier, now: datetime) -> None
     frontier = open_frontier(POLITENESS)
     frontier.add([A1], now=now)
     take_down(frontier, A, now)
-    until = frontier.back_off(A, "503", now=now)
+    until = frontier.back_off(HostBackOff(A, "503"), now=now)
 
     assert frontier.claim(now=now, worker="w") == []
     assert claim_one(frontier, until).host_down == ""
@@ -329,19 +329,19 @@ def test_blocks_and_downs_outlive_the_process(open_frontier: OpenFrontier, now: 
     first = open_frontier(POLITENESS)
     first.add([A1, B1], now=now)
     take_down(first, A, now)
-    first.back_off(B, "429", now=now)
+    first.back_off(HostBackOff(B, "429"), now=now)
     first.close()
 
     second = open_frontier(POLITENESS)
 
     assert claim_one(second, now).host_down == "no route"
-    assert second.back_off(B, "429", now=now) == now + 2 * MINUTE
+    assert second.back_off(HostBackOff(B, "429"), now=now) == now + 2 * MINUTE
 
 
 def test_a_host_without_a_slot_gets_one(open_frontier: OpenFrontier, now: datetime) -> None:
     """Its robots.txt failed before its first URL was added."""
     frontier = open_frontier(POLITENESS)
-    frontier.back_off(A, "robots.txt: 503", now=now)
+    frontier.back_off(HostBackOff(A, "robots.txt: 503"), now=now)
     frontier.add([A1], now=now)
 
     assert frontier.claim(now=now, worker="w") == []

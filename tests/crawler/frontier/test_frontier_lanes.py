@@ -7,7 +7,7 @@ import pytest
 
 from core.config.settings import FrontierSettings, PolitenessSettings
 from core.urls import MAX_URL_LENGTH, fetch_key
-from crawler.frontier.base import AFFINITY_HOSTS, Frontier, ItemState, Lane, NewItem
+from crawler.frontier.base import AFFINITY_HOSTS, Frontier, HostBackOff, ItemState, Lane, NewItem
 from crawler.frontier.host_slots import longest_back_off, longest_wait
 from tests.crawler.frontier.conftest import OpenFrontier
 from tests.crawler.frontier.support import (
@@ -270,7 +270,7 @@ def test_back_off_given_while_the_clock_was_ahead_is_cut(frontier: Frontier, now
     """A year ahead and back: the host is asked again when its longest back-off is over."""
     frontier.add([A1], now=now)
     ahead = now + 365 * DAY
-    frontier.back_off(A, "503", now=ahead, at_least=ahead + HOUR)
+    frontier.back_off(HostBackOff(A, "503", at_least=ahead + HOUR), now=ahead)
 
     assert frontier.claim(now=now, worker="w") == [], "a back-off is not lifted"
     assert claimed_urls(frontier, now + LONGEST_BACK_OFF) == [A1.url]
@@ -280,10 +280,10 @@ def test_block_by_an_operator_outlasts_any_clock(frontier: Frontier, now: dateti
     """Neither a back-off before it nor one after it makes it a back-off."""
     frontier.add([A1, B1], now=now)
     until = now + 365 * DAY
-    frontier.back_off(A, "503", now=now)
+    frontier.back_off(HostBackOff(A, "503"), now=now)
     for host in (A, B):
         frontier.block_until(host, until, "paused", now=now)
-    frontier.back_off(B, "503", now=now)
+    frontier.back_off(HostBackOff(B, "503"), now=now)
 
     assert claimed_urls(frontier, now - 30 * DAY) == []
     assert claimed_urls(frontier, until - DAY) == []
@@ -296,7 +296,7 @@ def test_block_of_an_operator_that_was_lifted_leaves_back_offs_cut(frontier: Fro
     ahead = now + 365 * DAY
     frontier.block_until(A, ahead + DAY, "paused", now=ahead)
     frontier.block_until(A, ahead, "", now=ahead)
-    frontier.back_off(A, "503", now=ahead)
+    frontier.back_off(HostBackOff(A, "503"), now=ahead)
 
     assert frontier.claim(now=now, worker="w") == []
     assert claimed_urls(frontier, now + LONGEST_BACK_OFF) == [A1.url]
@@ -330,7 +330,7 @@ def test_host_down_since_the_clock_was_ahead_comes_up_again(frontier: Frontier, 
     frontier.add([A1, A2], now=now)
     ahead = now + 365 * DAY
     for _ in range(PolitenessSettings().host_failures):
-        frontier.back_off(A, "refused", now=ahead, down=True)
+        frontier.back_off(HostBackOff(A, "refused", down=True), now=ahead)
 
     assert claim_one(frontier, now).host_down == "refused"
     frontier.claim(now=now + LONGEST_BACK_OFF, worker="w")

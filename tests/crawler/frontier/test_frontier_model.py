@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from crawler.frontier.base import CLOCK_SLACK, Frontier, FrontierItem, ItemState, Lane, NewItem
+from crawler.frontier.base import CLOCK_SLACK, Frontier, FrontierItem, HostBackOff, ItemState, Lane, NewItem
 from tests.crawler.frontier.model import (
     CLAIMS_PER_ATTEMPT,
     HOSTS,
@@ -390,7 +390,9 @@ class FrontierMachine(RuleBasedStateMachine):
             slot.block = expected = max([up(self.now + wait), slot.block, *named])
             slot.down = LONG_AGO
 
-        until = self.frontier.back_off(host, "x", now=self.now, at_least=at_least, down=is_down, blocks=blocks)
+        until = self.frontier.back_off(
+            HostBackOff(host, "x", at_least=at_least, down=is_down, blocks=blocks), now=self.now
+        )
 
         assert until == expected
 

@@ -167,7 +167,7 @@ def test_a_longer_visit_never_shortens_the_rest(duration: timedelta) -> None:
 def test_retries_double_up_to_a_week() -> None:
     """A04: exponential back-off, without end and without overflow."""
     settings = FrontierSettings(retry_delay_s=30.0)
-    delays = [retry_at(NOW, failures, settings) - NOW for failures in (1, 2, 3, 50, 10_000)]
+    delays = [retry_at(NOW, failures, settings.retry_delay_s) - NOW for failures in (1, 2, 3, 50, 10_000)]
 
     assert delays[:3] == [timedelta(seconds=s) for s in (30, 60, 120)]
     assert delays[3:] == [timedelta(days=7)] * 2

@@ -22,7 +22,7 @@ from core.errors import (
     TransientError,
     UnavailableError,
 )
-from crawler.frontier.base import AddResult, HostOrder, ItemState, Lane, NewItem
+from crawler.frontier.base import AddResult, HostBackOff, HostOrder, ItemState, Lane, NewItem
 from crawler.frontier.redis_frontier import RedisFrontier
 from crawler.frontier.redis_store import durability_warnings
 from tests.crawler.frontier.redis_place import redis_address
@@ -465,7 +465,7 @@ def everything(frontier: RedisFrontier, now: datetime) -> None:
     assert frontier.discard([links[8].url], now=now, reason="d") == 1
     frontier.rest({links[7].url[8:-1]: now + MINUTE}, now=now)
     frontier.block_until("blocked.org", now + HOUR, "b", now=now)
-    assert frontier.back_off("slow.org", "o", now=now) > now
+    assert frontier.back_off(HostBackOff("slow.org", "o"), now=now) > now
     frontier.pause("p")
     frontier.resume()
     assert frontier.next_wakeup(now) is not None
@@ -508,22 +508,21 @@ def test_the_documented_rights_are_these() -> None:
     assert RIGHTS in " ".join(page.read_text(encoding="utf-8").split())
 
 
-def test_a_server_that_may_forget_is_noticed(tmp_path: Path, connect: Open) -> None:
+def test_a_server_that_may_forget_is_noticed(tmp_path: Path) -> None:
     """Persistence and eviction are the operator's, so they are told."""
     careless = RedisServer(tmp_path / "careless", "--maxmemory-policy", "allkeys-lru")
     careful = RedisServer(tmp_path / "careful", persistent=True)
     try:
-        warnings = connect(careless.url).check()
+        address = parse_redis_url(careless.url, RedisUse.FRONTIER)
+        warnings = durability_warnings(address)
         assert len(warnings) == 2
         assert "a restart loses the whole frontier" in warnings[0]
         assert "maxmemory-policy allkeys-lru" in warnings[1]
         with careless.client() as client:
             client.config_set("save", "60 1")
-            assert "loses its latest writes" in connect(careless.url).check()[0]
-            client.flushall()
-            assert len(durability_warnings(parse_redis_url(careless.url, RedisUse.FRONTIER))) == 2
+            assert "loses its latest writes" in durability_warnings(address)[0]
             assert client.dbsize() == 0, "a look leaves nothing behind"
-        assert connect(careful.url).check() == []
+        assert durability_warnings(parse_redis_url(careful.url, RedisUse.FRONTIER)) == []
     finally:
         careless.stop()
         careful.stop()

@@ -20,7 +20,7 @@ from core.config.settings import FrontierSettings, PolitenessSettings
 from core.errors import CollectionVersionError, DiskFullError, InputError, UnavailableError
 from core.layout import Layout
 from crawler.frontier import transitions
-from crawler.frontier.base import HostOrder, ItemState, Lane, NewItem
+from crawler.frontier.base import HostBackOff, HostOrder, ItemState, Lane, NewItem
 from crawler.frontier.host_slots import EPOCH_BITS
 from crawler.frontier.redis_frontier import RedisFrontier
 from crawler.frontier.sqlite_frontier import SqliteFrontier, open_frontier
@@ -303,9 +303,9 @@ def exercise(frontier: SqliteFrontier, now: datetime) -> None:
     frontier.claim(now=now + timedelta(hours=2), worker="w")
     exercise_endings(frontier, now + timedelta(hours=3))
     frontier.block_until("h1.test", now + 60 * SECOND, "x", now=now)
-    frontier.back_off("h2.test", "x", now=now)
+    frontier.back_off(HostBackOff("h2.test", "x"), now=now)
     for _ in range(9):
-        frontier.back_off("h0.test", "x", now=now, down=True)
+        frontier.back_off(HostBackOff("h0.test", "x", down=True), now=now)
     frontier.rest({"h0.test": now}, now=now)
     frontier.claim(now=now + timedelta(days=2), worker="w")
     frontier.discard(urls, now=now, reason="x")
@@ -390,7 +390,7 @@ def test_file_from_before_back_offs_were_noted_is_completed(tmp_path: Path) -> N
     with closing(sqlite3.connect(path)) as db:
         db.execute("DROP TABLE back_offs")
     with SqliteFrontier(path) as frontier:
-        frontier.back_off("a.example.org", "503", now=now)
+        frontier.back_off(HostBackOff("a.example.org", "503"), now=now)
         assert frontier.claim(now=now, worker="w") == []
         assert len(frontier.claim(now=now + timedelta(days=1), worker="w")) == 1
 

@@ -203,8 +203,11 @@ def obeying(frontier: Frontier, clock: HandClock, hosts: Hosts, origin: Origin) 
         async with hosts.proxy.client.visit(page_id, bucket="default") as kept:
             yield kept
 
+    async def agent() -> str:
+        return "Mozilla/5.0 (test)"
+
     ca = hosts.proxy.layout.ca / CA_FILE
-    fetcher = ProxyFetcher(visits, ca=ca, agent="Mozilla/5.0 (test)")
+    fetcher = ProxyFetcher(visits, ca=ca, agent=agent)
     made = replace(hosts.settings, policy=PolicySettings(robots="obey"), politeness=PolitenessSettings(min_delay_s=0.0))
     return World(frontier, made, clock, fetcher)
 

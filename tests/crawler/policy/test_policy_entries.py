@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import ConfigError, InputError
-from core.url_patterns import pattern_target
 from crawler.policy.policy_entries import (
     LINE_LIMIT_BYTES,
     LISTS_POLL_S,
@@ -51,7 +50,7 @@ def test_the_most_specific_entry_decides_and_the_whitelist_at_equal_specificity(
     )
 
     def decides(url: str) -> PolicyKind:
-        return entries.of(pattern_target(url), BLACK_AND_WHITE, now=NOW)[0].kind
+        return entries.of(url, BLACK_AND_WHITE, now=NOW)[0].kind
 
     assert decides("http://example.org/") is PolicyKind.BLACKLIST
     assert decides("http://www.example.org/") is PolicyKind.WHITELIST
@@ -62,7 +61,7 @@ def test_the_most_specific_entry_decides_and_the_whitelist_at_equal_specificity(
 def test_an_entry_ends_with_its_moment() -> None:
     """Before it, it holds; from it on, it does not (A16)."""
     entries = read_entries(orders(entry(PolicyKind.BLACKLIST, "example.org", days=1)))
-    target = pattern_target("http://example.org/")
+    target = "http://example.org/"
     just_before = NOW + timedelta(days=1) - timedelta(microseconds=1)
     assert entries.of(target, BLACK_AND_WHITE, now=just_before)
     assert not entries.of(target, BLACK_AND_WHITE, now=NOW + timedelta(days=1))
@@ -77,7 +76,7 @@ def test_of_each_setting_the_most_specific_holds() -> None:
             entry(PolicyKind.SETTING, "example.org", key="ban_s", value="60"),
         )
     )
-    found = entries.settings(pattern_target("http://www.example.org/"), now=NOW)
+    found = entries.settings("http://www.example.org/", now=NOW)
     assert {key: each.value for key, each in found.items()} == {"robots": "ignore", "ban_s": "60"}
 
 
@@ -165,7 +164,7 @@ def lists_of(folder: Path, *, name: str = "spam.txt", text: str | bytes = "") ->
 
 def refusing(lists: UrlBlocklists, url: str) -> str:
     """The line that names the URL, as reasons cite it."""
-    return str(lists.refusing(pattern_target(url)) or "")
+    return str(lists.refusing(url) or "")
 
 
 def test_a_plain_list(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from crawler.capture.proxy_fetcher import FetchedFile
 from crawler.rules import sitemap_rule
-from crawler.rules.sitemap_rule import DEPTH_LIMIT, SitemapUrl, SitemapWalk, SitemapWalkResult
+from crawler.rules.sitemap_rule import DEPTH_LIMIT, SitemapWalk, SitemapWalkResult
 
 
 class Files:
@@ -57,8 +57,8 @@ async def walk(files: Files, rests: Rests | None = None) -> tuple[SitemapWalkRes
     rests = rests or Rests()
     found: list[str] = []
 
-    async def take(_file: str, some: Sequence[SitemapUrl]) -> int:
-        found.extend(page.url for page in some)
+    async def take(_file: str, some: Sequence[str]) -> int:
+        found.extend(some)
         return len(some)
 
     walker = SitemapWalk(files, rest_s=1.0, monotonic=rests.monotonic, sleep=rests.sleep)

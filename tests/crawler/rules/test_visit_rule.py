@@ -11,11 +11,10 @@ from core.config.settings import PolitenessSettings, RecrawlSettings, Settings
 from core.page_classes import NOT_THE_PAGE, PageClass
 from core.page_manifest import PageInfo, PageResource, VisitOutcome
 from crawler.capture.page_capture import CaptureResult
-from crawler.frontier.base import FrontierItem, Lane
+from crawler.frontier.base import FrontierItem, HostBackOff, Lane
 from crawler.rules.visit_rule import (
     HOSTS_LIMIT,
     FollowUp,
-    HostBackOff,
     PolitenessRule,
     RecrawlRule,
     RecrawlState,

@@ -18,7 +18,7 @@ from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import warc_date
 from core.urls import identity_key
 from crawler.capture.page_capture import CaptureRequest, CaptureResult
-from crawler.frontier.base import STOP_ORDER, Frontier, FrontierItem, ItemState, NewItem
+from crawler.frontier.base import STOP_ORDER, Frontier, FrontierItem, HostBackOff, ItemState, NewItem
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.pools.resource_pool import BrowserPool, ProxyAccess, ProxyPool, ResourcePool
 from crawler.rules.visit_rule import FollowUp, RuleAction, RuleDecision, VisitRule
@@ -211,7 +211,7 @@ async def test_page_after_page_that_ends_so_ends_the_run(desk: Desk, monkeypatch
 
 async def test_what_waits_for_a_host_that_is_down_ends_unvisited(desk: Desk) -> None:
     """All of it, at once, with the host's reason; no rule is asked."""
-    desk.frontier.back_off("a.test", "dns: no such name", now=NOW, down=True)
+    desk.frontier.back_off(HostBackOff("a.test", "dns: no such name", down=True), now=NOW)
     rule = Says(RuleDecision())
     await desk.run(rule)
     await desk.run(rule)
@@ -229,7 +229,7 @@ def patient(desk: Desk) -> None:
 async def test_what_waits_for_its_site_is_put_off_until_the_host_is_no_longer_left_alone(desk: Desk) -> None:
     """An outage costs one attempt; the reason is in the books."""
     patient(desk)
-    desk.frontier.back_off("a.test", "dns: no such name", now=NOW, down=True)
+    desk.frontier.back_off(HostBackOff("a.test", "dns: no such name", down=True), now=NOW)
     over = desk.frontier.host("a.test", now=NOW)
     await desk.run(Says(RuleDecision()))
     record = desk.frontier.find(URL)
@@ -244,7 +244,7 @@ async def test_what_has_one_attempt_is_not_put_off(desk: Desk) -> None:
     """Its failure is what was asked for; the next time it is tried as often as any."""
     patient(desk)
     desk.frontier.put_note(ONE_ATTEMPT, identity_key(URL), "", now=NOW)
-    desk.frontier.back_off("a.test", "dns: no such name", now=NOW, down=True)
+    desk.frontier.back_off(HostBackOff("a.test", "dns: no such name", down=True), now=NOW)
     await desk.run(Says(RuleDecision()))
 
     assert desk.state() == (ItemState.DEAD, "host down: dns: no such name")
@@ -389,7 +389,7 @@ async def test_error_of_the_frontiers_own_costs_an_attempt(desk: Desk, verb: str
     """As one of the page's."""
     with_faults(desk, verb, OverflowError("x"))
     if verb == "note":
-        desk.frontier.back_off("a.test", "dns: no such name", now=NOW, down=True)
+        desk.frontier.back_off(HostBackOff("a.test", "dns: no such name", down=True), now=NOW)
         patient(desk)
     await desk.run(Says(RuleDecision(RuleAction.SKIP, "no")))
 

@@ -6,24 +6,24 @@ import pytest
 
 from core.config.settings import BehaviourSettings
 from core.errors import ConfigError
-from render.behaviours.catalog import load_behaviours, load_button_words, load_consent_rules, load_site_rules
+from render.behaviours.catalog import load_behaviours, load_table
 
 
 def test_every_rule_says_what_it_must() -> None:
     """A rule has a name, what is there, and what to press or what to hide; lists of selectors."""
-    for rule in load_consent_rules():
+    for rule in load_table("consent")["rule"]:
         assert rule["name"]
         assert rule["present"]
         assert rule.get("reject") or rule.get("hide"), rule["name"]
         for key, value in rule.items():
             assert key in ("name", "present", "reject", "settings", "save", "accept", "hide")
             assert key == "name" or (isinstance(value, list) and all(value))
-    assert len({rule["name"] for rule in load_consent_rules()}) == len(load_consent_rules()) >= 30
+    assert len({rule["name"] for rule in load_table("consent")["rule"]}) == len(load_table("consent")["rule"]) >= 30
 
 
 def test_every_rule_of_a_platform_says_what_it_must() -> None:
     """A name, where its markup is documented, what is there, and what to press; lists of selectors."""
-    rules = load_site_rules()["rule"]
+    rules = load_table("sites")["rule"]
     for rule in rules:
         assert rule["see"].startswith("https://")
         assert rule["present"]
@@ -36,7 +36,7 @@ def test_every_rule_of_a_platform_says_what_it_must() -> None:
 
 def test_words_are_written_as_they_are_compared() -> None:
     """In lower case, each once in its list."""
-    for kind, listed in load_button_words().items():
+    for kind, listed in load_table("words").items():
         assert all(word == word.lower().strip() for word in listed), kind
         assert len(set(listed)) == len(listed), kind
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 
 from core.page_manifest import VisitOutcome
-from render.behaviours.catalog import load_site_rules
+from render.behaviours.catalog import load_table
 from tests.render.behaviours.conftest import Act
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -160,7 +160,7 @@ async def test_a_list_that_grows_within_the_page_is_followed(act: Act) -> None:
     assert {"inner-1", "inner-2", "inner-3", "inner-4"} <= acted.asked
 
 
-@pytest.mark.parametrize("name", [rule["name"] for rule in load_site_rules()["rule"]])
+@pytest.mark.parametrize("name", [rule["name"] for rule in load_table("sites")["rule"]])
 async def test_what_readers_press_on_a_known_platform_is_pressed(act: Act, name: str) -> None:
     """Once, or as long as more comes; nothing is submitted or followed."""
     acted = await act(f"sites.html?{quote(name)}", "sites")

@@ -10,7 +10,7 @@ from PIL import Image
 
 from core.captures import ArtifactKind
 from core.page_manifest import VisitOutcome
-from render.behaviours.catalog import load_consent_rules, load_site_rules
+from render.behaviours.catalog import load_table
 from tests.render.behaviours.conftest import Act, Acted
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -125,8 +125,8 @@ async def test_a_page_without_a_banner_is_left_alone(act: Act) -> None:
 
 async def test_every_selector_of_the_rules_is_one(act: Act, tmp_path: Path) -> None:
     """A selector that the browser does not take would silently end the behaviour."""
-    sites = load_site_rules()
-    rules = [*load_consent_rules(), *sites["rule"], sites["carousels"]]
+    sites = load_table("sites")
+    rules = [*load_table("consent")["rule"], *sites["rule"], sites["carousels"]]
     selectors = [each for rule in rules for key in rule if key not in ("name", "see") for each in rule[key]]
     check = "// hosts: *\n() => { for (const s of " + repr(selectors)
     check += ") document.querySelector(s); return { found: 0, done: 0 }; }"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+import click
 import httpx
 import pytest
 
@@ -17,6 +18,8 @@ from core.layout import Layout
 from tests.support.commands import Weboid, profile_for
 from tests.support.polling import wait_until
 from tests.support.sites.web import TestWeb
+from weboid.cli import serve
+from weboid.cli.wiki import wiki_watch
 from weboid.console.accounts import AccountStore
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
@@ -109,3 +112,10 @@ def test_accounts_are_added_listed_and_removed(tmp_path: Path) -> None:
         ("set_user", '{"name": "Bob", "role": "reviewer"}'),
         ("set_user", '{"name": "Ada", "role": "admin"}'),
     ]
+
+
+@pytest.mark.parametrize("command", [serve.command, wiki_watch.command], ids=["serve", "wiki watch"])
+def test_the_console_needs_no_address(command: click.Command) -> None:
+    """Without one it is where `weboid console` has it."""
+    with command.make_context("command", ["--console"], resilient_parsing=True) as context:
+        assert context.params["console"] == "127.0.0.1:8090"

@@ -18,14 +18,7 @@ from tests.support.wiki_writer import Writer
 from tests.wiki.api.conftest import Pauses
 from wiki.api.client import ApiTiming
 from wiki.api.models import WikiAwayError, WikiRefusedError
-from wiki.api.recent_changes import (
-    EVENT_CHARS,
-    EventReader,
-    StreamNotice,
-    listen_to_stream,
-    parse_event,
-    reconnect_delay,
-)
+from wiki.api.recent_changes import EVENT_CHARS, EventReader, StreamNotice, listen_to_stream, parse_event
 from wiki.api.transport import ApiTransport
 from wiki.sync.webhook import parse_datagram
 
@@ -186,12 +179,6 @@ def test_a_line_without_end_is_an_error() -> None:
         assert reader.feed(b"x" * 1_000) == []
     with pytest.raises(WikiAwayError):
         reader.feed(b"x")
-
-
-@given(st.integers(1, 10_000), st.floats(0, 1))
-def test_pauses_grow_to_a_limit(failures: int, chance: float) -> None:
-    """Never nothing, never for ever."""
-    assert 0.5 <= reconnect_delay(failures, chance) <= 120
 
 
 JSON = st.recursive(

@@ -47,7 +47,7 @@ async def test_a_wiki_is_known_and_logged_in_to(
         facts = await read_site_facts(api)
         told = await api.get(action="query", meta="userinfo")
         assert await api.has_right("apihighlimits")
-        (page,) = await read_pages(api, page_ids=[page_id], with_text=True, with_categories=True, with_templates=True)
+        (page,) = await read_pages(api, page_ids=[page_id], with_categories=True, with_templates=True)
     assert page.text == "x [[Category:Odd]] {{Odd}}"
     assert (page.categories, page.templates) == (("Category:Odd",), ("Template:Odd",))
     assert ".".join(map(str, facts.version[:2])) == version.number

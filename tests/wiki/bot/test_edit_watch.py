@@ -85,7 +85,7 @@ def edit(rev: int = 11) -> BotEdit:
 
 def revision(rev: int, user: str, *, sha1: str = "", comment: str = "", tags: tuple[str, ...] = ()) -> Revision:
     """A revision."""
-    return Revision(rev, rev - 1, MOMENT, user, comment, sha1 or f"{rev:040x}", tags)
+    return Revision(rev, MOMENT, user, comment, sha1 or f"{rev:040x}", tags)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tests.support.examples import examples
 from tests.wiki.embed.garbage import GARBAGE
 from wiki.embed.html_tags import parse_selector
 from wiki.embed.link_lookup import CopyDisplay, LinkAnswer, PageLocation
-from wiki.embed.page_marker import COPY_LABELS, MarkablePage, MarkRules, insert_marks, read_page, remove_marks
+from wiki.embed.page_marker import MarkablePage, MarkRules, insert_marks, read_page, remove_marks
 
 ARCHIVE = "https://archive.test"
 HERE = PageLocation("https://wiki.test/wiki/Page", ("*.own.test",), (ARCHIVE,))
@@ -97,7 +97,7 @@ def test_each_answer_has_its_word(kind: str, label: str) -> None:
 
 def test_words_are_in_the_language_asked_for() -> None:
     """German is built in."""
-    made = insert_marks(read(LINK), {URL: answer_to(URL)}, labels=COPY_LABELS["de"])
+    made = insert_marks(read(LINK), {URL: answer_to(URL)}, language="de")
 
     assert b">archiviert</a></sup>" in made
     assert remove_marks(made) == LINK

@@ -257,7 +257,7 @@ def test_a_wiki_of_another_name_is_refused(fed: Modelled) -> None:
     fed.model.there.clear()
     fed.clock.tick(hours=2)
 
-    with pytest.raises(WikiRenamedError, match="weboid wiki add"):
+    with pytest.raises(WikiRenamedError, match=r"instead of modelwiki .*weboid wiki add"):
         asyncio.run(fed.feed.round(is_notified=True))
 
     assert fed.links(page_id) == ["https://a.net/"]
@@ -285,9 +285,8 @@ def test_what_was_forgotten_by_the_wiki_is_found_by_a_sweep(fed: Modelled) -> No
     fed.model.forget()
     fed.clock.tick(days=3)
 
-    done = fed.work()
+    fed.work()
 
-    assert any(each.followed.is_gap for each in done)
     assert (fed.links(first), fed.links(second)) == (["https://b.net/"], ["https://c.net/"])
 
 

@@ -143,9 +143,7 @@ def hold(text: str, citation: Citation) -> None:
     if citation.reference is not None:
         assert within(span, citation.reference)
     for parameter in citation.parameters.values():
-        assert within(parameter.inner, parameter.whole)
-        assert within(parameter.whole, span)
-        assert text[parameter.whole.start] == "|"
+        assert within(parameter.inner, span)
     for tag in (citation.dead_tag, citation.archive_tag):
         if tag is not None:
             assert text[tag.span.start : tag.span.end].startswith("{{")

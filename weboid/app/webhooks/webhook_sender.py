@@ -1,9 +1,8 @@
 """Sender of webhook deliveries, and emitter of a command's events to them.
 
-A command that has news opens a `WebhookEmitter`: `put` never blocks, and a thread collects equal events for
-`BATCH_S`, at most `BATCH_ITEMS`, into one delivery for each receiver. Deliveries survive the process: the next command
-on the collection, or ``weboid webhooks send``, continues. A claimed delivery is due again after `LEASE_S`, so one
-may arrive twice, with the same ``webhook-id``. A failure delays all deliveries of its receiver.
+A thread collects equal events for `BATCH_S`, at most `BATCH_ITEMS`, into one delivery for each receiver. Deliveries
+survive the process: the next command on the collection, or ``weboid webhooks send``, continues. A claimed delivery is
+due again after `LEASE_S`, so one may arrive twice, with the same ``webhook-id``. A failure delays all of its receiver.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -129,11 +127,8 @@ class WebhookSender:
             self._store.delay(delivery, due, status=status, reason=reason)
 
 
-@dataclass(frozen=True, slots=True)
-class _NewItem:
-    kind: str
-    facts: dict[str, Any]
-    page: PageInfo | None = None  # archived just now; its change is looked up by the thread
+# Kind and facts of an event; a page archived just now, whose change is looked up by the thread.
+_NewItem = tuple[str, dict[str, Any], PageInfo | None]
 
 
 class WebhookEmitter:
@@ -155,7 +150,7 @@ class WebhookEmitter:
         """Queue an event, if a webhook wants it. Thread-safe; never blocks."""
         if kind in self._wanted or (page is not None and "page.changed" in self._wanted):
             try:
-                self._news.put_nowait(_NewItem(kind, facts, page))
+                self._news.put_nowait((kind, facts, page))
             except queue.Full:
                 self._lost += 1
 
@@ -206,11 +201,9 @@ class WebhookEmitter:
     def __exit__(self, *_: object) -> None:
         if self._hooks:
             while self._thread.is_alive():
-                try:
+                with suppress(queue.Full):
                     self._news.put(None, timeout=1)
                     break
-                except queue.Full:
-                    continue
             self._thread.join(ENDING_S + TIMEOUT_S)
         if self._lost:
             log.warning("webhook.lost events=%d", self._lost)
@@ -234,7 +227,7 @@ class WebhookEmitter:
                     with suppress(queue.Empty):
                         item = await asyncio.to_thread(self._news.get, True, BATCH_S)  # noqa: FBT003 of queue
                         while is_open := item is not None:
-                            self._collect(item, layout, index)
+                            self._collect(*item, layout, index)
                             if max(map(len, self._batches.values()), default=0) >= BATCH_ITEMS:
                                 break
                             item = self._news.get_nowait()
@@ -253,24 +246,22 @@ class WebhookEmitter:
                         await sending
                         await sender.send_all()
 
-    def _collect(self, item: _NewItem, layout: Layout, index: IndexDatabase) -> None:
-        facts = {key: each[:TEXT_LIMIT] if isinstance(each, str) else each for key, each in item.facts.items()}
-        if item.kind in self._wanted:
-            self._batches.setdefault(item.kind, []).append(facts)
-        page = item.page
-        if (
-            page is None
-            or "page.changed" not in self._wanted
-            or not page.text_digest
-            or page.page_class in NOT_THE_PAGE
-        ):
+    def _collect(
+        self, kind: str, facts: dict[str, Any], page: PageInfo | None, layout: Layout, index: IndexDatabase
+    ) -> None:
+        facts = {key: each[:TEXT_LIMIT] if isinstance(each, str) else each for key, each in facts.items()}
+        if kind in self._wanted:
+            self._batches.setdefault(kind, []).append(facts)
+        if page is None or "page.changed" not in self._wanted:
+            return
+        if not page.text_digest or page.page_class in NOT_THE_PAGE:
             return
         try:
+            values = {"url": page.url, "ms": unix_milliseconds(parse_warc_date(page.captured_at))}
             rows = index.rows(
                 f"SELECT page_id FROM pages WHERE {index.has_key} AND url = :url AND captured_ms < :ms"  # noqa: S608
                 f" AND page_class NOT IN ({_OTHER}) ORDER BY captured_ms DESC LIMIT 1",
-                key_values(replay_key(page.url))
-                | {"url": page.url, "ms": unix_milliseconds(parse_warc_date(page.captured_at))},
+                values | key_values(replay_key(page.url)),
             )
             older = read_manifest(layout, index, rows[0]["page_id"]) if rows else None
         except (WeboidError, sqlite3.Error, OSError) as error:

@@ -123,10 +123,7 @@ def change_bot(store: RegistryStore, wiki: Wiki, bot: BotSettings) -> None:
 def switch_parts(
     store: RegistryStore, wiki: Wiki, *, pages: Sequence[str] = (), domains: Sequence[str] = (), is_on: bool
 ) -> BotSettings:
-    """Switch the bot on or off for pages and domains of a wiki; return its settings.
-
-    Raises InputError for a page that the registry does not know, or text that is not a domain.
-    """
+    """Switch the bot on or off for pages and domains; return its settings. InputError: one of them is unknown."""
     try:
         hosts = [host_of(fetch_key(each if "://" in each else f"http://{each}")).partition(":")[0] for each in domains]
     except BadUrlError as error:

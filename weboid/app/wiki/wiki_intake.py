@@ -11,7 +11,6 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, TypeVar
 
 from core.clock import Clock
@@ -65,10 +64,7 @@ class FrontierArchive:
         return await asyncio.to_thread(recent)
 
     async def take(self, urls: Sequence[DueLink]) -> None:
-        """Queue the links; just saved ones first.
-
-        Recently visited links are skipped, except those that have just come back to life and those without any copy.
-        """
+        """Queue the links, just saved ones first; those visited lately are skipped, unless they came back to life."""
         addresses = {each.wiki.in_levels: each.pages_url for each in urls if each.pages_url}
         await asyncio.to_thread(announce_wikis, self._frontier, addresses)
         ages: dict[int, list[NewItem]] = {}
@@ -81,6 +77,7 @@ class FrontierArchive:
             await asyncio.to_thread(self._frontier.add, assigned, now=self._clock.now(), again=timedelta(days=days))
 
 
+_NOTE_FILE = "watch.json"
 LOCAL_SETTINGS = "#LocalSettings.php"  # an actor's name that no user of MediaWiki can have
 _Kind = TypeVar("_Kind", Level, StoredLevel)
 
@@ -94,11 +91,38 @@ class LevelSetter:
 
     async def set_level(self, request: LevelRequest) -> str:
         """Set the level of a link; return the effective one."""
-        return await asyncio.to_thread(_set_level, self._levels, request, self._clock)
+        return await asyncio.to_thread(self._set_level, request)
 
     async def set_wiki_levels(self, request: WikiLevelsRequest) -> None:
         """Set the levels of a whole wiki."""
-        await asyncio.to_thread(_follow_local_settings, self._levels, request, self._clock)
+        await asyncio.to_thread(self._follow_local_settings, request)
+
+    def _set_level(self, request: LevelRequest) -> str:
+        wiki, is_stored = request.wiki.in_levels, request.is_stored
+        actor, target = parse_actor(f"{request.user}@{wiki}"), target_of(wiki=wiki, link=request.url)
+
+        def rules() -> RuleTable[Any]:
+            return self._levels.now().of_kind(is_stored=is_stored)
+
+        level: Level | StoredLevel | None
+        level = _level(request.level, StoredLevel) if is_stored else _level(request.level, Level)
+        if level is not None or rules().at(target) is not None:  # otherwise there is nothing to withdraw
+            now = self._clock.now()
+            try:
+                self._levels.decide([target], level, actor=actor, now=now, reason=request.reason, is_stored=is_stored)
+            except InputError as error:
+                raise RefusedRequestError(str(error)) from error
+        return str(rules().ruling(target.what, wiki).level)
+
+    def _follow_local_settings(self, request: WikiLevelsRequest) -> None:
+        target = target_of(wiki=request.wiki.in_levels)
+        actor = LevelActor(LOCAL_SETTINGS, request.wiki.in_levels)
+        shown, stored = _level(request.shown, Level), _level(request.stored, StoredLevel)
+        rules, now = self._levels.now(), self._clock.now()
+        if _is_news(rules.at(target), shown, actor):
+            self._levels.decide([target], shown, actor=actor, now=now, reason="$wgWeboidLevel")
+        if _is_news(rules.stored.at(target), stored, actor):
+            self._levels.decide([target], stored, actor=actor, now=now, reason="$wgWeboidStore", is_stored=True)
 
 
 @contextmanager
@@ -106,19 +130,6 @@ def open_level_setter(layout: Layout, database_url: str, clock: Clock) -> Iterat
     """Yield the setter of levels of a collection."""
     with closing(open_decisions(layout, database_url)) as store:
         yield LevelSetter(LevelStore(store), clock)
-
-
-def _follow_local_settings(levels: LevelStore, request: WikiLevelsRequest, clock: Clock) -> None:
-    target = target_of(wiki=request.wiki.in_levels)
-    actor = LevelActor(LOCAL_SETTINGS, request.wiki.in_levels)
-    shown = _level(request.shown, Level)
-    stored = _level(request.stored, StoredLevel)
-    rules, now = levels.now(), clock.now()
-    if _is_news(rules.at(target), shown, actor):
-        levels.decide([target], shown, actor=actor, now=now, reason="$wgWeboidLevel")
-    if _is_news(rules.stored.at(target), stored, actor):
-        reason = "$wgWeboidStore"
-        levels.decide([target], stored, actor=actor, now=now, reason=reason, is_stored=True)
 
 
 def _is_news(held: LevelDecision[Any] | None, level: StrEnum | None, actor: LevelActor) -> bool:
@@ -151,25 +162,6 @@ def stored_level_of_wiki(
     return DEFAULT_STORED_LEVEL if ruling is None or ruling.level is None else ruling.level
 
 
-def _set_level(levels: LevelStore, request: LevelRequest, clock: Clock) -> str:
-    wiki = request.wiki.in_levels
-    actor = parse_actor(f"{request.user}@{wiki}")
-    target = target_of(wiki=wiki, link=request.url)
-
-    def rules() -> RuleTable[Any]:
-        return levels.now().of_kind(is_stored=request.is_stored)
-
-    level: Level | StoredLevel | None
-    level = _level(request.level, StoredLevel) if request.is_stored else _level(request.level, Level)
-    if level is not None or rules().at(target) is not None:  # otherwise there is nothing to withdraw
-        now, is_stored = clock.now(), request.is_stored
-        try:
-            levels.decide([target], level, actor=actor, now=now, reason=request.reason, is_stored=is_stored)
-        except InputError as error:
-            raise RefusedRequestError(str(error)) from error
-    return str(rules().ruling(target.what, wiki).level)
-
-
 @dataclass(frozen=True)
 class WatchNote:
     """Addresses of a running watcher, without secrets."""
@@ -179,10 +171,6 @@ class WatchNote:
     webhook: str = ""  # the webhook, `host:port`; empty: there is none
     # by the wiki that signs with each; "" for the only one
     secret_files: dict[str, str] = field(default_factory=dict)
-
-    def secret_of(self, wiki: str) -> str:
-        """Return the file of the wiki's secret; empty without one."""
-        return self.secret_files.get(wiki) or self.secret_files.get("", "")
 
     def changed(
         self, front: str | None, replay: str | None, webhook: str | None, secret_file: str | None
@@ -199,16 +187,12 @@ class WatchNote:
 
 def write_note(layout: Layout, note: WatchNote) -> None:
     """Store the note in the collection."""
-    replace_file(_note_path(layout), json.dumps(asdict(note), indent=1) + "\n")
+    replace_file(layout.databases / _NOTE_FILE, json.dumps(asdict(note), indent=1) + "\n")
 
 
 def read_note(layout: Layout) -> WatchNote:
     """Return the collection's note; an empty one when there is no readable one."""
     try:
-        return read_json(WatchNote, json.loads(_note_path(layout).read_text(encoding="utf-8")))
+        return read_json(WatchNote, json.loads((layout.databases / _NOTE_FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError, InputError):
         return WatchNote()
-
-
-def _note_path(layout: Layout) -> Path:
-    return layout.databases / "watch.json"

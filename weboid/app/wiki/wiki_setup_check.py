@@ -4,7 +4,7 @@ import asyncio
 import hmac
 import json
 import secrets
-from collections.abc import AsyncIterator, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -20,7 +20,7 @@ from links.registry.database import RegistryStore
 from links.registry.wikis import LEASE, Wiki, feeds_of
 from playback.access.levels import LevelRight
 from weboid.app.copy_sources import open_archives
-from weboid.app.setup_check import SetupFinding, SetupHealth, bad, good, unset, warn
+from weboid.app.setup_check import SetupFinding, bad, good, unset, warn
 from weboid.app.wiki.wiki_clients import bot_api, open_wiki_api, settings_of_wiki
 from weboid.app.wiki.wiki_intake import WatchNote
 from wiki.api.credentials import read_secret
@@ -33,7 +33,6 @@ _CLOCK = SystemClock()
 _LIMIT_S = 15.0
 _SKEW_WARN_S = 30.0
 _KNOWN_URL = "https://example.com/"  # for archives: kept by every one of them
-_PRINT_OF = b"weboid webhook secret"  # as Settings::secretPrint() of the extension
 
 
 @dataclass
@@ -66,9 +65,9 @@ class WikiSetupCheck:
         ]
         async with httpx.AsyncClient(trust_env=False, timeout=_LIMIT_S) as client:
             findings += [await self._front(client), await self._replay(client)]
-            findings += [each async for each in self._webhook(client)]
-        findings += [each async for each in self._site()]
-        findings += [each async for each in self._archives()]
+            findings += await self._webhook(client)
+        findings += await self._site()
+        findings += await self._archives()
         findings += [self._level_rights(), await self._bot(bot)]
         return findings
 
@@ -130,23 +129,21 @@ class WikiSetupCheck:
             return bad("replay", f"{origin}: status {answer.status_code}", remedy)
         return good("replay", f"{origin} answers")
 
-    async def _webhook(self, client: httpx.AsyncClient) -> AsyncIterator[SetupFinding]:
+    async def _webhook(self, client: httpx.AsyncClient) -> list[SetupFinding]:
         place = self.note.webhook
         if not place:
             remedy = "`weboid wiki watch --webhook HOST:PORT --webhook-secret-file FILE` receives changes at once."
-            yield unset("webhook", "changes are found every 10 s", remedy)
-            return
-        file = self.note.secret_of(str(self.wiki.name))
+            return [unset("webhook", "changes are found every 10 s", remedy)]
+        files = self.note.secret_files
+        file = files.get(str(self.wiki.name)) or files.get("", "")
         try:
             self._secret = check_secret(read_secret(Path(file))) if file else b""
         except WeboidError as error:
-            yield bad("secret", "cannot be used", str(error))
-            return
+            return [bad("secret", "cannot be used", str(error))]
         if not self._secret:
             remedy = f"`weboid wiki watch --webhook-secret-file {self.wiki.name}=FILE`."
-            yield bad("secret", "the wiki has none: only UDP notifications are accepted", remedy)
-            return
-        yield good("secret", f"{file}, readable by its owner alone")
+            return [bad("secret", "the wiki has none: only UDP notifications are accepted", remedy)]
+        findings = [good("secret", f"{file}, readable by its owner alone")]
         body = json.dumps({"wiki": str(self.wiki.name), "pages": []}).encode()
         at = int(_CLOCK.now().timestamp())
         signed = sign_request(self._secret, body, at=at, nonce=secrets.token_hex(16), path="/test")
@@ -154,34 +151,28 @@ class WikiSetupCheck:
             answer = await client.post(f"http://{place}/test", content=body, headers={"X-Weboid-Signature": signed})
         except httpx.HTTPError as error:
             remedy = "Start `weboid wiki watch --webhook`, or use --webhook HOST:PORT."
-            yield bad("webhook", f"{place}: {_why(error)}", remedy)
-            return
+            return [*findings, bad("webhook", f"{place}: {_why(error)}", remedy)]
         if answer.status_code == httpx.codes.NO_CONTENT:
-            yield good("webhook", f"{place} accepted a signed test request")
-            return
-        text = f"{place}: status {answer.status_code}"
-        yield bad("webhook", text, answer.text[:300])
+            return [*findings, good("webhook", f"{place} accepted a signed test request")]
+        return [*findings, bad("webhook", f"{place}: status {answer.status_code}", answer.text[:300])]
 
-    async def _site(self) -> AsyncIterator[SetupFinding]:
+    async def _site(self) -> list[SetupFinding]:
         try:
             async with open_wiki_api(self.wiki, self.settings) as api:
                 answer = await api.get(action="query", meta="siteinfo", siprop="general", curtimestamp=True)
         except WeboidError as error:
             remedy = "`weboid wiki add URL` updates its address; --account gives access to a private wiki."
-            yield bad("wiki", str(error), remedy)
-            return
+            return [bad("wiki", str(error), remedy)]
         general = query_result(answer).get("general")
         general = general if isinstance(general, dict) else {}
-        yield good("wiki", f"{text_field(general, 'generator')}, {self.wiki.url}")
-        skew = (parse_moment(answer.get("curtimestamp")) - _CLOCK.now()).total_seconds()
-        text = f"the wiki's differs by {abs(skew):.0f} s"
-        if abs(skew) > AGE_LIMIT_S / 2:
-            yield bad("clock", text, "Set the clocks of both machines (NTP).")
+        skew = abs((parse_moment(answer.get("curtimestamp")) - _CLOCK.now()).total_seconds())
+        text = f"the wiki's differs by {skew:.0f} s"
+        if skew > AGE_LIMIT_S / 2:
+            clock = bad("clock", text, "Set the clocks of both machines (NTP).")
         else:
-            health = SetupHealth.GOOD if abs(skew) <= _SKEW_WARN_S else SetupHealth.WARN
-            yield SetupFinding("clock", health, text)
-        for each in self._extension(general):
-            yield each
+            clock = warn("clock", text) if skew > _SKEW_WARN_S else good("clock", text)
+        generator = good("wiki", f"{text_field(general, 'generator')}, {self.wiki.url}")
+        return [generator, clock, *self._extension(general)]
 
     def _extension(self, general: dict[str, Any]) -> list[SetupFinding]:
         facts = general.get("weboid")
@@ -212,7 +203,8 @@ class WikiSetupCheck:
         else:
             findings.append(good("origins", ", ".join(sorted(known))))
         if self._secret and facts.get("webhook"):
-            expected = secret_print(self._secret)
+            # 32 bits, as Settings::secretPrint() of the extension: both sides compare the secret without disclosing it.
+            expected = hmac.digest(self._secret, b"weboid webhook secret", "sha256").hex()[:8]
             is_same = hmac.compare_digest(expected, text_field(facts, "secret"))
             remedy = "Put the same secret into the file of $wgWeboidSecretFile."
             findings.append(
@@ -222,24 +214,25 @@ class WikiSetupCheck:
             )
         return findings
 
-    async def _archives(self) -> AsyncIterator[SetupFinding]:
+    async def _archives(self) -> list[SetupFinding]:
         if not self.settings.links.archives:
             remedy = 'Set [links] archives = ["wayback"] in the profile: docs/how-to/archives.md.'
-            yield unset("archives", "none is queried: links that are already dead get no copy", remedy)
-            return
+            return [unset("archives", "none is queried: links that are already dead get no copy", remedy)]
+        findings = []
         try:
             async with open_archives(self.settings) as archives:
                 for adapter in archives.adapters:
                     try:
                         async with asyncio.timeout(_LIMIT_S * 2):
                             copies = await adapter.find(_KNOWN_URL, None)
+                        text = f"{adapter.name} answers ({len(copies)} copies of a test page)"
+                        findings.append(good("archives", text))
                     except (WeboidError, TimeoutError) as error:
                         remedy = "It is queried again automatically; see [egress] if a firewall blocks it."
-                        yield bad("archives", f"{adapter.name}: {_why(error)}", remedy)
-                    else:
-                        yield good("archives", f"{adapter.name} answers ({len(copies)} copies of a test page)")
+                        findings.append(bad("archives", f"{adapter.name}: {_why(error)}", remedy))
         except WeboidError as error:
-            yield bad("archives", "cannot be opened", str(error))
+            findings.append(bad("archives", "cannot be opened", str(error)))
+        return findings
 
     def _level_rights(self) -> SetupFinding:
         own = [each for each in self.rights if each.wiki == self.wiki.name.in_levels]
@@ -270,11 +263,6 @@ class WikiSetupCheck:
         if me.has_messages:
             return warn("bot", f"on, as {me.name}{flag}; it has a new message", "")
         return good("bot", f"on, as {me.name}{flag}")
-
-
-def secret_print(secret: bytes) -> str:
-    """Return a 32-bit fingerprint by which two sides compare a secret without disclosing it."""
-    return hmac.digest(secret, _PRINT_OF, "sha256").hex()[:8]
 
 
 def _tls_remedy(error: httpx.HTTPError) -> str:

@@ -11,9 +11,8 @@ import click
 from core.clock import SystemClock
 from core.errors import InputError
 from core.layout import CA_FILE
-from core.url_patterns import pattern_target
 from core.urls import fetch_key, host_of
-from crawler.capture.proxy_fetcher import ProxyFetcher, proxy_visits, user_agent_lookup
+from crawler.capture.proxy_fetcher import ProxyFetcher, pool_fetcher
 from crawler.collection import open_collection
 from crawler.frontier.base import POLICY_ORDER, Frontier, FrontierItem, ItemRecord, Lane
 from crawler.jobs.job_settings import JobSettings
@@ -121,11 +120,7 @@ async def _open_fetcher(where: CommandTarget) -> AsyncIterator[ProxyFetcher]:
         open_collection(where.layout.root, clock=_CLOCK) as collection,
         open_local_pool(collection, settings, clock=_CLOCK) as supervisor,
     ):
-        yield ProxyFetcher(
-            proxy_visits(supervisor, bucket=settings.proxy.dedup_bucket, headers=settings.visit.headers),
-            ca=collection.layout.ca / CA_FILE,
-            agent=user_agent_lookup(supervisor, settings.visit),
-        )
+        yield pool_fetcher(supervisor, settings, ca=collection.layout.ca / CA_FILE)
 
 
 _KINDS = click.Choice([str(kind) for kind in PolicyKind])
@@ -170,8 +165,8 @@ def list_command(
     now = _CLOCK.now()
     shown = dict(entries.by_id)
     if url is not None:
-        target = pattern_target(fetch_key(url, allow_single_label=True))
-        matching = entries.of(target, tuple(PolicyKind), now=datetime.min.replace(tzinfo=now.tzinfo))
+        key = fetch_key(url, allow_single_label=True)
+        matching = entries.of(key, tuple(PolicyKind), now=datetime.min.replace(tzinfo=now.tzinfo))
         shown = {entry.id: entry for entry in matching}
     shown = {
         key: entry

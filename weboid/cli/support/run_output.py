@@ -183,6 +183,8 @@ class RunReporter:
         self._todo = todo
         known = f", {added.duplicates} already known" if added.duplicates else ""
         self._print(f"{added.added} added{known}; {todo} to archive.")
+        if known and not todo:
+            self._print("--again archives known URLs again; `weboid queue retry URL` retries one that was given up.")
 
     def event(self, event: Event) -> None:
         """Report an event, e.g. a page that ended or is retried."""

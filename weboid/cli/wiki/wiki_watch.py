@@ -80,7 +80,13 @@ def command(
     once: bool = option("Do what is due now, then exit; for cron."),
     serve: str | None = option("Serve readers there, too: `weboid serve` with its defaults.", "--listen", type=ADDRESS),
     serving: dict[str, Any] = option_dict(SERVE_OPTIONS),
-    console: str = option("Serve the operator's console there, too.", default="", type=ADDRESS),
+    console: str = option(
+        "Serve the operator's console, too; without an address on 127.0.0.1:8090.",
+        default="",
+        type=ADDRESS,
+        is_flag=False,
+        flag_value="127.0.0.1:8090",
+    ),
     console_origin: str = option("Public origin of the console, behind a proxy with TLS.", type=ORIGIN, default=""),
     feed_only: bool = option("Only watch: other processes archive, check links and confirm results."),
     without: tuple[str, ...] = option(

@@ -16,7 +16,7 @@ from core.clock import SystemClock
 from core.config.settings import PolitenessSettings, Settings
 from core.layout import Layout
 from crawler.collection import make_collection
-from crawler.frontier.base import ItemState, NewItem
+from crawler.frontier.base import HostBackOff, ItemState, NewItem
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.worker.page_task import ONE_ATTEMPT
 from links.check_history import day_of
@@ -262,7 +262,7 @@ def test_visits_are_left_to_another_process(idle: Weboid) -> None:
     dead, now = DEAD_HOST[:5], CLOCK.now()
     with frontier_of(idle, host_failures=1) as frontier:
         frontier.add([NewItem("http://away.example.net/cited")], now=now)
-        frontier.back_off("away.example.net", "connect: refused", now=now, down=True)
+        frontier.back_off(HostBackOff("away.example.net", "connect: refused", down=True), now=now)
     watched(idle.collection, [FINE, GONE, *dead])
     asked = idle.call("links", "confirm", "--hand-over", *profile)
     with idle.start("archive", "--stay", "--json", *profile) as crew:
