@@ -5,21 +5,21 @@ are its output: numbers may differ, ``…`` stands for any text, and a line of i
 command that ends with ``&`` is stopped at the end. Other blocks are not run.
 """
 
-import http.server
 import os
 import re
 import signal
 import ssl
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
+from tests.support.loopback import LoopbackServer
 from tests.support.services.ports import free_port
 from tests.support.services.redis_server import RedisServer
 from tests.support.sites.mediawiki import running_wiki
@@ -44,7 +44,7 @@ PAGES = {
 }
 
 
-class _Site(http.server.BaseHTTPRequestHandler):
+class _Site(BaseHTTPRequestHandler):
     """The pages of example.org."""
 
     protocol_version = "HTTP/1.1"
@@ -96,11 +96,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
 def profile(certificate: Certificate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A preset under which the cited sites are a server of this machine."""
     folder = tmp_path_factory.mktemp("site")
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Site) as server:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate.pem, certificate.key)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate.pem, certificate.key)
+    with LoopbackServer(_Site, tls=context) as server:
         path = folder / "profile.toml"
         own = f'"127.0.0.1:{server.server_port}"'
         path.write_text(
@@ -111,7 +109,6 @@ def profile(certificate: Certificate, tmp_path_factory: pytest.TempPathFactory) 
             "[proxy]\ndisk_reserve_bytes = 0\n"
         )
         yield path
-        server.shutdown()
 
 
 def steps(page: Path) -> list[tuple[str, list[str]]]:

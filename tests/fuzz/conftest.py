@@ -18,7 +18,7 @@ from proxy.exchange import now_ms
 from proxy.limits import ByteCounter
 from tests.support.proxy_fixtures import Browser
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 CLOSED_PORT = "127.0.0.1:1"
 
 

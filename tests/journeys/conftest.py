@@ -22,7 +22,7 @@ from tests.support import loopback
 from tests.support.services.processes import browser_path
 
 PROGRAMS = Path(sys.executable).parent  # of the environment, `weboid` among them
-TIME_LIMIT_S = 120.0
+TIME_LIMIT_S = 240.0
 NOBODY = 65534
 
 
@@ -218,7 +218,7 @@ class Reader:
     def _run(self, *options: str) -> str:
         command = [
             browser_path(), "--headless", "--disable-gpu", "--hide-scrollbars",
-            f"--user-data-dir={self._home / 'profile'}", "--timeout=30000",
+            f"--user-data-dir={self._home / 'profile'}", "--timeout=120000",
             "--force-color-profile=srgb",
             "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", *options,
         ]  # fmt: skip
@@ -226,7 +226,7 @@ class Reader:
             user = ["--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
             command = ["setpriv", *user, *command]
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=120, check=True, cwd=self._home,
+            command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=True, cwd=self._home,
             env={**os.environ, "HOME": str(self._home)},
         )  # fmt: skip
         return done.stdout

@@ -2,11 +2,12 @@
 
 import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from io import BytesIO
 
 from PIL import Image
 
+from tests.support.loopback import LoopbackServer
 from tests.support.services.ports import free_port
 
 SHEET = "body { margin: 0; font: 20px/1.4 sans-serif } h1 { background: #063; color: #fff }"
@@ -61,7 +62,7 @@ class SiteServer:
         self._answers: dict[str, Answer] = {}
         self._gate = threading.Event()
         self.port = free_port()
-        self._server: ThreadingHTTPServer | None = None
+        self._server: LoopbackServer | None = None
         self.put("/style.css", SHEET, content_type="text/css")
         self.put("/picture.png", picture(), content_type="image/png")
         self.put("/favicon.ico", "", status=404)
@@ -113,16 +114,13 @@ class SiteServer:
             def log_message(self, *_: object) -> None:
                 """Say nothing."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+        self._server = LoopbackServer(Handler, port=self.port).__enter__()
 
     def stop(self) -> None:
         """Refuse connections from now on."""
         self.release()
         if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
+            self._server.__exit__()
             self._server = None
 
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
@@ -134,15 +132,12 @@ class SiteServer:
         etag = answer.headers.get("ETag")
         if etag is not None and request.headers["If-None-Match"] == etag:
             answer = Answer(b"", answer.content_type, 304, answer.headers)
-        try:
-            request.send_response(answer.status)
-            request.send_header("Content-Type", answer.content_type)
-            if answer.status != 304:  # it has no content, and its length is not that of the page
-                request.send_header("Content-Length", str(len(answer.body)))
-            for name, value in answer.headers.items():
-                request.send_header(name, value)
-            request.end_headers()
-            if request.command == "GET":
-                request.wfile.write(answer.body)
-        except OSError:
-            return  # the client went away, as clients do
+        request.send_response(answer.status)
+        request.send_header("Content-Type", answer.content_type)
+        if answer.status != 304:  # it has no content, and its length is not that of the page
+            request.send_header("Content-Length", str(len(answer.body)))
+        for name, value in answer.headers.items():
+            request.send_header(name, value)
+        request.end_headers()
+        if request.command == "GET":
+            request.wfile.write(answer.body)

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from io import BytesIO
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from tests.journeys.conftest import PROGRAMS, Reader, Shell, profile_of
 from tests.journeys.sites import SHEET, SiteServer, article, paper, picture
 from tests.journeys.test_archivist import LOOK, Pywb, colours
 from tests.support import loopback
+from tests.support.loopback import LoopbackServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback]
 
@@ -162,12 +163,11 @@ def test_replay_web_page_replays_the_page(archived: Archived, name: str, tmp_pat
     class Handler(RangeHandler):
         released = threading.Event()
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(tmp_path))) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        with Image.open(reader.screenshot(f"http://127.0.0.1:{server.server_address[1]}/player.html")) as shot:
-            assert colours(shot) >= LOOK
-        server.shutdown()
+    with (
+        LoopbackServer(partial(Handler, directory=str(tmp_path))) as server,
+        Image.open(reader.screenshot(f"{server.origin}/player.html")) as shot,
+    ):
+        assert colours(shot) >= LOOK
 
 
 SITE = "http://foreign.example"

@@ -20,7 +20,9 @@ from net.http1 import parse_response_head
 from net.timeouts import CancellableTimeout
 from net.upstream_proxy import absolute_request, proxy_fault
 from proxy.upstream import OriginConnection, UpstreamConnector
+from tests.support.polling import wait_until
 from tests.support.proxy_fixtures import Browser, Origin, Proxy, ProxyProcess, check, ok, records
+from tests.support.services.ports import free_port
 
 pytestmark = pytest.mark.proxy
 
@@ -56,21 +58,21 @@ def run(tmp_path: Path) -> Iterator[Callable[..., OtherProxy]]:
     hosts.write_text(f"127.0.0.1 localhost {ELSEWHERE}\n")
 
     def starter(name: str, command: Callable[[int], list[str]]) -> OtherProxy:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
+        port = free_port()
         log = tmp_path / f"{name}-{port}.log"
         # Needs root, as the suite has it in its container; without, unshare says so and fails.
         own_hosts = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"']
         with log.open("w") as file:
             process = subprocess.Popen([*own_hosts, str(hosts), *command(port)], stdout=file, stderr=file, text=True)
         running.append(OtherProxy(process, port, log))
-        for _ in range(1000):
+
+        def is_listening() -> bool:
             assert process.poll() is None, log.read_text()
             with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    return running[-1]
-            threading.Event().wait(0.01)
-        pytest.fail(f"{name} does not listen: {log.read_text()}")
+                return probe.connect_ex(("127.0.0.1", port)) == 0
+
+        wait_until(is_listening)
+        return running[-1]
 
     yield starter
     for each in running:

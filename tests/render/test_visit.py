@@ -159,7 +159,7 @@ async def test_redirects_by_the_page_itself_are_followed(look: Look, site: Any, 
 @pytest.mark.parametrize("path", ["/refresh-loop.html", "/reload-loop.html"])
 async def test_a_page_that_reloads_for_ever_is_partial(look: Look, path: str) -> None:
     """It is stopped after some turns, and what it shows is kept."""
-    seen = await look(path)
+    seen = await look(path, settle_limit_s=60.0, timeout_s=180.0)
 
     assert (seen.outcome, seen.reason) == (VisitOutcome.PARTIAL, "redirect-loop")
     assert kinds(seen) == ALL
@@ -167,7 +167,7 @@ async def test_a_page_that_reloads_for_ever_is_partial(look: Look, path: str) ->
 
 async def test_the_last_document_of_a_loop_is_whole(look: Look) -> None:
     """It is not stopped between its head and its body: what has no body is never drawn."""
-    seen = await look("/reload-slowly", settle_limit_s=20.0)
+    seen = await look("/reload-slowly", settle_limit_s=60.0, timeout_s=180.0)
 
     assert (seen.outcome, seen.reason) == (VisitOutcome.PARTIAL, "redirect-loop")
     assert kinds(seen) == ALL
@@ -220,7 +220,8 @@ async def test_nothing_answered_before_the_deadline_fails(look: Look) -> None:
     """A server that accepts and is silent costs one deadline."""
     seen = await look("/silent", timeout_s=3.0)
 
-    assert (seen.outcome, seen.reason) == (VisitOutcome.FAILED, "deadline: navigate")
+    assert seen.outcome is VisitOutcome.FAILED
+    assert seen.reason in {"deadline: open", "deadline: navigate"}  # the former on a machine that is busy
     assert seen.seconds >= 3.0
 
 

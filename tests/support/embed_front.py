@@ -5,8 +5,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.support.loopback import LoopbackServer
 
 
 def answer_of(url: str, origin: str, *, kind: str = "copy", dead: bool = False) -> dict[str, Any]:
@@ -86,13 +88,7 @@ def running_front() -> Iterator[StubFront]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=lambda: server.serve_forever(0.02), daemon=True)
-    thread.start()
-    front.origin = f"http://127.0.0.1:{server.server_address[1]}"
-    yield front
-    front.released.set()
-    server.shutdown()
-    server.server_close()
-    thread.join(120)
+    with LoopbackServer(Handler) as server:
+        front.origin = server.origin
+        yield front
+        front.released.set()

@@ -10,8 +10,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Self
+
+from tests.support.loopback import LoopbackServer
 
 SECRET = "0123456789abcdef0123456789abcdef-webhook"
 DATE = "2026-11-20T10:11:12Z"
@@ -57,15 +59,12 @@ class Listener:
         self.answer = answer
         self.default_answer = answer
         self._received = threading.Condition()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
+        self._server = LoopbackServer(self._handler()).__enter__()
 
     @property
     def address(self) -> str:
         """The origin."""
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return self._server.origin
 
     def reset(self) -> None:
         """Remove the recorded requests and restore the default answer."""
@@ -79,9 +78,7 @@ class Listener:
 
     def close(self) -> None:
         """Stop the server."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.__exit__()
 
     @classmethod
     @contextmanager
@@ -110,15 +107,12 @@ class Listener:
                 self.close_connection = True
                 if response.status == 0:
                     return
-                try:
-                    self.send_response(response.status)
-                    for name, value in response.headers.items():
-                        self.send_header(name, value)
-                    self.send_header("Content-Length", str(len(response.body)))
-                    self.end_headers()
-                    self.wfile.write(response.body)
-                except OSError:
-                    return  # the client closed the connection
+                self.send_response(response.status)
+                for name, value in response.headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(response.body)))
+                self.end_headers()
+                self.wfile.write(response.body)
 
             def log_message(self, *_: object) -> None:
                 """Log nothing."""

@@ -3,11 +3,12 @@
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Self
 
 from tests.support.commands import Weboid, profile_for
+from tests.support.loopback import LoopbackServer
 from tests.support.sites.web import TestWeb
 
 Answer = tuple[int, dict[str, str], bytes]
@@ -52,14 +53,7 @@ class LinkedSite:
             def log_message(self, *_: Any) -> None:
                 """Say nothing."""
 
-        class Server(ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, *_: Any) -> None:
-                """A browser that goes away is no error."""
-
-        self._server = Server(("127.0.0.1", port), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._server = LoopbackServer(Handler, port=port)
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         """Answer one request."""
@@ -83,7 +77,7 @@ class LinkedSite:
     @property
     def port(self) -> int:
         """Where it listens."""
-        return int(self._server.server_address[1])
+        return self._server.server_port
 
     @property
     def resolve(self) -> dict[str, str]:
@@ -93,13 +87,11 @@ class LinkedSite:
         return {f"{host}:80": f"127.0.0.1:{port}" for host in hosts}
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._server.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.__exit__()
 
 
 def weboid_for(site: LinkedSite, web: TestWeb, folder: Path, **groups: dict[str, Any]) -> Weboid:

@@ -173,7 +173,7 @@ $wgWeboidFront = '{front_listener.address}';
 $wgWeboidWebhook = '{webhook_listener.address}';
 $wgWeboidSecret = '{SECRET}';
 $wgWeboidWiki = 'library@example';
-$wgWeboidTimeout = 5; // for slow machines; tests of timeouts set their own
+$wgWeboidTimeout = 10; // the most that it may be, for slow machines; tests of timeouts set their own
 $wgUseCdn = true;
 $wgTmpDirectory = $wgCacheDirectory; // runJobs.php records failed jobs there
 """

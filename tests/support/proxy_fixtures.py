@@ -357,7 +357,7 @@ def settings(origin: Origin, secure_origin: Origin, certificate: Path) -> Settin
             },
             ca_file=str(certificate),
         ),
-        proxy=ProxySettings(disk_reserve_bytes=0, seal_grace_s=1.0, connect_timeout_s=5.0),
+        proxy=ProxySettings(disk_reserve_bytes=0, seal_grace_s=1.0, connect_timeout_s=60.0),
     )
 
 

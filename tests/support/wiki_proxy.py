@@ -8,11 +8,13 @@ import http.client
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
+
+from tests.support.loopback import LoopbackServer
 
 HANG_S = 30.0
 _HOP_BY_HOP = {"transfer-encoding", "connection", "content-length"}
@@ -122,8 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             with proxy._lock:
                 proxy._concurrent -= 1
-        with suppress(BrokenPipeError, ConnectionResetError):
-            self._send(response)
+        self._send(response)
 
     do_POST = do_GET  # noqa: N815
 
@@ -183,15 +184,9 @@ def running_wiki_proxy(wiki: str) -> Iterator[WikiProxy]:
     """Run a proxy for the wiki at that address within the block."""
     proxy = WikiProxy()
     handler = type("Handler", (_Handler,), {"proxy": proxy, "target": urlsplit(wiki).netloc})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    proxy.base = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield proxy
-    finally:
-        proxy._stopped.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with LoopbackServer(handler) as server:
+        proxy.base = server.origin
+        try:
+            yield proxy
+        finally:
+            proxy._stopped.set()

@@ -1,6 +1,5 @@
 """The wheel outside its checkout, and `weboid setup`, as somebody who installs them sees them."""
 
-import http.server
 import json
 import os
 import re
@@ -9,14 +8,15 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import threading
 import urllib.request
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from render.chromium import SHARED_BROWSERS
+from tests.support.loopback import LoopbackServer
 from tests.support.services.ports import free_port
 from tests.support.services.processes import browser_path
 from weboid.app import installation
@@ -102,7 +102,7 @@ PAGE = b"<!doctype html><title>A page</title><h1>Kept by a wheel</h1><img src=a.
 PICTURE = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><circle r="9"/></svg>'
 
 
-class _Site(http.server.BaseHTTPRequestHandler):
+class _Site(BaseHTTPRequestHandler):
     """One page with a picture."""
 
     def do_GET(self) -> None:
@@ -122,10 +122,8 @@ class _Site(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def site() -> Iterator[str]:
     """Return the URL of a page on this machine."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Site) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+    with LoopbackServer(_Site) as server:
+        yield f"{server.origin}/"
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ import json
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections import Counter
@@ -42,6 +41,7 @@ from render.chromium import find_browser
 from render.visit import Visit, VisitRequest, visit
 from tests.support.commands import Ran, Weboid, profile_for
 from tests.support.planted_faults import Held, Planted, held, plant
+from tests.support.services.ports import free_port
 from tests.support.services.registries import open_registry
 from tests.support.sites.web import TestWeb
 from tests.support.stored_records import check, index, records
@@ -201,8 +201,7 @@ def stock_pywb(archived: Archived, tmp_path_factory: pytest.TempPathFactory) -> 
     manager = str(REPLAY_BIN / "wb-manager")
     for command in (["init", "weboid"], ["add", "weboid", *paths]):
         subprocess.run([manager, *command], cwd=folder, check=True, capture_output=True)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen(
         [str(REPLAY_BIN / "wayback"), "-b", "127.0.0.1", "-p", str(port)],
         cwd=folder,
@@ -319,7 +318,7 @@ async def test_pages_open_in_serve_and_look_as_they_were_captured(
 async def test_the_front_lists_every_page(archived: Archived, served: str) -> None:
     """What was archived is found by whoever looks for it."""
     found = ""
-    async with httpx.AsyncClient(verify=False) as client:
+    async with httpx.AsyncClient(verify=False, timeout=120) as client:
         listing = await client.get(served)
         address: str | None = "/api/pages"
         while address:
@@ -336,7 +335,7 @@ async def test_a_pdf_is_given_to_the_reader_as_it_was_kept(archived: Archived, s
     """The manuals hold PDFs; their bytes come back, as a file, from replay's origin."""
     pdfs = [page for page in archived.manifests.values() if page.mime == "application/pdf"]
     assert pdfs
-    async with httpx.AsyncClient(verify=False) as client:
+    async with httpx.AsyncClient(verify=False, timeout=120) as client:
         for pdf in pdfs:
             stamp = archived.timestamp(pdf.url)
             page = await client.get(f"{served}/page/{stamp}/{pdf.url}")

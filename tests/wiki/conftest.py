@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.browser_screen import screen, windows  # noqa: F401 fixtures
 from tests.support.sites.mediawiki import Wiki, running_wiki
 from tests.support.wiki_writer import Writer, make_bot
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import ClassVar
 
@@ -35,6 +35,7 @@ from render.chromium import find_browser
 from tests.support.commands import Weboid
 from tests.support.fixed_pool import fixed_pool
 from tests.support.http2_origin import Http2Origin
+from tests.support.loopback import LoopbackServer
 from tests.support.playback_fixtures import running_replay
 from tests.support.proxy_fixtures import Proxy, check, records
 from tests.support.services.ports import free_port
@@ -111,11 +112,8 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     listening = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     listening.load_cert_chain(folder / "expired.test")
     listening.sni_callback = choose
-    with ThreadingHTTPServer(("127.0.0.1", 0), ElsewhereHandler) as server:
-        server.socket = listening.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    with LoopbackServer(ElsewhereHandler, tls=listening) as server:
         yield server.server_port
-        server.shutdown()
 
 
 @dataclass
@@ -553,9 +551,7 @@ async def test_a_host_that_forbids_the_recorder_is_tried_once_by_the_browsers_co
     GuardedHandler.asked.clear()
     chosen, events = crawl_settings(http2, settings), list[Event]()
     config, paths = tmp_path / "crawl", ("/a", "/forbidden", "/b", "/no")
-    with ThreadingHTTPServer(("127.0.0.1", 0), GuardedHandler) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    with LoopbackServer(GuardedHandler, tls=context) as server:
         egress = replace(chosen.egress, resolve={"secure.example:443": f"127.0.0.1:{server.server_port}"})
         for path in paths:
             await archive_urls(
@@ -564,7 +560,6 @@ async def test_a_host_that_forbids_the_recorder_is_tried_once_by_the_browsers_co
                 clock=CLOCK,
                 report=events.append,
             )
-        server.shutdown()
 
     done = {each.url.removeprefix(SITE): each for each in events if isinstance(each, PageDone)}
     assert {path: (each.attempts, each.page and each.page.status) for path, each in done.items()} == {

@@ -3,10 +3,9 @@
 import asyncio
 import gzip
 import json
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from crawler.capture.site_logins import make_key_file, write_login
 from crawler.collection import open_collection
 from render.sign_in import Login, SiteSession
 from tests.support.commands import Weboid
+from tests.support.loopback import LoopbackServer
 from tests.support.stored_records import check, index, records
 from tests.support.tls_origins import server_context, write_leaf
 
@@ -55,12 +55,10 @@ class Answers(BaseHTTPRequestHandler):
 @pytest.fixture
 def members() -> Iterator[Any]:
     """The site; `asked` has every request's host, path and headers."""
-    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    server: Any = LoopbackServer(Answers)
     server.asked = []
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with server:
+        yield server
 
 
 def weboid_for(members: Any, folder: Path, more: str) -> Weboid:

@@ -5,12 +5,11 @@ import json
 import socket
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import ClassVar
 
@@ -41,6 +40,7 @@ from render.network_log import RequestLog
 from render.visit import Visit
 from tests.support.commands import Weboid
 from tests.support.examples import examples
+from tests.support.loopback import LoopbackServer
 from tests.support.sites import hosts
 from tests.support.sites.web import TestWeb
 from tests.support.stored_records import check, index, records
@@ -216,19 +216,14 @@ class PlaylistProxy(BaseHTTPRequestHandler):
 )
 async def test_a_playlist_leads_nowhere_but_to_the_proxy(scheme: str, playlist: str) -> None:
     """Whatever scheme it names: nobody who listens on this machine hears of it."""
-    with (
-        socket.create_server(("127.0.0.1", 0)) as listener,
-        ThreadingHTTPServer(("127.0.0.1", 0), PlaylistProxy) as proxy,
-    ):
+    with socket.create_server(("127.0.0.1", 0)) as listener, LoopbackServer(PlaylistProxy) as proxy:
         listener.setblocking(False)
-        threading.Thread(target=proxy.serve_forever, args=(0.02,), daemon=True).start()
         url = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
         PlaylistProxy.playlist = f"#EXTM3U\n#EXT-X-VERSION:3\n{playlist.format(url=url)}".encode()
         PlaylistProxy.asked.clear()
         through = ProxyEndpoint("127.0.0.1", proxy.server_port, "visit", "x")
         asked = MediaPlayer("http://player.test/s.m3u8", "http://player.test/")
         played = await fetch_media(asked, through, "", MediaSettings(players=True), clock=SystemClock())
-        proxy.shutdown()
         with pytest.raises(BlockingIOError):
             listener.accept()
 

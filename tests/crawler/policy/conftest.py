@@ -143,7 +143,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     }
     settings = Settings(
         egress=EgressSettings(allow=("127.0.0.0/8",), resolve=resolve, ca_file=str(certificate)),
-        proxy=ProxySettings(disk_reserve_bytes=0, seal_grace_s=1.0, connect_timeout_s=5.0),
+        proxy=ProxySettings(disk_reserve_bytes=0, seal_grace_s=1.0, connect_timeout_s=60.0),
     )
     (folder / "collection").mkdir()
     proxy = Proxy(Layout(folder / "collection"), settings, "proxy", folder)

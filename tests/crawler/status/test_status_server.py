@@ -83,7 +83,7 @@ async def monitored(layout: Layout, frontier: Frontier) -> AsyncIterator[Monitor
 
 async def _get(monitored: Monitored, path: str, **headers: str) -> httpx.Response:
     monitored.clock.seconds += 10
-    async with httpx.AsyncClient(verify=False) as client:
+    async with httpx.AsyncClient(verify=False, timeout=120) as client:
         return await client.get(monitored.address + path, headers=headers)
 
 
@@ -139,7 +139,7 @@ async def test_addresses_and_given_names_are_served(monitored: Monitored, host: 
 
 async def test_it_only_reads(monitored: Monitored) -> None:
     """Nothing but GET, and nothing but what there is."""
-    async with httpx.AsyncClient(base_url=monitored.address, verify=False) as client:
+    async with httpx.AsyncClient(base_url=monitored.address, verify=False, timeout=120) as client:
         assert (await client.post("/stats.json")).status_code == 405
         assert (await client.get("/pause")).status_code == 404
 

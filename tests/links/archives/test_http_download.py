@@ -1,8 +1,7 @@
 """Downloads of files that are imported: continued where they broke off, and never from this machine's network."""
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from core.config.settings import EgressSettings
 from core.errors import InputError, TransientError
 from links.archives.archive_client import HttpFetch
 from net.address_policy import is_own
+from tests.support.loopback import LoopbackServer
 
 DATA = bytes(range(256)) * 2_000
 LIMIT = 1_000_000
@@ -51,13 +51,8 @@ class _Files(BaseHTTPRequestHandler):
 def address() -> Iterator[tuple[str, type[_Files]]]:
     """The server's origin, and its handler."""
     handler = type("Handler", (_Files,), {"asked": []})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", handler
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with LoopbackServer(handler) as server:
+        yield server.origin, handler
 
 
 async def download(origin: str, target: Path, *, limit: int = LIMIT, is_trusted: bool = True) -> None:

@@ -1,7 +1,6 @@
 """Replay as a process: one port, one policy on every answer, and an end with its parent."""
 
 import contextlib
-import os
 import socket
 import sys
 from collections.abc import Callable
@@ -250,25 +249,6 @@ def test_an_open_connection_does_not_hold_up_the_end(collection: CollectionBuild
             assert replay.process.wait(timeout=120) == 0
 
 
-def test_kept_alive_connections_do_not_wait(archived: Archived, site: str) -> None:
-    """Nagle's algorithm and delayed acknowledgement cost 40 ms an answer."""
-    archived.builder.response(f"{site}/i", png(), mime="image/png")
-    address = urlsplit(archived.replay.origin)
-    request = f"GET /c/{TS}im_/{site}/i HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode()
-
-    def fifty(client: socket.socket) -> float:
-        started = os.times().elapsed
-        for _ in range(50):
-            client.sendall(request)
-            answer = b""
-            while b"\r\n\r\n" not in answer or not answer.endswith(png()[-8:]):
-                answer += client.recv(65536)
-        return os.times().elapsed - started
-
-    with socket.create_connection((address.hostname, address.port), timeout=120) as client:
-        assert min(fifty(client) for _ in range(3)) < 50 * 0.04
-
-
 @pytest.mark.parametrize(
     "origin", ["front.example", "ftp://front.example", "https://a.example/x", "https://a;b", "'self'"]
 )
@@ -301,9 +281,9 @@ def test_beyond_the_most_connections_the_longest_idle_one_is_closed() -> None:
         server.start()
         idle = []
         for _ in range(8):
-            idle.append(stack.enter_context(gevent.socket.create_connection(address, 10)))
+            idle.append(stack.enter_context(gevent.socket.create_connection(address, 120)))
             gevent.sleep(0.01)
-        client = stack.enter_context(gevent.socket.create_connection(address, 10))
+        client = stack.enter_context(gevent.socket.create_connection(address, 120))
         client.sendall(f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
 
         assert b"answered" in client.recv(4_096)
@@ -314,9 +294,10 @@ def _listening_ports(replay: ReplayProcess) -> list[int]:
     """TCP ports on which that process listens, from the kernel's own tables."""
     inodes = set()
     for name in Path(f"/proc/{replay.process.pid}/fd").iterdir():
-        link = str(name.readlink())
-        if link.startswith("socket:["):
-            inodes.add(link[8:-1])
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile, such as the connection of an earlier test
+            link = str(name.readlink())
+            if link.startswith("socket:["):
+                inodes.add(link[8:-1])
     lines = [
         line.split()
         for table in ("tcp", "tcp6")

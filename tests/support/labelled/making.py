@@ -3,13 +3,12 @@
 import asyncio
 import io
 import struct
-import threading
 import zlib
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -30,6 +29,7 @@ from tests.support.labelled.designs import SITES, Site, page
 from tests.support.labelled.kinds import Kind
 from tests.support.labelled.pairs import Pair
 from tests.support.labelled.words import Words
+from tests.support.loopback import LoopbackServer
 from tests.support.sites import hosts
 from tests.support.sites.web import TestWeb
 
@@ -287,15 +287,8 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def served(handler: type[BaseHTTPRequestHandler] | None = None) -> Iterator[str]:
     """The made sites on loopback, or what another handler answers; their origin."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler or _Handler)
-    running = threading.Thread(target=server.serve_forever, daemon=True)
-    running.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        running.join()
+    with LoopbackServer(handler or _Handler) as server:
+        yield server.origin
 
 
 async def make(

@@ -11,11 +11,12 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from core.url_keys import replay_key
+from tests.support.loopback import LoopbackServer
 
 NAMES = (
     "urlkey", "timestamp", "original", "mimetype", "statuscode", "digest", "redirecturl",
@@ -148,13 +149,8 @@ def running_outback() -> Iterator[tuple[Outback, str]]:
     """The server, and the URL of a collection that does not exist yet."""
     outback = Outback()
     handler = type("Handler", (_Handler,), {"outback": outback})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
+    with LoopbackServer(handler) as server:
         try:
-            yield outback, f"cdx+http://127.0.0.1:{server.server_port}/weboid"
+            yield outback, f"cdx+{server.origin}/weboid"
         finally:
             outback.hang.set()
-            server.shutdown()
-            thread.join()

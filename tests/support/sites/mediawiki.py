@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
+from tests.support.services.ports import free_port
 from tests.support.sites import hosts
 from tests.support.sites.articles import ARTICLES, INFOBOX, LENGTH, WEBCITE, Article, articles
 from tests.support.sites.cache import SiteUnavailableError, built
@@ -28,7 +29,7 @@ from tests.support.sites.versions import MACHINES, Php, Version, php_of, unpack_
 ADMIN = "Admin"
 PASSWORD = "long-enough-passphrase-1"
 WORKERS = 4
-START_LIMIT_S = 30.0
+START_LIMIT_S = 120.0
 STEP_LIMIT_S = 300.0
 MEMORY = Path("/dev/shm")
 
@@ -148,7 +149,7 @@ def running_wiki(*, server: str = "", settings: str = "", version: Version = MAC
         shutil.copytree(home / "wiki", folder)
         if settings:
             (folder / "settings.d" / "own.php").write_text(f"<?php\n{settings}\n")
-        port = _free_port()
+        port = free_port()
         base = f"http://127.0.0.1:{port}"
         told = base if server == "self" else server
         environment = _environment(php, home / "code", folder, told)
@@ -333,10 +334,3 @@ def _await_silence(port: int) -> None:
             else:
                 return
     raise SiteUnavailableError(f"Port {port} is not free.")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -64,7 +64,7 @@ def test_serve_shows_a_registry_that_is_begun_meanwhile(served: tuple[Weboid, in
     added = weboid.call("links", "add-page", "dewiki", "Seite", "https://verlag.de/a", "--id", "7")
     page = loopback.get(address + PAGE + "&scope=all").json()["pages"][0]
     home = loopback.get(address).text
-    with httpx.Client(headers=internal, verify=False) as client:
+    with httpx.Client(headers=internal, verify=False, timeout=120) as client:
         codes = {client.get(address + PAGE).status_code for _ in range(200)}
 
     assert before == 404

@@ -32,6 +32,7 @@ from playback.takedown_audit import (
     traces_of,
 )
 from tests.support.playback_fixtures import NOW, CollectionBuilder, Reply, Served, fetch, png, serving
+from tests.support.polling import wait_until
 from tests.warc.index.test_database import copy
 from warc.index.database import open_database
 
@@ -542,14 +543,10 @@ def test_decisions_beside_a_shared_index_hold_on_every_machine(tmp_path: Path, d
             def answers() -> set[int]:
                 return {fetch(origin, target).status for origin, target in targets.items()}
 
-            def become(wanted: int) -> bool:
-                """Within so many questions as fit into the tenth of a second that a version counts."""
-                return any(answers() == {wanted} for _ in range(500))
-
             assert answers() == {200}
             decided = Takedown(0, TakedownKind.URL, url, "", TakedownEffect.BLOCK, "", "", "anna", _CLOCK.now(), None)
             book.add_takedowns(store, [decided])
-            assert become(451)
+            wait_until(lambda: answers() == {451})
             book.lift_takedowns(store, [1], actor="anna", reason="done", now=_CLOCK.now())
-            assert become(200)
+            wait_until(lambda: answers() == {200})
     assert not builder.layout.decisions_db.exists()

@@ -38,7 +38,7 @@ def test_every_route_needs_a_user_and_its_role(console: Served, operator: httpx.
     document = operator.get("/api/v1/openapi.json").json()
     routes = [(path, method) for path, each in document["paths"].items() for method in each if method in METHODS]
     clients = {role: console.token(role) for role in ConsoleRole}
-    with httpx.Client(base_url=console.origin, headers={"Origin": console.origin}, verify=False) as nobody:
+    with httpx.Client(base_url=console.origin, headers={"Origin": console.origin}, verify=False, timeout=120) as nobody:
         for path, method in routes:
             address = "/api/v1" + path.replace("{page_id}", "x")
             if path != "/events":
@@ -62,7 +62,9 @@ def test_a_body_is_limited(console: Served, operator: httpx.Client) -> None:  # 
         for _ in range(100):
             yield b" " * (1 << 16)
 
-    with httpx.Client(base_url=console.origin, headers={"Origin": console.origin}, verify=False) as stranger:
+    with httpx.Client(
+        base_url=console.origin, headers={"Origin": console.origin}, verify=False, timeout=120
+    ) as stranger:
         assert stranger.post("/api/v1/captures", content=endless()).status_code == 401
     answer = operator.post("/api/v1/captures", content=endless(), headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.headers["content-type"]) == (413, "application/problem+json")
@@ -120,7 +122,7 @@ def test_a_repeated_request_is_carried_out_once(operator: httpx.Client) -> None:
     def send() -> None:
         answers.append(operator.post("/api/v1/policy", json=body, headers=headers))
 
-    with httpx.Client(base_url=operator.base_url, headers=operator.headers, verify=False) as other:
+    with httpx.Client(base_url=operator.base_url, headers=operator.headers, verify=False, timeout=120) as other:
         threads = [threading.Thread(target=send) for _ in range(4)]
         for each in threads:
             each.start()

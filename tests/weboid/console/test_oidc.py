@@ -3,12 +3,11 @@
 import base64
 import hmac
 import json
-import threading
 import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -23,6 +22,7 @@ from core.config.settings import Settings
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from tests.support.console_server import serving
+from tests.support.loopback import LoopbackServer
 from weboid.app.collection_config import read_config
 from weboid.console.oidc import IdentityProvider, ProviderRefusalError, ProviderSettings, read_provider
 from weboid.console.server import create_app, open_stores
@@ -44,7 +44,7 @@ def test_a_whole_provider_signs_in() -> None:
             roles = {"editors": "curator", "staff": "reader"}
             provider = IdentityProvider(ProviderSettings(issuer, "weboid", "s", roles=roles), CALLBACK, SystemClock())
             address, cookie = provider.begin()
-            answer = httpx.post(address, data={"sub": "ada"})
+            answer = httpx.post(address, data={"sub": "ada"}, timeout=120)
             query = _query(answer.headers["location"])
 
             identity = provider.complete(query, cookie)
@@ -110,13 +110,8 @@ def origin() -> Iterator[tuple[str, list[HostileProvider]]]:
         def log_message(self, *_: object) -> None:
             """Nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", current
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with LoopbackServer(Handler) as server:
+        yield server.origin, current
 
 
 @pytest.fixture
@@ -282,7 +277,7 @@ def test_the_console_signs_in_by_it(tmp_path: Path, hostile: HostileProvider) ->
     ):
 
         def enter(*groups: str) -> tuple[int, str]:
-            with httpx.Client(base_url=origin, verify=False) as client:
+            with httpx.Client(base_url=origin, verify=False, timeout=120) as client:
                 assert 'href="/oidc/begin"' in client.get("/sign-in").text
                 asked, now = _query(client.get("/oidc/begin").headers["location"]), int(time.time())
                 about = {"aud": asked["client_id"], "nonce": asked["nonce"], "iat": now, "exp": now + 60}

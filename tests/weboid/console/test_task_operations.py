@@ -108,7 +108,7 @@ def test_only_files_of_the_folder_are_imported(client: httpx.Client, served: Con
         )
     ]  # fmt: skip
     uploads = [client.post("/imports/files", params={"name": name}, content=b"x") for name in ("../a.warc", "a.sh")]
-    with httpx.Client(base_url=f"{served.address}/api/v1", headers={"Origin": served.address}) as reader:
+    with httpx.Client(base_url=f"{served.address}/api/v1", headers={"Origin": served.address}, timeout=120) as reader:
         reader.cookies.set(COOKIE, served.sessions["curator"])
         large = reader.post("/imports/files", params={"name": "a.warc"}, content=b"x" * (5 << 20))
 

@@ -3,19 +3,17 @@
 import json
 import random
 import re
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from tests.support.browser_screen import Screen, open_screen
+from tests.support.browser_screen import Screen
 from tests.support.sites.docs import library
 from tests.wiki.embed.garbage import GARBAGE
 from wiki.embed.link_lookup import LinkAnswer, PageLocation
 from wiki.embed.page_marker import insert_marks, read_page, remove_marks
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 ARCHIVE = "https://archive.test"
 HERE = PageLocation("https://wiki.test/", (), (ARCHIVE,))
@@ -49,13 +47,6 @@ _READ = """
     }
     return JSON.stringify(found);
 })"""
-
-
-@pytest_asyncio.fixture
-async def screen() -> AsyncIterator[Screen]:
-    """A window."""
-    async with open_screen() as it:
-        yield it
 
 
 async def read(screen: Screen, pages: list[bytes]) -> list[dict[str, Any]]:

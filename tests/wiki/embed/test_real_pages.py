@@ -1,12 +1,11 @@
 """Pages of real engines through the proxy, in the real browser."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
-from tests.support.browser_screen import Screen, open_screen
+from tests.support.browser_screen import Screen
 from tests.support.embed_fixtures import running_proxy
 from tests.support.embed_front import StubFront, answer_of
 from tests.support.embed_upstream import page, running_upstream
@@ -14,7 +13,7 @@ from tests.support.sites.mediawiki import Wiki
 from tests.support.wiki_writer import Writer
 from wiki.embed.page_marker import remove_marks
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 FINE, GONE, WAITS = ("https://fine.example.com/a", "http://gone.example.com/b?c=d&e=f", "https://new.example.com/")
 TEXT = f"""A [{FINE} titled link], a bare one: {GONE}, and <ref>A reference: [{GONE} gone]. It says so.</ref>
@@ -39,13 +38,6 @@ def told(front: StubFront, url: str) -> dict[str, object]:
     """What the front knows of the three."""
     kind = "queued" if url == WAITS else "copy"
     return answer_of(url, front.origin, kind=kind, dead=url == GONE)
-
-
-@pytest_asyncio.fixture
-async def screen() -> AsyncIterator[Screen]:
-    """A window."""
-    async with open_screen() as it:
-        yield it
 
 
 @pytest.fixture

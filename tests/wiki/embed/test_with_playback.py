@@ -1,17 +1,16 @@
 """The proxy and the archive's real server together, as a reader meets them."""
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from links.states import LinkState
 from playback.web.rate_limits import RateLimitPolicy, parse_networks
 from playback.web.registry.registry_service import LinkRegistry
-from tests.support.browser_screen import Screen, open_screen
+from tests.support.browser_screen import Screen
 from tests.support.embed_fixtures import running_proxy
 from tests.support.embed_front import StubFront
 from tests.support.embed_upstream import page, running_upstream
@@ -20,17 +19,10 @@ from tests.support.registry_shelf import FixedRegistry, Shelf
 from tests.support.services.registries import open_registry
 from wiki.embed.link_lookup import CopyDisplay
 
-pytestmark = [pytest.mark.playback, pytest.mark.browser]
+pytestmark = [pytest.mark.playback, pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 DEAD, FINE, NEW = ("https://gone.bridges.org/a/page?x=1", "https://fine.bridges.org/", "https://new.bridges.org/")
 HTML = "".join(f'<p><a href="{url}">{url}</a></p>' for url in (DEAD, FINE, NEW)).encode()
-
-
-@pytest_asyncio.fixture
-async def screen() -> AsyncIterator[Screen]:
-    """A window."""
-    async with open_screen() as it:
-        yield it
 
 
 @dataclass

@@ -7,21 +7,19 @@ import asyncio
 import io
 import json
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from PIL import Image
 
-from tests.support.browser_screen import Screen, open_screen
+from tests.support.browser_screen import Screen
 from tests.support.documentation_pictures import save_picture
 from tests.support.http_listener import ReceivedRequest, StubResponse
 from tests.support.mediawiki_extension import ExtensionWiki
 from tests.support.sites.mediawiki import ADMIN, PASSWORD
 from tests.support.wiki_visitor import Visitor
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 TEXT = """The '''lighthouse''' was lit in 1871,<ref>[https://e.org/history History of the coast],
 read on 3 May 2024</ref> and electrified in 1932.<ref>[https://e.org/dead-paper The Coast Paper], p. 3</ref>
 Its keeper kept [https://e.org/queued-diary a diary], which a library may
@@ -32,13 +30,6 @@ Its keeper kept [https://e.org/queued-diary a diary], which a library may
 """
 PAGES = {"page": "Lighthouse", "list": "Special:WeboidLinks/Lighthouse"}
 PICTURES = {"page": "cached-links", "list": "archived-links"}
-
-
-@pytest_asyncio.fixture
-async def screen() -> AsyncIterator[Screen]:
-    """A window."""
-    async with open_screen() as it:
-        yield it
 
 
 @pytest.fixture(scope="module")

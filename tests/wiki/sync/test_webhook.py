@@ -94,7 +94,7 @@ def _ask(
         body = document if isinstance(document, bytes) else json.dumps(document).encode()
         async with (
             serve_webhook("127.0.0.1", 0, webhook.options) as (host, port),
-            httpx.AsyncClient(base_url=f"http://{host}:{port}", trust_env=False, verify=False) as client,
+            httpx.AsyncClient(base_url=f"http://{host}:{port}", trust_env=False, verify=False, timeout=120) as client,
         ):
             sent = {"X-Weboid-Signature": header(path, body)}
             return webhook, [await client.post(path, content=body, headers=sent) for _ in range(times)]
@@ -279,7 +279,7 @@ def test_idle_connections_do_not_silence_the_bell(begun: bytes) -> None:
             idle = [await asyncio.open_connection(host, port) for _ in range(120)]
             for _, writer in idle:
                 writer.write(begun)
-            async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+            async with httpx.AsyncClient(trust_env=False, verify=False, timeout=120) as client:
                 headers = {"X-Weboid-Signature": signed("/changes", body)}
                 address = f"http://{host}:{port}/changes"
                 answer = await client.post(address, content=body, headers=headers)

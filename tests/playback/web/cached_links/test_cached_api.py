@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from playback.web.cached_links import cached_api
 from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
 from playback.web.registry.registry_service import LinkRegistry, RegistrySource
 from tests.support.browser_screen import Screen
+from tests.support.loopback import LoopbackServer
 from tests.support.playback_fixtures import CollectionBuilder, Served, serving
 from tests.support.registry_shelf import DEAD, FINE, Shelf
 from tests.support.services.registries import open_registry
@@ -119,7 +120,7 @@ def reading_wiki(archive: Archive, version: Version = MACHINES) -> Iterator[Wiki
         write(running, "MediaWiki:Common.js", choose + archive.loader())
         write(running, "Burg", TEXT)
         query = "action=query&titles=Burg&format=json&formatversion=2"
-        told = httpx.get(f"{running.api()}?{query}").json()
+        told = httpx.get(f"{running.api()}?{query}", timeout=120).json()
         archive.shelf.page(told["query"]["pages"][0]["pageid"], "Burg", DEAD, FINE, QUEUED)
         yield running
 
@@ -323,17 +324,12 @@ def open_site() -> Iterator[Site]:
             self.end_headers()
             self.wfile.write(body)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    site.address = f"http://127.0.0.1:{server.server_port}"
-    try:
-        yield site
-    finally:
-        site.ending.set()
-        server.shutdown()
-        server.server_close()
-        thread.join(timeout=120)
+    with LoopbackServer(Handler) as server:
+        site.address = server.origin
+        try:
+            yield site
+        finally:
+            site.ending.set()
 
 
 @pytest.fixture

@@ -129,7 +129,7 @@ def test_two_served_fronts_refuse_a_reader_together(redis_server: RedisServer, t
             stack.callback(process.terminate)
             assert process.stdout is not None
             fronts.append(process.stdout.readline().strip())
-        with httpx.Client(trust_env=False, verify=False) as client:
+        with httpx.Client(trust_env=False, verify=False, timeout=120) as client:
 
             def until_refused(front: str) -> int:
                 for count in range(3_000):

@@ -4,11 +4,10 @@ import json
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -25,6 +24,7 @@ from crawler.worker.crawl_events import DiskSpaceLow, PageChecked
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
 from links.checker.result_store import RecordedResult
 from links.states import LinkState
+from tests.support.loopback import LoopbackServer
 from weboid.app.collection_config import config_faults, read_config
 from weboid.app.webhooks.webhook_sender import EXPIRES_S, WebhookEmitter, WebhookSender
 from weboid.app.webhooks.webhook_store import (
@@ -83,9 +83,8 @@ class WebhookReceiver:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.server = LoopbackServer(Handler)
+        self.url = f"{self.server.origin}/hook"
 
     def verified(self, root: Path) -> dict[str, Any]:
         """Return the next request's JSON, verified by the receivers' library."""
@@ -97,9 +96,8 @@ class WebhookReceiver:
 @pytest.fixture
 def receiver() -> Iterator[WebhookReceiver]:
     made = WebhookReceiver()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
+    with made.server:
+        yield made
 
 
 @pytest.fixture

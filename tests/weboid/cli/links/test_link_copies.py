@@ -2,12 +2,11 @@
 
 import json
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, date, datetime
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -29,6 +28,7 @@ from links.registry.schema import copies, refs, urls
 from links.registry.urls import ensure_urls
 from links.registry.wikis import change_wiki, ensure_wiki, parse_wiki
 from links.states import LinkState
+from tests.support.loopback import LoopbackServer
 from tests.support.playback_fixtures import NOW, CollectionBuilder
 from tests.support.services.registries import open_registry
 from weboid.cli.main import main
@@ -74,13 +74,8 @@ class _Archive(BaseHTTPRequestHandler):
 @pytest.fixture
 def archive() -> Iterator[int]:
     """The archive's port."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Archive)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server.server_address[1]
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with LoopbackServer(_Archive) as server:
+        yield server.server_port
 
 
 @pytest.fixture
