@@ -11,14 +11,13 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.errors import ConfigError, InputError
 from core.hosts import join_host_port, split_host_port
 from links.registry.wikis import parse_wiki
 from net.http_server import open_listener
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import ExitCode, argument, cli_command, is_quiet, option, option_dict
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option, option_dict
+from weboid.cli.support.options import output
 from weboid.cli.support.progress import count_progress
 from wiki.embed import static_site
 from wiki.embed.html_tags import parse_selector
@@ -123,7 +122,7 @@ def lookup_from_options(options: dict[str, Any], *, is_patient: bool) -> HttpLin
         raise ConfigError("--front is the address of the archive's pages: https://archive.example.")
     return HttpLinkLookup(
         options["ask"] or front,
-        clock=SystemClock(),
+        clock=CLOCK,
         origins=(front, *options["copies"]),
         timeout_s=options["timeout_s"] or TIMEOUT_S,
         manner=LookupOptions(options["lang"], token, is_patient=is_patient),
@@ -149,7 +148,6 @@ def filter_command(
     check: bool = option("Write nothing; exit with 1 if a file would change."),
     remove: bool = option("Remove what earlier runs inserted; no request is made."),
     keep: bool = option("Do not update links that were marked before."),
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Mark the links of HTML files, folders, or of standard input.
 
@@ -183,7 +181,7 @@ def filter_command(
         inner, outer = out.resolve(), roots[0].resolve()
         if inner.is_relative_to(outer) or outer.is_relative_to(inner):
             raise InputError("--out must not be inside that folder, nor contain it.")
-    work = _mark_files(roots, marking, lookup, out=out, check=check, output=output)
+    work = _mark_files(roots, marking, lookup, out=out, check=check)
     return asyncio.run(_closing(client, work))
 
 
@@ -210,16 +208,10 @@ async def _mark_input(marking: static_site.MarkOptions, lookup: LinkLookup) -> i
 
 
 async def _mark_files(
-    roots: Sequence[Path],
-    marking: static_site.MarkOptions,
-    lookup: LinkLookup,
-    *,
-    out: Path | None,
-    check: bool,
-    output: CommandOutput,
+    roots: Sequence[Path], marking: static_site.MarkOptions, lookup: LinkLookup, *, out: Path | None, check: bool
 ) -> int:
     total = static_site.SiteMarkResult()
-    with count_progress(quiet=output.is_json or is_quiet()) as progress:
+    with count_progress() as progress:
         for root in roots:
             site = static_site.StaticSite(root, marking, root if len(roots) > 1 else None)
             names = site.names()
@@ -251,7 +243,7 @@ def _unanswered(lookup: LinkLookup) -> str:
     return f"The front did not answer: {clean(why).rstrip('.')}."
 
 
-@cli_command("urls")
+@cli_command("urls", has_json=False)
 def urls_command(
     *,
     folder: Path = argument(type=click.Path(path_type=Path)),
@@ -293,7 +285,7 @@ def urls_command(
     return ExitCode.SOME_FAILED if site.passed_over or lost else ExitCode.OK
 
 
-@cli_command("proxy")
+@cli_command("proxy", has_json=False)
 def proxy_command(
     *,
     upstream: str = option(
@@ -356,7 +348,7 @@ def proxy_command(
             settings,
             marking,
             lookup,
-            clock=SystemClock(),
+            clock=CLOCK,
             listener=listener,
             on_ready=lambda: click.echo(f"http://{join_host_port(address, port)}/"),
         )

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.config.profile import setting_schema
 from core.config.settings import SCOPE_KINDS, Settings
 from core.errors import ConfigError, InputError, UnavailableError
@@ -30,8 +29,8 @@ from weboid.app.collection_config import (
 )
 from weboid.app.operator_identity import OperatorIdentity, check_operator
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import CommandGroup, ExitCode, RenamedOption, argument, cli_command, option
-from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
+from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, RenamedOption, argument, cli_command, option
+from weboid.cli.support.options import COLLECTION, PROFILE, output
 
 _TEMPLATE = Path(__file__).with_name("new_collection.toml")  # of a collection's weboid.toml
 
@@ -49,7 +48,6 @@ def command(
         "Other archive to ask for copies of dead links; may be given several times.", "--archive", metavar="NAME"
     ),
     force: bool = option("Replace an existing weboid.toml."),
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Create a collection with a commented weboid.toml.
 
@@ -84,7 +82,7 @@ def command(
         archives=_line("archives", archives, ("wayback", "archive-today")),
     )
     try:
-        make_collection(Layout(collection), SystemClock())
+        make_collection(Layout(collection), CLOCK)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UnavailableError(
@@ -133,7 +131,6 @@ def config_show(
     changed: bool = option("Only settings that differ from the defaults."),
     presets: bool = option("List the presets instead: profiles that come with the program."),
     schema: bool = option("Print the JSON Schema of weboid.toml, for editors."),
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show every setting that holds for the collection, and its source.
 
@@ -150,19 +147,17 @@ def config_show(
         return
     if not name and not read_config(collection):
         click.echo(f"There is no {collection / CONFIG_FILE}; `weboid init` writes one.", err=True)
-    print_settings(name or profile, changed=changed, output=output)
+    print_settings(name or profile, changed=changed)
 
 
 @cli_command("check", config_group)
-def config_check(
-    *, files: tuple[str, ...] = argument("[PROFILE]..."), collection: Path = COLLECTION, output: CommandOutput = OUTPUT
-) -> int:
+def config_check(*, files: tuple[str, ...] = argument("[PROFILE]..."), collection: Path = COLLECTION) -> int:
     """Report every error in weboid.toml, with its line.
 
     With PROFILE: errors and unusual settings of these TOML files instead. The exit code is 2 when one cannot be used.
     """
     if files:
-        return check_profiles(files, output)
+        return check_profiles(files)
     config = read_config(collection)
     if not config:
         raise InputError(f"There is no {config.path}; `weboid init` writes one.")
@@ -171,7 +166,7 @@ def config_check(
     return ExitCode.SOME_FAILED if faults else ExitCode.OK
 
 
-def print_settings(name: str, *, changed: bool, output: CommandOutput) -> None:
+def print_settings(name: str, *, changed: bool) -> None:
     """Print the settings of a profile with their sources; `changed`: only what is not as by default."""
     chain = load_chain(name)
     settings = chain_settings(chain)
@@ -207,7 +202,7 @@ def print_settings(name: str, *, changed: bool, output: CommandOutput) -> None:
                 click.echo(f"+ {group}.{key} = {toml_value(value)}")
 
 
-def check_profiles(files: Iterable[str], output: CommandOutput) -> ExitCode:
+def check_profiles(files: Iterable[str]) -> ExitCode:
     """Print every error of profiles, and unusual settings; INPUT: one of them cannot be used."""
     wrong = False
     for file in files:

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.config.stored_level import StoredLevel
 from core.errors import InputError
 from core.json_values import json_facts
@@ -25,12 +24,11 @@ from playback.access.levels import (
     target_of,
 )
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import CommandGroup, argument, cli_command, option, option_dict
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.commands import CLOCK, CommandGroup, argument, cli_command, option, option_dict
+from weboid.cli.support.options import output
 from weboid.cli.support.run_options import STORED_LEVELS
 from weboid.cli.support.stores import STORES, CollectionStores
 
-_CLOCK = SystemClock()
 _REACHES = {
     LevelScope.LINK: ("links",),
     LevelScope.DOMAIN: ("links", "domains"),
@@ -51,7 +49,6 @@ def rights_command(
     actor: str | None = option("Author of the decision.  [default: you]", metavar="NAME"),
     reason: str = option("Reason, for the history.", default=""),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the rights of each wiki's editors to set levels, or change them.
 
@@ -61,7 +58,7 @@ def rights_command(
     if most is None and not is_removal:
         if domains or whole_wiki:
             raise InputError("--domains and --whole-wiki need --most LEVEL.")
-        _list_rights(wiki, editor, stores, output, history=history)
+        _list_rights(wiki, editor, stores, history=history)
         return
     if most is not None and is_removal:
         raise InputError("Use --most or --remove, not both.")
@@ -71,7 +68,7 @@ def rights_command(
     name = parse_actor(f"{editor.removesuffix(suffix)}{suffix}").name if editor else ""
     scope = LevelScope.WIKI if whole_wiki else LevelScope.DOMAIN if domains else LevelScope.LINK
     maximum = None if most is None else Level(most)
-    right = LevelRight(0, wiki, name, scope, maximum, level_actor(actor), _CLOCK.now(), reason)
+    right = LevelRight(0, wiki, name, scope, maximum, level_actor(actor), CLOCK.now(), reason)
     with stores.levels() as book:
         book.allow(right)
     who = str(LevelActor(name, wiki)) if name else f"Editors of {wiki}"
@@ -79,7 +76,7 @@ def rights_command(
     output.show(_right_facts(right), f"{who}: {limit}.")
 
 
-def _list_rights(wiki: str, editor: str, stores: CollectionStores, output: CommandOutput, *, history: bool) -> None:
+def _list_rights(wiki: str, editor: str, stores: CollectionStores, *, history: bool) -> None:
     with stores.levels() as book:
         rights = book.rights_history() if history else list(book.now().rights)
     shown = [each for each in rights if wiki in {"", each.wiki} and editor in {"", each.editor}]
@@ -147,7 +144,6 @@ _DECISION_OPTIONS: dict[str, Any] = {
     "reason": option("Reason, for the history.", default=""),
     "dry_run": option("Show the changes without making them.", is_flag=True),
     "stores": STORES,
-    "output": OUTPUT,
 }
 
 
@@ -199,7 +195,6 @@ def _decide(
     reason: str,
     dry_run: bool,
     stores: CollectionStores,
-    output: CommandOutput,
 ) -> None:
     targets = _targets(links, domains, wiki, is_default=is_default)
     by = level_actor(actor)
@@ -209,7 +204,7 @@ def _decide(
         if dry_run:
             book.check(targets, level, actor=by, is_stored=is_stored)
         else:
-            at = _CLOCK.now()
+            at = CLOCK.now()
             book.decide(targets, level, actor=by, now=at, reason=reason, is_stored=is_stored)
     changes = [
         {
@@ -239,7 +234,7 @@ def _targets(links: Iterable[str], domains: Iterable[str], wiki: str, *, is_defa
     return list(dict.fromkeys(named)) or [target_of(wiki=wiki)]
 
 
-def _show_level(url: str, wiki: str, stores: CollectionStores, output: CommandOutput) -> None:
+def _show_level(url: str, wiki: str, stores: CollectionStores) -> None:
     """Print the levels of a URL, and the rules that decide."""
     identity = target_of(link=url).what
     wiki = check_wiki(wiki) if wiki else ""
@@ -295,7 +290,6 @@ def list_command(
     ),
     history: bool = option("Every decision, oldest first, including removals."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the current rules, or the level of a URL.
 
@@ -304,7 +298,7 @@ def list_command(
     if url is not None:
         if links or domains or is_default or level or history:
             raise InputError("With URL only --wiki is possible: the rules that decide about it are shown.")
-        _show_level(url, wiki or "", stores, output)
+        _show_level(url, wiki or "", stores)
         return
     targets = None
     if links or domains or is_default or (history and wiki):

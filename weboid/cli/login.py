@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 import click
 
 from core.captures import check_login_name
-from core.clock import SystemClock
 from core.errors import BadUrlError, ConfigError, InputError, UnavailableError
 from core.hosts import canonical_host
 from core.layout import Layout
@@ -30,12 +29,10 @@ from crawler.profiles import load_profile
 from render.chromium import find_browser, find_window_browser
 from render.sign_in import Login, SignIn, check_hosts, confine_to_hosts, display_variables, open_sign_in
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import GroupWithDefault, argument, cli_command, option
-from weboid.cli.support.options import COLLECTION, FILE, OUTPUT, PROFILE, CommandOutput
+from weboid.cli.support.commands import CLOCK, GroupWithDefault, argument, cli_command, option
+from weboid.cli.support.options import COLLECTION, FILE, PROFILE, output
 from weboid.cli.support.run_options import PASSPHRASE_VARIABLE
 from weboid.cli.support.stores import make_collection
-
-_CLOCK = SystemClock()
 
 
 @cli_command("login", cls=GroupWithDefault, invoke_without_command=True)
@@ -56,7 +53,6 @@ def login_group(
     ),
     collection: Path = COLLECTION,
     profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Log in to a site in a browser, and store the session.
 
@@ -105,7 +101,7 @@ def login_group(
     # A cookie may be dated beyond all calendars.
     last = datetime.fromtimestamp(min(max(ends), 4e9), tz=UTC) if ends else None
     count = len(session.cookies)
-    login = Login(name, hosts, _CLOCK.now(), last, count, unverified_tls=unverified_tls, session=session)
+    login = Login(name, hosts, CLOCK.now(), last, count, unverified_tls=unverified_tls, session=session)
     path = write_login(layout.logins, login, key)
     storage = sum(map(len, login.session.storage.values()))
     output.show(
@@ -117,7 +113,7 @@ def login_group(
 
 
 @cli_command("ls", login_group)
-def login_list(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT) -> None:
+def login_list(*, collection: Path = COLLECTION) -> None:
     """Show the collection's logins; no passphrase is needed."""
     rows, facts = [], []
     for path in sorted(Layout(collection).logins.glob("*.login")):
@@ -126,7 +122,7 @@ def login_list(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT)
         except InputError as error:
             click.echo(f"{clean(path.name)}: {error}", err=True)
             continue
-        over = login.expires_at is not None and login.expires_at <= _CLOCK.now()
+        over = login.expires_at is not None and login.expires_at <= CLOCK.now()
         until = "" if login.expires_at is None else f"{login.expires_at:%Y-%m-%d %H:%M}"
         facts.append({**login_facts(login), "expired": over})
         rows.append(
@@ -144,12 +140,7 @@ def login_list(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT)
 
 
 @cli_command("rm", login_group)
-def login_remove(
-    *,
-    names: tuple[str, ...] = argument("NAME...", required=True),
-    collection: Path = COLLECTION,
-    output: CommandOutput = OUTPUT,
-) -> None:
+def login_remove(*, names: tuple[str, ...] = argument("NAME...", required=True), collection: Path = COLLECTION) -> None:
     """Remove logins. The session itself stays valid until you log out at the site."""
     folder = Layout(collection).logins
     for name in names:

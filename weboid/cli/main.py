@@ -201,6 +201,7 @@ def _report_unexpected(error: Exception) -> ExitCode:
     cls=LazyGroup,
     commands_at=COMMANDS["links"],
     rare="add-page confirm exclude interwiki mirror passes purge recognise report spam",
+    has_json=False,
 )
 def links_group() -> None:
     """Manage the registry of cited links and their state.
@@ -210,7 +211,7 @@ def links_group() -> None:
     """
 
 
-@cli_command("wiki", cls=LazyGroup, commands_at=COMMANDS["wiki"], rare="read repair set sweep")
+@cli_command("wiki", cls=LazyGroup, commands_at=COMMANDS["wiki"], rare="read repair set sweep", has_json=False)
 def wiki_group() -> None:
     """Archive the pages a wiki cites, and watch their links.
 
@@ -218,7 +219,7 @@ def wiki_group() -> None:
     """
 
 
-@cli_command("bot", cls=LazyGroup, commands_at=COMMANDS["bot"])
+@cli_command("bot", cls=LazyGroup, commands_at=COMMANDS["bot"], has_json=False)
 def bot_group() -> None:
     """Repair citations of dead links on a wiki, as a bot. See docs/how-to/bot.md.
 
@@ -227,7 +228,7 @@ def bot_group() -> None:
     """
 
 
-@cli_command("embed", cls=LazyGroup, commands_at=COMMANDS["embed"], rare="urls")
+@cli_command("embed", cls=LazyGroup, commands_at=COMMANDS["embed"], rare="urls", has_json=False)
 def embed_group() -> None:
     """Insert the cached copy next to each external link of any HTML.
 

@@ -13,7 +13,6 @@ import click
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
 from classify.page_excerpt import visible_text
-from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import InputError, TransientError
 from core.layout import Layout
@@ -32,17 +31,16 @@ from warc.uploads import UploadQueue, read_state
 from warc.verification import VerificationResult, verify_collection
 from weboid.app.setup_check import SetupFinding, SetupHealth, check_browser, check_pywb, check_setup
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, is_quiet, option
+from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, argument, cli_command, option
 from weboid.cli.support.options import (
     COLLECTION,
     DEDUP,
     EXISTING_FILE,
-    OUTPUT,
     PROFILE,
     SHARED,
     STORAGE,
-    CommandOutput,
     SharedStores,
+    output,
     with_database,
 )
 from weboid.cli.support.progress import progress_bar, terminal_progress
@@ -61,18 +59,12 @@ _MARKS = {
 
 
 @cli_command("doctor")
-def doctor_command(
-    *,
-    collection: Path = COLLECTION,
-    profile: str = PROFILE,
-    shared: SharedStores = SHARED,
-    output: CommandOutput = OUTPUT,
-) -> int:
+def doctor_command(*, collection: Path = COLLECTION, profile: str = PROFILE, shared: SharedStores = SHARED) -> int:
     """Check this machine and the collection, and name what to do.
 
     It checks browser, sandbox, proxy, pywb, fonts, disk, limits, clock, scanner and shared stores.
     """
-    return _show_findings(check_setup(collection, shared.applied_to(load_profile(profile))), output)
+    return _show_findings(check_setup(collection, shared.applied_to(load_profile(profile))))
 
 
 @cli_command("setup")
@@ -81,7 +73,6 @@ def setup_command(
     part: str = argument(type=click.Choice(["browser", "full"])),
     check: bool = option("Report what is installed; install nothing."),
     profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Install the browser, or what the level full needs.
 
@@ -98,22 +89,22 @@ def setup_command(
     from weboid.app.installation import install_browser, install_pywb
 
     def report(text: str) -> None:
-        if not is_quiet():
+        if not output.is_quiet:
             click.echo(f"{text} …", err=True)
 
     if part == "browser":
         settings = load_profile(profile)
         if not check and not settings.browser.executable:
             install_browser(report)
-        return _show_findings(asyncio.run(check_browser(settings)), output)
+        return _show_findings(asyncio.run(check_browser(settings)))
     if not check:
         install_pywb(report)
     finding = check_pywb()
-    code = _show_findings([finding], output)
+    code = _show_findings([finding])
     return code if finding.health is SetupHealth.GOOD else ExitCode.UNAVAILABLE
 
 
-def _show_findings(findings: Sequence[SetupFinding], output: CommandOutput) -> int:
+def _show_findings(findings: Sequence[SetupFinding]) -> int:
     """Print the findings; return the exit code."""
     output.show([each.to_dict() for each in findings], map(finding_line, findings))
     bad = any(each.health is SetupHealth.BAD for each in findings)
@@ -152,7 +143,6 @@ def verify_command(
         default=lambda: os.cpu_count() or 1,
         show_default="one a core",
     ),
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Check a collection, or the signature of a WACZ file.
 
@@ -164,10 +154,10 @@ def verify_command(
     stamp (docs/how-to/export.md).
     """
     if path is not None and (path.is_file() or path.suffix == ".wacz"):
-        return _verify_wacz(path, key, trust, output)
+        return _verify_wacz(path, key, trust)
     layout = read_collection(path or stores.root)
     columns = (TextColumn("verifying"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    progress = terminal_progress(*columns, quiet=output.is_json or quick or is_quiet())
+    progress = terminal_progress(*columns)
     task = progress.add_task("", total=None)
 
     def show(done: int, total: int) -> None:
@@ -185,13 +175,12 @@ def verify_command(
     return ExitCode.OK if result.is_sound else ExitCode.SOME_FAILED
 
 
-def _verify_wacz(path: Path, key: Path | None, trust: tuple[Path, ...], output: CommandOutput) -> int:
+def _verify_wacz(path: Path, key: Path | None, trust: tuple[Path, ...]) -> int:
     """Print the checks of a WACZ file; return the exit code."""
     from warc.wacz_signature import WaczVerifier, read_public_key, trusted_roots
 
     verifier = WaczVerifier(trusted_roots(trust), expected_key=None if key is None else read_public_key(key))
-    quiet = output.is_json or is_quiet()
-    with progress_bar("verifying", path.stat().st_size if path.exists() else None, quiet=quiet) as advance:
+    with progress_bar("verifying", path.stat().st_size if path.exists() else None) as advance:
         checks = verifier.verify(path, advance)
     is_sound = all(each.passed is not False for each in checks)
     marks = {True: ("ok  ", "green"), False: ("bad ", "red"), None: ("note", "cyan")}
@@ -243,7 +232,6 @@ def push_command(
     everything: bool = option("Start from the beginning: send captures again that were sent before.", "--all"),
     dry_run: bool = option("Show the number of captures, without sending them."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Send new captures of the index to an OutbackCDX server.
 
@@ -265,7 +253,7 @@ def push_command(
             return
         source = OutbackCdx(address)
         stack.callback(source.close)
-        bar = progress_bar("sending", top - after, quiet=output.is_json)
+        bar = progress_bar("sending", top - after)
         step, sent = stack.enter_context(bar), 0
         while rows := database.rows(_ROWS, {"after": after, "limit": batch}):
             sent += source.add(rows)
@@ -314,7 +302,6 @@ def rebuild_command(
     stores: CollectionStores = STORES,
     dedup_url: str = DEDUP,
     profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Rebuild the captures index and the full-text index from the WARCs.
 
@@ -326,19 +313,19 @@ def rebuild_command(
         settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
 
     async def rebuild() -> dict[str, int]:
-        async with open_collection(stores.root, clock=SystemClock()) as opened:
+        async with open_collection(stores.root, clock=CLOCK) as opened:
             counts = {} if only == "texts" else rebuild_captures(opened.layout)
             if only == "captures" or not settings.index.text:
                 return counts
             with stores.index() as database:
                 total = _number(database, "SELECT count(*) AS n FROM pages", {})
-            with progress_bar("texts", total, quiet=output.is_json) as step:
+            with progress_bar("texts", total) as step:
                 texts = rebuild_texts(opened.layout, settings.index.url, visible_text, step)
             return counts | {"texts": texts}
 
     def rebuild_captures(layout: Layout) -> dict[str, int]:
         if settings.storage.url:
-            names = UploadQueue(layout, settings.storage).adopt(SystemClock())
+            names = UploadQueue(layout, settings.storage).adopt(CLOCK)
             if names:
                 click.echo(f"{len(names):,} WARCs are only in {settings.storage.url}.", err=True)
         total = len(closed_warcs(layout)) + len(open_warcs(layout))
@@ -346,7 +333,7 @@ def rebuild_command(
             shared = open_shared(layout, settings.proxy)
             if shared is not None:
                 stack.callback(shared.close)
-            step = stack.enter_context(progress_bar("indexing", total, quiet=output.is_json))
+            step = stack.enter_context(progress_bar("indexing", total))
             return rebuild_index(
                 layout,
                 bucket=settings.proxy.dedup_bucket,
@@ -373,14 +360,13 @@ def upload_command(
     storage_url: str = STORAGE,
     dry_run: bool = option("Show pending files, without uploading them."),
     profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Upload the closed WARCs that [storage] url does not have.
 
     `weboid archive`, `crawl` and `wiki watch` do it while they run. An interrupted upload continues
     where it stopped. See docs/how-to/object-storage.md.
     """
-    layout, clock = read_collection(collection), SystemClock()
+    layout = read_collection(collection)
     settings = SharedStores(storage_url=storage_url).applied_to(load_profile(profile))
     if not settings.storage.url:
         raise InputError(
@@ -399,8 +385,8 @@ def upload_command(
             [*names, f"{len(waiting):,} files, {format_size(size)} would be uploaded."],
         )
         return
-    with progress_bar("uploading", size, quiet=output.is_json or is_quiet()) as advance:
-        done = queue.upload(clock, on_bytes=advance)
+    with progress_bar("uploading", size) as advance:
+        done = queue.upload(CLOCK, on_bytes=advance)
     state = read_state(layout, settings.storage)
     facts = {"uploaded": done, **(asdict(state) if state is not None else {})}
     output.show(facts, f"{len(done):,} files uploaded to {settings.storage.url}.")
@@ -412,7 +398,6 @@ def cache_command(
     collection: Path = COLLECTION,
     clear: bool = option("Delete all of them; possible while the collection is served."),
     dry_run: bool = option("With --clear: show the amount, without deleting."),
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the size of the sanitised copies that playback caches, or delete them.
 
@@ -422,13 +407,13 @@ def cache_command(
 
     folder = read_collection(collection).made
     if clear and not dry_run:
-        _print_usage(clear_cache(folder), "deleted", "Deleted", folder, output=output)
+        _print_usage(clear_cache(folder), "deleted", "Deleted", folder)
     else:
         words = ("would_delete", "Would delete") if clear else ("kept", "Kept")
-        _print_usage(cache_usage(folder), *words, folder, output=output)
+        _print_usage(cache_usage(folder), *words, folder)
 
 
-def _print_usage(what: "CacheUsage", key: str, verb: str, folder: Path, output: CommandOutput) -> None:
+def _print_usage(what: "CacheUsage", key: str, verb: str, folder: Path) -> None:
     document = {key: {"copies": what.values, "bytes": what.size}, "folder": str(folder)}
     copies = "1 copy" if what.values == 1 else f"{what.values:,} copies"
     output.show(document, f"{verb} {copies}, {what.size / 1e6:,.1f} MB, in {folder}.")

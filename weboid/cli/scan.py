@@ -15,7 +15,6 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.errors import InputError, TransientError, UnavailableError, WeboidError
 from core.json_values import json_facts
 from core.timestamps import parse_duration
@@ -39,13 +38,12 @@ from playback.access.threat_lists import (
 )
 from weboid.app.malware_scanner import CLAMD_ADDRESS, CLAMD_VARIABLE
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import CommandGroup, ExitCode, GroupWithDefault, argument, cli_command, option
-from weboid.cli.support.options import INTERVAL, OUTPUT, CommandOutput
+from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, GroupWithDefault, argument, cli_command, option
+from weboid.cli.support.options import INTERVAL, output
 from weboid.cli.support.progress import count_progress
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
 
-_CLOCK = SystemClock()
 _SOURCES = "sources.json"
 
 
@@ -72,7 +70,6 @@ def add_command(
     reason: str = option("Description of the list for readers.", default=""),
     dry_run: bool = option("Read the file; change nothing."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Add the list NAME from FILE, or update it; - reads standard input.
 
@@ -81,20 +78,18 @@ def add_command(
     effect = ListEffect.WARN if warn else ListEffect.HOLD
     with _store(stores) as (store, folder), click.open_file(str(file), "rb") as source:
         prefixes = _prefixes(source, form, bytes_each)
-        about = ThreatList(name, "", effect, reason, 0, _CLOCK.now())
+        about = ThreatList(name, "", effect, reason, 0, CLOCK.now())
         if dry_run:
             count = len(set(prefixes))
             click.echo(f"{count:,} entries would be on the list {clean(name)}.")
             return
         made = add_list(store, folder, about, prefixes)
         remember_source(folder, name, None if str(file) == "-" else _ListSource(file, form, bytes_each))
-    _show_list(output, made)
+    _show_list(made)
 
 
 @cli_command("rm", lists_group)
-def remove_command(
-    *, name: str = argument(), stores: CollectionStores = STORES, output: CommandOutput = OUTPUT
-) -> None:
+def remove_command(*, name: str = argument(), stores: CollectionStores = STORES) -> None:
     """Remove the list NAME; readers are no longer warned of its entries."""
     with _store(stores) as (store, folder):
         gone = remove_list(store, folder, name)
@@ -107,21 +102,20 @@ def refresh_command(
     *,
     stores: CollectionStores = STORES,
     every: timedelta | None = option("Repeat at this interval: 1h.", type=INTERVAL, metavar="DURATION"),
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Update lists whose files have changed since they were added; `wiki watch` does it hourly.
 
     A list comes from where `lists add` read it; one from standard input is skipped.
     """
     while True:
-        failed = _refresh(stores, output)
+        failed = _refresh(stores)
         if every is None:
             return ExitCode.SOME_FAILED if failed else ExitCode.OK
         if not asyncio.run(wait_unless_stopped(every)):
             return ExitCode.OK
 
 
-def _refresh(stores: CollectionStores, output: CommandOutput) -> bool:
+def _refresh(stores: CollectionStores) -> bool:
     """Read again the lists whose files have changed; return True when one could not be read."""
     failed = False
     with _store(stores) as (store, folder):
@@ -135,12 +129,12 @@ def _refresh(stores: CollectionStores, output: CommandOutput) -> bool:
                     continue
                 with source.file.open("rb") as stream:
                     prefixes = list(_prefixes(stream, source.form, source.bytes_each))
-                made = add_list(store, folder, replace(about, added_at=_CLOCK.now()), prefixes)
+                made = add_list(store, folder, replace(about, added_at=CLOCK.now()), prefixes)
             except (OSError, InputError) as error:  # the older list stays
                 click.echo(f"The list {clean(about.name)} is unchanged: {error}", err=True)
                 failed = True
                 continue
-            _show_list(output, made)
+            _show_list(made)
     return failed
 
 
@@ -175,9 +169,7 @@ def _sources(folder: Path) -> dict[str, _ListSource]:
 
 
 @cli_command("ls", lists_group)
-def list_command(
-    *, urls: tuple[str, ...] = argument("[URL]..."), stores: CollectionStores = STORES, output: CommandOutput = OUTPUT
-) -> int:
+def list_command(*, urls: tuple[str, ...] = argument("[URL]..."), stores: CollectionStores = STORES) -> int:
     """Show the lists; with URLs those that contain each. Exit code 1: a URL is on a list."""
     with _store(stores) as (store, folder):
         lists = list_rows(store)
@@ -227,7 +219,7 @@ def _prefixes(source: Any, form: str, bytes_each: int) -> Iterator[bytes]:
             yield url_hashes(url)[0]
 
 
-def _show_list(output: CommandOutput, about: ThreatList) -> None:
+def _show_list(about: ThreatList) -> None:
     text = f"{about.entries:,} entries are on the list {clean(about.name)}."
     output.show(_facts(about), text)
 
@@ -267,7 +259,6 @@ def scan_group(
         type=click.Path(exists=True, file_okay=False, path_type=Path),
     ),
     settle: str = option("Time limit for clamd to load changed --signatures.", default="15m"),
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Scan payloads with clamd, and store its verdicts.
 
@@ -283,7 +274,7 @@ def scan_group(
             stack.enter_context(stores.decisions()),
             malware_scan.ClamdClient(address),
             partial(malware_scan.PayloadReader, layout),
-            _CLOCK.now,
+            CLOCK.now,
             most_bytes=max_bytes,
             jobs=jobs,
             signatures=signatures,
@@ -291,14 +282,14 @@ def scan_group(
         )
         stopped = stack.enter_context(_stopped_by_signals())
         if watch:
-            _watch(scan, stopped, pause_s, output=output)
+            _watch(scan, stopped, pause_s)
             return ExitCode.STOPPED
-        with count_progress(quiet=output.is_json) as bar:
+        with count_progress() as bar:
             task = bar.add_task("scanning", total=None)
             result = scan.run(
                 again=again, stopped=stopped, progress=lambda done, total: bar.update(task, completed=done, total=total)
             )
-        _print_scan(result, output=output)
+        _print_scan(result)
     if stopped.is_set():
         return ExitCode.STOPPED
     return ExitCode.SOME_FAILED if result.threats else ExitCode.OK
@@ -308,7 +299,7 @@ scan_group.add_command(lists_group)
 
 
 @cli_command("ls", scan_group)
-def threats_command(*, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT) -> None:
+def threats_command(*, stores: CollectionStores = STORES) -> None:
     """Show the payloads in which a threat was found, newest first."""
     with stores.decisions() as decisions:
         threats = list_threats(decisions)
@@ -317,14 +308,14 @@ def threats_command(*, stores: CollectionStores = STORES, output: CommandOutput 
     output.table({"threats": [_scan_facts(each) for each in threats]}, head, rows)
 
 
-def _watch(scan: malware_scan.CollectionScan, stopped: threading.Event, pause_s: float, output: CommandOutput) -> None:
+def _watch(scan: malware_scan.CollectionScan, stopped: threading.Event, pause_s: float) -> None:
     """Scan new payloads until stopped; the whole index each hour, and after a signature update."""
     highest, version, due = 0, "", 0.0
     away = False
     backoff = ExponentialBackoff(pause_s, max(_ALL_AGAIN_S, pause_s))
     while not stopped.is_set():
         try:
-            now = _CLOCK.monotonic()
+            now = CLOCK.monotonic()
             current = scan.version()
             # A database that clamd has not loaded yet does not require a full rescan.
             is_settled = not current.endswith(malware_scan.UNSETTLED) or not version
@@ -333,7 +324,7 @@ def _watch(scan: malware_scan.CollectionScan, stopped: threading.Event, pause_s:
             result = scan.run(after=highest, stopped=stopped)
             highest, away = result.highest, False
             if result.scanned or result.skipped:
-                _print_scan(result, output=output)
+                _print_scan(result)
             backoff.reset()
             stopped.wait(pause_s)
         except (UnavailableError, TransientError) as error:
@@ -353,7 +344,7 @@ def _watch(scan: malware_scan.CollectionScan, stopped: threading.Event, pause_s:
             stopped.wait(wait_s)
 
 
-def _print_scan(result: malware_scan.ScanProgress, output: CommandOutput) -> None:
+def _print_scan(result: malware_scan.ScanProgress) -> None:
     facts = {
         **json_facts(result, "scanner scanned clean skipped", bytes="read_bytes"),
         "threats": [{**_scan_facts(verdict), "url": url} for verdict, url in result.threats],

@@ -9,7 +9,7 @@ from warc.text_index.reader import open_text_index
 from warc.text_index.store import MEDIA, STATES
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.options import output
 from weboid.cli.support.stores import STORES, CollectionStores
 
 
@@ -25,7 +25,6 @@ def command(
     limit: int = option("Results at most.", type=click.IntRange(1, 300), default=20),
     after: str = option("Continue after the previous answer; it prints the value.", default=""),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Search the text, titles and addresses of archived pages.
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.config.database_urls import RedisUse, parse_redis_url
 from core.config.settings import LinksSettings, Settings, store_environment
 from core.errors import ConfigError, UnavailableError
@@ -35,7 +34,7 @@ from weboid.app.malware_scanner import find_clamd
 from weboid.app.operator_identity import collection_settings, known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus
 from weboid.cli.support.child_commands import ManagedProcess, queue_worker, running_children, scanner
-from weboid.cli.support.commands import cli_command, option, option_dict
+from weboid.cli.support.commands import CLOCK, cli_command, option, option_dict
 from weboid.cli.support.options import ADDRESS, FRONTIER, ORIGIN, PROFILE, ParsedType, with_frontier
 from weboid.cli.support.run_options import SCAN, WEBOID
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -104,7 +103,7 @@ def replay_port_for(port: int, named: int | None) -> int:
     return port + 1 if 0 < port < _LAST_PORT else 0
 
 
-@cli_command("serve")
+@cli_command("serve", has_json=False)
 def command(
     *,
     stores: CollectionStores = STORES,
@@ -224,12 +223,12 @@ def command(
     try:
         with (
             closing(shared) if shared is not None else nullcontext(),
-            closing(ReaderQueueStatus(layout, settings, clock=SystemClock())) as status,
+            closing(ReaderQueueStatus(layout, settings, clock=CLOCK)) as status,
             closing(RegistrySource(layout, stores.database_url, read_limit_s=READ_LIMIT_S)) as registry,
         ):
 
             async def run() -> None:
-                async with running_children(children, SystemClock(), store_environment(stores.database_url)):
+                async with running_children(children, CLOCK, store_environment(stores.database_url)):
                     await serve(
                         layout,
                         host=host,

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import click
 
-from core.clock import SystemClock
 from core.errors import InputError
 from core.json_values import json_facts
 from core.timestamps import parse_timestamp14
@@ -22,12 +21,11 @@ from playback.access.takedowns import (
 )
 from playback.takedown_coverage import TakedownCoverage, not_in_force, takedown_targets
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import COMMANDS, LazyGroup, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput, end_moment
+from weboid.cli.support.commands import CLOCK, COMMANDS, LazyGroup, argument, cli_command, option
+from weboid.cli.support.options import end_moment, output
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.stores import STORES, CollectionStores, actor_name
 
-_CLOCK = SystemClock()
 _MOST_SHOWN = 20  # entries of one `add` that are listed individually
 
 
@@ -61,14 +59,13 @@ def add_command(
     until: str | None = option("Expires after this time (30d), or on this day (2026-12-31).", metavar="WHEN"),
     dry_run: bool = option("Show what would be covered, without taking it down."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Take down URLs, or the content that the options name.
 
     Content that is already taken down is left as it is. Lines of --list that begin with # are
     ignored; nothing is taken down when any line cannot be read.
     """
-    now = _CLOCK.now()
+    now = CLOCK.now()
     options = {
         TakedownKind.PREFIX: prefix,
         TakedownKind.HOST: host,
@@ -100,8 +97,7 @@ def add_command(
         wanted = takedown_targets(database, model, words)
         made = not_in_force(decisions, wanted, now)
         covered: list[_CoveredTakedown] = []
-        quiet = output.is_json or len(made) < _MOST_SHOWN
-        with progress_bar("looking", len(made), quiet=quiet) as step:
+        with progress_bar("looking", len(made)) as step:
             for each in made:
                 coverage = TakedownCoverage(database, each, now)
                 pages, captures = (sum(1 for _ in of) for of in (coverage.pages(), coverage.captures()))
@@ -117,7 +113,7 @@ def add_command(
         ]
     numbers = {each.identity: each.number for each in entries}
     already = len(wanted) - len(made)
-    _print_added(covered, numbers, already, framing, dry_run=dry_run, output=output)
+    _print_added(covered, numbers, already, framing, dry_run=dry_run)
 
 
 @cli_command("ls")
@@ -126,10 +122,9 @@ def list_command(
     url: str | None = option("Only take-downs that cover the URL.", "--for", metavar="URL"),
     with_past: bool = option("Include lifted and expired take-downs.", "--all"),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the take-downs."""
-    now = _CLOCK.now()
+    now = CLOCK.now()
     with stores.decisions() as decisions:
         entries = book.list_takedowns(decisions)
     shown = [each for each in entries if with_past or each.holds(now)]
@@ -157,13 +152,12 @@ def remove_command(
     actor: str | None = option("Author of the decision.  [default: you]"),
     dry_run: bool = option("Show which would be lifted, without lifting them."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Lift take-downs, by their numbers or by what they name.
 
     They stay in the history.
     """
-    now = _CLOCK.now()
+    now = CLOCK.now()
     with stores.decisions() as decisions:
         standing = [each for each in book.list_takedowns(decisions) if each.lifted_at is None]
         chosen: dict[int, Takedown] = {}
@@ -202,7 +196,6 @@ def _print_added(
     framing: list[PageFacts],
     *,
     dry_run: bool,
-    output: CommandOutput,
 ) -> None:
     added = [
         {

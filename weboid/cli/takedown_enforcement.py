@@ -12,7 +12,6 @@ import click
 
 from classify.page_excerpt import visible_text
 from core.captures import Capture
-from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import InputError, UnavailableError, WeboidError
 from core.json_values import json_facts, read_json
@@ -37,11 +36,10 @@ from warc.rebuild import rebuild_index
 from warc.text_index.indexer import erase_texts
 from warc.uploads import UploadQueue
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import EXISTING_FILE, FILE, OUTPUT, CommandOutput, with_database
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import EXISTING_FILE, FILE, output, with_database
 from weboid.cli.support.stores import STORES, CollectionStores, actor_name
 
-_CLOCK = SystemClock()
 _MOST_SHOWN = 50
 
 
@@ -53,7 +51,6 @@ def erase_command(
     only_finish: bool = option("Finish an interrupted erasure.", "--finish"),
     actor: str | None = option("Author of the erasure.  [default: you]"),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Erase what take-down NUMBER covers from the WARCs, permanently.
 
@@ -66,10 +63,10 @@ def erase_command(
         raise InputError("Name the take-down: its number, as `weboid takedown ls` shows it.")
 
     async def erase() -> None:
-        async with open_collection(stores.root, clock=_CLOCK) as opened:
+        async with open_collection(stores.root, clock=CLOCK) as opened:
             with stores.index() as index, stores.decisions() as decisions:
                 erasure = _Erasure(opened.layout, decisions, stores.database_url, actor_name(actor))
-                erased = erasure.finish() if number is None else _erase(erasure, index, number, yes=yes, output=output)
+                erased = erasure.finish() if number is None else _erase(erasure, index, number, yes=yes)
             if erased is not None:
                 note = _replace_objects(opened.layout)
                 records = [{"record": each.record_id, "url": each.url, "warc": each.filename} for each in erased]
@@ -88,15 +85,13 @@ def _replace_objects(layout: Layout) -> str:
         return ""
     try:
         settings = read_settings(layout.root)
-        UploadQueue(layout, settings).upload(_CLOCK)
+        UploadQueue(layout, settings).upload(CLOCK)
     except WeboidError as error:
         return f"The bucket still has them until `weboid collection upload` succeeds: {error} "
     return f"They are replaced in {settings.url}. "
 
 
-def _erase(
-    erasure: "_Erasure", index: IndexDatabase, number: int, *, yes: bool, output: CommandOutput
-) -> list[ErasedRecord] | None:
+def _erase(erasure: "_Erasure", index: IndexDatabase, number: int, *, yes: bool) -> list[ErasedRecord] | None:
     """Print what would be erased, and erase it if `yes` is set; None otherwise."""
     if is_interrupted(erasure.layout):
         raise InputError("An erasure was interrupted: finish it first, with --finish.")
@@ -104,9 +99,9 @@ def _erase(
     takedown = next((each for each in takedowns if each.number == number), None)
     if takedown is None:
         raise InputError(f"There is no take-down {number}; `weboid takedown ls` shows them.")
-    if not takedown.holds(_CLOCK.now()):
+    if not takedown.holds(CLOCK.now()):
         raise InputError(f"Take-down {number} was lifted or has expired, so nothing is erased.")
-    captures = list(TakedownCoverage(index, takedown, _CLOCK.now()).captures())
+    captures = list(TakedownCoverage(index, takedown, CLOCK.now()).captures())
     lost = revisits_of(index, captures)
     if not output.is_json:
         for each in lost[:_MOST_SHOWN]:
@@ -140,7 +135,7 @@ class _Erasure:
     def erase(self, takedown: Takedown, captures: list[Capture], lost: list[Capture]) -> list[ErasedRecord]:
         """Replace the captures, and the revisits that lose their payload, by tombstones."""
         lines = (
-            ("erased", warc_date(_CLOCK.now())),
+            ("erased", warc_date(CLOCK.now())),
             ("erased-by", self.actor),
             ("takedown", str(takedown.number)),
             ("reason", takedown.reason),
@@ -179,7 +174,7 @@ class _Erasure:
                 index=settings.index,
             )
         erase_texts(self.layout, self.database_url, {each.page_id for each in erased} - {""}, visible_text)
-        erased_ms = unix_milliseconds(_CLOCK.now())
+        erased_ms = unix_milliseconds(CLOCK.now())
         rows = [
             {
                 **json_facts(each, "record_id filename url"),
@@ -211,7 +206,6 @@ def prove_command(
     ),
     show_logins: bool = option("The archive is served with --show-logins: captures made with a login may be shown."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Prove that no route returns withheld content of URL.
 
@@ -271,7 +265,7 @@ class _ProofOptions(NamedTuple):
 
 
 def _prove(options: _ProofOptions, front: str, replay: str) -> takedown_audit.AuditReport:
-    now, before, layout = _CLOCK.now(), options.before, options.stores.layout
+    now, before, layout = CLOCK.now(), options.before, options.stores.layout
     with options.stores.index() as index, options.stores.decisions() as decisions:
         permits = AccessControl(decisions, index.rows, lambda: now, show_logins=options.show_logins)
         named = normalize_target(TakedownKind.URL, options.url)

@@ -17,7 +17,6 @@ from click.core import ParameterSource
 
 from classify.page_excerpt import visible_text
 from core.captures import IMPORT_PREFIX
-from core.clock import SystemClock
 from core.config.profile import link_user_agent
 from core.config.settings import IndexSettings, Settings, StorageSettings
 from core.errors import DiskFullError, InputError, UnavailableError, WeboidError, is_disk_full
@@ -46,16 +45,15 @@ from weboid.app.collection_import import CollectionImport, ImportResult
 from weboid.app.operator_identity import collection_settings, known_operator
 from weboid.app.text_table import clean
 from weboid.cli.support.command_target import CommandTarget
-from weboid.cli.support.commands import ExitCode, argument, cli_command, is_quiet, option
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
 from weboid.cli.support.options import (
     DEDUP,
     EXISTING_FILE,
     FILE,
     FRONTIER,
-    OUTPUT,
     PROFILE,
     SIZE,
-    CommandOutput,
+    output,
     start_moment,
     with_database,
     with_frontier,
@@ -67,7 +65,6 @@ from weboid.cli.support.stores import STORES, CollectionStores
 if TYPE_CHECKING:  # cryptography is loaded for signing only
     from warc.wacz_signature import WaczSigner
 
-_CLOCK = SystemClock()
 _PAGE_ENDINGS = (".html", ".pdf", ".png", ".txt")
 _STAMP_BYTES = 1 << 20
 _STAMP_S = 30.0
@@ -102,7 +99,6 @@ def export_command(
     frontier_url: str = FRONTIER,
     stores: CollectionStores = STORES,
     profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Export captures as a WACZ file, for other archives and replay.
 
@@ -126,7 +122,7 @@ def export_command(
         )
     if form is None and not (urls or lists or hosts or jobs or page_ids):
         raise InputError(f"A file {out.suffix} holds one page: name its URL.")
-    now = _CLOCK.now()
+    now = CLOCK.now()
     signer = _signer(stores.root, form, sign_key, sign_cert, timestamp_url, is_wanted=sign)
     domains = (matching_keys(f"http://{host_name(each)}/", "domain") for each in hosts)
     keys = [*map(url_keys, (*urls, *_listed(lists))), *(each for each in domains if each is not None)]
@@ -145,10 +141,10 @@ def export_command(
         for each in (*closed_warcs(layout), *open_warcs(layout)) if selection.is_everything else ():
             with suppress(FileNotFoundError):  # a crawl has closed it meanwhile
                 total += each.stat().st_size
-        advance = stack.enter_context(progress_bar("Exporting", total or None, quiet=is_quiet() or output.is_json))
+        advance = stack.enter_context(progress_bar("Exporting", total or None))
         export = CollectionExport(layout, database, None if withheld else access, advance)
         if form is None:
-            return _export_page(export, selection, stores, out, output)
+            return _export_page(export, selection, stores, out)
         list_times = sorted(each.stat().st_mtime_ns for each in lists_folder(layout.decisions_db).glob("*"))
         request = ExportRequest(
             out,
@@ -174,8 +170,7 @@ def export_command(
         "withheld_records": count.withheld_records, "missing_warcs": count.missing_warcs,
     }  # fmt: skip
     if upload:
-        quiet = is_quiet() or output.is_json
-        result["uploaded"] = _upload(load_profile(profile).storage, count.files, size, replaces=force, quiet=quiet)
+        result["uploaded"] = _upload(load_profile(profile).storage, count.files, size, replaces=force)
     names = f"{len(count.files)} files next to {out}" if len(count.files) > 1 else str(out)
     lines = [f"{clean(names)}: {count.pages:,} pages, {count.records:,} records, {format_size(size)}."]
     if count.withheld_pages or count.withheld_records:
@@ -188,18 +183,16 @@ def export_command(
     return ExitCode.SOME_FAILED if count.missing_warcs else ExitCode.OK
 
 
-def _upload(storage: StorageSettings, files: Sequence[Path], size: int, *, replaces: bool, quiet: bool) -> list[str]:
+def _upload(storage: StorageSettings, files: Sequence[Path], size: int, *, replaces: bool) -> list[str]:
     """Upload exported files; return their URLs."""
-    with progress_bar("Uploading", size, quiet=quiet) as advance:
+    with progress_bar("Uploading", size) as advance:
         for each in files:
             name = f"exports/{each.name}"
             open_storage(storage).upload(each, name, sha256_of(each), replaces=replaces, on_bytes=advance)
     return [f"{storage.url}/exports/{each.name}" for each in files]
 
 
-def _export_page(
-    export: CollectionExport, selection: ExportSelection, stores: CollectionStores, out: Path, output: CommandOutput
-) -> int:
+def _export_page(export: CollectionExport, selection: ExportSelection, stores: CollectionStores, out: Path) -> int:
     """Write the newest page of the selection in the form of the file's ending."""
     from weboid.app.standalone_page import ArchivedPage
 
@@ -212,7 +205,7 @@ def _export_page(
         is_stored=export.is_open,
         ignores_levels=export.has_everything,
     )
-    data = asyncio.run(page.file(out.suffix, _CLOCK))
+    data = asyncio.run(page.file(out.suffix, CLOCK))
     try:
         replace_file(out, data)
     except OSError as error:
@@ -255,8 +248,8 @@ def _signer(
     signer = WaczSigner(
         private,
         f"weboid {version('weboid')}",
-        _CLOCK.now,
-        () if cert is None else read_signing_chain(cert, private, _CLOCK.now()),
+        CLOCK.now,
+        () if cert is None else read_signing_chain(cert, private, CLOCK.now()),
         partial(_send_query, timestamp_url) if timestamp_url else None,
     )
     signer.sign(f"sha256:{'0' * 64}")
@@ -321,7 +314,6 @@ def import_command(
     stores: CollectionStores = STORES,
     dedup_url: str = DEDUP,
     profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Import WARC, ARC and WACZ files with their pages.
 
@@ -339,7 +331,7 @@ def import_command(
             raise InputError(f"There is no file {clean(each)!r}.")
     files = chain.from_iterable([path, *path.rglob("*")] for path in map(Path, paths))
     total = 2 * sum(each.stat().st_size for each in files if each.is_file()) if paths else None
-    with progress_bar("Reading" if dry_run else "Importing", total, quiet=is_quiet() or output.is_json) as advance:
+    with progress_bar("Reading" if dry_run else "Importing", total) as advance:
         result = asyncio.run(_import(sources, stores, settings, advance, limit, is_dry=dry_run, link=link))
     output.show({"dry_run": dry_run, **result.to_dict()}, _import_lines(result, is_dry=dry_run))
     return ExitCode.OK if result.is_whole else ExitCode.SOME_FAILED
@@ -359,8 +351,8 @@ async def _import(
         layout = Layout(stores.root)
         if is_dry:
             return _trial(sources, stores, settings, advance, stack)
-        async with open_collection(stores.root, clock=_CLOCK):
-            recover_collection(layout, settings.proxy, now=_CLOCK.now(), index=settings.index)
+        async with open_collection(stores.root, clock=CLOCK):
+            recover_collection(layout, settings.proxy, now=CLOCK.now(), index=settings.index)
             reserve = DiskReserve(layout.archive, settings.proxy.disk_reserve_bytes)
             reserve.require_reserve()
             storage = ImportStorage(layout, reserve, read_sums(layout).by_name, link=link)
@@ -371,7 +363,7 @@ async def _import(
             if shared is not None:
                 stack.callback(shared.close)
             run = CollectionImport(
-                layout, settings, index, database, storage, now=_CLOCK.now, shared=shared, on_bytes=advance
+                layout, settings, index, database, storage, now=CLOCK.now, shared=shared, on_bytes=advance
             )
             with closing(run):
                 for source in sources:
@@ -394,7 +386,7 @@ async def _import(
                 with open_texts(layout, settings.index.url, visible_text) as (reader, writer):
                     complete_texts(reader, writer)
             decisions = stack.enter_context(stores.decisions())
-            run.count_withheld(AccessControl(decisions, database.rows, _CLOCK.now))
+            run.count_withheld(AccessControl(decisions, database.rows, CLOCK.now))
             return run.result
 
 
@@ -416,7 +408,7 @@ def _trial(
     storage = ImportStorage(layout, DiskReserve(scratch, 0), sums, link=True, trial_of=collection)
     index = stack.enter_context(closing(open_index(layout, IndexSettings())))
     database = stack.enter_context(closing(open_database(layout, "")))
-    run = CollectionImport(layout, settings, index, database, storage, now=_CLOCK.now, on_bytes=advance)
+    run = CollectionImport(layout, settings, index, database, storage, now=CLOCK.now, on_bytes=advance)
     with closing(run):
         for source in sources:
             for archive in open_archives(Path(source), layout.archive, advance):
@@ -426,7 +418,7 @@ def _trial(
                         path.write_bytes(b"")  # makes room for the next
     if collection.marker.exists():
         decisions = stack.enter_context(stores.decisions())
-        run.count_withheld(AccessControl(decisions, database.rows, _CLOCK.now))
+        run.count_withheld(AccessControl(decisions, database.rows, CLOCK.now))
         run.result.revisits_without_payload = 0  # their payloads may be in the collection
     states = {"imported": "new"}
     run.result.files[:] = [

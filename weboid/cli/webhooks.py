@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from core.clock import SystemClock
 from core.errors import InputError
 from core.timestamps import warc_date_at
 from core.urls import fetch_key
@@ -19,10 +18,8 @@ from weboid.app.operator_identity import collection_settings
 from weboid.app.text_table import clean
 from weboid.app.webhooks.webhook_sender import WebhookSender
 from weboid.app.webhooks.webhook_store import WebhookDelivery, WebhookStore, add_webhook, event_body, remove_webhook
-from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import COLLECTION, DURATION, OUTPUT, PROFILE, CommandOutput
-
-_CLOCK = SystemClock()
+from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import COLLECTION, DURATION, PROFILE, output
 
 
 @click.group("webhooks", cls=CommandGroup)
@@ -40,7 +37,6 @@ def list_command(
     limit: int = option("Maximum number of deliveries.", type=click.IntRange(1), default=50),
     state: str | None = option("Only deliveries in this state.", type=click.Choice(("queued", "delivered", "failed"))),
     collection: Path = COLLECTION,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """List the webhooks with their events, or the deliveries to them."""
     layout = read_collection(collection)
@@ -79,7 +75,6 @@ def add_command(
         multiple=True,
     ),
     collection: Path = COLLECTION,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Add a webhook to weboid.toml, with a new secret for its receiver.
 
@@ -92,23 +87,23 @@ def add_command(
     )
 
 
-@cli_command("rm", webhooks_group)
+@cli_command("rm", webhooks_group, has_json=False)
 def remove_command(*, url: str = argument("URL"), collection: Path = COLLECTION) -> None:
     """Remove a webhook from weboid.toml; its unfinished deliveries end."""
     remove_webhook(read_collection(collection).root, url)
 
 
-def _send_test(url: str, collection: Path, profile: str, output: CommandOutput) -> int:
+def _send_test(url: str, collection: Path, profile: str) -> int:
     """Send an event "test" to a webhook, and print the answer; return the exit code."""
     layout = read_collection(collection)
     hooks = {each.url: each for each in read_config(layout.root).webhooks()}
     hook = hooks.get(fetch_key(url, allow_single_label=True))
     if hook is None:
         raise InputError(f"{url} is not a webhook of {collection}: `weboid webhooks ls` lists them.")
-    now = _CLOCK.now()
+    now = CLOCK.now()
 
     async def send(store: WebhookStore) -> WebhookDelivery:
-        async with WebhookSender(layout.root, collection_settings(profile, layout.root), store, _CLOCK) as sender:
+        async with WebhookSender(layout.root, collection_settings(profile, layout.root), store, CLOCK) as sender:
             body = event_body("test", layout.root, [], now=now)
             made = store.add(hook.url, "test", body, now=now.timestamp())
             await sender.send_claimed(store.claim(now=now.timestamp(), delivery_id=made))
@@ -131,20 +126,19 @@ def send_command(
     test: str = option('Send an event "test" to this webhook instead, and show the answer.', metavar="URL"),
     collection: Path = COLLECTION,
     profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Send the deliveries that are due, or a test.
 
     Due are, for example, repetitions after the end of a crawl.
     """
     if test:
-        return _send_test(test, collection, profile, output)
+        return _send_test(test, collection, profile)
     layout = read_collection(collection)
 
     async def send() -> None:
         settings = collection_settings(profile, layout.root)
         with closing(WebhookStore(layout.webhooks_db)) as store:
-            async with WebhookSender(layout.root, settings, store, _CLOCK) as sender:
+            async with WebhookSender(layout.root, settings, store, CLOCK) as sender:
                 while True:
                     count = await sender.send_all()
                     if count or every is None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from core.clock import SystemClock
 from core.errors import InputError
 from core.json_values import json_facts
 from core.layout import Layout
@@ -20,17 +19,8 @@ from core.page_manifest import VisitOutcome
 from crawler.jobs.list_files import GivenUrls
 from crawler.run.crawl_run import archive_urls
 from weboid.app.operator_identity import collection_settings
-from weboid.cli.support.commands import ExitCode, argument, cli_command, is_quiet, option
-from weboid.cli.support.options import (
-    COLLECTION,
-    DURATION,
-    OUTPUT,
-    PROFILE,
-    SHARED,
-    WORKERS,
-    CommandOutput,
-    SharedStores,
-)
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import COLLECTION, DURATION, PROFILE, SHARED, WORKERS, SharedStores, output
 from weboid.cli.support.run_options import QA, SCAN, STORE, run_with_reports, with_store
 from weboid.cli.support.run_output import run_exit_code
 
@@ -65,7 +55,6 @@ def archive_command(
     qa: bool | None = QA,
     scan: bool = SCAN,
     dry_run: bool = option("Read the list and show what would be done."),
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Archive URLs into a collection.
 
@@ -99,7 +88,7 @@ def archive_command(
             output.show(facts, f"{count} URL{'s' * (count != 1)} would be archived into {collection}.")
             return ExitCode.SOME_FAILED if bad else ExitCode.OK
         run = partial(archive_urls, urls=url_list, again=timedelta(0) if again else older_than)
-        summary = run_with_reports(run, collection, settings, workers, output, qa=qa, stays=stay)
+        summary = run_with_reports(run, collection, settings, workers, qa=qa, stays=stay)
         if scan and not stay and not settings.frontier.url:
             from weboid.app.malware_scanner import scan_once
 
@@ -114,7 +103,6 @@ def record_command(
     collection: Path = COLLECTION,
     profile: str = PROFILE,
     no_window: bool = option("Do not open a browser; print the proxy's address and certificate for other clients."),
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Record what you do in a browser, or what a command requests.
 
@@ -135,7 +123,7 @@ def record_command(
     ended = 0
 
     async def record() -> "SessionResult | None":
-        with StopSignals(lambda: None) as stop, session_progress(quiet=is_quiet()) as show:
+        with StopSignals(lambda: None) as stop, session_progress() as show:
 
             async def clients(access: "SessionAccess") -> "Sequence[ShownPage]":
                 nonlocal ended
@@ -158,13 +146,13 @@ def record_command(
                     access,
                     stop.event,
                     screen=display_variables(os.environ),
-                    clock=SystemClock(),
+                    clock=CLOCK,
                 )
 
             result: SessionResult | None = None
             with stop.cut_short():
                 result = await record_session(
-                    collection, settings, clients, clock=SystemClock(), on_counts=lambda each: show(_counts_text(each))
+                    collection, settings, clients, clock=CLOCK, on_counts=lambda each: show(_counts_text(each))
                 )
             return result  # noqa: RET504 the block may end early
 

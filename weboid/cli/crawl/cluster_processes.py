@@ -20,7 +20,7 @@ from typing import Any
 
 import click
 
-from core.clock import Clock, SystemClock
+from core.clock import Clock
 from core.config.settings import Settings
 from core.errors import (
     ConfigError,
@@ -51,8 +51,8 @@ from warc.recovery import abandoned, recover_collection
 from warc.uploads import UploadWorker
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.command_target import CLUSTER_SECRET, SECRET
-from weboid.cli.support.commands import cli_command, option
-from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, SHARED, WORKERS, CommandOutput, SharedStores
+from weboid.cli.support.commands import CLOCK, cli_command, option
+from weboid.cli.support.options import COLLECTION, PROFILE, SHARED, WORKERS, SharedStores, output
 from weboid.cli.support.run_options import open_stored_levels, open_webhooks, unlock_logins
 from weboid.cli.support.run_output import run_reporter
 
@@ -265,7 +265,6 @@ def worker_command(
         type=click.Path(path_type=Path, file_okay=False),
         metavar="DIR",
     ),
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Visit pages of a shared frontier until stopped.
 
@@ -296,7 +295,7 @@ def worker_command(
                     reports,
                     stored_level_of=level_of,
                 ),
-                clock=SystemClock(),
+                clock=CLOCK,
                 report=reporter.event if hooks is None else hooks.reporting(reporter.event),
                 stopping=reporter.stopping,
                 rng=Random(),  # noqa: S311 no secret depends on it
@@ -334,7 +333,6 @@ def proxy_command(
     drain: float = option(
         "Seconds that visits in progress may take after a stop signal.", default=90.0, type=click.FloatRange(0, 86_400)
     ),
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Write WARCs for workers on any machine.
 
@@ -369,11 +367,9 @@ def proxy_command(
         drain_s=drain,
         warcprox_api=api,
     )
-    reporter = _ProxyReporter(output)
+    reporter = _ProxyReporter()
     asyncio.run(
-        serve_proxy(
-            options, clock=SystemClock(), ready=reporter.ready, report=reporter.event, stopping=reporter.stopping
-        )
+        serve_proxy(options, clock=CLOCK, ready=reporter.ready, report=reporter.event, stopping=reporter.stopping)
     )
 
 
@@ -387,7 +383,7 @@ def _address(text: str, option: str) -> tuple[str, int]:
 class _ProxyReporter:
     """Output of a cluster proxy, as text or JSON lines."""
 
-    def __init__(self, output: CommandOutput) -> None:
+    def __init__(self) -> None:
         self._show = output.show
 
     def ready(self, about: dict[str, Any]) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.config.settings import SCOPE_KINDS, Settings
 from core.errors import InputError
 from crawler.frontier.base import Lane
@@ -19,6 +18,7 @@ from crawler.run.job_run import describe_budgets, run_crawl_jobs
 from weboid.app.collection_config import read_config, seeds_by_scope
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.commands import (
+    CLOCK,
     COMMANDS,
     ExitCode,
     LazyGroupWithDefault,
@@ -30,20 +30,18 @@ from weboid.cli.support.commands import (
 from weboid.cli.support.options import (
     COLLECTION,
     DURATION,
-    OUTPUT,
     PROFILE,
     SHARED,
     SIZE,
     WORKERS,
-    CommandOutput,
     SharedStores,
+    output,
     warn_missing_contact,
 )
 from weboid.cli.support.run_options import QA, STORE, run_with_reports, with_store
 from weboid.cli.support.run_output import format_size, run_exit_code
 
 SEEDS_SHOWN = 20
-_CLOCK = SystemClock()
 
 
 _SCOPE_OPTIONS: dict[str, Any] = {
@@ -100,7 +98,6 @@ def crawl_command(
     store: str | None = STORE,
     qa: bool | None = QA,
     dry_run: bool = option("Show what would be crawled."),
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Archive the pages of sites, from seeds along their links.
 
@@ -130,14 +127,14 @@ def crawl_command(
     )
     settings = replace(settings, proxy=proxy)
     groups = seeds_by_scope(configured, settings.scope) if configured else {settings.scope: seed_urls}
-    jobs = jobs_of_groups(groups, settings, Lane[lane.upper()], name or "", now=_CLOCK.now())
+    jobs = jobs_of_groups(groups, settings, Lane[lane.upper()], name or "", now=CLOCK.now())
     if dry_run:
         for job in jobs:
-            _preview(job, collection, output=output)
+            _preview(job, collection)
         return ExitCode.SOME_FAILED if problems else ExitCode.OK
     warn_missing_contact(settings.visit.contact)
     run, names = partial(run_crawl_jobs, jobs), [job.name for job in jobs]
-    summary = run_with_reports(run, collection, settings, workers, output, qa=qa, stays=continuous, jobs=names)
+    summary = run_with_reports(run, collection, settings, workers, qa=qa, stays=continuous, jobs=names)
     return run_exit_code(summary, bad=len(problems))
 
 
@@ -160,7 +157,7 @@ def settings_of(profile: str, collection: Path, *, continuous: bool, options: di
     return settings
 
 
-def _preview(job: Job, collection: Path, output: CommandOutput) -> None:
+def _preview(job: Job, collection: Path) -> None:
     settings = job.settings.scope
     scope = Scope(SeedTerritory(settings.kind, job.seeds), settings)
     seeds = [

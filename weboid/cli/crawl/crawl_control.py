@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.config.sheets import surt_prefix
 from core.errors import InputError
 from core.hosts import host_name
@@ -21,11 +20,10 @@ from crawler.jobs.crawl_orders import change_sheet, parse_live_sheet, toml_value
 from crawler.jobs.job_settings import SHEET_ORDER
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.commands import alternatives, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.commands import CLOCK, alternatives, argument, cli_command, option
+from weboid.cli.support.options import output
 
 POLL_S = 0.2
-_CLOCK = SystemClock()
 
 _WAIT_OPTION = option("Return when no page is in progress.", is_flag=True)
 
@@ -35,7 +33,6 @@ def pause_command(
     *,
     host: str | None = argument(type=host_name),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
     length: timedelta | None = option("With HOST: 2h, 30d, ….", "--for", type=parse_duration, metavar="DURATION"),
     until: datetime | None = option(
         "With HOST: 2026-12-31, or with T18:00 (UTC).", type=parse_moment, metavar="MOMENT"
@@ -51,25 +48,19 @@ def pause_command(
     while its frontier is paused waits. A host may be paused for a time; a longer block of it stays.
     """
     if host is not None:
-        _pause_host(host, where, output=output, length=length, until=until, reason=reason)
+        _pause_host(host, where, length=length, until=until, reason=reason)
         return
     if length is not None or until is not None:
         raise InputError("--for and --until apply to one host: name it.")
     with where.frontier() as frontier:
         frontier.pause(reason)
-        _report_order(frontier, where, f"Paused {where.name}: {reason}.", output=output, wait=wait)
+        _report_order(frontier, where, f"Paused {where.name}: {reason}.", wait=wait)
 
 
 def _pause_host(
-    host: str,
-    where: CommandTarget,
-    *,
-    output: CommandOutput,
-    length: timedelta | None,
-    until: datetime | None,
-    reason: str,
+    host: str, where: CommandTarget, *, length: timedelta | None, until: datetime | None, reason: str
 ) -> None:
-    now = _CLOCK.now()
+    now = CLOCK.now()
     if length is not None and until is not None:
         raise InputError("Use --for or --until, not both.")
     moment = until or now + (LONGEST_DURATION if length is None else length)
@@ -85,30 +76,28 @@ def _pause_host(
 
 
 @cli_command("resume")
-def resume_command(
-    *, host: str | None = argument(type=host_name), where: CommandTarget = TARGET, output: CommandOutput = OUTPUT
-) -> None:
+def resume_command(*, host: str | None = argument(type=host_name), where: CommandTarget = TARGET) -> None:
     """Resume a paused crawl, or HOST alone.
 
     Also cancels a stop order that no run has carried out yet. A host's block ends, whatever its
     origin, and so does its "down" state.
     """
     if host is not None:
-        _resume_host(host, where, output=output)
+        _resume_host(host, where)
         return
     with where.frontier() as frontier:
-        was_paused = frontier.stats(_CLOCK.now()).paused is not None
+        was_paused = frontier.stats(CLOCK.now()).paused is not None
         frontier.resume()
         was_stopping = frontier.take_back(STOP_ORDER, "")
         if was_paused or was_stopping:
             text = "Pages begin again." if was_paused else "The stop request is withdrawn."
         else:
             text = "It was not paused."
-        _report_order(frontier, where, text, output=output)
+        _report_order(frontier, where, text)
 
 
-def _resume_host(host: str, where: CommandTarget, *, output: CommandOutput) -> None:
-    now = _CLOCK.now()
+def _resume_host(host: str, where: CommandTarget) -> None:
+    now = CLOCK.now()
     with where.frontier() as frontier:
         before = _known(frontier, host, now)
         frontier.block_until(host, _OVER, "", now=now)
@@ -123,7 +112,6 @@ def _resume_host(host: str, where: CommandTarget, *, output: CommandOutput) -> N
 def stop_command(
     *,
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
     at_once: bool = option("Abandon the pages in progress; they stay queued.", "--now"),
     wait: bool = _WAIT_OPTION,
 ) -> None:
@@ -133,17 +121,15 @@ def stop_command(
     `weboid archive` or `weboid crawl` continues where it stopped, and cancels the order.
     """
     with where.frontier() as frontier:
-        if where.is_shared or where.is_worked_on(frontier, now=_CLOCK.now()):
+        if where.is_shared or where.is_worked_on(frontier, now=CLOCK.now()):
             frontier.give_order(STOP_ORDER, "", "now" if at_once else "")
             text = "Stopping at once." if at_once else "Stopping after the pages in progress."
         else:
             text = "No run is active: there is nothing to stop."
-        _report_order(frontier, where, text, output=output, wait=wait)
+        _report_order(frontier, where, text, wait=wait)
 
 
-def _report_order(
-    frontier: Frontier, where: CommandTarget, text: str, *, output: CommandOutput, wait: bool = False
-) -> None:
+def _report_order(frontier: Frontier, where: CommandTarget, text: str, *, wait: bool = False) -> None:
     """Print the result and the pages in progress; wait for their end if `wait` is set."""
     quiet = output.is_json
     facts = _facts(frontier, where)
@@ -167,7 +153,7 @@ def _report_order(
 
 
 def _facts(frontier: Frontier, where: CommandTarget) -> dict[str, Any]:
-    now = _CLOCK.now()
+    now = CLOCK.now()
     stats = frontier.stats(now)
     stopping = frontier.orders(STOP_ORDER).get("")
     return {
@@ -180,7 +166,7 @@ def _facts(frontier: Frontier, where: CommandTarget) -> dict[str, Any]:
 async def until_idle(frontier: Frontier, on_progress: Callable[[int], object]) -> None:
     """Wait until no item is claimed; call `on_progress` with the number of claims whenever it changes."""
     last = None
-    while claimed := frontier.stats(_CLOCK.now()).claimed:
+    while claimed := frontier.stats(CLOCK.now()).claimed:
         if claimed != last:
             on_progress(claimed)
             last = claimed
@@ -201,13 +187,12 @@ def hosts_command(
     ),
     limit: int = option(type=click.IntRange(1, 10_000), default=20),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the state of the hosts of the queue.
 
     Queue length, visit duration, and when, or why not, the next request may be made.
     """
-    now = _CLOCK.now()
+    now = CLOCK.now()
     with where.frontier() as frontier:
         if host is not None:
             reports = [_known(frontier, host, now)]
@@ -295,7 +280,6 @@ def sheet_command(
     changes: tuple[str, ...] = argument("[KEY=VALUE]..."),
     is_removal: bool = option("Remove the sheet of PREFIX.", "--remove"),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Settings for a part of the web, changed while a crawl runs.
 
@@ -309,7 +293,7 @@ def sheet_command(
     if is_removal and (spelled is None or changes):
         raise InputError("Write `sheet PREFIX --remove` to remove a sheet.")
     if spelled is not None and changes:
-        _change_sheet(spelled, changes, where, output)
+        _change_sheet(spelled, changes, where)
         return
     with where.frontier() as frontier:
         orders = frontier.orders(SHEET_ORDER)
@@ -325,10 +309,10 @@ def sheet_command(
     for each, text in orders.items():
         if spelled in {None, each}:
             changed = parse_live_sheet(each, text).changes()
-            _show_sheet(each, {group: dict(keys) for group, keys in changed.items()}, output=output)
+            _show_sheet(each, {group: dict(keys) for group, keys in changed.items()})
 
 
-def _change_sheet(spelled: str, changes: Sequence[str], where: CommandTarget, output: CommandOutput) -> None:
+def _change_sheet(spelled: str, changes: Sequence[str], where: CommandTarget) -> None:
     changed: dict[str, dict[str, Any]] = {}
     for text in changes:
         name, equals, written = text.partition("=")
@@ -340,9 +324,9 @@ def _change_sheet(spelled: str, changes: Sequence[str], where: CommandTarget, ou
             value = tomllib.loads(f"value = {written}")["value"]
         changed.setdefault(group, {})[key] = value
     with where.frontier(make=True) as frontier:
-        _show_sheet(spelled, change_sheet(frontier, spelled, changed), output=output)
+        _show_sheet(spelled, change_sheet(frontier, spelled, changed))
 
 
-def _show_sheet(prefix: str, document: dict[str, Any], output: CommandOutput) -> None:
+def _show_sheet(prefix: str, document: dict[str, Any]) -> None:
     keys = [f"{group}.{key} = {toml_value(value)}" for group, table in document.items() for key, value in table.items()]
     output.show({"prefix": prefix, **document}, "\n  ".join([prefix, *keys]))

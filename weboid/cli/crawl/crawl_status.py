@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from core.clock import SystemClock
 from core.errors import InputError, WeboidError
 from core.layout import Layout
 from core.page_classes import GOOD
@@ -39,8 +38,8 @@ from crawler.status.status_server import DEFAULT_LISTEN, serve_status
 from weboid.app.text_table import clean, fitted, sparkline, table, width
 from weboid.cli.crawl.crawl_control import host_table
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import COLLECTION, FRONTIER, OUTPUT, PROFILE, CommandOutput, SharedStores
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import COLLECTION, FRONTIER, PROFILE, SharedStores, output
 from weboid.cli.support.run_output import format_size
 
 SHOWN = 5
@@ -244,7 +243,6 @@ REFRESH_S = 1.0
 def status_command(
     *,
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
     watch: bool = option("Refresh each second, until Ctrl-C."),
     listen: str = option(
         f"Serve the status there to scripts and Prometheus; :PORT listens on every address.  [without a value: {DEFAULT_LISTEN}]",
@@ -322,15 +320,11 @@ def open_status_reader(where: CommandTarget) -> Iterator[StatusReader]:
             return counting.count_checks(registries[0], now=now) if counting else None
 
         yield StatusReader(
-            layout if layout.marker.exists() else None,
-            frontier,
-            settings=where.settings,
-            clock=SystemClock(),
-            checks=checks,
+            layout if layout.marker.exists() else None, frontier, settings=where.settings, clock=CLOCK, checks=checks
         )
 
 
-@cli_command("alive")
+@cli_command("alive", has_json=False)
 def alive_command(
     *,
     kind: str = argument(type=click.Choice(SERVICE_KINDS)),
@@ -344,6 +338,6 @@ def alive_command(
     """
     settings = SharedStores(frontier_url=frontier_url).applied_to(load_profile(profile))
     with open_frontier(Layout(collection), settings.frontier, settings.politeness) as frontier:
-        alive = is_announced_on(frontier, kind, socket.gethostname(), SystemClock())
+        alive = is_announced_on(frontier, kind, socket.gethostname(), CLOCK)
     click.echo("alive" if alive else f"No {kind} of this machine has reported in time.")
     return ExitCode.OK if alive else ExitCode.SOME_FAILED

@@ -9,7 +9,6 @@ from itertools import chain
 
 import click
 
-from core.clock import SystemClock
 from core.errors import InputError
 from core.json_values import json_value
 from core.timestamps import format_duration
@@ -20,8 +19,8 @@ from weboid.app.text_table import clean, table, width
 from weboid.cli.crawl.crawl_control import host_state, hosts_command
 from weboid.cli.crawl.frontier_transfer import export_command, import_command, snapshot
 from weboid.cli.support.command_target import DRY_RUN, HOST, JOB, MATCH, REASON, TARGET, CommandTarget, selection_of
-from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import output
 
 CHAIN_LIMIT = 50
 
@@ -118,7 +117,6 @@ def _when(moment: datetime, now: datetime) -> str:
 
 
 _STATES = [str(state) for state in ItemState]
-_CLOCK = SystemClock()
 
 
 @cli_command("ls")
@@ -131,7 +129,6 @@ def list_command(
     match: str | None = MATCH,
     limit: int = option(type=click.IntRange(1, 1_000_000), default=20),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """List items in one state.
 
@@ -155,19 +152,19 @@ def list_command(
         for record in records:
             output.json(record_facts(record))
         return
-    for line in item_table(records, _CLOCK.now()):
+    for line in item_table(records, CLOCK.now()):
         click.echo(line)
     shown = f"{len(records)} of " if len(records) < total else ""
     click.echo(f"{shown}{total} {state}.", err=True)
 
 
 @cli_command("show")
-def show_command(*, url: str = argument(), where: CommandTarget = TARGET, output: CommandOutput = OUTPUT) -> None:
+def show_command(*, url: str = argument(), where: CommandTarget = TARGET) -> None:
     """Show everything that is known of a URL.
 
     Its state, the path to it from its seed, its attempts with their reasons, and its host's state.
     """
-    now = _CLOCK.now()
+    now = CLOCK.now()
     with where.frontier() as frontier:
         spellings = [url] if "://" in url else [f"https://{url}", f"http://{url}"]
         record = next(filter(None, (frontier.find(fetch_key(each)) for each in spellings)), None)
@@ -193,7 +190,6 @@ def retry_command(
     match: str | None = MATCH,
     dry_run: bool = DRY_RUN,
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Queue dead or skipped items once more.
 
@@ -211,10 +207,10 @@ def retry_command(
         else:
             batches = select_items(frontier, ItemState(str(state)), selection)
         seen: set[int] = set()
-        count = sum(requeue(frontier, batch, seen, now=_CLOCK.now(), dry_run=dry_run) for batch in batches)
+        count = sum(requeue(frontier, batch, seen, now=CLOCK.now(), dry_run=dry_run) for batch in batches)
     for text in problems:
         click.echo(text, err=True)
-    _show_count(count, "queued again", dry_run=dry_run, output=output)
+    _show_count(count, "queued again", dry_run=dry_run)
     return ExitCode.SOME_FAILED if problems else ExitCode.OK
 
 
@@ -229,7 +225,6 @@ def remove_command(
     yes: bool = option("Do not ask."),
     dry_run: bool = DRY_RUN,
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Skip queued items unvisited.
 
@@ -250,13 +245,13 @@ def remove_command(
             click.confirm(question, abort=True, err=True)
         if not dry_run and (yes or count):
             if urls:
-                count = frontier.discard(map(fetch_key, urls), now=_CLOCK.now(), reason=reason)
+                count = frontier.discard(map(fetch_key, urls), now=CLOCK.now(), reason=reason)
             else:
                 count = sum(
-                    frontier.discard([each.item.url for each in batch], now=_CLOCK.now(), reason=reason)
+                    frontier.discard([each.item.url for each in batch], now=CLOCK.now(), reason=reason)
                     for batch in select_items(frontier, ItemState.QUEUED, selection)
                 )
-    _show_count(count, "skipped", dry_run=dry_run, output=output)
+    _show_count(count, "skipped", dry_run=dry_run)
 
 
 def _count_purged(frontier: Frontier, urls: Sequence[str], selection: ItemSelection) -> int:
@@ -270,7 +265,7 @@ def _count_purged(frontier: Frontier, urls: Sequence[str], selection: ItemSelect
     )
 
 
-def _show_count(count: int, what: str, *, dry_run: bool, output: CommandOutput) -> None:
+def _show_count(count: int, what: str, *, dry_run: bool) -> None:
     output.show({what.replace(" ", "_"): count, "dry_run": dry_run}, f"{count} {'would be ' if dry_run else ''}{what}.")
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.errors import InputError
 from core.layout import CA_FILE
 from core.url_patterns import pattern_target
@@ -24,11 +23,10 @@ from crawler.pools.resource_pool import open_local_pool
 from crawler.rules.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.commands import CommandGroup, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput, end_moment
+from weboid.cli.support.commands import CLOCK, CommandGroup, argument, cli_command, option
+from weboid.cli.support.options import end_moment, output
 from weboid.cli.support.stores import actor_name, make_collection
 
-_CLOCK = SystemClock()
 _WORDS = {
     RuleAction.VISIT: "visited",
     RuleAction.SKIP: "skipped",
@@ -37,7 +35,7 @@ _WORDS = {
 }
 
 
-def _show_rules(url: str, job: str, where: CommandTarget, output: CommandOutput, *, fetch: bool) -> None:
+def _show_rules(url: str, job: str, where: CommandTarget, *, fetch: bool) -> None:
     """Print the result of each rule for a URL, and which one decides."""
     key = fetch_key(url)
     with where.frontier() as frontier:
@@ -74,7 +72,7 @@ def _show_rules(url: str, job: str, where: CommandTarget, output: CommandOutput,
 async def _rule_opinions(
     url: str, job: str, record: ItemRecord | None, frontier: Frontier, where: CommandTarget, *, fetch: bool
 ) -> list[PolicyOpinion]:
-    jobs = JobSettings(frontier, where.settings, clock=_CLOCK)
+    jobs = JobSettings(frontier, where.settings, clock=CLOCK)
     jobs.look()
     item = FrontierItem("", url, host_of(url), Lane.STANDARD, 0, "", 0, job=job)
     if record is not None:
@@ -90,10 +88,10 @@ async def _rule_opinions(
             where.settings.policy,
             fetcher=None if fetcher is None else lambda: fetcher,
             settings_for=lambda each: jobs.settings_for(each.url, job),
-            clock=_CLOCK,
+            clock=CLOCK,
             ask=ask,
         )
-        opinions = await policy.explain(item, now=_CLOCK.now())
+        opinions = await policy.explain(item, now=CLOCK.now())
     return [_scope_opinion(jobs, url, job, is_known=record is not None), *opinions]
 
 
@@ -118,8 +116,8 @@ async def _open_fetcher(where: CommandTarget) -> AsyncIterator[ProxyFetcher]:
     """Yield a fetcher for robots.txt through an own proxy."""
     settings = where.settings
     async with (
-        open_collection(where.layout.root, clock=_CLOCK) as collection,
-        open_local_pool(collection, settings, clock=_CLOCK) as supervisor,
+        open_collection(where.layout.root, clock=CLOCK) as collection,
+        open_local_pool(collection, settings, clock=CLOCK) as supervisor,
     ):
         yield ProxyFetcher(
             proxy_visits(supervisor, bucket=settings.proxy.dedup_bucket, headers=settings.visit.headers),
@@ -154,7 +152,6 @@ def list_command(
     actor: str | None = option("Only entries by this actor; crawl: entries that crawls added.", "--by"),
     expired: bool = option("Include expired entries."),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the entries, or which rules decide on a URL.
 
@@ -163,11 +160,11 @@ def list_command(
     if (decided is None and (job or fetch)) or (decided is not None and (kind or url or actor or expired)):
         raise InputError("--job and --fetch are for a URL, the other options for the list of entries.")
     if decided is not None:
-        _show_rules(decided, job, where, output, fetch=fetch)
+        _show_rules(decided, job, where, fetch=fetch)
         return
     with where.frontier() as frontier:
         entries = read_entries(frontier.orders(POLICY_ORDER))
-    now = _CLOCK.now()
+    now = CLOCK.now()
     shown = dict(entries.by_id)
     if url is not None:
         target = pattern_target(fetch_key(url, allow_single_label=True))
@@ -216,10 +213,9 @@ def add_command(
     expires: str | None = option("After this time (30d), or on this day (2026-12-31).", metavar="WHEN"),
     actor: str | None = option("Author of the change.  [default: you]", "--by"),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Add entries, or change those about the same pattern."""
-    now = _CLOCK.now()
+    now = CLOCK.now()
     chosen = PolicyKind(kind) if kind else PolicyKind.SETTING if settings else PolicyKind.BLACKLIST
     if (chosen is PolicyKind.SETTING) != bool(settings):
         raise InputError("--set KEY=VALUE is required for settings, and possible only there.")
@@ -263,7 +259,6 @@ def remove_command(
     names: tuple[str, ...] = argument("ID|PATTERN...", required=True),
     kind: str | None = option("Only entries of that kind.", type=_KINDS),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Remove entries, by their ids or all of a pattern."""
     removed = []

@@ -15,7 +15,6 @@ import uvloop
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from core.clock import SystemClock
 from core.config.settings import LinksSettings, Settings
 from core.errors import InputError
 from core.json_values import json_facts
@@ -33,8 +32,8 @@ from net.address_policy import is_own
 from net.stop_signals import StopSignals
 from weboid.app.link_facts import watched_urls
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import DURATION, OUTPUT, PROFILE, CommandOutput, ParsedType, warn_missing_contact
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import DURATION, PROFILE, ParsedType, output, warn_missing_contact
 from weboid.cli.support.run_options import open_webhooks
 from weboid.cli.support.stores import STORES, CollectionStores, open_existing_registry, registry_settings
 
@@ -44,8 +43,7 @@ _SHOWN = (LinkState.ALIVE, LinkState.DYING, LinkState.DEAD, LinkState.BLOCKED)
 class CheckReporter:
     """Progress output of a check. A context manager that removes the bar at its end."""
 
-    def __init__(self, output: CommandOutput) -> None:
-        self._output = output
+    def __init__(self) -> None:
         self.on_results: Callable[[Sequence[RecordedResult]], None] = lambda _results: None
         columns = (
             TextColumn("{task.description}"),
@@ -75,7 +73,7 @@ class CheckReporter:
         self.on_results(booked)
         for each in booked:
             is_first = each.before is LinkState.UNKNOWN and each.after is LinkState.ALIVE
-            if not self._output.json(check_facts(each)) and each.before is not each.after and not is_first:
+            if not output.json(check_facts(each)) and each.before is not each.after and not is_first:
                 self._say(check_line(each), err=False)
         speed = self._bar.tasks[0].speed
         self._bar.update(
@@ -97,8 +95,8 @@ class CheckReporter:
     def handed_over(self, error: LeaseHeldError, named: Sequence[DueUrl]) -> None:
         """Report that the URLs are left to the checker that holds their hosts."""
         for each in named:
-            self._output.json({"url": each.url, "handed_to": error.holder})
-        if not self._output.is_json:
+            output.json({"url": each.url, "handed_to": error.holder})
+        if not output.is_json:
             self._say(
                 f"Another checker is working on these hosts ({clean(error.holder)}): it checks them next. "
                 "`weboid links show URL` shows the result."
@@ -169,7 +167,6 @@ def _summary(tally: CheckTally) -> str:
     return text
 
 
-_CLOCK = SystemClock()
 _PATIENCE_S = 600.0  # of a check that ends by itself
 _MOST_HOSTS = 20
 
@@ -202,7 +199,6 @@ def check_command(
     is_watch: bool = option("Keep running: check URLs as they become due.", "--watch"),
     stores: CollectionStores = STORES,
     profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Check the links that are due, or the given URLs.
 
@@ -218,7 +214,7 @@ def check_command(
     order = _CheckOptions(settings, part, limit, length, is_watch)
     with open_existing_registry(Layout(stores.root), settings) as store:
         if dry_run:
-            today = day_of(_CLOCK.now())
+            today = day_of(CLOCK.now())
             with store.reading() as rows:
                 count = due_urls.count_due(rows, part, today)
                 hosts = due_urls.count_by_host(rows, part, today, limit=_MOST_HOSTS)
@@ -229,7 +225,7 @@ def check_command(
             output.show(facts, lines)
             return ExitCode.OK
         warn_missing_contact(settings.links.contact)
-        show = CheckReporter(output)
+        show = CheckReporter()
         with show, open_webhooks(stores.root, settings) as hooks:
             if hooks is not None:
                 show.on_results = hooks.put_results
@@ -252,7 +248,7 @@ async def _check(store: RegistryStore, named: Sequence[DueUrl], order: _CheckOpt
     code: int = ExitCode.STOPPED
     stop = StopSignals(show.stopping)
     with stop, stop.cut_short():
-        async with check_worker.open_check_context(store, order.settings, parts, worker, clock=_CLOCK) as means:
+        async with check_worker.open_check_context(store, order.settings, parts, worker, clock=CLOCK) as means:
             if order.length is not None:
                 asyncio.get_running_loop().call_later(order.length.total_seconds(), stop.event.set)
             if named:
@@ -263,8 +259,8 @@ async def _check(store: RegistryStore, named: Sequence[DueUrl], order: _CheckOpt
                     show.handed_over(held, named)
                     return ExitCode.OK
                 show.begin(len(named))
-            elif await check_worker.take_leases(means.tenure, stop.event, clock=_CLOCK, waiting=show.held):
-                today = day_of(_CLOCK.now())
+            elif await check_worker.take_leases(means.tenure, stop.event, clock=CLOCK, waiting=show.held):
+                today = day_of(CLOCK.now())
                 show.begin(await means.desk.read(lambda rows: due_urls.count_due(rows, order.part, today)))
             else:
                 return code
@@ -289,7 +285,7 @@ async def _check(store: RegistryStore, named: Sequence[DueUrl], order: _CheckOpt
 
 async def _warnings(means: CheckContext, links: LinksSettings) -> list[str]:
     """Return warnings if not all links are checked in time, with remedies (W38)."""
-    now = _CLOCK.now()
+    now = CLOCK.now()
     found = await means.desk.read_aside(lambda rows: run_forecast(rows, links, now=now))
     if found is not None and not found.fits:
         return [found.sentence]
@@ -315,7 +311,7 @@ class _AfterPass:
         """Report the pass, and run the maintenance that is due."""
         self._show.passed(tally)
         await self._chores.run(self._stop.event)
-        today = day_of(_CLOCK.now())
+        today = day_of(CLOCK.now())
         if today != self._warned_day and not self._stop.event.is_set():
             self._warned_day = today
             self._show.warn(await _warnings(self._means, self._links))

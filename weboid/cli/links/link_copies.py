@@ -28,8 +28,8 @@ from links.registry.database import RegistryStore, open_registry_store
 from links.registry.urls import UrlRow, require_observed
 from weboid.app import copy_sources
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, made_by, option
-from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput
+from weboid.cli.support.commands import CLOCK, ExitCode, GroupWithDefault, argument, cli_command, made_by, option
+from weboid.cli.support.options import PROFILE, output
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
 
@@ -50,7 +50,6 @@ class _CopiesContext:
     layout: Layout
     settings: Settings
     front: str
-    output: CommandOutput
 
     @property
     def origins(self) -> tuple[str, ...]:
@@ -66,10 +65,9 @@ def _copies_context(
     front: str = option("Public origin of our own copies.", default="", metavar="ORIGIN"),
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> _CopiesContext:
     settings = registry_settings(profile, stores.database_url, stores.root)
-    return _CopiesContext(read_collection(stores.root), settings, front, output)
+    return _CopiesContext(read_collection(stores.root), settings, front)
 
 
 _CONTEXT = made_by(_copies_context)
@@ -110,7 +108,7 @@ def find_command(
     context: _CopiesContext = _CONTEXT,
 ) -> int:
     """Search archives for copies of URL, or of links that have none."""
-    now, output, has_archives = copy_sources.CLOCK.now(), context.output, bool(context.settings.links.archives)
+    now, has_archives = CLOCK.now(), bool(context.settings.links.archives)
     with context.registry() as store:
         if not url and not has_archives and not dry_run:
             lacking = copy_sources.count_without_copy(store, context.layout, context.settings)
@@ -131,7 +129,7 @@ def find_command(
         at = citation_day(None if accessed is None else parse_moment(accessed), None, now)
         sought = asyncio.run(_search_all(context, store, wanted, at, is_thorough=thorough))
     for each, found in zip(wanted, sought, strict=True):
-        _print_result(output, each, found)
+        _print_result(each, found)
     lacking = sum(found.best is None for found in sought)
     if lacking and not has_archives and not output.is_json:
         click.echo(copy_sources.no_archives_notice(lacking), err=True)
@@ -141,7 +139,7 @@ def find_command(
 @cli_command("check", command, hidden=True)
 def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _CopiesContext = _CONTEXT) -> None:
     """Check the copies whose last check was more than three months ago."""
-    now, output = copy_sources.CLOCK.now(), context.output
+    now = CLOCK.now()
     with context.registry() as store:
         with store.reading() as rows:
             waiting = copy_store.due_copies(rows, day_of(now), limit)
@@ -153,7 +151,7 @@ def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _Co
             return
 
         async def check() -> list[CopyVisit]:
-            with progress_bar("Looking at copies", len(waiting), quiet=output.is_json) as step:
+            with progress_bar("Looking at copies", len(waiting)) as step:
                 own = context.origins
                 async with copy_sources.open_archives(context.settings, origins=own) as archives:
                     return await check_due_copies(store, archives.asker, now=now, limit=limit, own=own, on_check=step)
@@ -202,7 +200,7 @@ def set_command(
             observed = require_observed(rows, url)
             if archive is not None and address is not None:
                 made = copy_store.CopyChoice(getpass.getuser(), address, archive, is_admin=True)
-                copy_store.choose_copy(rows, observed, made, day=day_of(copy_sources.CLOCK.now()), own=context.origins)
+                copy_store.choose_copy(rows, observed, made, day=day_of(CLOCK.now()), own=context.origins)
             else:
                 copy_store.lock_copies(rows, observed, is_locked=bool(is_locked), is_admin=True)
         _show(context, store, observed)
@@ -247,7 +245,7 @@ def _show(context: _CopiesContext, store: RegistryStore, url: UrlRow) -> None:
         outcome = search.outcome.name.lower()
         document["asked"] = {"day": day, "outcome": outcome, "again": again, "note": search.note}
         lines.append(f"Archives were asked on {day} ({outcome}), and will be again from {again} on.")
-    context.output.show(document, lines)
+    output.show(document, lines)
 
 
 def _facts(kept: copy_store.StoredCopy) -> dict[str, Any]:
@@ -271,12 +269,12 @@ async def _search_all(
     cited = copy_sources.CitationDays(store, settings, asks_wikis=bool(settings.links.archives))
     with (
         copy_sources.open_own_captures(context.layout, settings.index.url, context.front) as own,
-        progress_bar("Asking archives", len(wanted), quiet=context.output.is_json) as step,
+        progress_bar("Asking archives", len(wanted)) as step,
     ):
         async with copy_sources.open_archives(settings, own, context.origins) as archives:
             found = []
             for each in wanted:
-                now = copy_sources.CLOCK.now()
+                now = CLOCK.now()
                 days = await cited.of(each.id, now)
                 asked = [accessed, *days] if accessed is not None else list(days)
                 found.append(await search_copies(store, archives, each, now=now, days=asked, is_thorough=is_thorough))
@@ -287,7 +285,7 @@ async def _search_all(
             return found
 
 
-def _print_result(output: CommandOutput, url: UrlRow, sought: CopySearchResult) -> None:
+def _print_result(url: UrlRow, sought: CopySearchResult) -> None:
     best = sought.best
     document = {
         "url": url.url,
@@ -325,7 +323,6 @@ def recognise_command(
     front: tuple[str, ...] = option("Another origin of this archive.", metavar="ORIGIN"),
     ask: bool = option("Query the archive for the page, or with --of fetch the copy."),
     profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Recognise archive URLs: the archive, the archived page, and the time.
 

@@ -19,7 +19,7 @@ from links.url_parts import url_parts_of
 from weboid.app.link_facts import found_link_json
 from weboid.app.text_table import clean, fitted, table, width
 from weboid.cli.support.commands import argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.options import output
 from weboid.cli.support.stores import STORES, CollectionStores, wiki_named
 
 _WARNINGS_SHOWN = 3
@@ -29,7 +29,6 @@ _WIKIS_ASKED = 200  # exclusion lists are compared with for a search over all wi
 def print_search(
     pattern: str,
     stores: CollectionStores,
-    output: CommandOutput,
     *,
     wiki: str | None,
     namespaces: tuple[int, ...],
@@ -120,7 +119,6 @@ def exclude_command(
     ),
     dry_run: bool = option("Show the changes without making them."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Exclude hosts from link search; without ENTRY show the list.
 
@@ -141,18 +139,16 @@ def exclude_command(
             " `exclude` to see the list, or `exclude --suggest`."
         )
     if suggest:
-        _suggest(stores, wiki, share, most_urls, output)
+        _suggest(stores, wiki, share, most_urls)
     elif is_removal:
-        _remove_entries(stores, wiki, texts, word, output, dry_run=dry_run)
+        _remove_entries(stores, wiki, texts, word, dry_run=dry_run)
     elif texts:
-        _add_entries(stores, wiki, texts, word, output, dry_run=dry_run)
+        _add_entries(stores, wiki, texts, word, dry_run=dry_run)
     else:
-        _list_entries(stores, wiki, output)
+        _list_entries(stores, wiki)
 
 
-def _add_entries(
-    stores: CollectionStores, wiki: str, texts: Sequence[str], word: str, output: CommandOutput, *, dry_run: bool
-) -> None:
+def _add_entries(stores: CollectionStores, wiki: str, texts: Sequence[str], word: str, *, dry_run: bool) -> None:
     entries = [exclusion_list.parse_entry(text, _FORMS[word]) for text in texts]
     with stores.registry() as store:
         with store.reading() as rows:
@@ -179,9 +175,7 @@ def _add_entries(
     output.show(document, lines)
 
 
-def _remove_entries(
-    stores: CollectionStores, wiki: str, texts: Sequence[str], word: str, output: CommandOutput, *, dry_run: bool
-) -> None:
+def _remove_entries(stores: CollectionStores, wiki: str, texts: Sequence[str], word: str, *, dry_run: bool) -> None:
     marked = 0
     with stores.registry() as store, store.writing() as rows:
         found = wiki_named(rows, wiki)
@@ -205,7 +199,7 @@ def _remove_entries(
     output.show({**facts, "dry_run": dry_run}, lines)
 
 
-def _list_entries(stores: CollectionStores, wiki: str, output: CommandOutput) -> None:
+def _list_entries(stores: CollectionStores, wiki: str) -> None:
     with stores.registry() as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
         settings = parse_wiki_settings(found.settings)
@@ -225,7 +219,7 @@ def _list_entries(stores: CollectionStores, wiki: str, output: CommandOutput) ->
         click.echo(clean(why), err=True)
 
 
-def _suggest(stores: CollectionStores, wiki: str, share: float, most_urls: int, output: CommandOutput) -> None:
+def _suggest(stores: CollectionStores, wiki: str, share: float, most_urls: int) -> None:
     """Print the hosts that very many pages link to, always with the same few links."""
     with stores.registry() as store, store.reading() as rows:
         found = wiki_named(rows, wiki)

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.errors import BadUrlError, InputError
 from core.hosts import canonical_host, registrable
 from core.json_values import json_facts
@@ -20,12 +19,11 @@ from links.rules.spam_list import LIST_LIMIT_CHARS, SpamList, SpamListKind, Spam
 from links.rules.wiki_rules import FARM_WIDE, RuleBook, lists_kept, mark_pages_stale, put_list, remove_list, spam_on
 from links.url_parts import key_of
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import EXISTING_FILE, OUTPUT, CommandOutput
+from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import EXISTING_FILE, output
 from weboid.cli.support.progress import search_progress
 from weboid.cli.support.stores import STORES, CollectionStores, farm_named, wiki_named
 
-_CLOCK = SystemClock()
 _PROBLEMS_SHOWN = 10
 _URLS_AT_ONCE = 2_000
 _WIKI_OPTION = option("The wiki.", required=True, metavar="DBNAME@FARM")
@@ -57,7 +55,6 @@ def add_command(
     name: str | None = option("Name of the list.  [default: the file's name]"),
     dry_run: bool = option("Report unusable lines, without storing the list."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Add a list in a wiki's format, replacing the one of that name.
 
@@ -67,7 +64,7 @@ def add_command(
     blacklist; a list of domains is the JSON of MediaWiki:BlockedExternalDomains.json. Lines that
     cannot be run are reported, and the rest is used.
     """
-    today = day_of(_CLOCK.now())
+    today = day_of(CLOCK.now())
     form = SpamListKind(kind or list_kind(file.name))
     try:
         if file.stat().st_size > LIST_LIMIT_CHARS:
@@ -102,7 +99,7 @@ def add_command(
     return ExitCode.SOME_FAILED if problems else ExitCode.OK
 
 
-@cli_command("rm", spam_group)
+@cli_command("rm", spam_group, has_json=False)
 def remove_command(
     *,
     name: str = argument(),
@@ -119,7 +116,7 @@ def remove_command(
 
 
 @cli_command("ls", spam_group)
-def list_command(*, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT) -> None:
+def list_command(*, stores: CollectionStores = STORES) -> None:
     """Show the stored lists."""
     with stores.registry() as store, store.reading() as rows:
         stored = lists_kept(rows)
@@ -151,7 +148,6 @@ def show_command(
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
     after: str = option("Continue at the place that an earlier answer ended with.", metavar="PLACE", default=""),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the pages of a wiki that have listed links.
 
@@ -213,7 +209,6 @@ def run_command(
     wiki: str = _WIKI_OPTION,
     dry_run: bool = option("List the links that would be found; mark nothing."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Match all known links against the lists, after the lists have changed.
 
@@ -227,7 +222,7 @@ def run_command(
 
         looked_at, marked, last = 0, 0, 0
         named: dict[str, str] = {}
-        with search_progress("links checked", quiet=False) as progress:
+        with search_progress("links checked") as progress:
             task = progress.add_task("")
             while True:
                 with store.reading() as rows:
@@ -273,7 +268,6 @@ def additions_command(
     days: int = option("Number of days back from today.", type=click.IntRange(1, KEEP_DAYS), default=KEEP_DAYS),
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show which accounts add links to one domain on several wikis.
 
@@ -281,7 +275,7 @@ def additions_command(
     where the revision that added it is certain; look at the revision before you conclude anything.
     Additions are deleted after 90 days. See docs/how-to/link-search.md.
     """
-    since = day_of(_CLOCK.now()) - days + 1
+    since = day_of(CLOCK.now()) - days + 1
     try:
         named = registrable(canonical_host(domain.strip())) if domain else ""
     except BadUrlError as error:

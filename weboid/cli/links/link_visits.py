@@ -24,21 +24,10 @@ from links.registry.database import open_registry_store
 from net.backoff import ExponentialBackoff
 from net.stop_signals import wait_unless_stopped
 from warc.index.database import open_database
-from weboid.app.copy_sources import CLOCK
 from weboid.app.text_table import clean
 from weboid.app.visit_results import BrowserConfirmation, CaptureMirror, VisitLinks, hand_over_visits
-from weboid.cli.support.commands import ExitCode, cli_command, option
-from weboid.cli.support.options import (
-    COLLECTION,
-    DURATION,
-    INTERVAL,
-    OUTPUT,
-    PROFILE,
-    SHARED,
-    WORKERS,
-    CommandOutput,
-    SharedStores,
-)
+from weboid.cli.support.commands import CLOCK, ExitCode, cli_command, option
+from weboid.cli.support.options import COLLECTION, DURATION, INTERVAL, PROFILE, SHARED, WORKERS, SharedStores, output
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_options import open_webhooks, visit_once
 from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
@@ -64,7 +53,6 @@ def confirm_command(
     shared: SharedStores = SHARED,
     profile: str = PROFILE,
     workers: int = WORKERS,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Confirm in a browser the links that are about to be marked dead.
 
@@ -88,9 +76,7 @@ def confirm_command(
                 click.echo(each.address)
             return
         task = BrowserConfirmation(store, database, layout, settings)
-        visit: VisitLinks | None = partial(
-            _visit, root=collection, workers=workers, settings=settings, quiet=output.is_json
-        )
+        visit: VisitLinks | None = partial(_visit, root=collection, workers=workers, settings=settings)
         if no_visit:
             visit = None
         elif hand_over:
@@ -120,8 +106,8 @@ def confirm_command(
             goes_on = goes_on and every is not None and asyncio.run(wait_unless_stopped(every))
 
 
-async def _visit(urls: Sequence[str], *, root: Path, workers: int, settings: Settings, quiet: bool) -> RunSummary:
-    with progress_bar("Asking the browser", len(urls), quiet=quiet) as step:
+async def _visit(urls: Sequence[str], *, root: Path, workers: int, settings: Settings) -> RunSummary:
+    with progress_bar("Asking the browser", len(urls)) as step:
 
         def report(event: Event) -> None:
             if isinstance(event, PageDone | PageSkipped):
@@ -139,7 +125,6 @@ def mirror_command(
     dry_run: bool = option("Show the links, without querying archives."),
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Submit visited pages to Save Page Now, and search other archives for copies of those that failed.
 
@@ -162,13 +147,13 @@ def mirror_command(
                 output.show({"url": url.url}, f"{visited}  {url.url}")
             return ExitCode.OK
         if every is None:
-            _, failed = _round(task, start, limit, output=output)
+            _, failed = _round(task, start, limit)
             return ExitCode.SOME_FAILED if failed else ExitCode.OK
         backoff = ExponentialBackoff(every.total_seconds(), max(_LONGEST_S, every.total_seconds()))
         failed, goes_on = False, True
         while goes_on:
             try:
-                start, failed = _round(task, start, limit, output=output)
+                start, failed = _round(task, start, limit)
             except InputError:
                 raise
             except Exception as error:
@@ -182,7 +167,7 @@ def mirror_command(
     return ExitCode.SOME_FAILED if failed else ExitCode.OK
 
 
-def _round(task: CaptureMirror, start: datetime, limit: int, output: CommandOutput) -> tuple[datetime, bool]:
+def _round(task: CaptureMirror, start: datetime, limit: int) -> tuple[datetime, bool]:
     """Mirror waiting visits; return the next start time, and whether some will be retried."""
     begun = CLOCK.now()
     todo = list(islice(task.waiting(start), limit))

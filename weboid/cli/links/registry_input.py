@@ -14,7 +14,6 @@ from typing import Any, cast
 import click
 from rich.progress import Progress
 
-from core.clock import SystemClock
 from core.errors import InputError
 from core.json_values import json_facts
 from links.check_history import date_of, day_of
@@ -38,13 +37,12 @@ from links.rules.exclusion_list import EntryForm
 from links.rules.link_class import WATCHED, LinkClass
 from links.rules.wiki_rules import RuleBook
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import EXISTING_FILE, OUTPUT, CommandOutput
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import EXISTING_FILE, output
 from weboid.cli.support.progress import count_progress
 from weboid.cli.support.stores import STORES, CollectionStores
 from wiki.settings import WikiSettings
 
-_CLOCK = SystemClock()
 _WIKI_SETTINGS = ("feed", "bot", "templates", PUBLIC, "is_private", "servers", "registers_own", *EntryForm)
 
 
@@ -63,7 +61,6 @@ def set_wiki_command(
     farm_hosts: str | None = option("RE2 pattern of the farm's own hosts.", metavar="REGEX"),
     farm_address: str | None = option("The farm's first page; its host is one of the farm's own.", metavar="URL"),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Change any setting of a wiki or farm, or add one that has no API.
 
@@ -87,7 +84,7 @@ def set_wiki_command(
                 address=_or(farm_address, there.address if there else ""),
                 internal=_or(farm_hosts, there.internal if there else ""),
             )
-        wiki = ensure_wiki(connection, wanted, day=day_of(_CLOCK.now()))
+        wiki = ensure_wiki(connection, wanted, day=day_of(CLOCK.now()))
         merged = {**json.loads(wiki.settings), **changes} if changes else None
         wiki = change_wiki(connection, wiki, url=url, pages_url=pages_url, settings=merged)
     output.show(_facts(wiki), f"The settings of {wiki.name} are stored.")
@@ -139,7 +136,6 @@ def add_page_command(
     namespace: int = option("The page's namespace.", default=0),
     keep: bool = option("Add to the page's links instead of replacing them.", "--add"),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Set the links of a page of a wiki.
 
@@ -149,7 +145,7 @@ def add_page_command(
     page_urls = [url for url in urls if url != "-"]
     if not urls or "-" in urls:
         page_urls += [line.strip() for line in sys.stdin if line.strip()]
-    day = day_of(_CLOCK.now())
+    day = day_of(CLOCK.now())
     with stores.registry(make=True) as store, store.writing() as connection:
         found = ensure_wiki(connection, parse_wiki(wiki), day=day)
         name = PageName(page_id or 0, page, namespace)
@@ -187,7 +183,6 @@ def import_command(
     restart: bool = option("Start from the first page, even if a run was interrupted."),
     dry_run: bool = option("Show what the file contains; import nothing."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Import the links of wikis from FILE, or from standard input.
 
@@ -216,10 +211,10 @@ def import_command(
             place = (str(path.absolute()), found.st_size, found.st_mtime_ns, str(wiki or ""))
             digest = blake2b(repr(place).encode("utf-8", "surrogatepass"), digest_size=16).digest()
         spool = stack.enter_context(closing(PageSpool()))
-        progress = stack.enter_context(count_progress(quiet=output.is_json))
+        progress = stack.enter_context(count_progress())
         bad = _read(stream, spool, wiki, progress, size=_size(stream))
         task = progress.add_task("writing", total=spool.pages())
-        importer = LinkImporter(store, day=day_of(_CLOCK.now()), digest=digest)
+        importer = LinkImporter(store, day=day_of(CLOCK.now()), digest=digest)
         if dry_run:
             done = importer.look(spool, progress=lambda more: progress.advance(task, more))
         else:
@@ -280,7 +275,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "r": "\r"}
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
-@cli_command("interwiki")
+@cli_command("interwiki", has_json=False)
 def interwiki_command(*, known: Path = argument("MAP", type=EXISTING_FILE), file: str = argument("FILE|-")) -> int:
     """Write the interwiki links in FILE as URLs, which `weboid links import` reads.
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.errors import BadUrlError, InputError
 from core.hosts import host_name
 from core.json_values import json_facts
@@ -29,12 +28,11 @@ from weboid.app.copy_sources import count_without_copy, no_archives_notice, own_
 from weboid.app.link_facts import day_text, link_document, moment_text, states_json, url_json, use_json
 from weboid.app.text_table import clean, table, width
 from weboid.cli.links.link_search_commands import print_search
-from weboid.cli.support.commands import argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput
+from weboid.cli.support.commands import CLOCK, argument, cli_command, option
+from weboid.cli.support.options import PROFILE, output
 from weboid.cli.support.progress import session_progress
 from weboid.cli.support.stores import STORES, CollectionStores, open_existing_registry, registry_settings
 
-_CLOCK = SystemClock()
 _GROUPS = {str(each): states for each, states in STATES.items() if each is not StateClass.UNKNOWN}  # it is a state, too
 _STATES = click.Choice([*(state.name.lower() for state in LinkState), *_GROUPS])
 
@@ -58,7 +56,6 @@ def list_command(
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
     after: str = option("Continue at the place that an earlier answer ended with.", metavar="PLACE", default=""),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """List URLs: all, of a pattern, or a wiki's; or the wiki's pages.
 
@@ -75,7 +72,6 @@ def list_command(
         print_search(
             pattern,
             stores,
-            output,
             wiki=wiki_name,
             namespaces=namespaces,
             states=STATES[StateClass.UNKNOWN] if states == ("unknown",) else chosen,
@@ -193,7 +189,6 @@ def show_command(
         "Maximum number of pages to list.", "--pages", type=click.IntRange(0, 100_000), default=50, show_default=False
     ),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show a URL's state, history, citations and copies.
 
@@ -205,13 +200,13 @@ def show_command(
         identity = identity_key(fetch_key(url, allow_single_label=True))
     except BadUrlError as error:
         fault = error
-    today = day_of(_CLOCK.now())
+    today = day_of(CLOCK.now())
     with stores.registry() as store, store.snapshot() as reader:
         found = find_urls(reader, [identity]).get(identity) if identity else None
         refused = [] if found is not None else lookups.refused_uses(reader, url, limit=max(limit, 1))
         if refused:
             names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
-            _show_refused(url, refused, names, output=output)
+            _show_refused(url, refused, names)
             return
         if fault is not None:
             raise fault
@@ -232,7 +227,7 @@ def show_command(
     output.show(document, _lines(document))
 
 
-def _show_refused(url: str, uses: list[lookups.RefusedUse], names: dict[int, str], output: CommandOutput) -> None:
+def _show_refused(url: str, uses: list[lookups.RefusedUse], names: dict[int, str]) -> None:
     pages = [use_json(use.page, names, use.first_day) for use in uses]
     reason = uses[0].reason
     document = {"url": url, "is_watched": False, "reason": reason, "pages": pages}
@@ -302,7 +297,6 @@ def passes_command(
     limit: int = option(type=click.IntRange(1, 1000), default=20),
     stores: CollectionStores = STORES,
     profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the latest passes, links by state, and whether all links are checked in time.
 
@@ -310,7 +304,7 @@ def passes_command(
     takes a while when there are many millions.
     """
     settings = registry_settings(profile, stores.database_url, stores.root)
-    now = _CLOCK.now()
+    now = CLOCK.now()
     layout = Layout(stores.root)
     with open_existing_registry(layout, settings) as store:
         with store.reading() as rows:
@@ -374,19 +368,18 @@ def purge_command(
     dry_run: bool = option("Show the number of entries, without deleting."),
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Delete old check results, and URLs, links and pages not seen for `[links] keep_days`.
 
     To be run once a day. It works in small steps, concurrently with other commands, and may be stopped at any moment.
     """
     keep_days = load_profile(profile).links.keep_days
-    today = day_of(_CLOCK.now())
+    today = day_of(CLOCK.now())
     with stores.registry() as store:
         if dry_run:
             gone = to_purge(store, day=today, keep_days=keep_days)
         else:
-            with session_progress(quiet=output.is_json) as show:
+            with session_progress() as show:
                 gone = purge(store, day=today, keep_days=keep_days, progress=lambda what, _: show(f"deleting {what}"))
     counts = gone._asdict()
     parts = [f"{count:,} {what}" for what, count in counts.items() if count]

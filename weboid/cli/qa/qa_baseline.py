@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.errors import InputError
 from core.playback_check import QaVerdict, picture_name
 from core.timestamps import warc_date
@@ -29,12 +28,11 @@ from qa.page_changes import RegressionKind, count_by_kind, regression_as_json, s
 from qa.sample import MOST_PAGES, CandidateFilter, SampleCandidate, StratifiedSample, read_candidates
 from weboid.app.standalone_page import baseline_report_page
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import CHECK_JOBS, COLLECTION, OUTPUT, PROFILE, CommandOutput
+from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import CHECK_JOBS, COLLECTION, PROFILE, output
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.stores import STORES, CollectionStores
 
-_CLOCK = SystemClock()
 _LEVELS = click.Choice([str(level) for level in Level])
 
 
@@ -58,7 +56,6 @@ def save(
     jobs: int = CHECK_JOBS,
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Save how playback shows a sample of pages, under NAME.
 
@@ -81,10 +78,10 @@ def save(
             baseline.create(header)  # which is refused
     else:
         pages = tuple(_sample(stores, sample, seed, level))
-        header = BaselineHeader(name, level, engine, warc_date(_CLOCK.now()), seed, pages)
+        header = BaselineHeader(name, level, engine, warc_date(CLOCK.now()), seed, pages)
         baseline.create(header)
     left = max(len(header.pages) - len(baseline.checks(BEFORE)), 0)
-    with progress_bar("looking", left, quiet=output.is_json) as step:
+    with progress_bar("looking", left) as step:
         options = _run_options(stores, profile, jobs)
         record = record_before(options, baseline, header, lambda _checked, _tally: step(1))
         whole = asyncio.run(record)
@@ -111,7 +108,6 @@ def check(
     jobs: int = CHECK_JOBS,
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Check the pages of NAME again, and report what got better or worse.
 
@@ -130,7 +126,7 @@ def check(
         return ExitCode.OK
     baseline.begin_after(engine, again=again)
     left = max(len(pages) - len(baseline.checks(AFTER)), 0)
-    with progress_bar("looking", left, quiet=output.is_json) as step:
+    with progress_bar("looking", left) as step:
         options = _run_options(stores, profile, jobs)
         record = record_after(options, baseline, header, lambda _checked, _tally: step(1))
         whole, unsorted = asyncio.run(record)
@@ -152,7 +148,7 @@ def check(
 
 
 @cli_command("ls", command)
-def ls(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT) -> None:
+def ls(*, collection: Path = COLLECTION) -> None:
     """List the saved baselines."""
     root = read_collection(collection).quality_baselines
     rows: list[dict[str, Any]] = []
@@ -167,7 +163,7 @@ def ls(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT) -> None
     output.table(rows, head, lines)
 
 
-@cli_command("rm", command)
+@cli_command("rm", command, has_json=False)
 def rm(*, name: str = argument(), collection: Path = COLLECTION) -> None:
     """Remove a baseline with its pictures."""
     open_baseline(read_collection(collection).quality_baselines, name).remove()
@@ -188,7 +184,7 @@ def _sample(stores: CollectionStores, sample: int, seed: int, level: str) -> lis
 
 def _run_options(stores: CollectionStores, profile: str, jobs: int) -> CheckRunOptions:
     browser = load_profile(profile).browser
-    return CheckRunOptions(stores.layout, stores.database_url, browser, jobs, _CLOCK, cached=False)
+    return CheckRunOptions(stores.layout, stores.database_url, browser, jobs, CLOCK, cached=False)
 
 
 def _positive(counts: Any) -> list[tuple[str, int]]:

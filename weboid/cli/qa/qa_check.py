@@ -3,12 +3,11 @@
 import asyncio
 import os
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import InputError
 from core.hosts import host_name
@@ -28,24 +27,22 @@ from weboid.app.collection_repair import CollectionRepair, RepairRunOptions, Rep
 from weboid.app.qa_run import QaOptions, QaRun
 from weboid.app.text_table import clean
 from weboid.cli.support.command_target import CLUSTER_SECRET
-from weboid.cli.support.commands import COMMANDS, ExitCode, LazyGroupWithDefault, argument, cli_command, option
+from weboid.cli.support.commands import CLOCK, COMMANDS, ExitCode, LazyGroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import (
     CHECK_JOBS,
     COLLECTION,
     DEDUP,
     FRONTIER,
-    OUTPUT,
     PROFILE,
     SHARED,
     WORKERS,
-    CommandOutput,
     SharedStores,
+    output,
     start_moment,
 )
 from weboid.cli.support.run_options import open_stored_levels, open_webhooks, unlock_logins
 from weboid.cli.support.stores import STORES, CollectionStores
 
-_CLOCK = SystemClock()
 _LEVELS = click.Choice([str(level) for level in Level])
 _NOTHING = "No page needs another capture."
 
@@ -82,7 +79,6 @@ def check_command(
     dedup_url: str = DEDUP,
     profile: str = PROFILE,
     secret: ClusterSecret | None = CLUSTER_SECRET,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Check copies: does playback still show what the crawler saw?
 
@@ -108,7 +104,7 @@ def check_command(
         str(chosen_levels[0]),
         ENGINE,
         host=host_name(host) if host else "",
-        since=start_moment(since, now=_CLOCK.now()) if since else None,
+        since=start_moment(since, now=CLOCK.now()) if since else None,
         again=again,
     )
     options = QaOptions(
@@ -129,7 +125,7 @@ def check_command(
             run.report = hooks.note
         if dry_run:
             return ExitCode.OK if run.plan(as_json=output.is_json) else ExitCode.SOME_FAILED
-        end = asyncio.run(run.perform(as_json=output.is_json, on_repair=RepairReporter(output)))
+        end = asyncio.run(run.perform(as_json=output.is_json, on_repair=report_repair))
     if end.stopped:
         return ExitCode.STOPPED
     return ExitCode.OK if end.is_well else ExitCode.SOME_FAILED
@@ -149,7 +145,6 @@ def repair_command(
     profile: str = PROFILE,
     workers: int = WORKERS,
     secret: ClusterSecret | None = CLUSTER_SECRET,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Capture broken pages again, once, with the thorough profile.
 
@@ -176,7 +171,7 @@ def repair_command(
             return ExitCode.OK
 
         async def repair() -> tuple[RepairSummary, RecordsSummary]:
-            summary = await CollectionRepair(options, store).repair(RepairReporter(output))
+            summary = await CollectionRepair(options, store).repair(report_repair)
             if not summary.ended:
                 return summary, RecordsSummary()
             return summary, await write_checks(layout, settings, store, secret)
@@ -208,19 +203,13 @@ def repair_options(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RepairReporter:
-    """Output of each repair as it ends, as text or JSON lines."""
-
-    _output: CommandOutput
-
-    def __call__(self, event: Event) -> None:
-        """Report the event, as far as the output format includes it."""
-        if isinstance(event, PageRepaired):
-            text = clean(f"{event.state:15} {event.url}  {event.reason}")
-            self._output.show({"event": "repaired", **asdict(event)}, text)
-        elif isinstance(event, WaitStarted):
-            self._output.show({"event": "waiting", **asdict(event)}, clean(event.text))
+def report_repair(event: Event) -> None:
+    """Print a repair that has ended, or an outage."""
+    if isinstance(event, PageRepaired):
+        text = clean(f"{event.state:15} {event.url}  {event.reason}")
+        output.show({"event": "repaired", **asdict(event)}, text)
+    elif isinstance(event, WaitStarted):
+        output.show({"event": "waiting", **asdict(event)}, clean(event.text))
 
 
 command = LazyGroupWithDefault(

@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.errors import InputError, PermanentError, PictureError, UnavailableError
 from core.json_values import json_facts
 from core.playback_check import QaVerdict
@@ -30,13 +29,12 @@ from warc.index.database import IndexDatabase
 from warc.index.queries import OFFERED, captures_of_pages
 from weboid.app.standalone_page import picture_data_url, render_standalone
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
-from weboid.cli.support.options import DEDUP, DURATION, FILE, OUTPUT, PROFILE, CommandOutput, SharedStores
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option, option_dict
+from weboid.cli.support.options import DEDUP, DURATION, FILE, PROFILE, SharedStores, output
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_options import visit_once
 from weboid.cli.support.stores import STORES, CollectionStores
 
-_CLOCK = SystemClock()
 _ROWS_SHOWN = 40  # paragraphs, for people
 _URLS_SHOWN = 10
 _REGIONS_SHOWN = 10
@@ -80,7 +78,6 @@ def compare_command(
     stores: CollectionStores = STORES,
     dedup_url: str = DEDUP,
     profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Compare two captures of a page, or two pictures.
 
@@ -99,12 +96,12 @@ def compare_command(
     if len(named) > 1:
         if len(named) > 2 or first or second or live or out:
             raise InputError("Name one URL, or two pictures (with no option but --heat).")
-        return compare_files(Path(named[0]), Path(named[1]), heat, output)
+        return compare_files(Path(named[0]), Path(named[1]), heat)
     url = named[0] if named else None
     if url is None:
         if first or second or live or out or heat:
             raise InputError("--at, --to, --live, --out and --heat compare one page: name its URL.")
-        _print_drifted(**drift, stores=stores, output=output)
+        _print_drifted(**drift, stores=stores)
         return ExitCode.OK
     if live and second:
         raise InputError("--live is the newer one: omit --to.")
@@ -137,7 +134,7 @@ def compare_command(
         heat.write_bytes(picture.heat)
     if out is not None:
         out.write_text(comparison_page(compared), encoding="utf-8", errors="replace")
-    _print_changes(compared, output=output)
+    _print_changes(compared)
     return ExitCode.SOME_FAILED if changes.drift is PageDrift.UNKNOWN else ExitCode.OK
 
 
@@ -175,7 +172,7 @@ def _facts(then: PageSnapshot, now: PageSnapshot) -> list[tuple[str, str, str]]:
     return list(zip(names, row(then), row(now), strict=True))
 
 
-def _print_changes(compared: ComparedCaptures, output: CommandOutput) -> None:
+def _print_changes(compared: ComparedCaptures) -> None:
     if output.is_json:
         facts = changes_as_json(compared.changes, compared.then, compared.now)
         difference = compared.difference
@@ -234,22 +231,15 @@ _DIFFERING = (DiffKind.CHANGED, DiffKind.ADDED, DiffKind.REMOVED)
 
 
 def _print_drifted(
-    *,
-    since: timedelta | None,
-    sample: int | None,
-    seed: int,
-    limit: int,
-    jobs: int,
-    stores: CollectionStores,
-    output: CommandOutput,
+    *, since: timedelta | None, sample: int | None, seed: int, limit: int, jobs: int, stores: CollectionStores
 ) -> None:
     layout = read_collection(stores.root)
-    start = None if since is None else _CLOCK.now() - since
+    start = None if since is None else CLOCK.now() - since
     with open_snapshots(layout, stores.database_url) as snapshots:
         urls: Iterable[str] = recaptured_urls(snapshots.database, start)
         if sample is not None:
             urls = sample_urls(urls, sample, seed)
-        drifted = _most_drifted(snapshots, urls, limit=limit, jobs=jobs, quiet=output.is_json)
+        drifted = _most_drifted(snapshots, urls, limit=limit, jobs=jobs)
     for facts in drifted if output.is_json else ():
         output.json(facts)
     rows = [
@@ -284,9 +274,7 @@ def sample_urls(urls: Iterable[str], count: int, seed: int) -> list[str]:
     return heapq.nsmallest(count, urls, key=chance)
 
 
-def _most_drifted(
-    snapshots: SnapshotReader, urls: Iterable[str], *, limit: int, jobs: int, quiet: bool
-) -> list[dict[str, Any]]:
+def _most_drifted(snapshots: SnapshotReader, urls: Iterable[str], *, limit: int, jobs: int) -> list[dict[str, Any]]:
     """Return the changes of the pages that changed most, as JSON objects, the furthest first."""
 
     def compare(url: str) -> tuple[float, dict[str, Any]] | None:
@@ -305,7 +293,7 @@ def _most_drifted(
                 if changed is not None:
                     yield changed
 
-    with progress_bar("Comparing", None, quiet=quiet) as step, ThreadPoolExecutor(jobs) as threads:
+    with progress_bar("Comparing", None) as step, ThreadPoolExecutor(jobs) as threads:
         most = heapq.nsmallest(limit, compare_all(), key=lambda each: (-each[0], each[1]["url"]))
     return [facts for _, facts in most]
 
@@ -314,7 +302,7 @@ def _share(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
-def compare_files(seen: Path, shown: Path, heat: Path | None, output: CommandOutput) -> int:
+def compare_files(seen: Path, shown: Path, heat: Path | None) -> int:
     """Print how much of `seen` is in `shown`, write the map of differences, return the exit code.
 
     Raises InputError for a file that cannot be used.

@@ -13,7 +13,6 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.errors import InputError, UnavailableError
 from core.page_classes import PageClass
 from core.playback_check import PlaybackFault, QaVerdict
@@ -34,8 +33,8 @@ from qa.web.review import ReviewAction, ReviewActions
 from qa.web.static_report import CheckReport, CheckReportWriter
 from warc.local_storage import replacing_file
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
-from weboid.cli.support.options import EXISTING_FILE, FILE, ORIGIN, OUTPUT, CommandOutput
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option, option_dict
+from weboid.cli.support.options import EXISTING_FILE, FILE, ORIGIN, output
 from weboid.cli.support.stores import STORES, CollectionStores
 
 _FILTER_OPTIONS: dict[str, Any] = {
@@ -95,7 +94,6 @@ def ls_command(
     as_html: bool = option("One HTML file with every result and pictures, for review.", "--html"),
     report: dict[str, Any] = option_dict(_REPORT_OPTIONS),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """List the results of checks, worst first.
 
@@ -164,7 +162,6 @@ def _print_table(rows: list[CheckedPage]) -> None:
         click.echo(line)
 
 
-_CLOCK = SystemClock()
 _NOTHING = "No copy of this collection was checked yet; run `weboid qa`."
 
 
@@ -182,7 +179,7 @@ def _write_report(
     page_language.set(PageLanguage(check_language(language)))
     layout = read_collection(stores.root)
     name = title or layout.root.absolute().name
-    report = CheckReport(name, _CLOCK.now(), origin, limit_pictures)
+    report = CheckReport(name, CLOCK.now(), origin, limit_pictures)
     with _open_report_source(stores) as (results, writer), ExitStack() as stack:
         try:
             partial = stack.enter_context(replacing_file(out, mode=0o644))
@@ -233,7 +230,7 @@ class ReviewMark:
         return [*judged, *([ReviewAction.RECRAWL] if self.recrawl else [])]
 
 
-@cli_command("marks")
+@cli_command("marks", has_json=False)
 def marks_command(
     *,
     file: Path = argument(type=EXISTING_FILE),
@@ -248,7 +245,7 @@ def marks_command(
     author, marks = read_marks(file)
     counts: Counter[str] = Counter()
     with stores.registry() as store:
-        acts = ReviewActions(lambda: store, _CLOCK)
+        acts = ReviewActions(lambda: store, CLOCK)
         for mark in marks:
             # Each is kept by itself: who stops here finds what was read so far.
             for act in mark.acts:

@@ -25,6 +25,7 @@ from typing import Any, get_args, get_origin
 
 import click
 
+from core.clock import SystemClock
 from core.errors import (
     CollectionInUseError,
     CollectionVersionError,
@@ -68,7 +69,9 @@ def exit_code_for(error: WeboidError) -> ExitCode:
             return ExitCode.INTERNAL
 
 
+CLOCK = SystemClock()
 QUIET = "weboid.quiet"
+JSON = "weboid.json"
 COMMANDS: dict[str, dict[str, str]] = tomllib.loads(  # of lazy groups
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )
@@ -93,10 +96,10 @@ def _option_hints() -> dict[str, str]:
 _SHORT_HELP = Path(__file__).with_name("short_help.toml")  # of lazy groups, by path
 
 
-def is_quiet() -> bool:
-    """Return True if the command prints errors and results only (`-q`)."""
+def is_set(flag: str) -> bool:
+    """Return True if the command that runs was given the flag of all commands: `QUIET` or `JSON`."""
     context = click.get_current_context(silent=True)
-    return context is not None and bool(context.find_root().meta.get(QUIET))
+    return context is not None and bool(context.find_root().meta.get(flag))
 
 
 def _set_log_level(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 of click
@@ -104,6 +107,10 @@ def _set_log_level(context: click.Context, parameter: click.Parameter, value: bo
         is_quiet_option = parameter.name == "quiet"
         logging.getLogger().setLevel(logging.ERROR if is_quiet_option else logging.INFO)
         context.find_root().meta[QUIET] = is_quiet_option
+
+
+def _set_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 of click
+    context.find_root().meta[JSON] = value
 
 
 def log_options() -> list[click.Parameter]:
@@ -484,9 +491,12 @@ def made_by(make: Callable[..., Any]) -> Any:
 
 
 def cli_command(
-    name: str, group: click.Group | None = None, **attributes: Any
+    name: str, group: click.Group | None = None, *, has_json: bool = True, **attributes: Any
 ) -> Callable[[Callable[..., int | None]], Any]:
-    """Make a click command of a function, in `group` if there is one; None is returned as success."""
+    """Make a click command of a function, in `group` if there is one; None is returned as success.
+
+    `has_json`: it has the option `--json`, which `weboid.cli.support.options.output` follows.
+    """
 
     def decorate(function: Callable[..., int | None]) -> click.Command:
         parameters = dict(inspect.signature(function).parameters)
@@ -498,11 +508,17 @@ def cli_command(
         callback.__doc__ = function.__doc__
         register = click.command if group is None else group.command
         attributes.setdefault("cls", ConfiguredCommand)
-        params = [*_click_parameters(parameters), *log_options()]
+        params = [*_click_parameters(parameters), *([_json_option()] if has_json else []), *log_options()]
         made: click.Command = register(name, params=params, **attributes)(callback)
         return made
 
     return decorate
+
+
+def _json_option() -> click.Option:
+    return RenamedOption(
+        ("--json", "as_json"), help="JSON for machines.", is_flag=True, expose_value=False, callback=_set_json
+    )
 
 
 def _click_parameters(parameters: dict[str, inspect.Parameter]) -> list[click.Parameter]:

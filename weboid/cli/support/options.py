@@ -18,7 +18,7 @@ from core.config.settings import INDEX_URL, Settings
 from core.errors import InputError
 from core.timestamps import parse_duration, parse_moment, warc_date
 from weboid.app.operator_identity import contact_notice
-from weboid.cli.support.commands import made_by, option
+from weboid.cli.support.commands import JSON, QUIET, is_set, made_by, option
 
 
 class ParsedType(click.ParamType[Any]):
@@ -143,11 +143,18 @@ def _profile(default: str) -> Any:
     )
 
 
-@dataclass(frozen=True, slots=True)
 class CommandOutput:
-    """Standard output of a command: text, or with `--json` a line of JSON for each result."""
+    """Standard output of the command that runs: text, or with `--json` a line of JSON for each result."""
 
-    is_json: bool
+    @property
+    def is_json(self) -> bool:
+        """Return True if the output is JSON."""
+        return is_set(JSON)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Return True if errors and results only are printed (`-q`)."""
+        return is_set(QUIET)
 
     def show(self, facts: object, text: str | Iterable[str]) -> None:
         """Print the facts as JSON, or else the text."""
@@ -169,11 +176,7 @@ class CommandOutput:
         return self.is_json
 
 
-def output_format(as_json: bool = option("JSON for machines.", "--json")) -> CommandOutput:  # noqa: FBT001
-    """Return the output that `--json` chooses."""
-    return CommandOutput(as_json)
-
-
+output = CommandOutput()
 COLLECTION = option(
     "Folder of WARCs, index and frontier.",
     type=click.Path(file_okay=False, path_type=Path),
@@ -181,7 +184,6 @@ COLLECTION = option(
     envvar="WEBOID_COLLECTION",
     callback=_check_trial_clock,
 )
-OUTPUT = made_by(output_format)
 PROFILE, WIKI_PROFILE = _profile("default"), _profile("wiki")
 WORKERS = option(
     "Number of pages at the same time.",

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.clock import SystemClock
 from core.config.settings import Settings
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError
 from core.layout import CONFIG_FILE, Layout
-from weboid.cli.support.commands import option
+from weboid.cli.support.commands import CLOCK, option
+from weboid.cli.support.options import output
 
 QA = option(
     "Check the copies of pages as they are archived, and capture broken ones again.  [default: as set in the profile]",
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from playback.access.level_store import LevelStore
     from render.sign_in import SiteLogins
     from weboid.app.webhooks.webhook_sender import WebhookEmitter
-    from weboid.cli.support.options import CommandOutput
 
 
 def background_checks(settings: Settings, *, qa: bool | None) -> RunExtension | None:
@@ -68,7 +67,7 @@ def open_webhooks(root: Path, settings: Settings) -> AbstractContextManager[Webh
     if not config.exists() or "webhooks" not in config.read_text(encoding="utf-8"):
         return nullcontext()
     emitter: WebhookEmitter = import_module("weboid.app.webhooks.webhook_sender").WebhookEmitter(
-        root, settings, clock=SystemClock()
+        root, settings, clock=CLOCK
     )
     return emitter
 
@@ -78,7 +77,6 @@ def run_with_reports(
     root: Path,
     settings: Settings,
     workers: int,
-    output: CommandOutput,
     *,
     qa: bool | None,
     stays: bool,
@@ -98,7 +96,7 @@ def run_with_reports(
         reporter = run_reporter(as_json=output.is_json)
         report = reporter.event if hooks is None else hooks.reporting(reporter.event)
         events = {"started": reporter.started, "report": report, "stopping": reporter.stopping}
-        summary = asyncio.run(run(config, clock=SystemClock(), **events))
+        summary = asyncio.run(run(config, clock=CLOCK, **events))
         reporter.ended(summary)
         if hooks is not None:
             hooks.put_summary(summary, jobs)
@@ -114,7 +112,7 @@ async def visit_once(
     once = replace(settings, frontier=replace(settings.frontier, attempts=1))
     with open_stored_levels(Layout(root), settings.index.url) as level_of:
         config = RunConfig(root, once, workers, stored_level_of=level_of)
-        return await archive_urls(config, urls, again=timedelta(0), clock=SystemClock(), report=report)
+        return await archive_urls(config, urls, again=timedelta(0), clock=CLOCK, report=report)
 
 
 def with_store(settings: Settings, level: str | None) -> Settings:
@@ -160,7 +158,7 @@ def unlock_logins(settings: Settings, root: Path) -> SiteLogins | None:
     return open_logins(
         Layout(root).logins,
         settings.login,
-        now=SystemClock().now(),
+        now=CLOCK.now(),
         ask=lambda: ask_passphrase("Passphrase of the logins"),
         warn=lambda text: click.echo(text, err=True),
     )

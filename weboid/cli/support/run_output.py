@@ -36,7 +36,8 @@ from crawler.worker.crawl_events import (
     SnapshotMade,
 )
 from net.backoff import WaitEnded, WaitStarted
-from weboid.cli.support.commands import ExitCode, is_quiet
+from weboid.cli.support.commands import ExitCode
+from weboid.cli.support.options import output
 
 if TYPE_CHECKING:
     from core.playback_check import QaVerdict
@@ -222,7 +223,7 @@ def run_reporter(*, as_json: bool) -> RunReporter:
     """Return the reporter for JSON, a terminal, or plain output."""
     if as_json:
         return JsonRunReporter()
-    if is_quiet():
+    if output.is_quiet:
         return QuietRunReporter()
     if not sys.stdout.isatty():
         return RunReporter()

@@ -22,11 +22,11 @@ from weboid.app.text_table import clean, table, width
 from weboid.app.wiki.bot_run import BotRun, edit_facts, outcome_facts, tally_facts
 from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import output
 from weboid.cli.support.progress import terminal_progress
 from weboid.cli.support.stores import actor_name
-from weboid.cli.wiki.bot_setup import CLOCK, choose_wiki, front_origin, source_warnings
+from weboid.cli.wiki.bot_setup import choose_wiki, front_origin, source_warnings
 from weboid.cli.wiki.wikitext_files import skip_reason_line
 from wiki.bot.page_edit import PageEditResult, PageEditStatus
 from wiki.bot.past_edits import RevertReview, edits_to_review, review_revert
@@ -48,7 +48,6 @@ def command(
     front: str | None = option("With --dry-run: public origin of our own copies.", metavar="ORIGIN"),
     is_all: bool = option("Run on every wiki whose bot is switched on.", "--all"),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Repair citations of links that are confirmed dead.
 
@@ -63,7 +62,7 @@ def command(
         raise click.UsageError("--front needs --dry-run; `weboid wiki bot on --front` sets it.")
     if is_all and (name or titles):
         raise click.UsageError("--all is for every wiki: omit NAME and --page.")
-    show = _BotRunReporter(output, is_dry=dry_run)
+    show = _BotRunReporter(is_dry=dry_run)
 
     def begin(store: RegistryStore, wiki: Wiki, own: str | None = None) -> int:
         wish = BotOptions(titles, limit, dry_run)
@@ -119,8 +118,7 @@ async def _run(task: BotRun, own: OwnCaptures | None, show: "_BotRunReporter", *
 class _BotRunReporter:
     """Output of a run: coloured diffs as text, or one JSON line per page."""
 
-    def __init__(self, output: CommandOutput, *, is_dry: bool) -> None:
-        self._output = output
+    def __init__(self, *, is_dry: bool) -> None:
         self._is_dry = is_dry
         self._console = Console(highlight=False, soft_wrap=True)
         self._progress: Progress | None = None
@@ -131,7 +129,7 @@ class _BotRunReporter:
             *(SpinnerColumn(), TextColumn("{task.description}"), BarColumn()),
             *(TextColumn("{task.completed} pages"), TimeElapsedColumn()),
         )
-        self._progress = terminal_progress(*columns, quiet=self._output.is_json)
+        self._progress = terminal_progress(*columns)
         self._task = self._progress.add_task("looking", total=None)
         return self._progress
 
@@ -139,7 +137,7 @@ class _BotRunReporter:
         click.echo(text, err=True)
 
     def show(self, each: PageEditResult | BotEdit) -> None:
-        if self._output.json(edit_facts(each) if isinstance(each, BotEdit) else outcome_facts(each)):
+        if output.json(edit_facts(each) if isinstance(each, BotEdit) else outcome_facts(each)):
             return
         if isinstance(each, BotEdit):
             self._console.print(Text(clean(f"Edit {each.id} is {each.state.name.lower()}: {each.note}")))
@@ -159,7 +157,7 @@ class _BotRunReporter:
             self._console.print(Text("  " + skip_reason_line(link)))
 
     def end(self, task: BotRun, tally: BotRunSummary, job: str) -> None:
-        if self._output.json(tally_facts(tally, job)):
+        if output.json(tally_facts(tally, job)):
             return
         for title in tally.unknown:
             click.echo(f"The registry does not know the page {clean(title)}.", err=True)
@@ -194,12 +192,7 @@ _STATES = [each.name.lower() for each in EditState]
 
 
 @cli_command("show")
-def show_command(
-    *,
-    name: str = argument("[NAME]", required=False, default=""),
-    where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
-) -> None:
+def show_command(*, name: str = argument("[NAME]", required=False, default=""), where: CommandTarget = TARGET) -> None:
     """Show whether the bot is on, its account, and its edits' outcomes."""
     with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
@@ -246,7 +239,6 @@ def list_command(
     ),
     limit: int = option("Maximum number of edits.", type=click.IntRange(1, 10_000), default=50),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """List the bot's edits, newest first."""
     wanted = [EditState[each.upper()] for each in states] or list(EditState)
@@ -254,7 +246,7 @@ def list_command(
         wiki = choose_wiki(store, name)
         with store.reading() as rows:
             edits = newest_edits(rows, wiki.id, wanted, limit=limit)
-        _show(store, wiki, edits, output=output)
+        _show(store, wiki, edits)
         if not edits and not output.is_json:
             click.echo(f"The bot has made no such edit on {wiki.name}.")
 
@@ -269,7 +261,6 @@ def review_command(
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
     limit: int = option("Maximum number of edits.", type=click.IntRange(1, 10_000), default=50),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the edits that people reverted; accept or decline each revert.
 
@@ -286,7 +277,7 @@ def review_command(
             for number in numbers
         ]
         edits = done or edits_to_review(store, wiki.id, limit=limit)
-        _show(store, wiki, edits, output=output)
+        _show(store, wiki, edits)
         if not output.is_json:
             for edit in edits:
                 for change in edit.changes:
@@ -298,7 +289,7 @@ def review_command(
             click.echo("Nothing awaits a review.")
 
 
-def _show(store: RegistryStore, wiki: Wiki, edits: Sequence[BotEdit], output: CommandOutput) -> None:
+def _show(store: RegistryStore, wiki: Wiki, edits: Sequence[BotEdit]) -> None:
     with store.reading() as rows:
         pages = find_pages(rows, wiki.id, {edit.page_id for edit in edits})
         links = urls_by_id(rows, {change.url_id for edit in edits for change in edit.changes})

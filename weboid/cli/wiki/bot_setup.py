@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 import click
 
-from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import InputError
 from links.registry.database import RegistryStore
@@ -21,13 +20,12 @@ from weboid.app.wiki.bot_run import change_bot, switch_parts
 from weboid.app.wiki.wiki_clients import bot_api, settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import argument, cli_command, option, option_dict
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.options import output
 from wiki.api.edit_request import BotAccount, allows_run, clear_messages, read_bot_account
 from wiki.api.page_query import read_text
 from wiki.bot.remedies import LOST_STATES
 from wiki.settings import TALK_MODES, BotSettings, WikiSettings, replace_settings
 
-CLOCK = SystemClock()
 _COUNTED: Final = 1_000  # lost links that are searched for copies of our own
 
 
@@ -108,7 +106,6 @@ def on_command(
     domains: tuple[str, ...] = option("Only for links of this domain.", "--domain", metavar="HOST"),
     messages_read: bool = option("Confirm that messages on the bot's talk page were read; it does not edit before."),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Switch on the bot for a wiki, with an account of its own.
 
@@ -118,7 +115,7 @@ def on_command(
     bot run --dry-run` shows the planned edits, `weboid wiki bot run` makes them.
     """
     if pages or domains:
-        _switch(where, name, pages, domains, is_on=True, output=output)
+        _switch(where, name, pages, domains, is_on=True)
         return
     if password_file:
         password_file = str(Path(password_file).expanduser().absolute())
@@ -153,7 +150,6 @@ def off_command(
     pages: tuple[str, ...] = option("Only for this page.", "--page", metavar="TITLE"),
     domains: tuple[str, ...] = option("Only for links of this domain.", "--domain", metavar="HOST"),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Switch off the bot for a wiki, or for pages and domains of it.
 
@@ -161,7 +157,7 @@ def off_command(
     again; `weboid wiki bot show` lists the exclusions.
     """
     if pages or domains:
-        _switch(where, name, pages, domains, is_on=False, output=output)
+        _switch(where, name, pages, domains, is_on=False)
         return
     with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
@@ -172,9 +168,7 @@ def off_command(
     )
 
 
-def _switch(
-    where: CommandTarget, name: str, pages: Sequence[str], domains: Sequence[str], *, is_on: bool, output: CommandOutput
-) -> None:
+def _switch(where: CommandTarget, name: str, pages: Sequence[str], domains: Sequence[str], *, is_on: bool) -> None:
     """Switch the bot on or off for pages and domains of a wiki."""
     with where.stores.registry() as store:
         wiki = choose_wiki(store, name)

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import click
 
-from core.clock import SystemClock
 from core.config.settings import Settings
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError
@@ -24,8 +23,8 @@ from weboid.app.operator_identity import OperatorIdentity, check_operator, read_
 from weboid.app.text_table import clean
 from weboid.app.wiki.wiki_clients import open_api, open_items, settings_of_wiki, wiki_credentials
 from weboid.app.wiki.wiki_intake import stored_level_of_wiki
-from weboid.cli.support.commands import argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, WIKI_PROFILE, CommandOutput, warn_missing_contact
+from weboid.cli.support.commands import CLOCK, argument, cli_command, option
+from weboid.cli.support.options import WIKI_PROFILE, output, warn_missing_contact
 from weboid.cli.support.run_options import STORED_LEVELS
 from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
 from wiki.api.client import WikiApi
@@ -37,7 +36,6 @@ from wiki.api.transport import is_same_server
 from wiki.settings import GRACE_PRESETS_H, FeedSettings, replace_settings
 from wiki.sync.registration import CLEARED, WikiRegistration, find_registered, namespace_ids, put_wiki
 
-_CLOCK = SystemClock()
 _GRACE_H: Final = " ".join(map(str, GRACE_PRESETS_H))
 
 
@@ -99,7 +97,6 @@ def command(
     ),
     stores: CollectionStores = STORES,
     profile: str = WIKI_PROFILE,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Add a wiki, by any address of it, or change its settings.
 
@@ -142,13 +139,13 @@ def command(
             changes["namespaces"] = namespace_ids(namespaces, seen.facts.namespaces)
         wanted = WikiRegistration(seen.address, seen.facts, name, farm, changes)
         with registry.writing() as connection:
-            wiki = put_wiki(connection, wanted, day=day_of(_CLOCK.now()))
+            wiki = put_wiki(connection, wanted, day=day_of(CLOCK.now()))
     stored = stored_level_of_wiki(
         Layout(stores.root),
         stores.database_url,
         wiki.name.in_levels,
         None if store is None else StoredLevel(store),
-        _CLOCK,
+        CLOCK,
     )
     if not output.json({**_facts(wiki, seen), "store": stored}):
         _report(wiki, seen, operator.recrawl, stored)

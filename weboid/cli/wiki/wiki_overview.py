@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from sqlalchemy import Connection
 
-from core.clock import CLOCK_OFFSET, SystemClock
+from core.clock import CLOCK_OFFSET
 from core.config.settings import INDEX_URL, Settings
 from core.errors import ConfigError
 from core.json_values import json_facts
@@ -37,8 +37,8 @@ from weboid.app.reader_queue_status import ReaderQueueStatus
 from weboid.app.text_table import clean, table, width
 from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import FRONTIER, OUTPUT, CommandOutput, with_frontier
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import FRONTIER, output, with_frontier
 from weboid.cli.support.run_options import WEBOID
 from weboid.cli.support.stores import STORES, CollectionStores
 from wiki.settings import WikiSettings, replace_settings
@@ -54,7 +54,6 @@ JUDGED_MOST: Final = 10_000
 _AT_ONCE: Final = 500
 _HEAD: Final = (*("wiki", "pages>", "links>", "queued>", "dead>", "no copy>", "bot", "feeds", "api"),)
 _SHOWN: Final = (CHANGES, SWEEP)  # to people; the others are workings of the feeder
-_CLOCK = SystemClock()
 _SHARED = frozenset({INDEX_URL, "WEBOID_FRONTIER", "WEBOID_DEDUP", "WEBOID_STORAGE"})  # stores that are not copies
 
 
@@ -82,14 +81,12 @@ class WikiOverview:
 
 
 @cli_command("ls")
-def list_command(
-    *, stores: CollectionStores = STORES, frontier_url: str = FRONTIER, output: CommandOutput = OUTPUT
-) -> None:
+def list_command(*, stores: CollectionStores = STORES, frontier_url: str = FRONTIER) -> None:
     """List the wikis, with their pages, links, states and bot.
 
     Links that are queued, dead or without a copy are counted among the first 10,000 of a wiki.
     """
-    now = _CLOCK.now()
+    now = CLOCK.now()
     with stores.registry() as store, _finder(stores, frontier_url) as finder, store.reading() as connection:
         lines = [_line(connection, wiki, finder, now) for wiki in all_wikis(connection)]
         farms = [{"farm": farm.name, "address": farm.address, "hosts": farm.internal} for farm in all_farms(connection)]
@@ -128,10 +125,10 @@ def _finder(stores: CollectionStores, frontier_url: str) -> Iterator["LinkEviden
         stores.index() as database,
         stores.decisions() as decisions,
         closing(RegistrySource(layout, stores.database_url)) as source,
-        closing(ReaderQueueStatus(layout, with_frontier(Settings(), frontier_url), clock=_CLOCK)) as status,
+        closing(ReaderQueueStatus(layout, with_frontier(Settings(), frontier_url), clock=CLOCK)) as status,
     ):
-        pages = PageStore(database, AccessControl(decisions, database.rows, _CLOCK.now))
-        yield LinkEvidenceReader(source, CopyLookup(database, pages), status, _CLOCK)
+        pages = PageStore(database, AccessControl(decisions, database.rows, CLOCK.now))
+        yield LinkEvidenceReader(source, CopyLookup(database, pages), status, CLOCK)
 
 
 def _counts(reader: Connection, wiki: Wiki, finder: "LinkEvidenceReader | None") -> WikiLinkCounts:
@@ -224,7 +221,6 @@ def check_command(
         "The wiki's secret.  [default: the same]", "--webhook-secret-file", metavar="FILE"
     ),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Check a wiki's set-up, and name what to do.
 
@@ -267,7 +263,6 @@ def trial_command(
         "Show what the bot would write at that time.", "--bot/--no-bot", default=True, show_default=False
     ),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Simulate the coming weeks of a wiki's links and the bot's edits.
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.config.settings import Settings, store_environment
 from core.errors import ConfigError, InputError
 from core.json_values import json_facts
@@ -39,8 +38,8 @@ from weboid.cli.support.child_commands import (
     with_time,
 )
 from weboid.cli.support.command_target import WIKI_TARGET, CommandTarget
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
-from weboid.cli.support.options import ADDRESS, ORIGIN, OUTPUT, WORKERS, CommandOutput, warn_missing_contact
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option, option_dict
+from weboid.cli.support.options import ADDRESS, ORIGIN, WORKERS, output, warn_missing_contact
 from weboid.cli.support.run_options import QA
 from wiki.api.credentials import read_secret
 from wiki.api.transport import ApiTransport
@@ -48,8 +47,6 @@ from wiki.sync.feed_context import SyncServices, citation_readers
 from wiki.sync.webhook import AGE_LIMIT_S, ANY_WIKI, UseSignature, WebhookOptions, check_secret, serve_webhook
 from wiki.sync.wiki_source import WikiSource
 from wiki.sync.wiki_watcher import Opener, WatcherReport, WikiWatcher, notify_from_stream, select_wikis
-
-_CLOCK = SystemClock()
 
 
 @dataclass(frozen=True)
@@ -91,7 +88,6 @@ def command(
     qa: bool | None = QA,
     workers: int = WORKERS,
     where: CommandTarget = WIKI_TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Watch wikis: archive new links, and check all of them.
 
@@ -134,7 +130,7 @@ def command(
         store = stack.enter_context(where.stores.registry(make=True))
         frontier = stack.enter_context(where.frontier(make=True))
         shared = sync_services(where, store, frontier)
-        show = WatchReporter(output)
+        show = WatchReporter()
         watch = WikiWatcher(shared, wiki_opener(where.settings), names=wanted, on_report=show.report)
         if not select_wikis(store, wanted):
             show.notice("No wiki is known yet: add one with `weboid wiki add URL`.")
@@ -143,13 +139,13 @@ def command(
             return ExitCode.OK if is_well else ExitCode.SOME_FAILED
         beside = ProcessSupervisor(
             [] if feed_only else watch_children(home, where.settings.links, partial(is_stopped, frontier)),
-            clock=_CLOCK,
-            report=child_output_printer(as_json=output.is_json, clock=_CLOCK),
+            clock=CLOCK,
+            report=child_output_printer(as_json=output.is_json, clock=CLOCK),
             environment=store_environment(home.database_url, home.frontier_url),
         )
         options = None
         if listener is not None:
-            levels = stack.enter_context(open_level_setter(where.layout, where.settings.index.url, _CLOCK))
+            levels = stack.enter_context(open_level_setter(where.layout, where.settings.index.url, CLOCK))
             secrets = listener.secrets
             known = [str(each.name) for each in select_wikis(store, wanted)] if ANY_WIKI in secrets else []
             if len(known) > 1:
@@ -161,7 +157,7 @@ def command(
             options = WebhookOptions(
                 watch.notify,
                 listener.secrets,
-                _CLOCK,
+                CLOCK,
                 signature_store(store),
                 watch.names,
                 levels.set_level,
@@ -211,10 +207,10 @@ def sync_services(where: CommandTarget, store: RegistryStore, frontier: Frontier
     """Return what feeds of wikis share: registry, frontier and this process's name."""
     return SyncServices(
         store,
-        FrontierArchive(frontier, where.settings, clock=_CLOCK, layout=where.layout),
-        _CLOCK,
+        FrontierArchive(frontier, where.settings, clock=CLOCK, layout=where.layout),
+        CLOCK,
         lease_holder_name(),
-        citation_readers(_CLOCK),
+        citation_readers(CLOCK),
         is_gone=has_holder_ended,
     )
 
@@ -254,13 +250,12 @@ def has_holder_ended(holder: str) -> bool:
 class WatchReporter:
     """Output of a watch: one line for each round with changes."""
 
-    def __init__(self, output: CommandOutput) -> None:
-        self._output = output
+    def __init__(self) -> None:
         self._troubles: dict[str, str] = {}
 
     def notice(self, sentence: str) -> None:
         """Print a sentence on standard error; standard output stays machine-readable."""
-        click.echo(with_time(sentence, _CLOCK.now()), err=True)
+        click.echo(with_time(sentence, CLOCK.now()), err=True)
 
     def report(self, report: WatcherReport) -> None:
         """Print the result of a round, or its error."""
@@ -279,7 +274,7 @@ class WatchReporter:
             self._line({"wiki": name, **facts}, f"{name}: {words}.")
 
     def _line(self, facts: dict[str, object], sentence: str) -> None:
-        self._output.show(facts, with_time(clean(sentence), _CLOCK.now()))
+        output.show(facts, with_time(clean(sentence), CLOCK.now()))
 
 
 def round_facts(report: WatcherReport) -> dict[str, int]:

@@ -9,12 +9,11 @@ from typing import IO, Any, Final
 
 import click
 
-from core.clock import SystemClock
 from core.errors import ConfigError, InputError
 from core.json_values import json_facts
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import EXISTING_FILE, OUTPUT, CommandOutput
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import EXISTING_FILE, output
 from wiki.api.edit_request import edit_objection
 from wiki.wikitext.citation_model import (
     ArchivedCopy,
@@ -82,9 +81,6 @@ def read_template_map(path: Path | None) -> Mapping[str, Any] | None:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
 
 
-_CLOCK = SystemClock()
-
-
 @cli_command("read")
 def read_command(
     *,
@@ -93,7 +89,6 @@ def read_command(
     own: Path | None = option(
         "A template map in TOML to apply over it, for testing.", "--templates", type=EXISTING_FILE, metavar="FILE"
     ),
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Show the citations of a page, as parsed from its wikitext.
 
@@ -101,7 +96,7 @@ def read_command(
     """
     text = read_page_text(file)
     rules = rules_for(language, read_template_map(own))
-    citations = read_citations(text, rules, today=_CLOCK.now().date())
+    citations = read_citations(text, rules, today=CLOCK.now().date())
     lines = _LineCounter(text)
     if output.is_json:
         listed = [_facts(citation, lines) for citation in citations]
@@ -207,7 +202,6 @@ def repair_command(
     ),
     bot: str = option("Account to name in tags.", default="", metavar="NAME"),
     as_diff: bool = option("Show what would change, instead of the text.", "--diff"),
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Repair the lost links in a page's wikitext, and print it.
 
@@ -222,7 +216,7 @@ def repair_command(
     if not isinstance(listed, Mapping):
         raise InputError(f"{remedies.name} must be an object: a remedy for each URL.")
     known = {url: _remedy(url, entry) for url, entry in listed.items()}
-    now = _CLOCK.now().astimezone(UTC)
+    now = CLOCK.now().astimezone(UTC)
     rules = rules_for(language, read_template_map(own))
     citations = read_citations(text, rules, today=now.date())
     if not edit_objection(text, bot):
