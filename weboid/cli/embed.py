@@ -19,27 +19,10 @@ from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option, option_dict
 from weboid.cli.support.options import output
 from weboid.cli.support.progress import count_progress
-from wiki.embed import static_site
+from wiki.embed import link_lookup, reverse_proxy, static_site
 from wiki.embed.html_tags import parse_selector
-from wiki.embed.link_lookup import (
-    TIMEOUT_S,
-    CopyDisplay,
-    EmptyLookup,
-    HttpLinkLookup,
-    LinkLookup,
-    LookupOptions,
-    all_origins,
-)
 from wiki.embed.page_marker import COPY_LABELS, CopyLabels, MarkRules
 from wiki.embed.proxy_message import PrivatePages
-from wiki.embed.reverse_proxy import (
-    BODY_WAIT_S,
-    NEVER_MARKED,
-    PAGE_LIMIT_BYTES,
-    EmbedProxySettings,
-    parse_upstream,
-    serve_proxy,
-)
 
 _FRONT_OPTIONS: dict[str, Any] = {
     "front": option("The archive's pages, as `weboid serve` shows them to readers.", required=True, metavar="URL"),
@@ -48,8 +31,8 @@ _FRONT_OPTIONS: dict[str, Any] = {
     "wiki": option("The wiki of these pages: handbook@me.", required=True, metavar="NAME"),
     "show": option(
         "Offer the copy next to every link, to dead ones, or never (classes and attributes only).",
-        type=click.Choice([str(each) for each in CopyDisplay]),
-        default=str(CopyDisplay.ALWAYS),
+        type=click.Choice([str(each) for each in link_lookup.CopyDisplay]),
+        default=str(link_lookup.CopyDisplay.ALWAYS),
     ),
     "timeout_s": option(
         "Seconds to wait for the front.  [default: 1 for a proxy, 30 for files]",
@@ -90,11 +73,11 @@ def marking_from_options(options: dict[str, Any], *, base: str = "", replace: bo
     """Return the mark options of the command line."""
     marking = static_site.MarkOptions(
         str(parse_wiki(options["wiki"])),
-        CopyDisplay(options["show"]),
+        link_lookup.CopyDisplay(options["show"]),
         rules_from_options(options),
         base,
         options["own"],
-        all_origins((options["front"], *options["copies"])),
+        link_lookup.all_origins((options["front"], *options["copies"])),
         replace,
         COPY_LABELS.get(options["lang"].partition("-")[0].lower(), CopyLabels()),
     )
@@ -108,7 +91,7 @@ def rules_from_options(options: dict[str, Any]) -> MarkRules:
     return MarkRules(only, skip)
 
 
-def lookup_from_options(options: dict[str, Any], *, is_patient: bool) -> HttpLinkLookup:
+def lookup_from_options(options: dict[str, Any], *, is_patient: bool) -> link_lookup.HttpLinkLookup:
     """Create the link lookup client; `is_patient`: wait for a front that requests a later retry."""
     token, path, front = "", options["token_file"], options["front"]
     if path is not None:
@@ -120,12 +103,12 @@ def lookup_from_options(options: dict[str, Any], *, is_patient: bool) -> HttpLin
             raise ConfigError(f"{path} contains no token: one line of ASCII is expected.")
     if not front.startswith(("http://", "https://")):
         raise ConfigError("--front is the address of the archive's pages: https://archive.example.")
-    return HttpLinkLookup(
+    return link_lookup.HttpLinkLookup(
         options["ask"] or front,
         clock=CLOCK,
         origins=(front, *options["copies"]),
-        timeout_s=options["timeout_s"] or TIMEOUT_S,
-        manner=LookupOptions(options["lang"], token, is_patient=is_patient),
+        timeout_s=options["timeout_s"] or link_lookup.TIMEOUT_S,
+        manner=link_lookup.LookupOptions(options["lang"], token, is_patient=is_patient),
     )
 
 
@@ -164,7 +147,7 @@ def filter_command(
     if remove and keep:
         raise InputError("Use --remove or --keep.")
     client = lookup_from_options(options, is_patient=True)
-    lookup: LinkLookup = EmptyLookup() if remove else client
+    lookup: link_lookup.LinkLookup = link_lookup.EmptyLookup() if remove else client
     names = files or ("-",)
     if names == ("-",):
         if in_place or out is not None or check:
@@ -185,12 +168,12 @@ def filter_command(
     return asyncio.run(_closing(client, work))
 
 
-async def _closing(client: HttpLinkLookup, work: Coroutine[Any, Any, int]) -> int:
+async def _closing(client: link_lookup.HttpLinkLookup, work: Coroutine[Any, Any, int]) -> int:
     async with client:
         return await work
 
 
-async def _mark_input(marking: static_site.MarkOptions, lookup: LinkLookup) -> int:
+async def _mark_input(marking: static_site.MarkOptions, lookup: link_lookup.LinkLookup) -> int:
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     data = source.read(static_site.FILE_LIMIT_BYTES + 1)
     is_answered = True
@@ -208,7 +191,12 @@ async def _mark_input(marking: static_site.MarkOptions, lookup: LinkLookup) -> i
 
 
 async def _mark_files(
-    roots: Sequence[Path], marking: static_site.MarkOptions, lookup: LinkLookup, *, out: Path | None, check: bool
+    roots: Sequence[Path],
+    marking: static_site.MarkOptions,
+    lookup: link_lookup.LinkLookup,
+    *,
+    out: Path | None,
+    check: bool,
 ) -> int:
     total = static_site.SiteMarkResult()
     with count_progress() as progress:
@@ -238,7 +226,7 @@ async def _mark_files(
     return ExitCode.SOME_FAILED if total.passed_over or (check and total.changed) else ExitCode.OK
 
 
-def _unanswered(lookup: LinkLookup) -> str:
+def _unanswered(lookup: link_lookup.LinkLookup) -> str:
     why = lookup.failure or "it left links out"
     return f"The front did not answer: {clean(why).rstrip('.')}."
 
@@ -310,13 +298,15 @@ def proxy_command(
         "Path prefixes that are never marked, in addition to MediaWiki's APIs.", "--skip-path", metavar="START"
     ),
     limit_mb: float = option(
-        "Larger pages are passed on unmarked.", type=click.FloatRange(0.01, 256), default=PAGE_LIMIT_BYTES / (1 << 20)
+        "Larger pages are passed on unmarked.",
+        type=click.FloatRange(0.01, 256),
+        default=reverse_proxy.PAGE_LIMIT_BYTES / (1 << 20),
     ),
     patience_s: float = option(
         "Pages that take more seconds to arrive are passed on unmarked.",
         "--patience",
         type=click.FloatRange(0.1, 600),
-        default=BODY_WAIT_S,
+        default=reverse_proxy.BODY_WAIT_S,
     ),
 ) -> None:
     """Run a reverse proxy that marks the links of any wiki's pages.
@@ -325,17 +315,17 @@ def proxy_command(
     Prints the address it listens on. Ctrl-C ends it.
     """
     marking = marking_from_options(options)
-    parse_upstream(upstream)  # before anything listens
+    reverse_proxy.parse_upstream(upstream)  # before anything listens
     try:
         networks = tuple(ipaddress.ip_network(text) for text in behind)
     except ValueError as error:
         raise ConfigError(f"--behind is a network such as 10.0.0.0/8: {error}.") from error
-    settings = EmbedProxySettings(
+    settings = reverse_proxy.EmbedProxySettings(
         upstream.rstrip("/"),
         host == "keep",
         PrivatePages(private),
         networks,
-        (*NEVER_MARKED, *skip_paths),
+        (*reverse_proxy.NEVER_MARKED, *skip_paths),
         int(limit_mb * (1 << 20)),
         patience_s,
     )
@@ -344,7 +334,7 @@ def proxy_command(
     listener = open_listener(address, port)
     port = listener.getsockname()[1]
     asyncio.run(
-        serve_proxy(
+        reverse_proxy.serve_proxy(
             settings,
             marking,
             lookup,

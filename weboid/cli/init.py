@@ -18,15 +18,7 @@ from crawler.jobs.crawl_orders import toml_value
 from crawler.profile_check import ProfileFinding, list_presets, profile_faults, profile_warnings, setting_rows
 from crawler.profiles import builtin_profiles, chain_settings, load_chain, load_profile
 from links.archives.adapters import check_archive_names
-from weboid.app.collection_config import (
-    COMMAND_TABLES,
-    OPERATOR_KEYS,
-    PROVIDER_KEYS,
-    SEED_KEYS,
-    WEBHOOK_EVENTS,
-    config_faults,
-    read_config,
-)
+from weboid.app import collection_config
 from weboid.app.operator_identity import OperatorIdentity, check_operator
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, RenamedOption, argument, cli_command, option
@@ -145,7 +137,7 @@ def config_show(
         profiles = [{"name": preset, "purpose": purpose} for preset, purpose in rows]
         output.table({"profiles": profiles}, ("name", "purpose"), rows)
         return
-    if not name and not read_config(collection):
+    if not name and not collection_config.read_config(collection):
         click.echo(f"There is no {collection / CONFIG_FILE}; `weboid init` writes one.", err=True)
     print_settings(name or profile, changed=changed)
 
@@ -158,10 +150,10 @@ def config_check(*, files: tuple[str, ...] = argument("[PROFILE]..."), collectio
     """
     if files:
         return check_profiles(files)
-    config = read_config(collection)
+    config = collection_config.read_config(collection)
     if not config:
         raise InputError(f"There is no {config.path}; `weboid init` writes one.")
-    faults = [*config_faults(config), *option_faults(collection)]
+    faults = [*collection_config.config_faults(config), *option_faults(collection)]
     output.show({"file": str(config.path), "faults": faults}, faults or f"{config.path}: no errors.")
     return ExitCode.SOME_FAILED if faults else ExitCode.OK
 
@@ -228,7 +220,7 @@ def commands_with_table() -> Iterator[tuple[str, click.Command, click.Context]]:
     """Yield each table of option defaults with its command and the context of the command's group."""
     from weboid.cli.main import weboid
 
-    for words, table in COMMAND_TABLES.items():
+    for words, table in collection_config.COMMAND_TABLES.items():
         command: Any = weboid
         context = click.Context(weboid, info_name="weboid")
         *groups, name = words.split()
@@ -260,10 +252,10 @@ def config_schema() -> dict[str, Any]:
     }
     text = {"type": "string"}
     url = {"type": "string", "format": "uri"}
-    seed = {key: setting_schema(f"scope.{name}") if name else url for key, name in SEED_KEYS.items()}
+    seed = {key: setting_schema(f"scope.{name}") if name else url for key, name in collection_config.SEED_KEYS.items()}
     webhook = {
         "url": url,
-        "events": {"type": "array", "items": {"enum": list(WEBHOOK_EVENTS)}, "minItems": 1},
+        "events": {"type": "array", "items": {"enum": list(collection_config.WEBHOOK_EVENTS)}, "minItems": 1},
         "secret_file": text,
     }
     return {
@@ -272,8 +264,10 @@ def config_schema() -> dict[str, Any]:
         **_table(
             {
                 "extends": {"type": "string", "examples": builtin_profiles()},
-                "operator": _table(dict.fromkeys(OPERATOR_KEYS, text)),
-                "oidc": _table({key: {"type": "object" if key == "roles" else "string"} for key in PROVIDER_KEYS}),
+                "operator": _table(dict.fromkeys(collection_config.OPERATOR_KEYS, text)),
+                "oidc": _table(
+                    {key: {"type": "object" if key == "roles" else "string"} for key in collection_config.PROVIDER_KEYS}
+                ),
                 "seed": {"type": "array", "items": {**_table(seed), "required": ["url"]}},
                 "webhooks": {"type": "array", "items": {**_table(webhook), "required": ["url", "secret_file"]}},
                 **{table: _table(_options_schema(command)) for table, command, _ in commands_with_table()},

@@ -14,17 +14,7 @@ from core.errors import BadUrlError, ConfigError, InputError, UnavailableError
 from core.hosts import canonical_host
 from core.layout import Layout
 from core.urls import fetch_key
-from crawler.capture.site_logins import (
-    LoginKey,
-    login_facts,
-    login_path,
-    make_key_file,
-    passphrase_key,
-    read_key_file,
-    read_login,
-    read_login_head,
-    write_login,
-)
+from crawler.capture import site_logins
 from crawler.profiles import load_profile
 from render.chromium import find_browser, find_window_browser
 from render.sign_in import Login, SignIn, check_hosts, confine_to_hosts, display_variables, open_sign_in
@@ -102,10 +92,10 @@ def login_group(
     last = datetime.fromtimestamp(min(max(ends), 4e9), tz=UTC) if ends else None
     count = len(session.cookies)
     login = Login(name, hosts, CLOCK.now(), last, count, unverified_tls=unverified_tls, session=session)
-    path = write_login(layout.logins, login, key)
+    path = site_logins.write_login(layout.logins, login, key)
     storage = sum(map(len, login.session.storage.values()))
     output.show(
-        {**login_facts(login), "file": str(path)},
+        {**site_logins.login_facts(login), "file": str(path)},
         f"The login {login.name} is stored in {path}: {login.cookies} cookies and {storage} stored items "
         f"of {', '.join(login.hosts)}.\nPages of these hosts are visited with it where a profile has\n"
         f'  [login]\n  names = ["{login.name}"]',
@@ -118,13 +108,13 @@ def login_list(*, collection: Path = COLLECTION) -> None:
     rows, facts = [], []
     for path in sorted(Layout(collection).logins.glob("*.login")):
         try:
-            login = read_login_head(read_login(path.parent, path.stem))
+            login = site_logins.read_login_head(site_logins.read_login(path.parent, path.stem))
         except InputError as error:
             click.echo(f"{clean(path.name)}: {error}", err=True)
             continue
         over = login.expires_at is not None and login.expires_at <= CLOCK.now()
         until = "" if login.expires_at is None else f"{login.expires_at:%Y-%m-%d %H:%M}"
-        facts.append({**login_facts(login), "expired": over})
+        facts.append({**site_logins.login_facts(login), "expired": over})
         rows.append(
             (
                 login.name,
@@ -144,24 +134,24 @@ def login_remove(*, names: tuple[str, ...] = argument("NAME...", required=True),
     """Remove logins. The session itself stays valid until you log out at the site."""
     folder = Layout(collection).logins
     for name in names:
-        read_login(folder, name)
+        site_logins.read_login(folder, name)
     for name in names:
-        login_path(folder, name).unlink(missing_ok=True)
+        site_logins.login_path(folder, name).unlink(missing_ok=True)
     output.show({"removed": names}, f"Removed {', '.join(names)}.")
 
 
-def _login_key(path: Path | None) -> LoginKey:
+def _login_key(path: Path | None) -> site_logins.LoginKey:
     if path is None:
         return ask_passphrase("Passphrase for the new login", confirm=True)
     if path.exists():
-        return read_key_file(path)
+        return site_logins.read_key_file(path)
     if path.suffix in (".toml", ".login"):
         raise ConfigError(f"{path} does not look like a key file: name a new one, such as weboid.key.")
     click.echo(f"A new key is in {path}: keep it safe, since the login cannot be opened without it.", err=True)
-    return make_key_file(path)
+    return site_logins.make_key_file(path)
 
 
-def ask_passphrase(question: str, *, confirm: bool = False) -> LoginKey:
+def ask_passphrase(question: str, *, confirm: bool = False) -> site_logins.LoginKey:
     """Return the key from the environment's passphrase, which is then unset, or from a prompt."""
     text = os.environ.pop(PASSPHRASE_VARIABLE, "")
     if not text:
@@ -170,4 +160,4 @@ def ask_passphrase(question: str, *, confirm: bool = False) -> LoginKey:
                 f"The passphrase of the logins is needed: set {PASSPHRASE_VARIABLE}, or make them with --key-file."
             )
         text = click.prompt(question, hide_input=True, confirmation_prompt=confirm, err=True)
-    return passphrase_key(text)
+    return site_logins.passphrase_key(text)

@@ -31,18 +31,8 @@ from warc.uploads import UploadQueue, read_state
 from warc.verification import VerificationResult, verify_collection
 from weboid.app.setup_check import SetupFinding, SetupHealth, check_browser, check_pywb, check_setup
 from weboid.app.text_table import clean
+from weboid.cli.support import options
 from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import (
-    COLLECTION,
-    DEDUP,
-    EXISTING_FILE,
-    PROFILE,
-    SHARED,
-    STORAGE,
-    SharedStores,
-    output,
-    with_database,
-)
 from weboid.cli.support.progress import progress_bar, terminal_progress
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -59,7 +49,12 @@ _MARKS = {
 
 
 @cli_command("doctor")
-def doctor_command(*, collection: Path = COLLECTION, profile: str = PROFILE, shared: SharedStores = SHARED) -> int:
+def doctor_command(
+    *,
+    collection: Path = options.COLLECTION,
+    profile: str = options.PROFILE,
+    shared: options.SharedStores = options.SHARED,
+) -> int:
     """Check this machine and the collection, and name what to do.
 
     It checks browser, sandbox, proxy, pywb, fonts, disk, limits, clock, scanner and shared stores.
@@ -72,7 +67,7 @@ def setup_command(
     *,
     part: str = argument(type=click.Choice(["browser", "full"])),
     check: bool = option("Report what is installed; install nothing."),
-    profile: str = PROFILE,
+    profile: str = options.PROFILE,
 ) -> int:
     """Install the browser, or what the level full needs.
 
@@ -89,7 +84,7 @@ def setup_command(
     from weboid.app.installation import install_browser, install_pywb
 
     def report(text: str) -> None:
-        if not output.is_quiet:
+        if not options.output.is_quiet:
             click.echo(f"{text} …", err=True)
 
     if part == "browser":
@@ -106,7 +101,7 @@ def setup_command(
 
 def _show_findings(findings: Sequence[SetupFinding]) -> int:
     """Print the findings; return the exit code."""
-    output.show([each.to_dict() for each in findings], map(finding_line, findings))
+    options.output.show([each.to_dict() for each in findings], map(finding_line, findings))
     bad = any(each.health is SetupHealth.BAD for each in findings)
     return ExitCode.UNAVAILABLE if bad else ExitCode.OK
 
@@ -126,10 +121,12 @@ def verify_command(
     path: Path | None = argument("[FILE.wacz|COLLECTION]", type=click.Path(path_type=Path)),
     stores: CollectionStores = STORES,
     key: Path | None = option(
-        "Public key, PEM, that the WACZ file must be signed with.", metavar="FILE", type=EXISTING_FILE
+        "Public key, PEM, that the WACZ file must be signed with.", metavar="FILE", type=options.EXISTING_FILE
     ),
     trust: tuple[Path, ...] = option(
-        "Certificate authorities, PEM, that are trusted besides those of browsers.", metavar="FILE", type=EXISTING_FILE
+        "Certificate authorities, PEM, that are trusted besides those of browsers.",
+        metavar="FILE",
+        type=options.EXISTING_FILE,
     ),
     chain: str = option(
         "Link that SHA256SUMS.chain of the collection must have, as an earlier run printed it.",
@@ -165,13 +162,13 @@ def verify_command(
         progress.update(task, completed=done, total=total)
 
     try:
-        index = with_database(Settings(), stores.database_url).index
+        index = options.with_database(Settings(), stores.database_url).index
         live = is_in_use(layout) or bool(index.url and is_index_in_use(index.url))
         result = verify_collection(layout, quick=quick, live=live, jobs=jobs, progress=show, index=index)
         result.check_link(layout, chain.lower())
     finally:
         progress.stop()
-    output.show(result.to_dict(), verify_lines(result, quick=quick))
+    options.output.show(result.to_dict(), verify_lines(result, quick=quick))
     return ExitCode.OK if result.is_sound else ExitCode.SOME_FAILED
 
 
@@ -190,7 +187,7 @@ def _verify_wacz(path: Path, key: Path | None, trust: tuple[Path, ...]) -> int:
         for mark, colour in (marks[each.passed],)
     ]
     facts = {"file": str(path), "sound": is_sound, "checks": [each.to_dict() for each in checks]}
-    output.show(facts, lines)
+    options.output.show(facts, lines)
     return ExitCode.OK if is_sound else ExitCode.SOME_FAILED
 
 
@@ -249,7 +246,7 @@ def push_command(
         if dry_run:
             query = f"SELECT count(*) AS n FROM captures WHERE id > :after AND {_CAPTURES}"  # noqa: S608 constants
             count = _number(database, query, {"after": after})
-            output.show({"captures": count}, f"{count:,} captures would be sent.")
+            options.output.show({"captures": count}, f"{count:,} captures would be sent.")
             return
         source = OutbackCdx(address)
         stack.callback(source.close)
@@ -261,7 +258,7 @@ def push_command(
             after = rows[-1]["id"]
             positions = {**_positions(layout), str(address): after}
             replace_file(_positions_file(layout), json.dumps(positions))
-    output.show({"captures": sent}, f"{sent:,} captures sent.")
+    options.output.show({"captures": sent}, f"{sent:,} captures sent.")
 
 
 def _number(database: IndexDatabase, query: str, values: dict[str, Any]) -> int:
@@ -300,15 +297,15 @@ def rebuild_command(
         "Rebuild this one alone: the captures index, or the full-text index.", type=click.Choice(["captures", "texts"])
     ),
     stores: CollectionStores = STORES,
-    dedup_url: str = DEDUP,
-    profile: str = PROFILE,
+    dedup_url: str = options.DEDUP,
+    profile: str = options.PROFILE,
 ) -> None:
     """Rebuild the captures index and the full-text index from the WARCs.
 
     The old ones stay until the new ones are complete.
     """
     read_collection(stores.root)
-    settings = with_database(load_profile(profile), stores.database_url)
+    settings = options.with_database(load_profile(profile), stores.database_url)
     if dedup_url:
         settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
 
@@ -350,16 +347,16 @@ def rebuild_command(
     if "captures" in counts:
         of = "{captures} captures of {pages} pages in {files} WARCs indexed."
         lines.insert(0, of.format(**counts))
-    output.show(counts, lines)
+    options.output.show(counts, lines)
 
 
 @cli_command("upload", collection_group, hidden=True)
 def upload_command(
     *,
-    collection: Path = COLLECTION,
-    storage_url: str = STORAGE,
+    collection: Path = options.COLLECTION,
+    storage_url: str = options.STORAGE,
     dry_run: bool = option("Show pending files, without uploading them."),
-    profile: str = PROFILE,
+    profile: str = options.PROFILE,
 ) -> None:
     """Upload the closed WARCs that [storage] url does not have.
 
@@ -367,7 +364,7 @@ def upload_command(
     where it stopped. See docs/how-to/object-storage.md.
     """
     layout = read_collection(collection)
-    settings = SharedStores(storage_url=storage_url).applied_to(load_profile(profile))
+    settings = options.SharedStores(storage_url=storage_url).applied_to(load_profile(profile))
     if not settings.storage.url:
         raise InputError(
             'There is no bucket: set url = "s3://bucket/prefix" in [storage] of weboid.toml, or --storage.'
@@ -380,7 +377,7 @@ def upload_command(
     size = sum(waiting.values())
     if dry_run:
         names = [f"{clean(name)}  {format_size(count)}" for name, count in waiting.items()]
-        output.show(
+        options.output.show(
             {"pending": [{"file": name, "bytes": count} for name, count in waiting.items()], "bytes": size},
             [*names, f"{len(waiting):,} files, {format_size(size)} would be uploaded."],
         )
@@ -389,13 +386,13 @@ def upload_command(
         done = queue.upload(CLOCK, on_bytes=advance)
     state = read_state(layout, settings.storage)
     facts = {"uploaded": done, **(asdict(state) if state is not None else {})}
-    output.show(facts, f"{len(done):,} files uploaded to {settings.storage.url}.")
+    options.output.show(facts, f"{len(done):,} files uploaded to {settings.storage.url}.")
 
 
 @cli_command("cache", collection_group, hidden=True)
 def cache_command(
     *,
-    collection: Path = COLLECTION,
+    collection: Path = options.COLLECTION,
     clear: bool = option("Delete all of them; possible while the collection is served."),
     dry_run: bool = option("With --clear: show the amount, without deleting."),
 ) -> None:
@@ -416,4 +413,4 @@ def cache_command(
 def _print_usage(what: "CacheUsage", key: str, verb: str, folder: Path) -> None:
     document = {key: {"copies": what.values, "bytes": what.size}, "folder": str(folder)}
     copies = "1 copy" if what.values == 1 else f"{what.values:,} copies"
-    output.show(document, f"{verb} {copies}, {what.size / 1e6:,.1f} MB, in {folder}.")
+    options.output.show(document, f"{verb} {copies}, {what.size / 1e6:,.1f} MB, in {folder}.")

@@ -21,21 +21,9 @@ from core.timestamps import parse_duration
 from crawler.collection import read_collection
 from net.backoff import ExponentialBackoff
 from net.stop_signals import wait_unless_stopped
-from playback.access import malware_scan
+from playback.access import malware_scan, threat_lists
 from playback.access.decision_store import DecisionStore
 from playback.access.holds import ScanVerdict, list_threats
-from playback.access.threat_lists import (
-    ListEffect,
-    ThreatList,
-    add_list,
-    list_rows,
-    lists_folder,
-    load_lists,
-    parse_binary_prefixes,
-    parse_hex_prefixes,
-    remove_list,
-    url_hashes,
-)
 from weboid.app.malware_scanner import CLAMD_ADDRESS, CLAMD_VARIABLE
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, GroupWithDefault, argument, cli_command, option
@@ -75,15 +63,15 @@ def add_command(
 
     Prefixes are of 4 to 32 bytes of the SHA-256 of Safe Browsing's expressions. See docs/how-to/scanning.md.
     """
-    effect = ListEffect.WARN if warn else ListEffect.HOLD
+    effect = threat_lists.ListEffect.WARN if warn else threat_lists.ListEffect.HOLD
     with _store(stores) as (store, folder), click.open_file(str(file), "rb") as source:
         prefixes = _prefixes(source, form, bytes_each)
-        about = ThreatList(name, "", effect, reason, 0, CLOCK.now())
+        about = threat_lists.ThreatList(name, "", effect, reason, 0, CLOCK.now())
         if dry_run:
             count = len(set(prefixes))
             click.echo(f"{count:,} entries would be on the list {clean(name)}.")
             return
-        made = add_list(store, folder, about, prefixes)
+        made = threat_lists.add_list(store, folder, about, prefixes)
         remember_source(folder, name, None if str(file) == "-" else _ListSource(file, form, bytes_each))
     _show_list(made)
 
@@ -92,7 +80,7 @@ def add_command(
 def remove_command(*, name: str = argument(), stores: CollectionStores = STORES) -> None:
     """Remove the list NAME; readers are no longer warned of its entries."""
     with _store(stores) as (store, folder):
-        gone = remove_list(store, folder, name)
+        gone = threat_lists.remove_list(store, folder, name)
         remember_source(folder, name, None)
     output.show(_facts(gone), f"The list {clean(name)} of {gone.entries:,} entries was removed.")
 
@@ -120,7 +108,7 @@ def _refresh(stores: CollectionStores) -> bool:
     failed = False
     with _store(stores) as (store, folder):
         sources = _sources(folder)
-        for about in list_rows(store):
+        for about in threat_lists.list_rows(store):
             source = sources.get(about.name)
             if source is None:
                 continue
@@ -129,7 +117,7 @@ def _refresh(stores: CollectionStores) -> bool:
                     continue
                 with source.file.open("rb") as stream:
                     prefixes = list(_prefixes(stream, source.form, source.bytes_each))
-                made = add_list(store, folder, replace(about, added_at=CLOCK.now()), prefixes)
+                made = threat_lists.add_list(store, folder, replace(about, added_at=CLOCK.now()), prefixes)
             except (OSError, InputError) as error:  # the older list stays
                 click.echo(f"The list {clean(about.name)} is unchanged: {error}", err=True)
                 failed = True
@@ -172,8 +160,8 @@ def _sources(folder: Path) -> dict[str, _ListSource]:
 def list_command(*, urls: tuple[str, ...] = argument("[URL]..."), stores: CollectionStores = STORES) -> int:
     """Show the lists; with URLs those that contain each. Exit code 1: a URL is on a list."""
     with _store(stores) as (store, folder):
-        lists = list_rows(store)
-        known = load_lists(store, folder) if urls else None
+        lists = threat_lists.list_rows(store)
+        known = threat_lists.load_lists(store, folder) if urls else None
         matches = {url: known.all_on(url) for url in urls} if known else {}
     if not urls:
         rows = [
@@ -199,14 +187,14 @@ def list_command(*, urls: tuple[str, ...] = argument("[URL]..."), stores: Collec
 @contextmanager
 def _store(stores: CollectionStores) -> Iterator[tuple[DecisionStore, Path]]:
     with stores.decisions() as store:
-        yield store, lists_folder(stores.layout.decisions_db)
+        yield store, threat_lists.lists_folder(stores.layout.decisions_db)
 
 
 def _prefixes(source: Any, form: str, bytes_each: int) -> Iterator[bytes]:
     if form == "binary":
-        yield from parse_binary_prefixes(source.read(), bytes_each)
+        yield from threat_lists.parse_binary_prefixes(source.read(), bytes_each)
     elif form == "hex":
-        yield from parse_hex_prefixes(source)
+        yield from threat_lists.parse_hex_prefixes(source)
     else:
         for number, line in enumerate(source, 1):
             text = line.strip()
@@ -216,15 +204,15 @@ def _prefixes(source: Any, form: str, bytes_each: int) -> Iterator[bytes]:
                 url = text.decode()
             except UnicodeDecodeError:
                 raise InputError(f"Line {number} is not text.") from None
-            yield url_hashes(url)[0]
+            yield threat_lists.url_hashes(url)[0]
 
 
-def _show_list(about: ThreatList) -> None:
+def _show_list(about: threat_lists.ThreatList) -> None:
     text = f"{about.entries:,} entries are on the list {clean(about.name)}."
     output.show(_facts(about), text)
 
 
-def _facts(about: ThreatList) -> dict[str, Any]:
+def _facts(about: threat_lists.ThreatList) -> dict[str, Any]:
     facts = asdict(about)
     return {name: facts[name] for name in ("name", "entries", "effect", "reason", "added_at")}
 

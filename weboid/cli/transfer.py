@@ -5,7 +5,6 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from importlib.metadata import version
 from itertools import chain
@@ -18,8 +17,8 @@ from click.core import ParameterSource
 from classify.page_excerpt import visible_text
 from core.captures import IMPORT_PREFIX
 from core.config.profile import link_user_agent
-from core.config.settings import IndexSettings, Settings, StorageSettings
-from core.errors import DiskFullError, InputError, UnavailableError, WeboidError, is_disk_full
+from core.config.settings import IndexSettings, Settings
+from core.errors import DiskFullError, InputError, UnavailableError
 from core.hosts import host_name
 from core.layout import Layout
 from core.urls import mask_passwords
@@ -44,20 +43,9 @@ from weboid.app.collection_export import CollectionExport, ExportForm, ExportReq
 from weboid.app.collection_import import CollectionImport, ImportResult
 from weboid.app.operator_identity import collection_settings, known_operator
 from weboid.app.text_table import clean
+from weboid.cli.support import options
 from weboid.cli.support.command_target import CommandTarget
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import (
-    DEDUP,
-    EXISTING_FILE,
-    FILE,
-    FRONTIER,
-    PROFILE,
-    SIZE,
-    output,
-    start_moment,
-    with_database,
-    with_frontier,
-)
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -72,11 +60,11 @@ _STAMP_S = 30.0
 
 @cli_command("export")
 def export_command(
-    out: Path = argument("OUT", type=FILE),
+    out: Path = argument("OUT", type=options.FILE),
     urls: tuple[str, ...] = argument("[URL]..."),
     *,
     lists: tuple[Path, ...] = option(
-        "Pages whose URLs are in FILE, one a line.", "--list", metavar="FILE", type=EXISTING_FILE
+        "Pages whose URLs are in FILE, one a line.", "--list", metavar="FILE", type=options.EXISTING_FILE
     ),
     hosts: tuple[str, ...] = option("Pages of HOST and its subdomains.", "--host", metavar="HOST"),
     jobs: tuple[str, ...] = option(
@@ -87,18 +75,20 @@ def export_command(
     until: str = option("Captures before this time.", default=""),
     title: str = option("Title of the file.", default=""),
     description: str = option("Description of the file.", default=""),
-    size_limit: int = option("Maximum size of a file; further files are numbered.", type=SIZE, default=0),
+    size_limit: int = option("Maximum size of a file; further files are numbered.", type=options.SIZE, default=0),
     text: bool = option("Include the pages' text, for search.", "--text/--no-text", default=True),
     sign: bool = option("Sign the file (wacz-auth), with --sign-key or sign_key in [export] of weboid.toml."),
-    sign_key: Path | None = option("EC private key, PEM.", metavar="FILE", type=FILE),
-    sign_cert: Path | None = option("TLS certificate chain, PEM, of the key's domain.", metavar="FILE", type=FILE),
+    sign_key: Path | None = option("EC private key, PEM.", metavar="FILE", type=options.FILE),
+    sign_cert: Path | None = option(
+        "TLS certificate chain, PEM, of the key's domain.", metavar="FILE", type=options.FILE
+    ),
     timestamp_url: str = option("Time-stamp authority (RFC 3161) that dates the signature.", default="", metavar="URL"),
     upload: bool = option("Also upload the files to [storage] url, below exports/."),
     withheld: bool = option("Include captures that were taken down, contain a threat, or were made with a login."),
     force: bool = option("Replace an existing file."),
-    frontier_url: str = FRONTIER,
+    frontier_url: str = options.FRONTIER,
     stores: CollectionStores = STORES,
-    profile: str = PROFILE,
+    profile: str = options.PROFILE,
 ) -> int:
     """Export captures as a WACZ file, for other archives and replay.
 
@@ -127,7 +117,9 @@ def export_command(
     domains = (matching_keys(f"http://{host_name(each)}/", "domain") for each in hosts)
     keys = [*map(url_keys, (*urls, *_listed(lists))), *(each for each in domains if each is not None)]
     found = partial(_page_ids, stores, frontier_url, jobs, page_ids) if jobs or page_ids else None
-    selection = ExportSelection(keys, found, _moment(since, now), _moment(until, now))
+    selection = ExportSelection(
+        keys, found, *(options.start_moment(each, now=now) if each else None for each in (since, until))
+    )
     operator = known_operator(stores.root)
     facts = {
         "title": title or operator.name or clean(out.stem),
@@ -158,10 +150,8 @@ def export_command(
             sign=None if signer is None else signer.sign,
             state=(since, until, jobs, page_ids, withheld, decisions.version(), list_times),
         )
-        try:
+        with options.named_file(out, "written"):
             count = export.write(request)
-        except OSError as error:
-            raise _unwritable(out, error) from error
     size = sum(each.stat().st_size for each in count.files)
     result = {
         "file": str(count.files[0]), "files": list(map(str, count.files)), "resumed": count.is_resumed,
@@ -170,7 +160,12 @@ def export_command(
         "withheld_records": count.withheld_records, "missing_warcs": count.missing_warcs,
     }  # fmt: skip
     if upload:
-        result["uploaded"] = _upload(load_profile(profile).storage, count.files, size, replaces=force)
+        storage = load_profile(profile).storage
+        with progress_bar("Uploading", size) as advance:
+            for each in count.files:
+                name = f"exports/{each.name}"
+                open_storage(storage).upload(each, name, sha256_of(each), replaces=force, on_bytes=advance)
+        result["uploaded"] = [f"{storage.url}/exports/{each.name}" for each in count.files]
     names = f"{len(count.files)} files next to {out}" if len(count.files) > 1 else str(out)
     lines = [f"{clean(names)}: {count.pages:,} pages, {count.records:,} records, {format_size(size)}."]
     if count.withheld_pages or count.withheld_records:
@@ -179,17 +174,8 @@ def export_command(
         )
     if count.missing_warcs:
         lines.append(f"Missing WARCs: {', '.join(map(clean, count.missing_warcs))}. Run `weboid verify`.")
-    output.show(result, lines)
+    options.output.show(result, lines)
     return ExitCode.SOME_FAILED if count.missing_warcs else ExitCode.OK
-
-
-def _upload(storage: StorageSettings, files: Sequence[Path], size: int, *, replaces: bool) -> list[str]:
-    """Upload exported files; return their URLs."""
-    with progress_bar("Uploading", size) as advance:
-        for each in files:
-            name = f"exports/{each.name}"
-            open_storage(storage).upload(each, name, sha256_of(each), replaces=replaces, on_bytes=advance)
-    return [f"{storage.url}/exports/{each.name}" for each in files]
 
 
 def _export_page(export: CollectionExport, selection: ExportSelection, stores: CollectionStores, out: Path) -> int:
@@ -206,20 +192,11 @@ def _export_page(export: CollectionExport, selection: ExportSelection, stores: C
         ignores_levels=export.has_everything,
     )
     data = asyncio.run(page.file(out.suffix, CLOCK))
-    try:
+    with options.named_file(out, "written"):
         replace_file(out, data)
-    except OSError as error:
-        raise _unwritable(out, error) from error
     facts = {"file": str(out), "bytes": len(data), "url": url, "page_id": page_id}
-    output.show(facts, f"{clean(str(out))}: {clean(url)}, {format_size(len(data))}.")
+    options.output.show(facts, f"{clean(str(out))}: {clean(url)}, {format_size(len(data))}.")
     return ExitCode.OK
-
-
-def _unwritable(out: Path, error: OSError) -> WeboidError:
-    """Return the error of a file that the system refuses to write."""
-    if is_disk_full(error):
-        return DiskFullError(f"{clean(str(out))}: the disk is full. Free some space, then give the same command again.")
-    return InputError(f"{clean(str(out))} cannot be written: {error.strerror or error}.")
 
 
 def _signer(
@@ -291,7 +268,7 @@ def _page_ids(
     yield page_ids
     if not jobs:
         return
-    settings = with_frontier(collection_settings("default", stores.root), frontier_url)
+    settings = options.with_frontier(collection_settings("default", stores.root), frontier_url)
     with CommandTarget(stores.layout, settings).frontier() as frontier:
         for job in jobs:
             if not frontier.job_counts(job).done:
@@ -300,20 +277,16 @@ def _page_ids(
                 yield [each.item.id for each in batch]
 
 
-def _moment(text: str, now: datetime) -> datetime | None:
-    return start_moment(text, now=now) if text else None
-
-
 @cli_command("import")
 def import_command(
     sources: tuple[str, ...] = argument("FILE|FOLDER|URL...", required=True),
     *,
     dry_run: bool = option("Read the files and list what would be imported; write nothing."),
     link: bool = option("Hard-link WARCs instead of copying them; only for files that never change."),
-    limit: int = option("Maximum size of a downloaded file, in bytes.", type=SIZE, default="100GB"),
+    limit: int = option("Maximum size of a downloaded file, in bytes.", type=options.SIZE, default="100GB"),
     stores: CollectionStores = STORES,
-    dedup_url: str = DEDUP,
-    profile: str = PROFILE,
+    dedup_url: str = options.DEDUP,
+    profile: str = options.PROFILE,
 ) -> int:
     """Import WARC, ARC and WACZ files with their pages.
 
@@ -322,7 +295,7 @@ def import_command(
     there already are known by their SHA-256: the same command continues an interrupted import. Ends with 1 when
     something could not be read. See docs/how-to/import.md.
     """
-    settings = with_database(load_profile(profile), stores.database_url)
+    settings = options.with_database(load_profile(profile), stores.database_url)
     if dedup_url:
         settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
     paths = [each for each in sources if not each.startswith(("http://", "https://"))]
@@ -333,7 +306,7 @@ def import_command(
     total = 2 * sum(each.stat().st_size for each in files if each.is_file()) if paths else None
     with progress_bar("Reading" if dry_run else "Importing", total) as advance:
         result = asyncio.run(_import(sources, stores, settings, advance, limit, is_dry=dry_run, link=link))
-    output.show({"dry_run": dry_run, **result.to_dict()}, _import_lines(result, is_dry=dry_run))
+    options.output.show({"dry_run": dry_run, **result.to_dict()}, _import_lines(result, is_dry=dry_run))
     return ExitCode.OK if result.is_whole else ExitCode.SOME_FAILED
 
 

@@ -20,16 +20,9 @@ from typing import Any
 
 import click
 
+from core import errors
 from core.clock import Clock
 from core.config.settings import Settings
-from core.errors import (
-    ConfigError,
-    DedupUnavailableError,
-    IndexUnavailableError,
-    InputError,
-    TransientError,
-    WeboidError,
-)
 from core.hosts import is_local_name, join_host_port, split_host_port
 from core.layout import Layout
 from core.timestamps import warc_date
@@ -133,8 +126,8 @@ def _open_proxy(options: ProxyServiceOptions, layout: Layout, stack: ExitStack) 
                 warcprox_api=ListenAddress(*options.warcprox_api) if options.warcprox_api else None,
             )
         )
-    except (DedupUnavailableError, IndexUnavailableError) as error:
-        raise TransientError(str(error)) from error
+    except (errors.DedupUnavailableError, errors.IndexUnavailableError) as error:
+        raise errors.TransientError(str(error)) from error
 
 
 @dataclass
@@ -200,7 +193,7 @@ class _ProxyService:
                     recovered = await asyncio.to_thread(
                         recover_collection, self.layout, settings.proxy, now=self.clock.now(), index=settings.index
                     )
-                except WeboidError as error:  # a store is away: later
+                except errors.WeboidError as error:  # a store is away: later
                     log.warning("recovery.put_off error=%s", error)
                     recovered = []
                 for each in recovered:
@@ -212,7 +205,7 @@ def check_same_collection(frontier: Frontier, spki: str, name: str, clock: Clock
     """Check that the live proxies of this frontier write the same collection: have the same authority."""
     for each in living_proxies(frontier, clock, secret):
         if each.spki != spki and each.name != name:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"The proxy {each.name} works on this frontier for another collection: give all proxies the same "
                 "shared folder, or give this collection its own frontier (?frontier=NAME)."
             )
@@ -343,7 +336,7 @@ def proxy_command(
     With --warcprox-api it takes the place of warcprox. See docs/how-to/record.md.
     """
     if secret is None and not warcprox_api:
-        raise InputError(
+        raise errors.InputError(
             "A secret is needed for workers: name its file with --secret-file, or put it into WEBOID_SECRET;"
             " `openssl rand -hex 32` makes one. Clients of warcprox need none: --warcprox-api."
         )
@@ -351,7 +344,7 @@ def proxy_command(
     if api is not None and not trust_clients:
         address = literal_address(api[0])
         if not (is_local_name(api[0]) if address is None else address.is_loopback):
-            raise InputError(
+            raise errors.InputError(
                 f"--warcprox-api: other machines reach {warcprox_api}, and clients need no secret to write records there. "
                 "Listen on 127.0.0.1, or give --trust-clients if only trusted machines can reach it."
             )
@@ -376,8 +369,8 @@ def proxy_command(
 def _address(text: str, option: str) -> tuple[str, int]:
     try:
         return split_host_port(text)
-    except ConfigError as error:
-        raise ConfigError(f"{option}: {error}") from error
+    except errors.ConfigError as error:
+        raise errors.ConfigError(f"{option}: {error}") from error
 
 
 class _ProxyReporter:

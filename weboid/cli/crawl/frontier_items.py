@@ -37,31 +37,23 @@ def via_chain(frontier: Frontier, record: ItemRecord) -> list[str]:
 
 
 def item_table(records: Sequence[ItemRecord], now: datetime) -> list[str]:
-    """Return one line per item; columns without content are left out."""
-    if not records:
-        return []
-    state = records[0].state
-    head = {
-        ItemState.QUEUED: ("lane", "hops>", "waits for", "url"),
-        ItemState.CLAIMED: ("worker", "lease", "try>", "url"),
-    }.get(state, ("ended", "reason", "url"))
-    return table(head, [_row(record, now) for record in records], columns=width())
-
-
-def _row(record: ItemRecord, now: datetime) -> tuple[str, ...]:
-    item = record.item
-    match record.state:
-        case ItemState.QUEUED:
+    """Return one line per item, below a head; all items are in one state."""
+    rows: list[tuple[str, ...]] = []
+    head: tuple[str, ...] = ("ended", "reason", "url")
+    for record in records:
+        item = record.item
+        if record.state is ItemState.QUEUED:
+            head = ("lane", "hops>", "waits for", "url")
             wait_s = 0.0 if record.due_at is None else (record.due_at - now).total_seconds()
             wait = format_duration(wait_s) if wait_s > 0 else "-"
-            return item.lane.name.lower(), str(item.hops), wait, item.url
-        case ItemState.CLAIMED:
-            until = record.lease_until
+            rows.append((item.lane.name.lower(), str(item.hops), wait, item.url))
+        elif record.state is ItemState.CLAIMED:
+            head, until = ("worker", "lease", "try>", "url"), record.lease_until
             lease = format_duration((until - now).total_seconds()) if until is not None else "-"
-            return record.worker, lease, str(item.attempts), item.url
-        case _:
-            ended = record.ended_at
-            return f"{ended:%m-%d %H:%M}" if ended else "-", record.outcome, item.url
+            rows.append((record.worker, lease, str(item.attempts), item.url))
+        else:
+            rows.append((f"{record.ended_at:%m-%d %H:%M}" if record.ended_at else "-", record.outcome, item.url))
+    return table(head, rows, columns=width()) if rows else []
 
 
 def item_details(record: ItemRecord, path: Sequence[str], now: datetime) -> Iterator[tuple[str, str]]:
@@ -116,10 +108,15 @@ def _when(moment: datetime, now: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC ({ago})"
 
 
+@click.group("queue", cls=CommandGroup)
+def queue_group() -> None:
+    """Inspect and repair the crawl queue."""
+
+
 _STATES = [str(state) for state in ItemState]
 
 
-@cli_command("ls")
+@cli_command("ls", queue_group)
 def list_command(
     *,
     state: str = option(type=click.Choice(_STATES), default="queued"),
@@ -158,7 +155,7 @@ def list_command(
     click.echo(f"{shown}{total} {state}.", err=True)
 
 
-@cli_command("show")
+@cli_command("show", queue_group)
 def show_command(*, url: str = argument(), where: CommandTarget = TARGET) -> None:
     """Show everything that is known of a URL.
 
@@ -179,7 +176,7 @@ def show_command(*, url: str = argument(), where: CommandTarget = TARGET) -> Non
     output.show(facts, lines + failed_claims(record))
 
 
-@cli_command("retry")
+@cli_command("retry", queue_group)
 def retry_command(
     *,
     urls: tuple[str, ...] = argument("[URL]..."),
@@ -214,7 +211,7 @@ def retry_command(
     return ExitCode.SOME_FAILED if problems else ExitCode.OK
 
 
-@cli_command("rm")
+@cli_command("rm", queue_group)
 def remove_command(
     *,
     urls: tuple[str, ...] = argument("[URL]..."),
@@ -269,19 +266,5 @@ def _show_count(count: int, what: str, *, dry_run: bool) -> None:
     output.show({what.replace(" ", "_"): count, "dry_run": dry_run}, f"{count} {'would be ' if dry_run else ''}{what}.")
 
 
-@click.group("queue", cls=CommandGroup)
-def queue_group() -> None:
-    """Inspect and repair the crawl queue."""
-
-
-for _each in (
-    list_command,
-    show_command,
-    retry_command,
-    remove_command,
-    export_command,
-    import_command,
-    snapshot,
-    hosts_command,
-):
+for _each in (export_command, import_command, snapshot, hosts_command):
     queue_group.add_command(_each)

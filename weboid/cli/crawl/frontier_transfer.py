@@ -15,7 +15,7 @@ from typing import BinaryIO, TextIO
 
 import click
 
-from core.errors import DiskFullError, InputError, InvariantError, UnavailableError
+from core.errors import DiskFullError, InputError, InvariantError, UnavailableError, is_disk_full
 from core.json_values import json_facts
 from core.layout import Layout
 from core.timestamps import LONGEST_DURATION, parse_duration, warc_date
@@ -32,7 +32,7 @@ from crawler.worker.worker_pool import SNAPSHOT_ORDER
 from warc.local_storage import replacing_file
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import output
+from weboid.cli.support.options import named_file, output
 from weboid.cli.support.progress import search_progress
 from weboid.cli.support.run_output import format_size
 
@@ -168,10 +168,8 @@ def import_command(
         frontier = stack.enter_context(where.frontier(make=True))
         lines: BinaryIO = sys.stdin.buffer
         if file != "-":
-            try:
+            with named_file(file):
                 lines = stack.enter_context(Path(file).open("rb"))
-            except OSError as error:
-                raise InputError(f"{file} cannot be read: {error.strerror or error}.") from error
         stack.enter_context(bar)
         task = bar.add_task("", total=None)
         taken = add_lines(
@@ -269,7 +267,7 @@ def snapshot_frontier(layout: Layout, folder: Path, *, now: datetime) -> Frontie
     except sqlite3.Error as error:
         raise UnavailableError(f"{layout.frontier_db} cannot be copied: {error}.") from error
     except OSError as error:
-        if error.errno == 28:  # ENOSPC
+        if is_disk_full(error):
             raise DiskFullError(f"The disk that holds {folder} is full: free some.") from error
         raise UnavailableError(f"{folder} cannot be written: {error.strerror or error}.") from error
     return FrontierSnapshot(folder, copy.frontier_db.stat().st_size, log)

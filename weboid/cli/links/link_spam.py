@@ -20,7 +20,7 @@ from links.rules.wiki_rules import FARM_WIDE, RuleBook, lists_kept, mark_pages_s
 from links.url_parts import key_of
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import EXISTING_FILE, output
+from weboid.cli.support.options import EXISTING_FILE, named_file, output
 from weboid.cli.support.progress import search_progress
 from weboid.cli.support.stores import STORES, CollectionStores, farm_named, wiki_named
 
@@ -66,12 +66,10 @@ def add_command(
     """
     today = day_of(CLOCK.now())
     form = SpamListKind(kind or list_kind(file.name))
-    try:
+    with named_file(file):
         if file.stat().st_size > LIST_LIMIT_CHARS:
             raise InputError(f"{file} has more than {LIST_LIMIT_CHARS:,} bytes.")
         content = file.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise InputError(f"{file} cannot be read: {error.strerror or error}.") from error
     spam_list = SpamList(name or file.name, form, content)
     with stores.registry() as store, store.writing() as rows:
         farm_id, wiki_id = _owner(store, wiki, farm)

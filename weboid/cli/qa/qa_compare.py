@@ -30,7 +30,7 @@ from warc.index.queries import OFFERED, captures_of_pages
 from weboid.app.standalone_page import picture_data_url, render_standalone
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option, option_dict
-from weboid.cli.support.options import DEDUP, DURATION, FILE, PROFILE, SharedStores, output
+from weboid.cli.support.options import DEDUP, DURATION, FILE, PROFILE, SharedStores, named_file, output
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_options import visit_once
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -324,13 +324,8 @@ def compare_files(seen: Path, shown: Path, heat: Path | None) -> int:
                 ) from fault
         raise InputError(f"The pictures cannot be compared: {error}") from error
     if heat is not None and comparison.heat is not None:
-        try:
+        with named_file(heat, "written", " Give --heat a file in an existing folder."):
             heat.write_bytes(comparison.heat)
-        except OSError as error:
-            raise InputError(
-                f"{clean(str(heat))} cannot be written: {error.strerror or error}."
-                " Give --heat a file in an existing folder."
-            ) from error
     document = {**asdict(comparison), "sentence": describe_differences(comparison)}
     del document["heat"]
     output.show(document, picture_lines(comparison))

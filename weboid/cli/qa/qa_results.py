@@ -34,7 +34,7 @@ from qa.web.static_report import CheckReport, CheckReportWriter
 from warc.local_storage import replacing_file
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option, option_dict
-from weboid.cli.support.options import EXISTING_FILE, FILE, ORIGIN, output
+from weboid.cli.support.options import EXISTING_FILE, FILE, ORIGIN, named_file, output
 from weboid.cli.support.stores import STORES, CollectionStores
 
 _FILTER_OPTIONS: dict[str, Any] = {
@@ -181,13 +181,8 @@ def _write_report(
     name = title or layout.root.absolute().name
     report = CheckReport(name, CLOCK.now(), origin, limit_pictures)
     with _open_report_source(stores) as (results, writer), ExitStack() as stack:
-        try:
+        with named_file(out, "written", " Give --out a file in an existing folder."):
             partial = stack.enter_context(replacing_file(out, mode=0o644))
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError(
-                f"{clean(str(out))} cannot be written: {reason}. Give --out a file in an existing folder."
-            ) from error
         with partial.open("w", encoding="utf-8", newline="\n") as file:
             count = writer.write(report, results.every(wanted), file)
         size = partial.stat().st_size / 1e6

@@ -87,12 +87,6 @@ def _plain(option: str) -> str:
     return re.split("[=.]", option, maxsplit=1)[0].replace("-", "").lower()
 
 
-def _option_hints() -> dict[str, str]:
-    """Return our option, or a sentence about it, by the plain name of another program's."""
-    hints = {_plain(name): ours for ours, names in FORMER_OPTIONS.items() for name in names.split()}
-    return hints | {_plain(name): hint for name, hint in _FORMER["hints"].items()}
-
-
 _SHORT_HELP = Path(__file__).with_name("short_help.toml")  # of lazy groups, by path
 
 
@@ -102,24 +96,23 @@ def is_set(flag: str) -> bool:
     return context is not None and bool(context.find_root().meta.get(flag))
 
 
-def _set_log_level(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 of click
-    if value:
-        is_quiet_option = parameter.name == "quiet"
-        logging.getLogger().setLevel(logging.ERROR if is_quiet_option else logging.INFO)
-        context.find_root().meta[QUIET] = is_quiet_option
+def _set_flag(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 of click
+    meta = context.find_root().meta
+    if parameter.name == "as_json":
+        meta[JSON] = value
+    elif value:
+        meta[QUIET] = parameter.name == "quiet"
+        logging.getLogger().setLevel(logging.ERROR if meta[QUIET] else logging.INFO)
 
 
-def _set_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 of click
-    context.find_root().meta[JSON] = value
-
-
-def log_options() -> list[click.Parameter]:
-    """Return the options that every command has: `-q` and `-v`."""
+def _common_options() -> list[click.Parameter]:
+    """Return the options that every command has."""
     return [
-        click.Option(names, help=text, is_flag=True, expose_value=False, callback=_set_log_level)
-        for names, text in (
-            (("-q", "--quiet"), "Print errors and results only."),
-            (("-v", "--verbose"), "Log more details."),
+        make(names, help=text, is_flag=True, expose_value=False, callback=_set_flag)
+        for make, names, text in (
+            (RenamedOption, ("--json", "as_json"), "JSON for machines."),
+            (click.Option, ("-q", "--quiet"), "Print errors and results only."),  # no default of weboid.toml
+            (click.Option, ("-v", "--verbose"), "Log more details."),
         )
     ]
 
@@ -192,7 +185,9 @@ class ConfiguredCommand(ShortHelpCommand):
         except click.NoSuchOption as error:
             shown = {each for param in self.params for each in param.opts}
             ours = shown | {each for param in self.params for each in getattr(param, "former", ())}
-            known, hints = _option_hints(), {}
+            known = {_plain(name): option for option, names in FORMER_OPTIONS.items() for name in names.split()}
+            known |= {_plain(name): hint for name, hint in _FORMER["hints"].items()}
+            hints = {}
             for word in dict.fromkeys(each.partition("=")[0] for each in words if each.startswith("-")):
                 hint = "" if word in ours else known.get(_plain(word), "")
                 hint = hint if hint in ours else known.get(_plain(hint), hint)
@@ -419,22 +414,6 @@ class _ParameterSpec:
 
 
 @dataclass(frozen=True, eq=False)
-class _FlagChoice:
-    """Flags of which the last one given is the value; the first is the default."""
-
-    flags: dict[str, str]
-
-    def parameters(self, name: str, _annotation: Any) -> list[click.Parameter]:
-        first = next(iter(self.flags))
-        return [
-            click.Option(
-                (f"--{value}", name), flag_value=value, help=text, **({"default": True} if value == first else {})
-            )
-            for value, text in self.flags.items()
-        ]
-
-
-@dataclass(frozen=True, eq=False)
 class _OptionGroup:
     """Value that a function makes from options of its own; without a function a dictionary."""
 
@@ -472,11 +451,6 @@ def argument(metavar: str | None = None, **attributes: Any) -> Any:
     return _ParameterSpec(click.Argument, (), {"metavar": metavar, **attributes})
 
 
-def alternatives(**flags: str) -> Any:
-    """Return flags for one parameter, with their help; the first is the default."""
-    return _FlagChoice(flags)
-
-
 def option_dict(options: dict[str, Any]) -> Any:
     """Return a parameter's default: a dictionary of options, which have no annotations."""
     members = {
@@ -508,17 +482,11 @@ def cli_command(
         callback.__doc__ = function.__doc__
         register = click.command if group is None else group.command
         attributes.setdefault("cls", ConfiguredCommand)
-        params = [*_click_parameters(parameters), *([_json_option()] if has_json else []), *log_options()]
+        params = [*_click_parameters(parameters), *_common_options()[not has_json :]]
         made: click.Command = register(name, params=params, **attributes)(callback)
         return made
 
     return decorate
-
-
-def _json_option() -> click.Option:
-    return RenamedOption(
-        ("--json", "as_json"), help="JSON for machines.", is_flag=True, expose_value=False, callback=_set_json
-    )
 
 
 def _click_parameters(parameters: dict[str, inspect.Parameter]) -> list[click.Parameter]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ import click
 from core.clock import clock_offset
 from core.config.profile import check_settings, parse_size
 from core.config.settings import INDEX_URL, Settings
-from core.errors import InputError
+from core.errors import DiskFullError, InputError, is_disk_full
 from core.timestamps import parse_duration, parse_moment, warc_date
 from weboid.app.operator_identity import contact_notice
 from weboid.cli.support.commands import JSON, QUIET, is_set, made_by, option
@@ -69,6 +70,22 @@ def _parse_interval(text: str) -> timedelta:
 
 
 INTERVAL = ParsedType("duration", _parse_interval)  # at which a command repeats its work
+
+
+@contextmanager
+def named_file(name: str | Path, what: str = "read", remedy: str = "") -> Iterator[None]:
+    """Raise errors of the system in the block as InputError, or DiskFullError, that name the file."""
+    try:
+        yield
+    except OSError as error:
+        from weboid.app.text_table import clean
+
+        shown = clean(str(name))
+        if is_disk_full(error):
+            raise DiskFullError(
+                f"{shown}: the disk is full. Free some space, then give the same command again."
+            ) from error
+        raise InputError(f"{shown} cannot be {what}: {error.strerror or error}.{remedy}") from error
 
 
 def end_moment(text: str, *, now: datetime, option: str) -> datetime:
@@ -163,11 +180,9 @@ class CommandOutput:
         for line in (text,) if isinstance(text, str) else text:
             click.echo(line)
 
-    def table(self, facts: object, head: Sequence[str], rows: Sequence[Sequence[str]], empty: str = "") -> None:
+    def table(self, facts: object, head: Sequence[str], rows: Sequence[Sequence[object]], empty: str = "") -> None:
         """Print the facts as JSON, or else the rows as a table; in place of a table without rows `empty`, if given."""
-        from weboid.app.text_table import table, width
-
-        self.show(facts, table(head, rows, columns=width()) if rows or not empty else empty)
+        self.show(facts, table_lines(head, rows) if rows or not empty else empty)
 
     def json(self, facts: object) -> bool:
         """Print the facts, moments as WARC dates, and return True, if the output is JSON."""
@@ -177,6 +192,21 @@ class CommandOutput:
 
 
 output = CommandOutput()
+
+
+def table_lines(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """Return the rows as a table of the terminal's width: numbers with separators, moments to the minute, None empty."""
+    from weboid.app.text_table import table, width
+
+    return table(head, [[_cell(value) for value in row] for row in rows], columns=width())
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M}"
+    return "" if value is None else f"{value:,}" if type(value) is int else str(value)
+
+
 COLLECTION = option(
     "Folder of WARCs, index and frontier.",
     type=click.Path(file_okay=False, path_type=Path),

@@ -19,22 +19,7 @@ from core.page_classes import GOOD, PageClass
 from core.page_manifest import VisitOutcome
 from core.timestamps import warc_date
 from crawler.frontier.base import AddResult
-from crawler.worker.crawl_events import (
-    DiskSpaceLow,
-    DiskSpaceRestored,
-    Event,
-    FileRecovered,
-    IndexRestored,
-    LinksAdded,
-    PageChecked,
-    PageDeferred,
-    PageDone,
-    PageRepaired,
-    PageRetried,
-    PageSkipped,
-    QueueStatus,
-    SnapshotMade,
-)
+from crawler.worker import crawl_events
 from net.backoff import WaitEnded, WaitStarted
 from weboid.cli.support.commands import ExitCode
 from weboid.cli.support.options import output
@@ -54,9 +39,9 @@ def _echo(text: str, *, err: bool = False) -> None:
         signal.raise_signal(signal.SIGINT)
 
 
-def page_line(event: PageDone | PageSkipped) -> str:
+def page_line(event: crawl_events.PageDone | crawl_events.PageSkipped) -> str:
     """Return a page in one line: outcome, status, records, bytes, seconds, URL, defects."""
-    if isinstance(event, PageSkipped):
+    if isinstance(event, crawl_events.PageSkipped):
         return f"skipped   {'':>3} {event.url}  ({event.reason})"
     page = event.page
     if page is None:
@@ -73,34 +58,34 @@ def page_line(event: PageDone | PageSkipped) -> str:
     )
 
 
-def event_line(event: Event) -> str:
+def event_line(event: crawl_events.Event) -> str:
     """Return an event between pages in one line."""
     match event:
-        case PageChecked():
+        case crawl_events.PageChecked():
             score = "   -" if event.score is None else f"{event.score:4.2f}"
             reason = f"  ({event.reason})" if event.reason else ""
             text = f"{event.verdict or 'unchecked':9} {score} {event.url}{reason}"
-        case PageRepaired():
+        case crawl_events.PageRepaired():
             text = f"repaired  {event.url}: {event.state}; {event.reason}"
-        case PageRetried():
+        case crawl_events.PageRetried():
             text = f"again     {event.url}: {event.reason}"
-        case PageDeferred():
+        case crawl_events.PageDeferred():
             until = f"{event.until:%Y-%m-%d %H:%M:%S} UTC"
             text = f"later     {event.url}: {event.reason}; not before {until}"
-        case DiskSpaceLow():
+        case crawl_events.DiskSpaceLow():
             text = (
                 f"waiting   for space on the disk: {format_size(event.free_bytes)} free, "
                 f"{format_size(event.wanted_bytes)} needed. The run continues when there is more space."
             )
-        case DiskSpaceRestored():
+        case crawl_events.DiskSpaceRestored():
             text = f"going on  after {event.seconds:.0f} s: space is available again"
         case WaitStarted():
             text = f"waiting   {event.text} The run continues when it is available again."
         case WaitEnded():
             text = f"going on  after {event.seconds:.0f} s: the {event.reason} is available again"
-        case SnapshotMade():
+        case crawl_events.SnapshotMade():
             text = f"snapshot  of {event.at:%Y-%m-%d %H:%M:%S} UTC: a new crawl log begins"
-        case FileRecovered() | IndexRestored():
+        case crawl_events.FileRecovered() | crawl_events.IndexRestored():
             text = f"recovered {event.text}"
         case _:
             raise InvariantError(f"Not an event between pages: {event!r}.")
@@ -160,14 +145,14 @@ def format_size(count: float) -> str:
 _NAMES: dict[type, str] = {
     WaitStarted: "waiting",
     WaitEnded: "going_on",
-    PageSkipped: "skipped",
-    PageRetried: "retry",
-    LinksAdded: "links",
-    PageChecked: "checked",
-    PageRepaired: "repaired",
-    QueueStatus: "progress",
-    DiskSpaceRestored: "resumed",
-    IndexRestored: "index_restored",
+    crawl_events.PageSkipped: "skipped",
+    crawl_events.PageRetried: "retry",
+    crawl_events.LinksAdded: "links",
+    crawl_events.PageChecked: "checked",
+    crawl_events.PageRepaired: "repaired",
+    crawl_events.QueueStatus: "progress",
+    crawl_events.DiskSpaceRestored: "resumed",
+    crawl_events.IndexRestored: "index_restored",
 }
 _SAME = ("page_id", "final_url", "captured_at", "status", "mime", "title", "records", "seconds")
 
@@ -185,18 +170,18 @@ class RunReporter:
         known = f", {added.duplicates} already known" if added.duplicates else ""
         self._print(f"{added.added} added{known}; {todo} to archive.")
 
-    def event(self, event: Event) -> None:
+    def event(self, event: crawl_events.Event) -> None:
         """Report an event, e.g. a page that ended or is retried."""
-        if isinstance(event, LinksAdded):
+        if isinstance(event, crawl_events.LinksAdded):
             self._todo += event.count
-        elif isinstance(event, QueueStatus):
+        elif isinstance(event, crawl_events.QueueStatus):
             self._todo = self._done + event.queued + event.claimed
-        elif isinstance(event, PageDone | PageSkipped):
+        elif isinstance(event, crawl_events.PageDone | crawl_events.PageSkipped):
             self._done += 1
             # The frontier's counts are slightly old: items returned since are not included yet.
             self._todo = max(self._todo, self._done)
             self._page(event)
-        elif not (isinstance(event, PageChecked) and event.verdict == "good"):
+        elif not (isinstance(event, crawl_events.PageChecked) and event.verdict == "good"):
             self._between(event)  # the summary counts good copies
 
     def stopping(self) -> None:
@@ -211,11 +196,11 @@ class RunReporter:
     def _print(self, text: str) -> None:
         _echo(text)
 
-    def _page(self, event: PageDone | PageSkipped) -> None:
+    def _page(self, event: crawl_events.PageDone | crawl_events.PageSkipped) -> None:
         self._print(f"[{self._done}/{self._todo}] {page_line(event)}")
 
-    def _between(self, event: Event) -> None:
-        lost = isinstance(event, FileRecovered) and event.lost
+    def _between(self, event: crawl_events.Event) -> None:
+        lost = isinstance(event, crawl_events.FileRecovered) and event.lost
         _echo(f"  {event_line(event)}", err=lost)
 
 
@@ -238,8 +223,8 @@ class QuietRunReporter(RunReporter):
     def _print(self, text: str) -> None:
         pass
 
-    def _between(self, event: Event) -> None:
-        if isinstance(event, FileRecovered) and event.lost:
+    def _between(self, event: crawl_events.Event) -> None:
+        if isinstance(event, crawl_events.FileRecovered) and event.lost:
             super()._between(event)
 
 
@@ -250,17 +235,17 @@ class JsonRunReporter(RunReporter):
         """Write the number of added URLs."""
         self._show({"event": "started", **asdict(added), "todo": todo})
 
-    def event(self, event: Event) -> None:
+    def event(self, event: crawl_events.Event) -> None:
         """Write the event; a page without its long lists, which are in its manifest."""
         match event:
-            case DiskSpaceLow():
+            case crawl_events.DiskSpaceLow():
                 self._show({"event": "paused", "reason": "disk", **asdict(event)})
-            case PageDeferred():
+            case crawl_events.PageDeferred():
                 until = warc_date(event.until)
                 self._show({"event": "later", **asdict(event), "until": until})
-            case FileRecovered():
+            case crawl_events.FileRecovered():
                 self._show({"event": "recovered", **event.facts})
-            case PageDone():
+            case crawl_events.PageDone():
                 page = event.page
                 facts: dict[str, object] = {
                     "event": "page",
@@ -273,7 +258,7 @@ class JsonRunReporter(RunReporter):
                     facts |= {name: getattr(page, name) for name in _SAME}
                     facts |= {"class": page.page_class, "bytes": page.stored_bytes}
                 self._show(facts)
-            case SnapshotMade():
+            case crawl_events.SnapshotMade():
                 self._show({"event": "snapshot", "at": warc_date(event.at)})
             case _:
                 self._show({"event": _NAMES[type(event)], **asdict(event)})

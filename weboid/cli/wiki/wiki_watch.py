@@ -28,15 +28,7 @@ from weboid.app.text_table import clean
 from weboid.app.wiki.wiki_clients import open_items, open_wiki_api, route_to, wiki_user_agent
 from weboid.app.wiki.wiki_intake import FrontierArchive, WatchNote, open_level_setter, write_note
 from weboid.cli.serve import SERVE_OPTIONS, replay_port_for, serve_words
-from weboid.cli.support.child_commands import (
-    CHILD_NAMES,
-    ChildCommandOptions,
-    ProcessSupervisor,
-    child_output_printer,
-    is_stopped,
-    watch_children,
-    with_time,
-)
+from weboid.cli.support import child_commands
 from weboid.cli.support.command_target import WIKI_TARGET, CommandTarget
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option, option_dict
 from weboid.cli.support.options import ADDRESS, ORIGIN, WORKERS, output, warn_missing_contact
@@ -82,7 +74,7 @@ def command(
     feed_only: bool = option("Only watch: other processes archive, check links and confirm results."),
     without: tuple[str, ...] = option(
         "Omit a part that runs elsewhere, such as check or confirm; repeatable.",
-        type=click.Choice(CHILD_NAMES),
+        type=click.Choice(child_commands.CHILD_NAMES),
         metavar="PART",
     ),
     qa: bool | None = QA,
@@ -109,7 +101,7 @@ def command(
         name = for_serve[0].partition("=")[0]
         raise InputError(f"{name} is for the front that --listen starts: add --listen.")
     address = None if serve is None else parse_listen_address(serve)
-    home = ChildCommandOptions(
+    home = child_commands.ChildCommandOptions(
         where.layout.root,
         where.profile,
         where.settings.frontier.url,
@@ -137,10 +129,14 @@ def command(
         if once:
             is_well = asyncio.run(watch.once())
             return ExitCode.OK if is_well else ExitCode.SOME_FAILED
-        beside = ProcessSupervisor(
-            [] if feed_only else watch_children(home, where.settings.links, partial(is_stopped, frontier)),
+        beside = child_commands.ProcessSupervisor(
+            []
+            if feed_only
+            else child_commands.watch_children(
+                home, where.settings.links, partial(child_commands.is_stopped, frontier)
+            ),
             clock=CLOCK,
-            report=child_output_printer(as_json=output.is_json, clock=CLOCK),
+            report=child_commands.child_output_printer(as_json=output.is_json, clock=CLOCK),
             environment=store_environment(home.database_url, home.frontier_url),
         )
         options = None
@@ -255,7 +251,7 @@ class WatchReporter:
 
     def notice(self, sentence: str) -> None:
         """Print a sentence on standard error; standard output stays machine-readable."""
-        click.echo(with_time(sentence, CLOCK.now()), err=True)
+        click.echo(child_commands.with_time(sentence, CLOCK.now()), err=True)
 
     def report(self, report: WatcherReport) -> None:
         """Print the result of a round, or its error."""
@@ -274,7 +270,7 @@ class WatchReporter:
             self._line({"wiki": name, **facts}, f"{name}: {words}.")
 
     def _line(self, facts: dict[str, object], sentence: str) -> None:
-        output.show(facts, with_time(clean(sentence), CLOCK.now()))
+        output.show(facts, child_commands.with_time(clean(sentence), CLOCK.now()))
 
 
 def round_facts(report: WatcherReport) -> dict[str, int]:
@@ -327,7 +323,7 @@ def _listener(address: str | None, secret_files: Sequence[str]) -> WebhookListen
 
 
 def _note(
-    home: ChildCommandOptions,
+    home: child_commands.ChildCommandOptions,
     listener: WebhookListener | None,
     webhook: str | None,
     secret_files: Sequence[str],

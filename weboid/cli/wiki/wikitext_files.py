@@ -13,20 +13,9 @@ from core.errors import ConfigError, InputError
 from core.json_values import json_facts
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import EXISTING_FILE, output
+from weboid.cli.support.options import EXISTING_FILE, named_file, output
 from wiki.api.edit_request import edit_objection
-from wiki.wikitext.citation_model import (
-    ArchivedCopy,
-    Citation,
-    CitationTag,
-    LinkCondition,
-    LinkRemedy,
-    NoRepairReason,
-    RepairedText,
-    RepairOptions,
-    TextSpan,
-    UnrepairedCitation,
-)
+from wiki.wikitext import citation_model
 from wiki.wikitext.citation_reader import read_citations
 from wiki.wikitext.edit_messages import unified_diff_of
 from wiki.wikitext.page_repair import repair_page
@@ -35,24 +24,24 @@ from wiki.wikitext.template_map import rules_for
 _LARGEST: Final = 16_000_000  # bytes; MediaWiki's own limit is 2 MB
 
 _WHY: Final = {
-    NoRepairReason.HELD: "a person excluded it from bots",
-    NoRepairReason.MALFORMED: "its URL cannot be read with certainty",
-    NoRepairReason.BROKEN: "its wikitext cannot be read with certainty",
-    NoRepairReason.DOUBLE: "a parameter is given twice",
-    NoRepairReason.COMMENT: "a comment or markup is in the way",
-    NoRepairReason.SEVERAL: "the template has several links, but room for one copy only",
-    NoRepairReason.OTHER_TEMPLATE: "no rule names the archive parameters of that template",
-    NoRepairReason.PLACE: "it is in a parameter, a heading or a gallery",
-    NoRepairReason.UNSAFE: "its copy is not of this page, or cannot be written there",
-    NoRepairReason.NO_COPY: "there is no copy, and the wiki has no tag to say so",
-    NoRepairReason.LATER: "another change comes first in the same place",
-    NoRepairReason.PAYWALL: "it needs a subscription, and its site refuses access without one",
-    NoRepairReason.UNSHOWN: "the address of its copy does not show the copy now",
-    NoRepairReason.FORBIDDEN: "the page excludes bots, or is marked as in use",
+    citation_model.NoRepairReason.HELD: "a person excluded it from bots",
+    citation_model.NoRepairReason.MALFORMED: "its URL cannot be read with certainty",
+    citation_model.NoRepairReason.BROKEN: "its wikitext cannot be read with certainty",
+    citation_model.NoRepairReason.DOUBLE: "a parameter is given twice",
+    citation_model.NoRepairReason.COMMENT: "a comment or markup is in the way",
+    citation_model.NoRepairReason.SEVERAL: "the template has several links, but room for one copy only",
+    citation_model.NoRepairReason.OTHER_TEMPLATE: "no rule names the archive parameters of that template",
+    citation_model.NoRepairReason.PLACE: "it is in a parameter, a heading or a gallery",
+    citation_model.NoRepairReason.UNSAFE: "its copy is not of this page, or cannot be written there",
+    citation_model.NoRepairReason.NO_COPY: "there is no copy, and the wiki has no tag to say so",
+    citation_model.NoRepairReason.LATER: "another change comes first in the same place",
+    citation_model.NoRepairReason.PAYWALL: "it needs a subscription, and its site refuses access without one",
+    citation_model.NoRepairReason.UNSHOWN: "the address of its copy does not show the copy now",
+    citation_model.NoRepairReason.FORBIDDEN: "the page excludes bots, or is marked as in use",
 }
 
 
-def skip_reason_line(refused: UnrepairedCitation) -> str:
+def skip_reason_line(refused: citation_model.UnrepairedCitation) -> str:
     """Return a line with the link that was not changed, and the reason."""
     url = clean(refused.citation.url)[:300]
     return f"left unchanged ({refused.reason}: {_WHY[refused.reason]}): {url}"
@@ -74,11 +63,10 @@ def read_template_map(path: Path | None) -> Mapping[str, Any] | None:
     if path is None:
         return None
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        with named_file(path):
+            return tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}") from error
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
 
 
 @cli_command("read")
@@ -121,7 +109,7 @@ class _LineCounter:
         return self._line
 
 
-def _citation_lines(citation: Citation, lines: _LineCounter) -> list[str]:
+def _citation_lines(citation: citation_model.Citation, lines: _LineCounter) -> list[str]:
     """Return a citation as text: line and kind, and below it its fields."""
     kind = f"{citation.way} {citation.template}".strip()
     items = [f"line {lines.of(citation.span.start)}: {clean(citation.url)}  ({clean(kind)})"]
@@ -146,7 +134,7 @@ def _citation_lines(citation: Citation, lines: _LineCounter) -> list[str]:
     return items + [f"    {words}" for is_so, words in marks if is_so]
 
 
-def _facts(citation: Citation, lines: _LineCounter) -> dict[str, Any]:
+def _facts(citation: citation_model.Citation, lines: _LineCounter) -> dict[str, Any]:
     return {
         **json_facts(
             citation,
@@ -169,11 +157,11 @@ def _facts(citation: Citation, lines: _LineCounter) -> dict[str, Any]:
     }
 
 
-def _tag(tag: CitationTag) -> dict[str, Any]:
+def _tag(tag: citation_model.CitationTag) -> dict[str, Any]:
     return {"name": tag.name, "span": _span(tag.span)}
 
 
-def _span(span: TextSpan) -> list[int]:
+def _span(span: citation_model.TextSpan) -> list[int]:
     return [span.start, span.end]
 
 
@@ -220,10 +208,16 @@ def repair_command(
     rules = rules_for(language, read_template_map(own))
     citations = read_citations(text, rules, today=now.date())
     if not edit_objection(text, bot):
-        done = repair_page(text, citations, known, rules, RepairOptions(now, bot))
+        done = repair_page(text, citations, known, rules, citation_model.RepairOptions(now, bot))
     else:
         selected = (each for each in citations if each.url in known)
-        done = RepairedText(text, (), tuple(UnrepairedCitation(each, NoRepairReason.FORBIDDEN) for each in selected))
+        done = citation_model.RepairedText(
+            text,
+            (),
+            tuple(
+                citation_model.UnrepairedCitation(each, citation_model.NoRepairReason.FORBIDDEN) for each in selected
+            ),
+        )
     if output.is_json:
         names = ("kind", "url", "archive_url", "before", "after")
         refused = [{"url": each.citation.url, "reason": each.reason} for each in done.refused]
@@ -243,12 +237,12 @@ def repair_command(
     return ExitCode.SOME_FAILED if done.refused else ExitCode.OK
 
 
-def _remedy(url: str, entry: Any) -> LinkRemedy:
+def _remedy(url: str, entry: Any) -> citation_model.LinkRemedy:
     place = f"The remedy of {url[:200]}"
     if not isinstance(entry, Mapping) or not entry.keys() <= _KEYS:
         raise InputError(f"{place} must be an object with {', '.join(sorted(_KEYS))}.")
-    if entry.get("condition") not in set(LinkCondition):
-        raise InputError(f"{place} has no condition; it is one of {', '.join(LinkCondition)}.")
+    if entry.get("condition") not in set(citation_model.LinkCondition):
+        raise InputError(f"{place} has no condition; it is one of {', '.join(citation_model.LinkCondition)}.")
     copy, bad = entry.get("copy"), entry.get("bad_archives", [])
     if copy is not None and not (
         isinstance(copy, Mapping)
@@ -261,9 +255,9 @@ def _remedy(url: str, entry: Any) -> LinkRemedy:
         )
     if not isinstance(bad, list) or not all(isinstance(each, str) for each in bad):
         raise InputError(f"{place} has bad_archives that are not a list of addresses.")
-    return LinkRemedy(
-        LinkCondition(entry["condition"]),
-        ArchivedCopy(**{"timestamp": "", **copy}) if copy is not None else None,
+    return citation_model.LinkRemedy(
+        citation_model.LinkCondition(entry["condition"]),
+        citation_model.ArchivedCopy(**{"timestamp": "", **copy}) if copy is not None else None,
         entry.get("is_ours") is True,
         frozenset(bad),
     )
