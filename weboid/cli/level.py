@@ -11,9 +11,9 @@ from core.errors import InputError
 from core.json_values import json_facts
 from core.timestamps import warc_date
 from playback.access import levels
-from weboid.app.text_table import clean, table, width
+from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, CommandGroup, argument, cli_command, option, option_dict
-from weboid.cli.support.options import output
+from weboid.cli.support.options import output, table_lines
 from weboid.cli.support.run_options import STORED_LEVELS
 from weboid.cli.support.stores import STORES, CollectionStores
 
@@ -70,18 +70,10 @@ def _list_rights(wiki: str, editor: str, stores: CollectionStores, *, history: b
     with stores.levels() as book:
         rights = book.rights_history() if history else list(book.now().rights)
     shown = [each for each in rights if wiki in {"", each.wiki} and editor in {"", each.editor}]
-    rows = [
-        (
-            each.wiki,
-            each.editor or "(all)",
-            ", ".join(_REACHES[each.scope]),
-            each.most or "(withdrawn)",
-            str(each.actor),
-            f"{each.decided_at:%Y-%m-%d %H:%M}",
-            each.reason,
-        )
-        for each in shown
-    ]
+    rows = []
+    for each in shown:
+        reach, most = ", ".join(_REACHES[each.scope]), each.most or "(withdrawn)"
+        rows.append((each.wiki, each.editor or "(all)", reach, most, each.actor, each.decided_at, each.reason))
     head = ("wiki", "editor", "decides on", "most", "by", "decided", "reason")
     output.table({"rights": [_right_facts(each) for each in shown]}, head, rows, "No editor has any rights.")
 
@@ -196,19 +188,12 @@ def _decide(
         else:
             at = CLOCK.now()
             book.decide(targets, level, actor=by, now=at, reason=reason, is_stored=is_stored)
-    changes = [
-        {
-            **_target_facts(target),
-            "kind": _kind(is_stored=is_stored),
-            "level": level,
-            "before": None if held is None else held.level,
-        }
-        for target, held in before.items()
-    ]
+    changes, lines = [], []
     of, would = "stored " if is_stored else "", "Would change: " if dry_run else ""
     becomes = f"{of}{level}" if level is not None else f"no {of}level of its own any more"
-    lines = []
     for target, held in before.items():
+        facts = {**json_facts(target, "scope wiki what"), "kind": "stored" if is_stored else "shown", "level": level}
+        changes.append({**facts, "before": held and held.level})
         was = f" (was {held.level}, by {clean(str(held.actor))})" if held is not None else ""
         lines.append(f"{would}{clean(str(target))}: {becomes}{was}")
     output.show({"changes": changes, "actor": str(by), "dry_run": dry_run}, lines)
@@ -260,9 +245,8 @@ def _explain(ruling: levels.LevelRuling[Any], speaking: Sequence[levels.LevelDec
 
 def _ruling_facts(ruling: levels.LevelRuling[Any], speaking: Iterable[levels.LevelDecision[Any]]) -> dict[str, Any]:
     return {
-        "level": ruling.level,
-        "is_capped": ruling.is_capped,
-        "rule": None if ruling.rule is None else rule_facts(ruling.rule),
+        **json_facts(ruling, "level is_capped"),
+        "rule": ruling.rule and rule_facts(ruling.rule),
         "rules": [rule_facts(rule) for rule in speaking],
     }
 
@@ -307,10 +291,8 @@ def list_command(
         if level in (None, rule.level)
         and (wiki in (None, rule.target.wiki) if targets is None else rule.target in targets)
     ]
-    nothing = "Nothing was decided." if history else "There is no rule."
-    output.show(
-        {"decisions" if history else "rules": [rule_facts(rule) for rule in shown]}, _lines(shown) if shown else nothing
-    )
+    name, nothing = ("decisions", "Nothing was decided.") if history else ("rules", "There is no rule.")
+    output.show({name: [rule_facts(rule) for rule in shown]}, _lines(shown) if shown else nothing)
 
 
 def rule_facts(rule: levels.LevelDecision[Any]) -> dict[str, Any]:
@@ -318,29 +300,15 @@ def rule_facts(rule: levels.LevelDecision[Any]) -> dict[str, Any]:
     return {
         **json_facts(rule, "number level reason"),
         "actor": str(rule.actor),
-        "kind": _kind(is_stored=rule.is_stored),
-        **_target_facts(rule.target),
+        "kind": "stored" if rule.is_stored else "shown",
+        **json_facts(rule.target, "scope wiki what"),
         "decided_at": warc_date(rule.decided_at),
     }
 
 
-def _target_facts(target: levels.LevelTarget) -> dict[str, Any]:
-    return {"scope": target.scope, "wiki": target.wiki, "what": target.what}
-
-
-def _kind(*, is_stored: bool) -> str:
-    return "stored" if is_stored else "shown"
-
-
 def _lines(rules: Iterable[levels.LevelDecision[Any]]) -> list[str]:
-    rows = [
-        (
-            ("store " if rule.is_stored else "") + (rule.level or "(cleared)"),
-            str(rule.target),
-            str(rule.actor),
-            f"{rule.decided_at:%Y-%m-%d %H:%M}",
-            rule.reason,
-        )
-        for rule in rules
-    ]
-    return table(("level", "of", "by", "decided", "reason"), rows, columns=width())
+    rows = []
+    for rule in rules:
+        level = ("store " if rule.is_stored else "") + (rule.level or "(cleared)")
+        rows.append((level, rule.target, rule.actor, rule.decided_at, rule.reason))
+    return table_lines(("level", "of", "by", "decided", "reason"), rows)

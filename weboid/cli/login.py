@@ -113,18 +113,10 @@ def login_list(*, collection: Path = COLLECTION) -> None:
             click.echo(f"{clean(path.name)}: {error}", err=True)
             continue
         over = login.expires_at is not None and login.expires_at <= CLOCK.now()
-        until = "" if login.expires_at is None else f"{login.expires_at:%Y-%m-%d %H:%M}"
+        until = login.expires_at and f"{login.expires_at:%Y-%m-%d %H:%M}{' (over)' if over else ''}"
         facts.append({**site_logins.login_facts(login), "expired": over})
-        rows.append(
-            (
-                login.name,
-                " ".join(login.hosts),
-                str(login.cookies),
-                f"{login.made_at:%Y-%m-%d}",
-                f"{until} (over)" if over else until,
-                login.key,
-            )
-        )
+        hosts = " ".join(login.hosts)
+        rows.append((login.name, hosts, str(login.cookies), login.made_at.date(), until, login.key))
     head = ("name", "hosts", "cookies", "made", "cookies last until", "key")
     output.table({"logins": facts}, head, rows, f"There is no login in {collection}; weboid login URL makes one.")
 

@@ -4,10 +4,10 @@ import asyncio
 import json
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
-from dataclasses import asdict, replace
+from contextlib import ExitStack, closing, nullcontext
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
@@ -33,12 +33,10 @@ from weboid.app.setup_check import SetupFinding, SetupHealth, check_browser, che
 from weboid.app.text_table import clean
 from weboid.cli.support import options
 from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import output
 from weboid.cli.support.progress import progress_bar, terminal_progress
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
-
-if TYPE_CHECKING:
-    from playback.replay.made_cache import CacheUsage
 
 _MARKS = {
     SetupHealth.GOOD: ("ok", "green"),
@@ -84,7 +82,7 @@ def setup_command(
     from weboid.app.installation import install_browser, install_pywb
 
     def report(text: str) -> None:
-        if not options.output.is_quiet:
+        if not output.is_quiet:
             click.echo(f"{text} …", err=True)
 
     if part == "browser":
@@ -101,7 +99,7 @@ def setup_command(
 
 def _show_findings(findings: Sequence[SetupFinding]) -> int:
     """Print the findings; return the exit code."""
-    options.output.show([each.to_dict() for each in findings], map(finding_line, findings))
+    output.show([each.to_dict() for each in findings], map(finding_line, findings))
     bad = any(each.health is SetupHealth.BAD for each in findings)
     return ExitCode.UNAVAILABLE if bad else ExitCode.OK
 
@@ -168,7 +166,7 @@ def verify_command(
         result.check_link(layout, chain.lower())
     finally:
         progress.stop()
-    options.output.show(result.to_dict(), verify_lines(result, quick=quick))
+    output.show(result.to_dict(), verify_lines(result, quick=quick))
     return ExitCode.OK if result.is_sound else ExitCode.SOME_FAILED
 
 
@@ -187,7 +185,7 @@ def _verify_wacz(path: Path, key: Path | None, trust: tuple[Path, ...]) -> int:
         for mark, colour in (marks[each.passed],)
     ]
     facts = {"file": str(path), "sound": is_sound, "checks": [each.to_dict() for each in checks]}
-    options.output.show(facts, lines)
+    output.show(facts, lines)
     return ExitCode.OK if is_sound else ExitCode.SOME_FAILED
 
 
@@ -221,7 +219,12 @@ FROM captures WHERE id > :after AND {_CAPTURES} ORDER BY id LIMIT :limit
 """  # noqa: S608 constants
 
 
-@cli_command("push", hidden=True)
+@click.group("collection", cls=CommandGroup)
+def collection_group() -> None:
+    """Rebuild the indexes of a collection from its WARCs."""
+
+
+@cli_command("push", collection_group, hidden=True)
 def push_command(
     *,
     url: str = argument("cdx+http://HOST/NAME"),
@@ -246,7 +249,7 @@ def push_command(
         if dry_run:
             query = f"SELECT count(*) AS n FROM captures WHERE id > :after AND {_CAPTURES}"  # noqa: S608 constants
             count = _number(database, query, {"after": after})
-            options.output.show({"captures": count}, f"{count:,} captures would be sent.")
+            output.show({"captures": count}, f"{count:,} captures would be sent.")
             return
         source = OutbackCdx(address)
         stack.callback(source.close)
@@ -258,7 +261,7 @@ def push_command(
             after = rows[-1]["id"]
             positions = {**_positions(layout), str(address): after}
             replace_file(_positions_file(layout), json.dumps(positions))
-    options.output.show({"captures": sent}, f"{sent:,} captures sent.")
+    output.show({"captures": sent}, f"{sent:,} captures sent.")
 
 
 def _number(database: IndexDatabase, query: str, values: dict[str, Any]) -> int:
@@ -282,14 +285,6 @@ def _positions(layout: Layout) -> dict[str, int]:
         ) from error
 
 
-@click.group("collection", cls=CommandGroup)
-def collection_group() -> None:
-    """Rebuild the indexes of a collection from its WARCs."""
-
-
-collection_group.add_command(push_command)
-
-
 @cli_command("rebuild", collection_group)
 def rebuild_command(
     *,
@@ -305,9 +300,8 @@ def rebuild_command(
     The old ones stay until the new ones are complete.
     """
     read_collection(stores.root)
-    settings = options.with_database(load_profile(profile), stores.database_url)
-    if dedup_url:
-        settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
+    shared = options.SharedStores(database_url=stores.database_url, dedup_url=dedup_url)
+    settings = shared.applied_to(load_profile(profile))
 
     async def rebuild() -> dict[str, int]:
         async with open_collection(stores.root, clock=CLOCK) as opened:
@@ -326,17 +320,14 @@ def rebuild_command(
             if names:
                 click.echo(f"{len(names):,} WARCs are only in {settings.storage.url}.", err=True)
         total = len(closed_warcs(layout)) + len(open_warcs(layout))
-        with ExitStack() as stack:
-            shared = open_shared(layout, settings.proxy)
-            if shared is not None:
-                stack.callback(shared.close)
-            step = stack.enter_context(progress_bar("indexing", total))
+        index = open_shared(layout, settings.proxy)
+        with closing(index) if index else nullcontext(), progress_bar("indexing", total) as step:
             return rebuild_index(
                 layout,
                 bucket=settings.proxy.dedup_bucket,
                 min_bytes=settings.proxy.dedup_min_bytes,
                 also=settings.proxy.dedup_also,
-                shared=shared,
+                shared=index,
                 progress=lambda _name, _rows: step(1),
                 report=lambda text: click.echo(text, err=True),
                 index=settings.index,
@@ -347,7 +338,7 @@ def rebuild_command(
     if "captures" in counts:
         of = "{captures} captures of {pages} pages in {files} WARCs indexed."
         lines.insert(0, of.format(**counts))
-    options.output.show(counts, lines)
+    output.show(counts, lines)
 
 
 @cli_command("upload", collection_group, hidden=True)
@@ -377,7 +368,7 @@ def upload_command(
     size = sum(waiting.values())
     if dry_run:
         names = [f"{clean(name)}  {format_size(count)}" for name, count in waiting.items()]
-        options.output.show(
+        output.show(
             {"pending": [{"file": name, "bytes": count} for name, count in waiting.items()], "bytes": size},
             [*names, f"{len(waiting):,} files, {format_size(size)} would be uploaded."],
         )
@@ -386,7 +377,7 @@ def upload_command(
         done = queue.upload(CLOCK, on_bytes=advance)
     state = read_state(layout, settings.storage)
     facts = {"uploaded": done, **(asdict(state) if state is not None else {})}
-    options.output.show(facts, f"{len(done):,} files uploaded to {settings.storage.url}.")
+    output.show(facts, f"{len(done):,} files uploaded to {settings.storage.url}.")
 
 
 @cli_command("cache", collection_group, hidden=True)
@@ -403,14 +394,8 @@ def cache_command(
     from playback.replay.made_cache import cache_usage, clear_cache
 
     folder = read_collection(collection).made
-    if clear and not dry_run:
-        _print_usage(clear_cache(folder), "deleted", "Deleted", folder)
-    else:
-        words = ("would_delete", "Would delete") if clear else ("kept", "Kept")
-        _print_usage(cache_usage(folder), *words, folder)
-
-
-def _print_usage(what: "CacheUsage", key: str, verb: str, folder: Path) -> None:
-    document = {key: {"copies": what.values, "bytes": what.size}, "folder": str(folder)}
-    copies = "1 copy" if what.values == 1 else f"{what.values:,} copies"
-    options.output.show(document, f"{verb} {copies}, {what.size / 1e6:,.1f} MB, in {folder}.")
+    words = "would delete" if clear and dry_run else "deleted" if clear else "kept"
+    usage = clear_cache(folder) if words == "deleted" else cache_usage(folder)
+    document = {words.replace(" ", "_"): {"copies": usage.values, "bytes": usage.size}, "folder": str(folder)}
+    copies = "1 copy" if usage.values == 1 else f"{usage.values:,} copies"
+    output.show(document, f"{words.capitalize()} {copies}, {usage.size / 1e6:,.1f} MB, in {folder}.")

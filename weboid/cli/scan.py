@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -164,11 +164,7 @@ def list_command(*, urls: tuple[str, ...] = argument("[URL]..."), stores: Collec
         known = threat_lists.load_lists(store, folder) if urls else None
         matches = {url: known.all_on(url) for url in urls} if known else {}
     if not urls:
-        rows = [
-            (clean(each.name), f"{each.entries:,}", each.effect,
-             f"{each.added_at:%Y-%m-%d %H:%M}", clean(each.reason))
-            for each in lists
-        ]  # fmt: skip
+        rows = [(each.name, each.entries, each.effect, each.added_at, each.reason) for each in lists]
         head = ("list", "entries>", "effect", "as of", "reason")
         output.table({"lists": [_facts(each) for each in lists]}, head, rows)
         return ExitCode.OK
@@ -208,13 +204,11 @@ def _prefixes(source: Any, form: str, bytes_each: int) -> Iterator[bytes]:
 
 
 def _show_list(about: threat_lists.ThreatList) -> None:
-    text = f"{about.entries:,} entries are on the list {clean(about.name)}."
-    output.show(_facts(about), text)
+    output.show(_facts(about), f"{about.entries:,} entries are on the list {clean(about.name)}.")
 
 
 def _facts(about: threat_lists.ThreatList) -> dict[str, Any]:
-    facts = asdict(about)
-    return {name: facts[name] for name in ("name", "entries", "effect", "reason", "added_at")}
+    return {**json_facts(about, "name entries effect reason"), "added_at": about.added_at}
 
 
 log = logging.getLogger(__name__)
@@ -291,7 +285,7 @@ def threats_command(*, stores: CollectionStores = STORES) -> None:
     """Show the payloads in which a threat was found, newest first."""
     with stores.decisions() as decisions:
         threats = list_threats(decisions)
-    rows = [(f"{each.scanned_at:%Y-%m-%d %H:%M}", clean(each.threat), each.scanner, each.digest) for each in threats]
+    rows = [(each.scanned_at, each.threat, each.scanner, each.digest) for each in threats]
     head = ("scanned", "threat", "scanner", "digest")
     output.table({"threats": [_scan_facts(each) for each in threats]}, head, rows)
 
@@ -347,8 +341,7 @@ def _print_scan(result: malware_scan.ScanProgress) -> None:
 
 
 def _scan_facts(verdict: ScanVerdict) -> dict[str, Any]:
-    facts = asdict(verdict)
-    return {name: facts[name] for name in ("digest", "threat", "scanner", "scanned_at")}
+    return {**json_facts(verdict, "digest threat scanner"), "scanned_at": verdict.scanned_at}
 
 
 @contextmanager

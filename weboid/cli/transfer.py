@@ -46,6 +46,7 @@ from weboid.app.text_table import clean
 from weboid.cli.support import options
 from weboid.cli.support.command_target import CommandTarget
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import output
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -174,7 +175,7 @@ def export_command(
         )
     if count.missing_warcs:
         lines.append(f"Missing WARCs: {', '.join(map(clean, count.missing_warcs))}. Run `weboid verify`.")
-    options.output.show(result, lines)
+    output.show(result, lines)
     return ExitCode.SOME_FAILED if count.missing_warcs else ExitCode.OK
 
 
@@ -195,7 +196,7 @@ def _export_page(export: CollectionExport, selection: ExportSelection, stores: C
     with options.named_file(out, "written"):
         replace_file(out, data)
     facts = {"file": str(out), "bytes": len(data), "url": url, "page_id": page_id}
-    options.output.show(facts, f"{clean(str(out))}: {clean(url)}, {format_size(len(data))}.")
+    output.show(facts, f"{clean(str(out))}: {clean(url)}, {format_size(len(data))}.")
     return ExitCode.OK
 
 
@@ -295,9 +296,8 @@ def import_command(
     there already are known by their SHA-256: the same command continues an interrupted import. Ends with 1 when
     something could not be read. See docs/how-to/import.md.
     """
-    settings = options.with_database(load_profile(profile), stores.database_url)
-    if dedup_url:
-        settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
+    shared = options.SharedStores(database_url=stores.database_url, dedup_url=dedup_url)
+    settings = shared.applied_to(load_profile(profile))
     paths = [each for each in sources if not each.startswith(("http://", "https://"))]
     for each in paths:
         if not Path(each).exists():
@@ -306,7 +306,7 @@ def import_command(
     total = 2 * sum(each.stat().st_size for each in files if each.is_file()) if paths else None
     with progress_bar("Reading" if dry_run else "Importing", total) as advance:
         result = asyncio.run(_import(sources, stores, settings, advance, limit, is_dry=dry_run, link=link))
-    options.output.show({"dry_run": dry_run, **result.to_dict()}, _import_lines(result, is_dry=dry_run))
+    output.show({"dry_run": dry_run, **result.to_dict()}, _import_lines(result, is_dry=dry_run))
     return ExitCode.OK if result.is_whole else ExitCode.SOME_FAILED
 
 

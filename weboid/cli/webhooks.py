@@ -46,21 +46,14 @@ def list_command(
         sent = store.deliveries(limit=limit, state=state or "") if deliveries else []
     if deliveries:
         rows = [
-            (
-                warc_date_at(int(each.made * 1000)),
-                each.state,
-                str(each.attempts),
-                each.type,
-                each.url,
-                clean(each.reason),
-            )
+            (warc_date_at(int(each.made * 1000)), each.state, each.attempts, each.type, each.url, each.reason)
             for each in sent
         ]
         heads = ("made", "state", "attempts>", "event", "url", "reason")
         output.table([each._asdict() for each in sent], heads, rows, "There are no deliveries.")
         return
     facts = [asdict(each) | {"secret_file": str(each.secret_file), "queued": queued[each.url]} for each in hooks]
-    listed = [(str(queued[each.url]), each.url, " ".join(each.events)) for each in hooks]
+    listed = [(queued[each.url], each.url, " ".join(each.events)) for each in hooks]
     output.table(facts, ("queued>", "url", "events"), listed, "There are no webhooks.")
 
 

@@ -4,7 +4,6 @@ import asyncio
 import os
 import secrets
 import socket
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -12,8 +11,7 @@ from typing import Self
 
 import click
 import uvloop
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from core.config.settings import LinksSettings, Settings
 from core.errors import InputError
@@ -34,6 +32,7 @@ from weboid.app.link_facts import watched_urls
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
 from weboid.cli.support.options import DURATION, PROFILE, ParsedType, output, warn_missing_contact
+from weboid.cli.support.progress import terminal_progress
 from weboid.cli.support.run_options import open_webhooks
 from weboid.cli.support.stores import STORES, CollectionStores, open_existing_registry, registry_settings
 
@@ -45,16 +44,10 @@ class CheckReporter:
 
     def __init__(self) -> None:
         self.on_results: Callable[[Sequence[RecordedResult]], None] = lambda _results: None
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TextColumn("{task.fields[states]}"),
-            TimeRemainingColumn(),
+        columns = (TextColumn(text) for text in ("{task.fields[rate]}", "{task.fields[states]}"))
+        self._bar = terminal_progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *columns, TimeRemainingColumn()
         )
-        shown = not output.is_json and sys.stderr.isatty()
-        self._bar = Progress(*columns, console=Console(stderr=True), disable=not shown)
         self._task = self._bar.add_task("Checking", total=None, rate="", states="")
 
     def __enter__(self) -> Self:
@@ -232,23 +225,34 @@ def check_command(
             return uvloop.run(_check(store, watched_urls(store, urls) if urls else (), order, show))
 
 
-def _worker(*, patience_s: float | None = None) -> check_worker.CheckWorkerOptions:
-    name = f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(4)}"
-    worker = check_worker.CheckWorkerOptions(name, is_own)
-    return worker if patience_s is None else replace(worker, patience_s=patience_s)
-
-
 async def _check(store: RegistryStore, named: Sequence[DueUrl], order: _CheckOptions, show: CheckReporter) -> int:
     """Check due URLs, or the URLs `named`; if a checker holds their hosts, queue them there to be next."""
     parts = [order.part]
     if named:
         parts = [share_of_bucket(bucket) for bucket in sorted({bucket_of(each.host) for each in named})]
-    plan = check_worker.plan_from_settings(order.settings.links, order.part, limit=order.limit)
-    worker = _worker(patience_s=None if order.is_watch else _PATIENCE_S)
+    links = order.settings.links
+    plan = check_worker.plan_from_settings(links, order.part, limit=order.limit)
+    name = f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(4)}"
+    worker = check_worker.CheckWorkerOptions(name, is_own)
+    if not order.is_watch:
+        worker = replace(worker, patience_s=_PATIENCE_S)
     code: int = ExitCode.STOPPED
     stop = StopSignals(show.stopping)
     with stop, stop.cut_short():
         async with check_worker.open_check_context(store, order.settings, parts, worker, clock=CLOCK) as means:
+            chores = check_worker.CheckerMaintenance(means, order.part, keep_days=links.keep_days)
+            warned_day = -1
+
+            async def after_pass(tally: CheckTally) -> None:
+                """Report a pass of a watching check, run the maintenance that is due, and warn once a day."""
+                nonlocal warned_day
+                show.passed(tally)
+                await chores.run(stop.event)
+                today = day_of(CLOCK.now())
+                if today != warned_day and not stop.event.is_set():
+                    warned_day = today
+                    show.warn(await _warnings(means, links))
+
             if order.length is not None:
                 asyncio.get_running_loop().call_later(order.length.total_seconds(), stop.event.set)
             if named:
@@ -265,19 +269,15 @@ async def _check(store: RegistryStore, named: Sequence[DueUrl], order: _CheckOpt
             else:
                 return code
             if order.is_watch:
-                between = _AfterPass(means, order, stop, show)
-                await check_worker.check_continuously(means, plan, stop.event, between=between, on_kept=show.kept)
+                await check_worker.check_continuously(means, plan, stop.event, between=after_pass, on_kept=show.kept)
                 return ExitCode.OK
             tally = await CheckRun(means, plan, on_kept=show.kept).run(stop.event, named=named or None)
             if named:
                 show.end(tally)
             else:
                 if tally.is_complete:
-                    chores = check_worker.CheckerMaintenance(
-                        means, order.part, keep_days=order.settings.links.keep_days
-                    )
                     await chores.run(stop.event)
-                warnings = await _warnings(means, order.settings.links)
+                warnings = await _warnings(means, links)
                 show.end(tally, warnings, await means.desk.read(due_urls.count_awaiting))
             code = ExitCode.OK if tally.is_complete or order.limit is not None else ExitCode.STOPPED
     return code
@@ -296,22 +296,3 @@ async def _warnings(means: CheckContext, links: LinksSettings) -> list[str]:
         f"A URL has been due for {late} days, but a pass should take {links.pass_days}: let "
         "checks run longer, with more [links] connections, or with a --part on another machine."
     ]
-
-
-class _AfterPass:
-    """Callback after each pass of a watching check: progress, maintenance, daily warnings."""
-
-    def __init__(self, means: CheckContext, order: _CheckOptions, stop: StopSignals, show: CheckReporter) -> None:
-        links = order.settings.links
-        self._chores = check_worker.CheckerMaintenance(means, order.part, keep_days=links.keep_days)
-        self._means, self._links, self._stop, self._show = means, links, stop, show
-        self._warned_day = -1
-
-    async def __call__(self, tally: CheckTally) -> None:
-        """Report the pass, and run the maintenance that is due."""
-        self._show.passed(tally)
-        await self._chores.run(self._stop.event)
-        today = day_of(CLOCK.now())
-        if today != self._warned_day and not self._stop.event.is_set():
-            self._warned_day = today
-            self._show.warn(await _warnings(self._means, self._links))

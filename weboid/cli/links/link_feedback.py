@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace as changed
-from datetime import datetime
 
 import click
 
@@ -38,9 +37,9 @@ from links.registry.urls import require_observed
 from links.states import LinkState
 from net.address_policy import is_own
 from weboid.app.link_facts import mark_json, moment_text, proposal_context, replacement_json
-from weboid.app.text_table import clean, table, width
+from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import PROFILE, end_moment, output
+from weboid.cli.support.options import PROFILE, end_moment, output, table_lines
 from weboid.cli.support.progress import search_progress
 from weboid.cli.support.stores import STORES, CollectionStores, actor_name, registry_settings, reporter_digest
 
@@ -166,7 +165,17 @@ def _list_marks(stores: CollectionStores, url: str | None, *, with_all: bool) ->
             marks = [mark for mark in marks if decides is not None and mark.id == decides.id]
     shown = [mark for mark in marks if with_all or mark.holds(now) or mark.id in waiting]
     found = [{**mark_json(mark), "settled": mark.id not in waiting} for mark in shown]
-    lines = _mark_lines(shown, now) if shown else ["There is no mark."]
+    table = []
+    for mark in shown:
+        ends = "never" if mark.until is None else f"{mark.until:%Y-%m-%d %H:%M}"
+        if mark.lifted is not None:
+            ends = f"lifted {(moment_text(mark.lifted) or '')[:10]} by {mark.lifted_by}"
+        elif not mark.holds(now):
+            ends = f"over since {mark.until:%Y-%m-%d}"
+        kind, made = f"{mark.kind} {mark.key}={mark.value}" if mark.key else mark.kind, moment_text(mark.moment) or ""
+        table.append((str(mark.id), kind, mark.pattern, ends, mark.actor, made[:10], mark.reason))
+    head = ("#>", "kind", "pattern", "ends", "by", "made", "reason")
+    lines = table_lines(head, table) if table else ["There is no mark."]
     if waiting:
         lines.append(
             f"{len(waiting):,} of the marks are not applied to all links yet:"
@@ -200,23 +209,6 @@ def _print_marked(done: str, marks: Sequence[LinkMark], tally: MarkTally, *, dry
     if not counts:
         lines.append("No link's state would change." if dry_run else "No link's state changed.")
     output.show(facts, lines)
-
-
-def _mark_lines(marks: Sequence[LinkMark], now: datetime) -> list[str]:
-    rows = []
-    for mark in marks:
-        ends = "never" if mark.until is None else f"{mark.until:%Y-%m-%d %H:%M}"
-        if mark.lifted is not None:
-            ends = f"lifted {(moment_text(mark.lifted) or '')[:10]} by {mark.lifted_by}"
-        elif not mark.holds(now):
-            ends = f"over since {mark.until:%Y-%m-%d}"
-        rows.append(
-            (
-                str(mark.id), f"{mark.kind} {mark.key}={mark.value}" if mark.key else mark.kind,
-                mark.pattern, ends, mark.actor, (moment_text(mark.moment) or "")[:10], mark.reason,
-            )
-        )  # fmt: skip
-    return table(("#>", "kind", "pattern", "ends", "by", "made", "reason"), rows, columns=width())
 
 
 _STAGES = {

@@ -151,26 +151,23 @@ def exclude_command(
 def _add_entries(stores: CollectionStores, wiki: str, texts: Sequence[str], word: str, *, dry_run: bool) -> None:
     entries = [exclusion_list.parse_entry(text, _FORMS[word]) for text in texts]
     with stores.registry() as store:
-        with store.reading() as rows:
+        with store.reading() if dry_run else store.writing() as rows:
             found = wiki_named(rows, wiki)
-        changed: dict[str, int] = {}
-        if not dry_run:
-            with store.writing() as rows:
-                found = wiki_named(rows, wiki)
-                settings = parse_wiki_settings(found.settings)
-                for entry in entries:
-                    settings = exclusion_list.with_entry(settings, entry)
+            settings = parse_wiki_settings(found.settings)
+            for entry in entries:
+                settings = exclusion_list.with_entry(settings, entry)
+            if not dry_run:
                 change_wiki(rows, found, settings=settings)
-        for entry in entries:
-            changed[entry.text] = _known_links(store, found, entry, mark=not dry_run)
-    facts = [{"entry": entry.text, "as": word, "known_links": changed[entry.text]} for entry in entries]
+        counts = [_known_links(store, found, entry, mark=not dry_run) for entry in entries]
+    facts = [
+        {"entry": entry.text, "as": word, "known_links": count} for entry, count in zip(entries, counts, strict=True)
+    ]
     document = {"wiki": str(found.name), "entries": facts, "dry_run": dry_run}
-    lines = []
-    for entry in entries:
-        count = changed[entry.text]
+    lines, verb = [], "Would exclude" if dry_run else "Excluded"
+    for entry, count in zip(entries, counts, strict=True):
         note = f" (known links to it: {count:,})" if count else ""
-        lines.append(f"{'Would exclude' if dry_run else 'Excluded'} {clean(entry.text)} for {found.name}{note}.")
-    if any(changed.values()) and not dry_run:
+        lines.append(f"{verb} {clean(entry.text)} for {found.name}{note}.")
+    if any(counts) and not dry_run:
         lines.append("Searches omit them from now on; they are still archived and checked.")
     output.show(document, lines)
 
@@ -210,11 +207,10 @@ def _list_entries(stores: CollectionStores, wiki: str) -> None:
     facts += [_entry_facts(text, "", counts) for text in sorted(set(counts) - named)]
     document = {"wiki": str(found.name), "entries": facts, "unreadable": exclusion_list.unreadable(settings)}
     cells = [
-        (each["as"] or "removed", f"{each['links']:,}", f"{each['pages']:,}", each["last"] or "never", each["entry"])
+        (each["as"] or "removed", each["links"], each["pages"], each["last"] or "never", each["entry"])
         for each in facts
     ]
-    head = ("as", "links>", "pages>", "last", "entry")
-    output.table(document, head, cells, "Nothing is excluded.")
+    output.table(document, ("as", "links>", "pages>", "last", "entry"), cells, "Nothing is excluded.")
     for why in () if output.is_json else exclusion_list.unreadable(settings):
         click.echo(clean(why), err=True)
 
@@ -239,14 +235,7 @@ def _suggest(stores: CollectionStores, wiki: str, share: float, most_urls: int) 
     ]
     head = ("host", "pages>", "of all>", "different links>", "rows>", "rows a link>")
     cells = [
-        (
-            each.host,
-            f"{each.pages:,}",
-            f"{each.share:.1%}",
-            f"{each.urls:,}",
-            f"{each.links:,}",
-            f"{each.links_per_url:,.1f}",
-        )
+        (each.host, each.pages, f"{each.share:.1%}", each.urls, each.links, f"{each.links_per_url:,.1f}")
         for each in hosts
     ]
     empty = f"No host is linked from {share:.1%} of the pages with {most_urls:,} links."

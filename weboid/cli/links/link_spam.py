@@ -129,13 +129,9 @@ def list_command(*, stores: CollectionStores = STORES) -> None:
         }
         for each in stored
     ]
-    rows_shown = [(each["of"], each["kind"], each["loaded"], each["name"]) for each in facts]
-    output.table(
-        {"lists": facts},
-        ("of", "kind", "loaded", "name"),
-        rows_shown,
-        "There is no list: `weboid wiki watch` fetches those of its wikis, `weboid links spam add` adds one.",
-    )
+    head = ("of", "kind", "loaded", "name")
+    empty = "There is no list: `weboid wiki watch` fetches those of its wikis, `weboid links spam add` adds one."
+    output.table({"lists": facts}, head, [[each[name] for name in head] for each in facts], empty)
 
 
 @cli_command("show", spam_group)
@@ -191,10 +187,7 @@ def show_command(
         ],
         "after": more,
     }
-    rows_shown = [
-        (each.title, str(date_of(each.first_day)), str(date_of(each.last_day)), each.url, str(each.hit))
-        for each in hits
-    ]
+    rows_shown = [(each.title, date_of(each.first_day), date_of(each.last_day), each.url, each.hit) for each in hits]
     head = ("page", "first", "last", "link", "named by")
     output.table(document, head, rows_shown, f"No page of {found.name} has such a link.")
     if more and not output.is_json:
@@ -300,7 +293,6 @@ def additions_command(
                 }
                 for each in spreads
             ]
-    cells = [[f"{each:,}" if isinstance(each, int) else each for each in fact.values()] for fact in facts]
     heads = [f"{name}>" if isinstance(value, int) else name for name, value in (facts or [{}])[0].items()]
     key = "additions" if named or account else "spreads"
-    output.table({key: facts}, heads, cells, "No such links were added.")
+    output.table({key: facts}, heads, [list(fact.values()) for fact in facts], "No such links were added.")

@@ -29,7 +29,7 @@ from weboid.app.link_facts import day_text, link_document, moment_text, states_j
 from weboid.app.text_table import clean, table, width
 from weboid.cli.links.link_search_commands import print_search
 from weboid.cli.support.commands import CLOCK, argument, cli_command, option
-from weboid.cli.support.options import PROFILE, output
+from weboid.cli.support.options import PROFILE, output, table_lines
 from weboid.cli.support.progress import session_progress
 from weboid.cli.support.stores import STORES, CollectionStores, open_existing_registry, registry_settings
 
@@ -91,8 +91,20 @@ def list_command(
         raise InputError(f"{after[:80]!r} is not a position: copy it from the end of an earlier answer.")
     with stores.registry() as store, store.snapshot() as reader:
         wiki = known_wiki(reader, parse_wiki(wiki_name)) if wiki_name else None
+        rows: list[_ListingRow]
         if as_pages and wiki is not None:
-            rows = _pages(reader, wiki, limit, start)
+            rows = [
+                (
+                    {
+                        **json_facts(row, "page_id namespace title", stale="is_stale"),
+                        "read": day_text(row.listed_day),
+                        "seen": day_text(row.touched_day),
+                        "asked": day_text(row.asked_day),
+                    },
+                    (row.page_id,),
+                )
+                for row in lookups.pages_of_wiki(reader, wiki, limit=limit, after=start[0] if start else 0)
+            ]
         else:
             numbers = sorted(map(int, chosen)) or lookups.EVERY_STATE
             rows = _links(reader, wiki, host_name(host) if host else "", numbers, limit, start)
@@ -104,22 +116,6 @@ def list_command(
     click.echo("\n".join(_table([facts for facts, _ in rows], is_filtered=bool(states or host))))
     if place:
         click.echo(f"There may be more: --after {place}", err=True)
-
-
-def _pages(reader: Reader, wiki: Wiki, limit: int, after: tuple[int, ...]) -> list[_ListingRow]:
-    rows = lookups.pages_of_wiki(reader, wiki, limit=limit, after=after[0] if after else 0)
-    return [
-        (
-            {
-                **json_facts(row, "page_id namespace title", stale="is_stale"),
-                "read": day_text(row.listed_day),
-                "seen": day_text(row.touched_day),
-                "asked": day_text(row.asked_day),
-            },
-            (row.page_id,),
-        )
-        for row in rows
-    ]
 
 
 def _links(
@@ -319,9 +315,7 @@ def passes_command(
             {**json_facts(row, "part due done"), "started": moment_text(row.started), "ended": moment_text(row.ended)}
             for row in passes
         ],
-        "outlook": None
-        if seen is None
-        else {"fits": seen.fits, "load": round(seen.load, 3), "sentence": seen.sentence},
+        "outlook": seen and {**json_facts(seen, "fits sentence"), "load": round(seen.load, 3)},
         "states": states,
         "longest_due_days": late,
         "awaiting_opinion": awaiting,
@@ -348,18 +342,12 @@ def passes_command(
 def _pass_lines(found: list[CheckRunRow], now: int) -> list[str]:
     if not found:
         return ["There was no pass yet: `weboid links check` starts one."]
-    rows = [
-        (
-            f"{datetime.fromtimestamp(row.started, UTC):%Y-%m-%d %H:%M}",
-            row.part,
-            f"{row.due}",
-            f"{row.done}",
-            (f"{row.done / max((row.ended or now) - row.started, 1):.1f}"),
-            format_duration(row.ended - row.started) if row.ended is not None else "not at its end",
-        )
-        for row in found
-    ]
-    return table(("began", "part", "due>", "done>", "a second>", "took"), rows, columns=width())
+    rows = []
+    for row in found:
+        rate = f"{row.done / max((row.ended or now) - row.started, 1):.1f}"
+        took = format_duration(row.ended - row.started) if row.ended is not None else "not at its end"
+        rows.append((datetime.fromtimestamp(row.started, UTC), row.part, str(row.due), str(row.done), rate, took))
+    return table_lines(("began", "part", "due>", "done>", "a second>", "took"), rows)
 
 
 @cli_command("purge")
