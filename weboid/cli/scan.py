@@ -24,6 +24,7 @@ from net.stop_signals import wait_unless_stopped
 from playback.access import malware_scan, threat_lists
 from playback.access.decision_store import DecisionStore
 from playback.access.holds import ScanVerdict, list_threats
+from warc.local_storage import replace_file
 from weboid.app.malware_scanner import CLAMD_ADDRESS, CLAMD_VARIABLE
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, GroupWithDefault, argument, cli_command, option
@@ -143,9 +144,7 @@ def remember_source(folder: Path, name: str, source: _ListSource | None) -> None
         sources[name] = replace(source, file=source.file.absolute())
     folder.mkdir(parents=True, exist_ok=True)
     facts = {each: [str(source.file), source.form, source.bytes_each] for each, source in sources.items()}
-    partial = folder / f"{_SOURCES}.new"
-    partial.write_text(json.dumps(facts), encoding="utf-8")
-    partial.replace(folder / _SOURCES)
+    replace_file(folder / _SOURCES, json.dumps(facts))
 
 
 def _sources(folder: Path) -> dict[str, _ListSource]:

@@ -66,16 +66,23 @@ def set_wiki_command(
             known = ", ".join(farm.name for farm in wikis.all_farms(connection))
             raise InputError(f"There is no farm {wanted.farm} (known: {known}); --new-farm creates it.")
         if there is None or farm_hosts is not None or farm_address is not None:
+            address, hosts = (there.address, there.internal) if there else ("", "")
             wikis.put_farm(
                 connection,
                 wanted.farm,
-                address=_or(farm_address, there.address if there else ""),
-                internal=_or(farm_hosts, there.internal if there else ""),
+                address=address if farm_address is None else farm_address,
+                internal=hosts if farm_hosts is None else farm_hosts,
             )
         wiki = wikis.ensure_wiki(connection, wanted, day=day_of(CLOCK.now()))
         merged = {**json.loads(wiki.settings), **changes} if changes else None
         wiki = wikis.change_wiki(connection, wiki, url=url, pages_url=pages_url, settings=merged)
-    output.show(_facts(wiki), f"The settings of {wiki.name} are stored.")
+    facts = {
+        "wiki": str(wiki.name),
+        **json_facts(wiki, "url pages_url"),
+        "settings": json.loads(wiki.settings),
+        "since": str(date_of(wiki.added_day)),
+    }
+    output.show(facts, f"The settings of {wiki.name} are stored.")
     return ExitCode.OK
 
 
@@ -98,20 +105,6 @@ def _settings(texts: tuple[str, ...]) -> dict[str, Any]:
     groups = {key: found[key] for key in ("feed", "bot", "templates") if key in found}
     WikiSettings.parse(json.dumps(groups))  # report invalid settings now, not in the feed
     return found
-
-
-def _or(value: str | None, before: str) -> str:
-    return before if value is None else value
-
-
-def _facts(wiki: wikis.Wiki) -> dict[str, Any]:
-    return {
-        "wiki": str(wiki.name),
-        "url": wiki.url,
-        "pages_url": wiki.pages_url,
-        "settings": json.loads(wiki.settings),
-        "since": str(date_of(wiki.added_day)),
-    }
 
 
 @cli_command("add-page")

@@ -28,9 +28,9 @@ from qa.snapshot_reader import SnapshotReader, open_snapshots
 from warc.index.database import IndexDatabase
 from warc.index.queries import OFFERED, captures_of_pages
 from weboid.app.standalone_page import picture_data_url, render_standalone
-from weboid.app.text_table import clean, table, width
+from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option, option_dict
-from weboid.cli.support.options import DEDUP, DURATION, FILE, PROFILE, SharedStores, named_file, output
+from weboid.cli.support.options import DEDUP, DURATION, FILE, PROFILE, SharedStores, named_file, output, table_lines
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_options import visit_once
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -39,6 +39,7 @@ _ROWS_SHOWN = 40  # paragraphs, for people
 _URLS_SHOWN = 10
 _REGIONS_SHOWN = 10
 _COLOURS = {QaVerdict.GOOD: "green", QaVerdict.DOUBTFUL: "yellow", QaVerdict.BROKEN: "red"}
+_DIFFERING = (DiffKind.CHANGED, DiffKind.ADDED, DiffKind.REMOVED)
 _BATCH = 16  # pages for each thread
 
 
@@ -205,29 +206,21 @@ def _print_changes(compared: ComparedCaptures) -> None:
             f"  {label:<10}{differing.added_count} added, {differing.removed_count} removed,"
             f" {differing.kept_count} kept"
         )
-        shown = [*(("-", url) for url in differing.removed[:_URLS_SHOWN])]
-        shown += (("+", url) for url in differing.added[:_URLS_SHOWN])
-        for sign, url in shown:
-            click.echo(f"    {sign} {clean(url)}")
-    if compared.difference is not None:
-        _print_paragraphs(compared.difference)
-
-
-def _print_paragraphs(difference: TextDifference) -> None:
-    rows = [row for row in difference.rows if row.kind not in (DiffKind.SAME, DiffKind.FOLDED)]
+        for sign, urls in (("-", differing.removed), ("+", differing.added)):
+            for url in urls[:_URLS_SHOWN]:
+                click.echo(f"    {sign} {clean(url)}")
+    difference = compared.difference
+    rows = [] if difference is None else [row for row in difference.rows if row.kind in _DIFFERING]
     for row in rows[:_ROWS_SHOWN]:
         for sign, pieces in (("-", row.before), ("+", row.after)):
             if pieces:
                 click.echo(f"  {sign} {clean(_plain(pieces))}")
-    if len(rows) > _ROWS_SHOWN or difference.is_cut:
+    if len(rows) > _ROWS_SHOWN or (difference is not None and difference.is_cut):
         click.echo("  … and more: --out FILE.html shows all of it.")
 
 
 def _plain(pieces: tuple[TextRun, ...]) -> str:
     return "".join("…" if piece.is_gap else piece.text for piece in pieces)
-
-
-_DIFFERING = (DiffKind.CHANGED, DiffKind.ADDED, DiffKind.REMOVED)
 
 
 def _print_drifted(
@@ -245,15 +238,13 @@ def _print_drifted(
     rows = [
         (
             facts["drift"],
-            _share(facts["text"]),
-            _share(facts["picture"]),
+            *("" if share is None else f"{share:.3f}" for share in (facts["text"], facts["picture"])),
             clean(facts["url"] + (f"  ({facts['reason']})" if facts["reason"] else "")),
         )
         for facts in drifted
     ]
-    head = ("became", "text>", "picture>", "page")
     if not output.is_json:
-        click.echo("\n".join(table(head, rows, columns=width())))
+        click.echo("\n".join(table_lines(("became", "text>", "picture>", "page"), rows)))
 
 
 def recaptured_urls(database: IndexDatabase, since: datetime | None = None) -> Iterator[str]:
@@ -298,10 +289,6 @@ def _most_drifted(snapshots: SnapshotReader, urls: Iterable[str], *, limit: int,
     return [facts for _, facts in most]
 
 
-def _share(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
-
-
 def compare_files(seen: Path, shown: Path, heat: Path | None) -> int:
     """Print how much of `seen` is in `shown`, write the map of differences, return the exit code.
 
@@ -343,14 +330,10 @@ def picture_lines(comparison: PictureComparison) -> list[str]:
     rows = [(name, f"{getattr(comparison, name):.4f}") for name in figures]
     sizes = [(f"size {side}", "{} x {}".format(*getattr(comparison, f"size_{side}"))) for side in ("seen", "shown")]
     lines = [f"{verdict}{faults}, score {comparison.score:.4f}", describe_differences(comparison), ""]
-    lines += table(["figure", "value>"], rows + sizes, columns=width())
+    lines += table_lines(["figure", "value>"], rows + sizes)
     if comparison.regions:
-        boxes = [
-            (each.kind.value, str(each.x), str(each.y), str(each.w), str(each.h))
-            for each in comparison.regions[:_REGIONS_SHOWN]
-        ]
-        head = ["region", "x>", "y>", "width>", "height>"]
-        lines += ["", *table(head, boxes, columns=width())]
+        boxes = [(each.kind, *map(str, (each.x, each.y, each.w, each.h))) for each in comparison.regions]
+        lines += ["", *table_lines(["region", "x>", "y>", "width>", "height>"], boxes[:_REGIONS_SHOWN])]
     if len(comparison.regions) > _REGIONS_SHOWN:
         lines.append(f"and {len(comparison.regions) - _REGIONS_SHOWN} more, see --json")
     return lines
@@ -358,16 +341,11 @@ def picture_lines(comparison: PictureComparison) -> list[str]:
 
 def _picture_bytes(path: Path) -> bytes:
     name = clean(str(path))
-    try:
-        if path.is_dir():
-            raise InputError(f"{name} is a folder: name a PNG, JPEG or WebP file in it.")
-        if path.exists() and not path.is_file():
-            raise InputError(f"{name} is not a regular file: save the picture in one.")
+    if path.is_dir():
+        raise InputError(f"{name} is a folder: name a PNG, JPEG or WebP file in it.")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{name} is not a regular file: save the picture in one.")
+    with named_file(path, remedy=" Check its name and folder."):
         if path.stat().st_size > MOST_BYTES:
             raise InputError(f"{name} is larger than {MOST_BYTES:,} bytes: give a smaller picture.")
         return path.read_bytes()
-    except FileNotFoundError as error:
-        raise InputError(f"{name} does not exist: check its name and folder.") from error
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{name} cannot be read: {reason}.") from error

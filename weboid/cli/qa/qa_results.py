@@ -4,7 +4,7 @@ import csv
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from core.errors import InputError, UnavailableError
+from core.json_values import read_json
 from core.page_classes import PageClass
 from core.playback_check import PlaybackFault, QaVerdict
 from crawler.collection import read_collection
@@ -214,9 +215,9 @@ class ReviewMark:
 
     page_id: str  # of the page that was checked
     level: str  # of the check
-    verdict: QaVerdict | None  # None: no verdict; UNCHECKED: withdraws an earlier verdict
-    recrawl: bool  # whether the page is to be captured again
-    note: str  # the reviewer's note
+    verdict: QaVerdict | None = None  # None: no verdict; UNCHECKED: withdraws an earlier verdict
+    recrawl: bool = False  # whether the page is to be captured again
+    note: str | None = None  # the reviewer's note
 
     @property
     def acts(self) -> list[ReviewAction]:
@@ -244,7 +245,7 @@ def marks_command(
         for mark in marks:
             # Each is kept by itself: who stops here finds what was read so far.
             for act in mark.acts:
-                is_known = acts.do(act, mark.page_id, mark.level, by=by or author, note=mark.note)
+                is_known = acts.do(act, mark.page_id, mark.level, by=by or author, note=(mark.note or "")[:500])
                 counts[str(act) if is_known else "unknown"] += 1
     summary = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
     click.echo(summary or "No mark.")
@@ -261,24 +262,7 @@ def read_marks(path: Path) -> tuple[str, list[ReviewMark]]:
         raise InputError(f"{path} cannot be read as a file of marks: {error}.") from error
     if not isinstance(document, dict) or document.get("weboid_marks") != 1:
         raise InputError(f"{path} is not a file of marks saved by a report.")
-    listed, marks = document.get("marks"), []
-    if not isinstance(listed, list):
-        raise InputError("The file has no list of marks.")
-    for number, each in enumerate(listed, 1):
-        try:
-            marks.append(_mark(each))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise InputError(f"Mark {number} is not valid: {clean(str(error))[:200]}.") from error
+    marks = read_json(list[ReviewMark], document.get("marks"), name="marks")
+    if odd := [each.verdict for each in marks if each.verdict not in (None, *_ACTS)]:
+        raise InputError(f"A mark is not {odd[0]}, but one of {', '.join(filter(None, _ACTS))}.")
     return str(document.get("by") or "")[:100], marks
-
-
-def _mark(fields: Mapping[str, Any]) -> ReviewMark:
-    name = fields.get("verdict")
-    verdict = None if name is None else QaVerdict(name)
-    if verdict is not None and verdict not in _ACTS:
-        raise ValueError(f"invalid verdict {name!r}")
-    page_id, level = fields["page_id"], fields["level"]
-    if not isinstance(page_id, str) or not isinstance(level, str):
-        raise TypeError("page_id and level must be strings")
-    note = fields.get("note") or ""
-    return ReviewMark(page_id, level, verdict, fields.get("recrawl") is True, str(note)[:500])
