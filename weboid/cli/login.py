@@ -21,6 +21,7 @@ from render.sign_in import Login, SignIn, check_hosts, confine_to_hosts, display
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, GroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, FILE, PROFILE, output
+from weboid.cli.support.progress import stopped_by_enter
 from weboid.cli.support.run_options import PASSPHRASE_VARIABLE
 from weboid.cli.support.stores import make_collection
 
@@ -67,15 +68,8 @@ def login_group(
 
     async def sign_in() -> SignIn:
         async with open_sign_in(url, executable, screen=screen) as opened:
-            loop = asyncio.get_running_loop()
-            has_terminal = sys.stdin.isatty()
-            if has_terminal:
-                loop.add_reader(sys.stdin, opened.over.set)
-            try:
+            with stopped_by_enter(opened.over):
                 await opened.watch()
-            finally:
-                if has_terminal:
-                    loop.remove_reader(sys.stdin)
             return opened
 
     taken = asyncio.run(sign_in())

@@ -4,14 +4,13 @@ import asyncio
 import json
 import socket
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
 from classify.page_excerpt import visible_text
-from core.captures import Capture
 from core.config.settings import Settings
 from core.errors import InputError, UnavailableError, WeboidError
 from core.json_values import json_facts, read_json
@@ -22,7 +21,7 @@ from playback import takedown_audit
 from playback.access import takedowns as book
 from playback.access.control import AccessControl
 from playback.access.decision_store import DecisionStore, insert_row
-from playback.access.takedowns import Takedown, TakedownKind, normalize_target
+from playback.access.takedowns import TakedownKind, normalize_target
 from playback.playback_server import serve
 from playback.replay.made_cache import clear_cache
 from playback.takedown_coverage import TakedownCoverage, revisits_of
@@ -64,9 +63,23 @@ def erase_command(
 
     async def erase() -> None:
         async with open_collection(stores.root, clock=CLOCK) as opened:
+            layout = opened.layout
+            if is_interrupted(layout) != only_finish:
+                wrong = (
+                    "No erasure was interrupted."
+                    if only_finish
+                    else "An erasure was interrupted: finish it first, with --finish."
+                )
+                raise InputError(wrong)
             with stores.index() as index, stores.decisions() as decisions:
-                erasure = _Erasure(opened.layout, decisions, stores.database_url, actor_name(actor))
-                erased = erasure.finish() if number is None else _erase(erasure, index, number, yes=yes)
+                with_index = not stores.database_url
+                erased: list[ErasedRecord] | None = None
+                if number is None:
+                    erased = finish_erasure(layout, with_index=with_index)
+                elif (tombstones := _tombstones(index, decisions, number, actor_name(actor), yes=yes)) is not None:
+                    erased = erase_records(layout, tombstones, with_index=with_index)
+                if erased is not None:
+                    _erase_derived(stores, decisions, erased, number or 0, actor_name(actor))
             if erased is not None:
                 note = _replace_objects(opened.layout)
                 records = [{"record": each.record_id, "url": each.url, "warc": each.filename} for each in erased]
@@ -91,18 +104,17 @@ def _replace_objects(layout: Layout) -> str:
     return f"They are replaced in {settings.url}. "
 
 
-def _erase(erasure: "_Erasure", index: IndexDatabase, number: int, *, yes: bool) -> list[ErasedRecord] | None:
-    """Print what would be erased, and erase it if `yes` is set; None otherwise."""
-    if is_interrupted(erasure.layout):
-        raise InputError("An erasure was interrupted: finish it first, with --finish.")
-    takedowns = book.list_takedowns(erasure.decisions)
-    takedown = next((each for each in takedowns if each.number == number), None)
+def _tombstones(
+    index: IndexDatabase, decisions: DecisionStore, number: int, actor: str, *, yes: bool
+) -> dict[str, list[RecordTombstone]] | None:
+    """Print what would be erased; return the tombstones for it by WARC if `yes` is set, else None."""
+    takedown = next((each for each in book.list_takedowns(decisions) if each.number == number), None)
     if takedown is None:
         raise InputError(f"There is no take-down {number}; `weboid takedown ls` shows them.")
     if not takedown.holds(CLOCK.now()):
         raise InputError(f"Take-down {number} was lifted or has expired, so nothing is erased.")
     captures = list(TakedownCoverage(index, takedown, CLOCK.now()).captures())
-    lost = revisits_of(index, captures)
+    lost = revisits_of(index, captures)  # that lose their payload
     if not output.is_json:
         for each in lost[:_MOST_SHOWN]:
             click.echo(clean(f"Lost with it: {each.url}, captured {each.captured_at:%Y-%m-%d %H:%M:%S}"))
@@ -110,82 +122,50 @@ def _erase(erasure: "_Erasure", index: IndexDatabase, number: int, *, yes: bool)
             click.echo(f"… and {len(lost) - _MOST_SHOWN:,} more revisits of the same payloads.")
         files = len({each.location.filename for each in (*captures, *lost)})
         size = sum(each.location.length for each in (*captures, *lost))
-        click.echo(
-            clean(
-                f"Take-down {takedown.number} ({takedown.kind} {takedown.what}): {len(captures):,}"
-                f" records and {len(lost):,} revisits in {files:,} WARCs, {size:,} bytes."
-            )
-        )
-    if yes:
-        return erasure.erase(takedown, captures, lost)
-    facts = {"erased": 0, "records": len(captures), "lost_revisits": [each.url for each in lost]}
-    output.show(facts, "Nothing was erased. Erasure cannot be undone: confirm with --yes.")
-    return None
+        what = f"Take-down {takedown.number} ({takedown.kind} {takedown.what}): {len(captures):,} records"
+        click.echo(clean(f"{what} and {len(lost):,} revisits in {files:,} WARCs, {size:,} bytes."))
+    if not yes:
+        facts = {"erased": 0, "records": len(captures), "lost_revisits": [each.url for each in lost]}
+        output.show(facts, "Nothing was erased. Erasure cannot be undone: confirm with --yes.")
+        return None
+    lines = (
+        ("erased", warc_date(CLOCK.now())),
+        ("erased-by", actor),
+        ("takedown", str(takedown.number)),
+        ("reason", takedown.reason),
+    )
+    revisit_line = ("revisit-of", "The payload that it referred to was erased.")
+    tombstones: dict[str, dict[int, RecordTombstone]] = {}
+    for each, more in (*((one, (revisit_line,)) for one in lost), *((one, ()) for one in captures)):
+        place = each.location
+        tombstones.setdefault(place.filename, {})[place.offset] = RecordTombstone(place.offset, (*lines, *more))
+    return {filename: list(by_offset.values()) for filename, by_offset in tombstones.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class _Erasure:
-    """Erasure in one collection: WARCs, cached copies, check results, index, and its record."""
-
-    layout: Layout
-    decisions: DecisionStore
-    database_url: str
-    actor: str
-
-    def erase(self, takedown: Takedown, captures: list[Capture], lost: list[Capture]) -> list[ErasedRecord]:
-        """Replace the captures, and the revisits that lose their payload, by tombstones."""
-        lines = (
-            ("erased", warc_date(CLOCK.now())),
-            ("erased-by", self.actor),
-            ("takedown", str(takedown.number)),
-            ("reason", takedown.reason),
-        )
-        revisit_line = ("revisit-of", "The payload that it referred to was erased.")
-        tombstones: dict[str, list[RecordTombstone]] = {}
-        places: set[tuple[str, int]] = set()
-        for each, more in (*((one, ()) for one in captures), *((one, (revisit_line,)) for one in lost)):
-            place = (each.location.filename, each.location.offset)
-            if place not in places:
-                places.add(place)
-                tombstone = RecordTombstone(each.location.offset, (*lines, *more))
-                tombstones.setdefault(each.location.filename, []).append(tombstone)
-        erased = erase_records(self.layout, tombstones, with_index=not self.database_url)
-        self._complete(erased, takedown.number)
-        return erased
-
-    def finish(self) -> list[ErasedRecord]:
-        """Complete an erasure that was interrupted."""
-        if not is_interrupted(self.layout):
-            raise InputError("No erasure was interrupted.")
-        erased = finish_erasure(self.layout, with_index=not self.database_url)
-        self._complete(erased, 0)
-        return erased
-
-    def _complete(self, erased: list[ErasedRecord], number: int) -> None:
-        """Erase what was derived from the records, and store what was erased."""
-        clear_cache(self.layout.made)
-        erase_check_results(self.layout, self.database_url, (each.page_id for each in erased))
-        if self.database_url and erased:
-            settings = with_database(Settings(), self.database_url)
-            rebuild_index(
-                self.layout,
-                bucket=settings.proxy.dedup_bucket,
-                min_bytes=settings.proxy.dedup_min_bytes,
-                index=settings.index,
-            )
-        erase_texts(self.layout, self.database_url, {each.page_id for each in erased} - {""}, visible_text)
-        erased_ms = unix_milliseconds(CLOCK.now())
-        rows = [
-            {
-                **json_facts(each, "record_id filename url"),
-                "takedown": number,
-                "captured_ms": unix_milliseconds(parse_warc_date(each.date)),
-                "erased_ms": erased_ms,
-                "actor": self.actor,
-            }
-            for each in erased
-        ]
-        self.decisions.change([insert_row("erasures", row, then="ON CONFLICT DO NOTHING") for row in rows])
+def _erase_derived(
+    stores: CollectionStores, decisions: DecisionStore, erased: list[ErasedRecord], number: int, actor: str
+) -> None:
+    """Erase what was derived from the records: cached copies, check results, index, texts; store what was erased."""
+    layout = stores.layout
+    clear_cache(layout.made)
+    erase_check_results(layout, stores.database_url, (each.page_id for each in erased))
+    if stores.database_url and erased:
+        settings = with_database(Settings(), stores.database_url)
+        proxy = settings.proxy
+        rebuild_index(layout, bucket=proxy.dedup_bucket, min_bytes=proxy.dedup_min_bytes, index=settings.index)
+    erase_texts(layout, stores.database_url, {each.page_id for each in erased} - {""}, visible_text)
+    erased_ms = unix_milliseconds(CLOCK.now())
+    rows = [
+        {
+            **json_facts(each, "record_id filename url"),
+            "takedown": number,
+            "captured_ms": unix_milliseconds(parse_warc_date(each.date)),
+            "erased_ms": erased_ms,
+            "actor": actor,
+        }
+        for each in erased
+    ]
+    decisions.change([insert_row("erasures", row, then="ON CONFLICT DO NOTHING") for row in rows])
 
 
 _MOST_LEAKS = 50

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -114,7 +113,7 @@ def record_command(
     from net.stop_signals import StopSignals
     from weboid.app.recorded_session import record_session, run_command, show_window
     from weboid.app.text_table import clean
-    from weboid.cli.support.progress import session_progress
+    from weboid.cli.support.progress import session_progress, stopped_by_enter
 
     is_url = len(words) == 1 and words[0].lower().startswith(("http://", "https://"))
     command = () if is_url else words
@@ -132,7 +131,8 @@ def record_command(
                     return ()
                 if no_window or not has_screen:
                     click.echo(_access_text(access), err=True)
-                    await _until_enter(stop.event)
+                    with stopped_by_enter(stop.event):
+                        await stop.event.wait()
                     return ()
                 from render.chromium import find_browser, find_window_browser
                 from render.sign_in import display_variables
@@ -194,15 +194,3 @@ def _access_text(access: "SessionAccess") -> str:
         f"  password     {endpoint.password}\n  certificate  {access.authority}\n"
         "The client must trust the certificate. Ctrl-C or Enter ends the session."
     )
-
-
-async def _until_enter(stop: asyncio.Event) -> None:
-    """Wait for the stop signal, or for Enter where there is a terminal."""
-    has_terminal = sys.stdin.isatty()
-    if has_terminal:
-        asyncio.get_running_loop().add_reader(sys.stdin, stop.set)
-    try:
-        await stop.wait()
-    finally:
-        if has_terminal:
-            asyncio.get_running_loop().remove_reader(sys.stdin)

@@ -45,7 +45,7 @@ from warc.uploads import UploadWorker
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.command_target import CLUSTER_SECRET, SECRET
 from weboid.cli.support.commands import CLOCK, cli_command, option
-from weboid.cli.support.options import COLLECTION, PROFILE, SHARED, WORKERS, SharedStores, output
+from weboid.cli.support.options import COLLECTION, PROFILE, SHARED, WORKERS, ParsedType, SharedStores, output
 from weboid.cli.support.run_options import open_stored_levels, open_webhooks, unlock_logins
 from weboid.cli.support.run_output import run_reporter
 
@@ -298,6 +298,10 @@ def worker_command(
         click.echo(f"{ended} pages were finished here.")
 
 
+# The annotation of a pair would say that there are several values.
+_ADDRESS: dict[str, Any] = {"type": ParsedType("host:port", split_host_port), "metavar": "HOST:PORT", "multiple": False}
+
+
 @cli_command("proxy")
 def proxy_command(
     *,
@@ -305,20 +309,21 @@ def proxy_command(
     profile: str = PROFILE,
     shared: SharedStores = SHARED,
     secret: ClusterSecret | None = CLUSTER_SECRET,
-    listen: str = option("Address for browsers; port 0: any free port.", default="127.0.0.1:8000", metavar="HOST:PORT"),
-    control: str = option(
-        "Address for workers' requests; port 0: any free port.", default="127.0.0.1:8001", metavar="HOST:PORT"
+    listen: tuple[str, int] = option(
+        "Address for browsers; port 0: any free port.", default="127.0.0.1:8000", **_ADDRESS
+    ),
+    control: tuple[str, int] = option(
+        "Address for workers' requests; port 0: any free port.", default="127.0.0.1:8001", **_ADDRESS
     ),
     advertise: str = option(
         "Name or address by which workers reach this machine, if it differs from the listening address.",
         default="",
         metavar="HOST",
     ),
-    warcprox_api: str = option(
+    warcprox_api: tuple[str, int] | None = option(
         "Address for clients of warcprox's protocol, such as brozzler. They need no secret, so restrict access to it. "
         "Without a secret, workers are not served. Port 0: any free port.",
-        default="",
-        metavar="HOST:PORT",
+        **_ADDRESS,
     ),
     trust_clients: bool = option(
         "Allow an address of --warcprox-api that other machines reach: all that reach it can write records."
@@ -335,17 +340,17 @@ def proxy_command(
 
     With --warcprox-api it takes the place of warcprox. See docs/how-to/record.md.
     """
-    if secret is None and not warcprox_api:
+    if secret is None and warcprox_api is None:
         raise errors.InputError(
             "A secret is needed for workers: name its file with --secret-file, or put it into WEBOID_SECRET;"
             " `openssl rand -hex 32` makes one. Clients of warcprox need none: --warcprox-api."
         )
-    api = _address(warcprox_api, "--warcprox-api") if warcprox_api else None
-    if api is not None and not trust_clients:
-        address = literal_address(api[0])
-        if not (is_local_name(api[0]) if address is None else address.is_loopback):
+    if warcprox_api is not None and not trust_clients:
+        host = warcprox_api[0]
+        address = literal_address(host)
+        if not (is_local_name(host) if address is None else address.is_loopback):
             raise errors.InputError(
-                f"--warcprox-api: other machines reach {warcprox_api}, and clients need no secret to write records there. "
+                f"--warcprox-api: other machines reach {join_host_port(*warcprox_api)}, and clients need no secret to write records there. "
                 "Listen on 127.0.0.1, or give --trust-clients if only trusted machines can reach it."
             )
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
@@ -353,24 +358,17 @@ def proxy_command(
     options = ProxyServiceOptions(
         root=collection,
         settings=settings,
-        listen=_address(listen, "--listen"),
-        control=_address(control, "--control"),
+        listen=listen,
+        control=control,
         advertise=advertise,
         secret=secret,
         drain_s=drain,
-        warcprox_api=api,
+        warcprox_api=warcprox_api,
     )
     reporter = _ProxyReporter()
     asyncio.run(
         serve_proxy(options, clock=CLOCK, ready=reporter.ready, report=reporter.event, stopping=reporter.stopping)
     )
-
-
-def _address(text: str, option: str) -> tuple[str, int]:
-    try:
-        return split_host_port(text)
-    except errors.ConfigError as error:
-        raise errors.ConfigError(f"{option}: {error}") from error
 
 
 class _ProxyReporter:

@@ -4,18 +4,14 @@ import asyncio
 import getpass
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import click
 
-from core.config.settings import Settings
 from core.errors import InputError
 from core.json_values import json_facts
-from core.layout import Layout
 from core.timestamps import parse_moment, warc_date
-from crawler.collection import read_collection
 from crawler.profiles import load_profile
 from links.archives import copy_store
 from links.archives.archive_urls import OTHER, SERVICES, AddressFault, ArchiveUrl, is_copy_of, recognise
@@ -27,9 +23,9 @@ from links.registry.archive_backlog import want_urls
 from links.registry.database import RegistryStore, open_registry_store
 from links.registry.urls import UrlRow, require_observed
 from weboid.app import copy_sources
-from weboid.app.text_table import clean, table, width
+from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, ExitCode, GroupWithDefault, argument, cli_command, made_by, option
-from weboid.cli.support.options import PROFILE, output
+from weboid.cli.support.options import PROFILE, output, table_lines
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
 
@@ -43,34 +39,25 @@ _SAYS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class _CopiesContext:
-    """Stores, settings and output of the commands."""
+    """Stores and settings of the commands."""
 
-    layout: Layout
-    settings: Settings
-    front: str
-
-    @property
-    def origins(self) -> tuple[str, ...]:
-        """Return the origin of our own copies, if one is named."""
-        return (self.front,) if self.front else ()
+    def __init__(
+        self,
+        front: str = option("Public origin of our own copies.", default="", metavar="ORIGIN"),
+        profile: str = PROFILE,
+        stores: CollectionStores = STORES,
+    ) -> None:
+        self.layout, self.front = stores.layout, front
+        self.settings = registry_settings(profile, stores.database_url, stores.root)
+        self.origins = (front,) if front else ()
 
     def registry(self) -> AbstractContextManager[RegistryStore]:
         """Open the link registry."""
         return closing(open_registry_store(self.layout, self.settings.index.url))
 
 
-def _copies_context(
-    front: str = option("Public origin of our own copies.", default="", metavar="ORIGIN"),
-    profile: str = PROFILE,
-    stores: CollectionStores = STORES,
-) -> _CopiesContext:
-    settings = registry_settings(profile, stores.database_url, stores.root)
-    return _CopiesContext(read_collection(stores.root), settings, front)
-
-
-_CONTEXT = made_by(_copies_context)
+_CONTEXT = made_by(_CopiesContext)
 _LIMIT = option("Maximum number of links.", type=click.IntRange(1), default=100)
 _DRY_RUN = option("List the links, without requests.")
 
@@ -160,12 +147,9 @@ def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _Co
     for done in visits:
         facts = {
             "url": done.copy.url.url,
-            "archive": done.copy.kept.service,
-            "address": done.copy.kept.address,
+            **json_facts(done.copy.kept, "address", archive="service"),
             "outcome": str(done.visit),
-            "sight": str(done.seen.sight),
-            "now_at": done.seen.address,
-            "note": done.seen.note,
+            **json_facts(done.seen, "sight note", now_at="address"),
         }
         if not output.json(facts) and done.visit is not copy_store.CopyCheckEffect.GOOD:
             note = f": {clean(done.seen.note)}" if done.seen.note else ""
@@ -225,21 +209,18 @@ def _show(context: _CopiesContext, store: RegistryStore, url: UrlRow) -> None:
         "url": url.url,
         "state": url.state.name.lower(),
         "copies": [_facts(each) for each in stored],
-        "own": None if own is None else {"address": own.address, "timestamp": own.timestamp},
+        "own": own and json_facts(own, "address timestamp"),
         "asked": None,
     }
     known = []
     for each in stored:
         by = (each.chosen_by or "-") + (" (locked)" if each.is_locked else "")
-        seen = str(date_of(each.checked_day))
-        if each.missed_day is not None:
-            seen = f"missed {date_of(each.missed_day)}"
-        address = each.address or "(no version is chosen)"
-        known.append((each.service, each.timestamp[:8] or "-", seen, by, address))
+        seen = str(date_of(each.checked_day)) if each.missed_day is None else f"missed {date_of(each.missed_day)}"
+        known.append((each.service, each.timestamp[:8] or "-", seen, by, each.address or "(no version is chosen)"))
     if own is not None:
         known.insert(0, (own.service, own.timestamp[:8], "-", "-", own.address))
     head = ("archive", "taken", "seen", "by", "address")
-    lines = table(head, known, columns=width()) if known else ["No copy is known."]
+    lines = table_lines(head, known) if known else ["No copy is known."]
     if search is not None:
         day, again = str(date_of(search.day)), str(date_of(search.again_day))
         outcome = search.outcome.name.lower()
@@ -290,10 +271,8 @@ def _print_result(url: UrlRow, sought: CopySearchResult) -> None:
     document = {
         "url": url.url,
         "outcome": str(sought.step),
-        "best": None if best is None else {"archive": best.service, "address": best.address},
-        "copies": [
-            {"archive": each.service, "address": each.address, "timestamp": each.timestamp} for each in sought.copies
-        ],
+        "best": best and json_facts(best, "address", archive="service"),
+        "copies": [json_facts(each, "address timestamp", archive="service") for each in sought.copies],
         **json_facts(sought, "troubles is_wanted note"),
     }
     if output.json(document):
@@ -345,7 +324,7 @@ async def _query_archives(
     async with copy_sources.open_archives(load_profile(profile), origins=own) as archives:
         if reference is not None:
             seen = [await check_copy(archives.asker, url, reference, own=own) for url in urls]
-            return [{"seen": {"sight": str(each.sight), "address": each.address, "note": each.note}} for each in seen]
+            return [{"seen": json_facts(each, "sight address note")} for each in seen]
         documents: list[dict[str, Any]] = [{} for _ in urls]
         for url, document in zip(urls, documents, strict=True):
             address = recognise(url, own=own)

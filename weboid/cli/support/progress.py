@@ -1,6 +1,8 @@
 """Progress on a terminal, below the output of a command: bars, searches, and a run's pages."""
 
+import asyncio
 import logging
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -155,3 +157,16 @@ def session_progress() -> Iterator[Callable[[str], None]]:
     with terminal_progress(*columns) as progress:
         task = progress.add_task("", total=None)
         yield lambda text: progress.update(task, description=text)
+
+
+@contextmanager
+def stopped_by_enter(stop: asyncio.Event) -> Iterator[None]:
+    """Set the event, too, when Enter is pressed during the block, where there is a terminal."""
+    has_terminal, loop = sys.stdin.isatty(), asyncio.get_running_loop()
+    if has_terminal:
+        loop.add_reader(sys.stdin, stop.set)
+    try:
+        yield
+    finally:
+        if has_terminal:
+            loop.remove_reader(sys.stdin)

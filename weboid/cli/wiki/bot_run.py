@@ -1,7 +1,7 @@
 """`weboid wiki bot run`, `show`, `ls` and `review`: repair of dead citations, past edits and their outcome."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import click
@@ -18,12 +18,12 @@ from links.registry.wikis import Wiki, all_wikis
 from net.stop_signals import StopSignals
 from weboid.app.copy_sources import OwnCaptures
 from weboid.app.link_facts import moment_text
-from weboid.app.text_table import clean, table, width
+from weboid.app.text_table import clean
 from weboid.app.wiki.bot_run import BotRun, edit_facts, outcome_facts, tally_facts
 from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import output
+from weboid.cli.support.options import output, table_lines
 from weboid.cli.support.progress import terminal_progress
 from weboid.cli.support.stores import actor_name
 from weboid.cli.wiki.bot_setup import choose_wiki, front_origin, source_warnings
@@ -34,6 +34,7 @@ from wiki.bot.wiki_bot import BotOptions, BotRunSummary, check_settings
 from wiki.settings import to_json
 
 _QUIET = (PageEditStatus.NOTHING, PageEditStatus.GONE, PageEditStatus.UNFIT)
+_BAD = (PageEditStatus.REFUSED, PageEditStatus.UNSAFE, PageEditStatus.UNKNOWN, PageEditStatus.BROKEN)
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -64,9 +65,24 @@ def command(
         raise click.UsageError("--all is for every wiki: omit NAME and --page.")
     show = _BotRunReporter(is_dry=dry_run)
 
+    async def run(task: BotRun, own: OwnCaptures | None) -> int:
+        with StopSignals(lambda: click.echo("Stopping after this page …", err=True)) as stop, stop.cut_short():
+            tally, job = await task.run(own, show.show, stop.event, is_look_back=look_back)
+            show.end(task, tally, job)
+        if stop.event.is_set():
+            return ExitCode.STOPPED
+        is_bad = any(tally.did[each] for each in _BAD)
+        return ExitCode.SOME_FAILED if is_bad or tally.unknown else ExitCode.OK
+
     def begin(store: RegistryStore, wiki: Wiki, own: str | None = None) -> int:
         wish = BotOptions(titles, limit, dry_run)
-        return _begin(BotRun(store, where.layout, where.settings, wiki, CLOCK, wish, own), where, show, look_back)
+        task = BotRun(store, where.layout, where.settings, wiki, CLOCK, wish, own)
+        if not dry_run:
+            check_settings(task.bot, str(wiki.name))
+        for line in () if look_back else source_warnings(store, where, wiki, task.bot):
+            click.echo(line, err=True)
+        with task.own_captures() as own_copies, show.progress():
+            return asyncio.run(run(task, own_copies))
 
     with where.stores.registry() as store:
         if is_all:
@@ -76,7 +92,7 @@ def command(
                 known = [wiki for wiki in all_wikis(rows) if wiki.url]
             known = [each for each in known if settings_of_wiki(each).bot.enabled]
             if not known:
-                show.line("The bot is off on every wiki: `weboid wiki bot on` switches it on.")
+                click.echo("The bot is off on every wiki: `weboid wiki bot on` switches it on.", err=True)
             for wiki in known:
                 try:
                     code = begin(store, wiki)
@@ -88,31 +104,6 @@ def command(
                     return code
             return worst
         return begin(store, choose_wiki(store, name), front_origin(front))
-
-
-def _begin(task: BotRun, where: CommandTarget, show: "_BotRunReporter", is_look_back: bool) -> int:  # noqa: FBT001
-    bot = task.bot
-    if not task.wish.is_dry:
-        check_settings(bot, str(task.wiki.name))
-    if not is_look_back:
-        for line in source_warnings(task.store, where, task.wiki, bot):
-            show.line(line)
-    with task.own_captures() as own, show.progress():
-        return asyncio.run(_run(task, own, show, is_look_back=is_look_back))
-
-
-async def _run(task: BotRun, own: OwnCaptures | None, show: "_BotRunReporter", *, is_look_back: bool) -> int:
-    done: list[tuple[BotRunSummary, str]] = []
-    with StopSignals(lambda: show.line("Stopping after this page …")) as stop, stop.cut_short():
-        done.append(await task.run(own, show.show, stop.event, is_look_back=is_look_back))
-    for tally, job in done:
-        show.end(task, tally, job)
-    if stop.event.is_set():
-        return ExitCode.STOPPED
-    tally, status = done[0][0], PageEditStatus
-    bad = (status.REFUSED, status.UNSAFE, status.UNKNOWN, status.BROKEN)
-    is_bad = sum(tally.did[each] for each in bad)
-    return ExitCode.SOME_FAILED if is_bad or tally.unknown else ExitCode.OK
 
 
 class _BotRunReporter:
@@ -132,9 +123,6 @@ class _BotRunReporter:
         self._progress = terminal_progress(*columns)
         self._task = self._progress.add_task("looking", total=None)
         return self._progress
-
-    def line(self, text: str) -> None:
-        click.echo(text, err=True)
 
     def show(self, each: PageEditResult | BotEdit) -> None:
         if output.json(edit_facts(each) if isinstance(each, BotEdit) else outcome_facts(each)):
@@ -306,28 +294,18 @@ def _show(store: RegistryStore, wiki: Wiki, edits: Sequence[BotEdit]) -> None:
         return
     if not edits:
         return
+    lines = []
+    for edit in edits:
+        changes = sorted(edit.changes, key=lambda each: not each.is_undone)
+        cited = [
+            f"{names.get(each.url_id, '?')} ({each.kind}{', undone' if each.is_undone else ''})"
+            for each in changes[:_MOST_LINKS]
+        ]
+        if len(changes) > _MOST_LINKS:
+            cited.append(f"and {len(changes) - _MOST_LINKS:,} more")
+        when, state = (moment_text(edit.moment) or "")[:16], edit.state.name.lower()
+        state += " (talk)" if edit.kind is EditKind.TALK else ""
+        page, revision = titles.get(edit.page_id, f"number {edit.page_id}"), str(edit.rev or "")
+        lines.append((str(edit.id), when, state, page, " ".join(cited), revision, edit.undone_by, edit.note))
     head = ("edit>", "when", "state", "page", "links", "revision>", "undone by", "note")
-    lines = [
-        (
-            str(edit.id),
-            (moment_text(edit.moment) or "")[:16],
-            edit.state.name.lower() + (" (talk)" if edit.kind is EditKind.TALK else ""),
-            titles.get(edit.page_id, f"number {edit.page_id}"),
-            _links(edit, names),
-            str(edit.rev or ""),
-            edit.undone_by,
-            edit.note,
-        )
-        for edit in edits
-    ]
-    click.echo("\n".join(table(head, lines, columns=width())))
-
-
-def _links(edit: BotEdit, names: Mapping[int, str]) -> str:
-    """Return an edit's links in one line: undone ones first, and the number of further ones."""
-    results = [
-        f"{names.get(each.url_id, '?')} ({each.kind}{', undone' if each.is_undone else ''})"
-        for each in sorted(edit.changes, key=lambda each: not each.is_undone)
-    ]
-    more = len(results) - _MOST_LINKS
-    return " ".join([*results[:_MOST_LINKS], *([f"and {more:,} more"] if more > 0 else [])])
+    click.echo("\n".join(table_lines(head, lines)))
