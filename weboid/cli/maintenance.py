@@ -118,13 +118,9 @@ def verify_command(
     *,
     path: Path | None = argument("[FILE.wacz|COLLECTION]", type=click.Path(path_type=Path)),
     stores: CollectionStores = STORES,
-    key: Path | None = option(
-        "Public key, PEM, that the WACZ file must be signed with.", metavar="FILE", type=options.EXISTING_FILE
-    ),
+    key: Path | None = option("Public key, PEM, that the WACZ file must be signed with.", type=options.EXISTING_FILE),
     trust: tuple[Path, ...] = option(
-        "Certificate authorities, PEM, that are trusted besides those of browsers.",
-        metavar="FILE",
-        type=options.EXISTING_FILE,
+        "Certificate authorities, PEM, that are trusted besides those of browsers.", type=options.EXISTING_FILE
     ),
     chain: str = option(
         "Link that SHA256SUMS.chain of the collection must have, as an earlier run printed it.",

@@ -90,7 +90,7 @@ def remove_command(*, name: str = argument(), stores: CollectionStores = STORES)
 def refresh_command(
     *,
     stores: CollectionStores = STORES,
-    every: timedelta | None = option("Repeat at this interval: 1h.", type=INTERVAL, metavar="DURATION"),
+    every: timedelta | None = option("Repeat at this interval: 1h.", type=INTERVAL),
 ) -> int:
     """Update lists whose files have changed since they were added; `wiki watch` does it hourly.
 

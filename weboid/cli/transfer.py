@@ -64,9 +64,7 @@ def export_command(
     out: Path = argument("OUT", type=options.FILE),
     urls: tuple[str, ...] = argument("[URL]..."),
     *,
-    lists: tuple[Path, ...] = option(
-        "Pages whose URLs are in FILE, one a line.", "--list", metavar="FILE", type=options.EXISTING_FILE
-    ),
+    lists: tuple[Path, ...] = option("Pages whose URLs are in FILE, one a line.", "--list", type=options.EXISTING_FILE),
     hosts: tuple[str, ...] = option("Pages of HOST and its subdomains.", "--host", metavar="HOST"),
     jobs: tuple[str, ...] = option(
         "Pages that the crawl NAME archived, in their last capture.", "--job", metavar="NAME"
@@ -79,10 +77,8 @@ def export_command(
     size_limit: int = option("Maximum size of a file; further files are numbered.", type=options.SIZE, default=0),
     text: bool = option("Include the pages' text, for search.", "--text/--no-text", default=True),
     sign: bool = option("Sign the file (wacz-auth), with --sign-key or sign_key in [export] of weboid.toml."),
-    sign_key: Path | None = option("EC private key, PEM.", metavar="FILE", type=options.FILE),
-    sign_cert: Path | None = option(
-        "TLS certificate chain, PEM, of the key's domain.", metavar="FILE", type=options.FILE
-    ),
+    sign_key: Path | None = option("EC private key, PEM.", type=options.FILE),
+    sign_cert: Path | None = option("TLS certificate chain, PEM, of the key's domain.", type=options.FILE),
     timestamp_url: str = option("Time-stamp authority (RFC 3161) that dates the signature.", default="", metavar="URL"),
     upload: bool = option("Also upload the files to [storage] url, below exports/."),
     withheld: bool = option("Include captures that were taken down, contain a threat, or were made with a login."),

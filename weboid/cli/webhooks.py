@@ -115,7 +115,7 @@ def _send_test(url: str, collection: Path, profile: str) -> int:
 @cli_command("send", webhooks_group)
 def send_command(
     *,
-    every: timedelta | None = option("Repeat at this interval: 1m.", type=DURATION, metavar="DURATION"),
+    every: timedelta | None = option("Repeat at this interval: 1m.", type=DURATION),
     test: str = option('Send an event "test" to this webhook instead, and show the answer.', metavar="URL"),
     collection: Path = COLLECTION,
     profile: str = PROFILE,

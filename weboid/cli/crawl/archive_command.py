@@ -41,7 +41,7 @@ def archive_command(
     workers: int = WORKERS,
     again: bool = option("Archive URLs again that are already in the collection."),
     older_than: timedelta | None = option(
-        "Archive URLs again whose last capture is at least this old: 30d, 12h.", type=DURATION, metavar="DURATION"
+        "Archive URLs again whose last capture is at least this old: 30d, 12h.", type=DURATION
     ),
     no_wait: bool = option("End the run when the disk is nearly full, instead of waiting for space."),
     stay: bool = option("Keep running: wait for URLs that others add to the collection's queue."),
@@ -163,10 +163,8 @@ def record_command(
     pages = [json_facts(each, "url page_id outcome status title") for each in result.pages]
     facts = {
         "pages": pages,
-        "requests": result.counts.requests,
-        "failed": result.counts.failed,
-        "records": result.records,
-        "stored_bytes": result.stored_bytes,
+        **json_facts(result.counts, "requests failed"),
+        **json_facts(result, "records stored_bytes"),
         "exit_status": ended,
     }
     listed = [f"  {each.url}" for each in result.pages] + [f"  failed: {clean(each)}" for each in result.failures]

@@ -58,8 +58,8 @@ _SCOPE_OPTIONS: dict[str, Any] = {
     "include": option("RE2 pattern; URLs that match are in scope, too.", multiple=True, metavar="RX"),
     "exclude": option("RE2 pattern; URLs that match are never visited.", multiple=True, metavar="RX"),
     "pages": option("Stop after N pages.", "--limit", type=click.IntRange(1), metavar="N"),
-    "bytes": option("Stop after this size: 5GB.", "--size-limit", type=SIZE, metavar="SIZE"),
-    "seconds": option("Stop after this time: 2h.", "--time-limit", type=DURATION, metavar="DURATION"),
+    "bytes": option("Stop after this size: 5GB.", "--size-limit", type=SIZE),
+    "seconds": option("Stop after this time: 2h.", "--time-limit", type=DURATION),
     "host_pages": option("At most N pages of each host.", "--host-limit", type=click.IntRange(1), metavar="N"),
     "sitemaps": option(
         "Read the sitemaps of the seeds' hosts.  [default: no]", "--sitemaps/--no-sitemaps", default=None

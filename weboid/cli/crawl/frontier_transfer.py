@@ -29,7 +29,7 @@ from crawler.run.context_builder import make_slot_assigner
 from crawler.run.crawl_run import add_in_batches
 from crawler.worker.crawl_events import rotate_crawl_log
 from crawler.worker.worker_pool import SNAPSHOT_ORDER
-from warc.local_storage import replacing_file
+from warc.local_storage import replace_file, replacing_file, sync_folder
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
 from weboid.cli.support.options import named_file, output
@@ -81,8 +81,7 @@ def add_command(
         stats, worked_on = frontier.stats(now), where.is_worked_on(frontier, now=now)
     facts = {
         **json_facts(result, "added duplicates requeued"),
-        "queued": stats.queued,
-        "paused": stats.paused,
+        **json_facts(stats, "queued paused"),
         "worked_on": worked_on,
     }
     parts = [f"{result.added} added"]
@@ -257,13 +256,13 @@ def snapshot_frontier(layout: Layout, folder: Path, *, now: datetime) -> Frontie
         partial = copy.frontier_db.with_suffix(".partial")
         copy_database(layout.frontier_db, partial)
         log = rotate_crawl_log(layout.crawl_log, now=now)
-        _fsync(partial)
+        with partial.open("rb") as copied:
+            os.fsync(copied.fileno())
         partial.rename(copy.frontier_db)
+        sync_folder(copy.databases)
         # The marker is written last: a folder without it is not recognised as a collection.
-        shutil.copyfile(layout.marker, copy.marker)
-        _fsync(copy.marker)
-        _fsync(copy.databases)
-        _fsync(folder)
+        replace_file(copy.marker, layout.marker.read_bytes())
+        sync_folder(folder)
     except sqlite3.Error as error:
         raise UnavailableError(f"{layout.frontier_db} cannot be copied: {error}.") from error
     except OSError as error:
@@ -271,11 +270,3 @@ def snapshot_frontier(layout: Layout, folder: Path, *, now: datetime) -> Frontie
             raise DiskFullError(f"The disk that holds {folder} is full: free some.") from error
         raise UnavailableError(f"{folder} cannot be written: {error.strerror or error}.") from error
     return FrontierSnapshot(folder, copy.frontier_db.stat().st_size, log)
-
-
-def _fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

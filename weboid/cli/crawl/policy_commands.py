@@ -1,8 +1,8 @@
 """`weboid policy`: archiving policy entries, and the rules that decide on a URL."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +21,7 @@ from crawler.policy.policy_evaluator import PolicyOpinion
 from crawler.policy.policy_rule import make_policy
 from crawler.pools.resource_pool import open_local_pool
 from crawler.rules.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
-from weboid.app.text_table import clean, table, width
+from weboid.app.text_table import clean, table
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import CLOCK, CommandGroup, argument, cli_command, option
 from weboid.cli.support.options import end_moment, output
@@ -82,7 +82,16 @@ async def _rule_opinions(
         return verb()
 
     async with AsyncExitStack() as stack:
-        fetcher = await stack.enter_async_context(_open_fetcher(where)) if fetch else None
+        fetcher = None
+        if fetch:  # for robots.txt, through an own proxy
+            settings = where.settings
+            collection = await stack.enter_async_context(open_collection(where.layout.root, clock=CLOCK))
+            pool = await stack.enter_async_context(open_local_pool(collection, settings, clock=CLOCK))
+            fetcher = ProxyFetcher(
+                proxy_visits(pool, bucket=settings.proxy.dedup_bucket, headers=settings.visit.headers),
+                ca=collection.layout.ca / CA_FILE,
+                agent=user_agent_lookup(pool, settings.visit),
+            )
         policy = make_policy(
             frontier,
             where.settings.policy,
@@ -109,21 +118,6 @@ def _scope_opinion(jobs: JobSettings, url: str, job: str, *, is_known: bool) -> 
         return PolicyOpinion("scope", ALLOW_VISIT, f"a link to it from a seed is followed: {decision.reason}")
     reason = f"scope: {decision.reason}"
     return PolicyOpinion("scope", RuleDecision(RuleAction.SKIP, reason), f"{reason}, for a link from a seed")
-
-
-@asynccontextmanager
-async def _open_fetcher(where: CommandTarget) -> AsyncIterator[ProxyFetcher]:
-    """Yield a fetcher for robots.txt through an own proxy."""
-    settings = where.settings
-    async with (
-        open_collection(where.layout.root, clock=CLOCK) as collection,
-        open_local_pool(collection, settings, clock=CLOCK) as supervisor,
-    ):
-        yield ProxyFetcher(
-            proxy_visits(supervisor, bucket=settings.proxy.dedup_bucket, headers=settings.visit.headers),
-            ca=collection.layout.ca / CA_FILE,
-            agent=user_agent_lookup(supervisor, settings.visit),
-        )
 
 
 _KINDS = click.Choice([str(kind) for kind in PolicyKind])
@@ -178,21 +172,13 @@ def list_command(
     facts = {key: {"id": key, **entry.facts} for key, entry in shown.items()}
     unread = [{"id": key, "reason": why} for key, why in entries.unread.items()]
     document = {"entries": list(facts.values()), "unreadable": unread}
-    ordered = sorted(shown.items(), key=lambda each: (each[1].kind, each[1].pattern))
-    rows = [
-        (
-            key,
-            str(entry.kind),
-            f"{entry.pattern}  {entry.key}={entry.value}" if entry.key else entry.pattern,
-            "never" if entry.expires_at is None else f"{entry.expires_at:%Y-%m-%d %H:%M}",
-            entry.actor,
-            f"{entry.made_at:%Y-%m-%d}",
-            entry.reason,
-        )
-        for key, entry in ordered
-    ]
+    rows = []
+    for key, entry in sorted(shown.items(), key=lambda each: (each[1].kind, each[1].pattern)):
+        pattern = f"{entry.pattern}  {entry.key}={entry.value}" if entry.key else entry.pattern
+        expires, made = entry.expires_at or "never", entry.made_at.date()
+        rows.append((key, entry.kind, pattern, expires, entry.actor, made, entry.reason))
     head = ("id", "kind", "pattern", "expires", "by", "made", "reason")
-    output.show(document, table(head, rows, columns=width()) if rows else "There is no entry.")
+    output.table(document, head, rows, "There is no entry.")
     if output.is_json:
         return
     for key, why in entries.unread.items():

@@ -124,14 +124,11 @@ def check_facts(booked: RecordedResult) -> dict[str, object]:
     """Return a result as JSON values."""
     finding = booked.finding
     return {
-        "url": booked.url,
-        "before": booked.before.name.lower(),
-        "state": booked.after.name.lower(),
+        **json_facts(booked, "url before awaits_opinion", state="after"),
         **json_facts(finding, "verdict how http note"),
         "code": int(finding.code),
         "final_url": finding.final_url or None,
         "due": None if booked.due_day is None else date_of(booked.due_day).isoformat(),
-        "awaits_opinion": booked.awaits_opinion,
     }
 
 
@@ -187,7 +184,7 @@ def check_command(
         metavar="I/N",
     ),
     limit: int | None = option("Maximum number of checks.", type=click.IntRange(1), metavar="COUNT"),
-    length: timedelta | None = option("Stop after this time: 30m, 8h.", "--for", type=DURATION, metavar="DURATION"),
+    length: timedelta | None = option("Stop after this time: 30m, 8h.", "--for", type=DURATION),
     dry_run: bool = option("Show what is due, without requests."),
     is_watch: bool = option("Keep running: check URLs as they become due.", "--watch"),
     stores: CollectionStores = STORES,

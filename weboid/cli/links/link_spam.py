@@ -80,8 +80,7 @@ def add_command(
     problems = compiled.problems
     if output.is_json:
         document = {
-            "name": spam_list.name,
-            "kind": str(spam_list.kind),
+            **json_facts(spam_list, "name kind"),
             "lines": compiled.size,
             "problems": [{"line": each.hit.line, "text": each.text, "reason": each.reason} for each in problems],
             "dry_run": dry_run,
@@ -123,8 +122,7 @@ def list_command(*, stores: CollectionStores = STORES) -> None:
     facts = [
         {
             "of": wikis.get(each.wiki_id, "?") if each.wiki_id else names.get(each.farm_id, "?"),
-            "name": each.name,
-            "kind": str(each.kind),
+            **json_facts(each, "name kind"),
             "loaded": str(date_of(each.loaded_day)),
         }
         for each in stored

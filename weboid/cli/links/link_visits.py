@@ -15,6 +15,7 @@ import click
 
 from core.config.settings import Settings
 from core.errors import InputError
+from core.json_values import json_facts
 from core.layout import Layout
 from crawler.run.crawl_run import RunSummary
 from crawler.worker.crawl_events import Event, PageDone, PageSkipped
@@ -45,9 +46,9 @@ def confirm_command(
     no_visit: bool = option("Use existing captures only."),
     hand_over: bool = option("Leave the visits to the process that works on the collection: `weboid archive --stay`."),
     lately: timedelta | None = option(
-        "Also compare captures of this period with the first copy: 7d.", "--captures", type=DURATION, metavar="DURATION"
+        "Also compare captures of this period with the first copy: 7d.", "--captures", type=DURATION
     ),
-    every: timedelta | None = option("Repeat at this interval: 6h.", type=INTERVAL, metavar="DURATION"),
+    every: timedelta | None = option("Repeat at this interval: 6h.", type=INTERVAL),
     dry_run: bool = option("List the waiting links only."),
     collection: Path = COLLECTION,
     shared: SharedStores = SHARED,
@@ -87,18 +88,11 @@ def confirm_command(
             if hooks is not None:
                 hooks.put_results(task.recorded)
             for result in task.recorded:
-                finding, before, after = result.finding, result.before.name, result.after.name
-                facts = {
-                    "url": result.url,
-                    "verdict": str(finding.verdict),
-                    "code": int(finding.code),
-                    "note": finding.note,
-                    "before": before.lower(),
-                    "after": after.lower(),
-                }
+                finding = result.finding
+                facts = json_facts(result, "url before after") | json_facts(finding, "verdict note")
                 note = f" ({finding.note})" if finding.note else ""
-                change = f"{before.lower()} -> {after.lower()}"
-                output.show(facts, f"{change}  {result.url}  {finding.verdict}{note}")
+                change = f"{facts['before']} -> {facts['after']}"
+                output.show({**facts, "code": int(finding.code)}, f"{change}  {result.url}  {finding.verdict}{note}")
             if not output.is_json:
                 count = len(task.recorded)
                 click.echo(f"{count} results stored; {len(left)} links still await confirmation.", err=True)
@@ -119,9 +113,9 @@ async def _visit(urls: Sequence[str], *, root: Path, workers: int, settings: Set
 @cli_command("mirror")
 def mirror_command(
     *,
-    since: timedelta = option("Visits within this period.", type=DURATION, default="7d", metavar="DURATION"),
+    since: timedelta = option("Visits within this period.", type=DURATION, default="7d"),
     limit: int = option("Maximum number of links.", default=100),
-    every: timedelta | None = option("Repeat at this interval: 10m.", type=INTERVAL, metavar="DURATION"),
+    every: timedelta | None = option("Repeat at this interval: 10m.", type=INTERVAL),
     dry_run: bool = option("Show the links, without querying archives."),
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
@@ -175,10 +169,8 @@ def _round(task: CaptureMirror, start: datetime, limit: int) -> tuple[datetime, 
     for each in done:
         copy = each.copy
         facts = {
-            "url": each.url,
-            "outcome": str(each.done),
-            "copy": None if copy is None else {"archive": copy.service, "address": copy.address},
-            "note": each.note,
+            **json_facts(each, "url note", outcome="done"),
+            "copy": copy and json_facts(copy, "address", archive="service"),
         }
         where = clean(each.note if copy is None else copy.address)
         output.show(facts, f"{each.done:<6} {clean(each.url)}  {where}")

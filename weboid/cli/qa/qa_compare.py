@@ -54,7 +54,7 @@ class ComparedCaptures:
 
 
 _DRIFT_OPTIONS: dict[str, Any] = {
-    "since": option("Without URL: pages captured again within this period: 30d.", type=DURATION, metavar="DURATION"),
+    "since": option("Without URL: pages captured again within this period: 30d.", type=DURATION),
     "sample": option("Without URL: number of pages, chosen at random.", type=click.IntRange(1)),
     "seed": option(
         "Seed of the random sample; the same number draws the same pages.", type=int, default=0, show_default=False

@@ -235,17 +235,13 @@ def trial_command(
         output.show(document, _lines(forecasts, days))
         if bot and not output.is_json and any(each.events for each in forecasts):
             click.echo(f"\nThe bot, {days} days from now:")
-            words = [
-                "wiki",
-                "bot",
-                "run",
-                str(wiki.name),
-                "--dry-run",
-                f"--collection={root}",
-                f"--profile={where.profile}",
-            ]
+            own = (f"--collection={root}", f"--profile={where.profile}")
             environ = {name: value for name, value in os.environ.items() if name not in _SHARED}
-            ran = subprocess.run([*WEBOID, *words], env={**environ, CLOCK_OFFSET: f"{days}d"}, check=False)
+            ran = subprocess.run(
+                [*WEBOID, "wiki", "bot", "run", str(wiki.name), "--dry-run", *own],
+                env={**environ, CLOCK_OFFSET: f"{days}d"},
+                check=False,
+            )
             # A bot without a front or archives refuses with the reason, as it would on that day.
             refused = (ExitCode.OK, ExitCode.SOME_FAILED, ExitCode.INPUT)
             return ExitCode.OK if ran.returncode in refused else ExitCode.SOME_FAILED

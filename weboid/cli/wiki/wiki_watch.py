@@ -6,13 +6,13 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from core.config.settings import Settings, store_environment
 from core.errors import ConfigError, InputError
@@ -39,15 +39,6 @@ from wiki.sync.feed_context import SyncServices, citation_readers
 from wiki.sync.webhook import AGE_LIMIT_S, ANY_WIKI, UseSignature, WebhookOptions, check_secret, serve_webhook
 from wiki.sync.wiki_source import WikiSource
 from wiki.sync.wiki_watcher import Opener, WatcherReport, WikiWatcher, notify_from_stream, select_wikis
-
-
-@dataclass(frozen=True)
-class WebhookListener:
-    """Listening address of the webhook, and its secrets by wiki (empty: UDP datagrams only)."""
-
-    host: str
-    port: int
-    secrets: dict[str, bytes]
 
 
 @cli_command("watch")
@@ -91,8 +82,11 @@ def command(
     SIGTERM end it; the next run continues where it stopped, however long ago that was. See docs/how-to/wiki.md.
     """
     wanted = [parse_wiki(name) for name in names]
-    listener = _listener(webhook, secret_files)
-    if once and (listener is not None or stream is not None):
+    source = click.get_current_context().get_parameter_source("secret_files")
+    secrets = {} if webhook is None else _webhook_secrets(secret_files)
+    if webhook is None and secret_files and source is ParameterSource.COMMANDLINE:
+        raise InputError("--webhook-secret-file is for the address that --webhook names: add --webhook HOST:PORT.")
+    if once and (webhook is not None or stream is not None):
         raise InputError("--once ends before any notification could arrive: leave out --webhook and --stream.")
     if serve is not None and (once or feed_only):
         raise InputError("--once and --feed-only serve no readers: leave out --listen, and run `weboid serve`.")
@@ -140,9 +134,8 @@ def command(
             environment=store_environment(home.database_url, home.frontier_url),
         )
         options = None
-        if listener is not None:
+        if webhook is not None:
             levels = stack.enter_context(open_level_setter(where.layout, where.settings.index.url, CLOCK))
-            secrets = listener.secrets
             known = [str(each.name) for each in select_wikis(store, wanted)] if ANY_WIKI in secrets else []
             if len(known) > 1:
                 others = [name for name in known if name not in secrets]
@@ -152,28 +145,28 @@ def command(
                 )
             options = WebhookOptions(
                 watch.notify,
-                listener.secrets,
+                secrets,
                 CLOCK,
                 signature_store(store),
                 watch.names,
                 levels.set_level,
                 levels.set_wiki_levels,
             )
-        write_note(where.layout, _note(home, listener, webhook, secret_files, serving))
+        write_note(where.layout, _note(home, webhook, secret_files, serving))
         hearing = None if stream is None else stream_listener(stream, watch, where.settings)
-        return asyncio.run(_run(watch, [beside.run, *([hearing] if hearing else [])], listener, options, show))
+        return asyncio.run(_run(watch, [beside.run, *([hearing] if hearing else [])], webhook, options, show))
 
 
 async def _run(
     watch: WikiWatcher,
     beside: Sequence[Callable[[asyncio.Event], Coroutine[Any, Any, None]]],
-    webhook: WebhookListener | None,
+    webhook: str | None,
     options: WebhookOptions | None,
     show: "WatchReporter",
 ) -> int:
     async with AsyncExitStack() as stack:
         if webhook is not None and options is not None:
-            host, port = await stack.enter_async_context(serve_webhook(webhook.host, webhook.port, options))
+            host, port = await stack.enter_async_context(serve_webhook(*parse_listen_address(webhook), options))
             show.notice(f"Listening for change notifications on {host}:{port}.")
         stop = stack.enter_context(StopSignals(lambda: show.notice("Stopping: work in progress finishes.")))
         with stop.cut_short():
@@ -308,10 +301,8 @@ def _owned_files(secret_files: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield str(parse_wiki(name)) if equals else ANY_WIKI, file
 
 
-def _listener(address: str | None, secret_files: Sequence[str]) -> WebhookListener | None:
-    if address is None:
-        return None
-    host, port = parse_listen_address(address)
+def _webhook_secrets(secret_files: Sequence[str]) -> dict[str, bytes]:
+    """Return the secrets by wiki; without any, only UDP datagrams are taken."""
     secrets: dict[str, bytes] = {}
     for owner, file in _owned_files(secret_files):
         if owner in secrets:
@@ -319,22 +310,18 @@ def _listener(address: str | None, secret_files: Sequence[str]) -> WebhookListen
         secrets[owner] = check_secret(read_secret(Path(file)))
     if len(set(secrets.values())) < len(secrets):
         raise ConfigError("Two wikis have the same secret: make each one with `openssl rand -hex 32`.")
-    return WebhookListener(host, port, secrets)
+    return secrets
 
 
 def _note(
-    home: child_commands.ChildCommandOptions,
-    listener: WebhookListener | None,
-    webhook: str | None,
-    secret_files: Sequence[str],
-    serving: dict[str, Any],
+    home: child_commands.ChildCommandOptions, webhook: str | None, secret_files: Sequence[str], serving: dict[str, Any]
 ) -> WatchNote:
     replay = serving["replay_origin"]
     if home.serve is not None and not serving["origin"]:
         host, port = home.serve
         replay = http_origin(host, replay_port_for(port, serving["replay_port"]))
     files = {owner: str(Path(file).expanduser().absolute()) for owner, file in _owned_files(secret_files)}
-    return WatchNote(home.front, replay, webhook or "" if listener is not None else "", files)
+    return WatchNote(home.front, replay, webhook or "", files)
 
 
 def signature_store(store: RegistryStore) -> UseSignature:

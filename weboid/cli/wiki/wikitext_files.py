@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections.abc import Mapping
-from datetime import UTC, date
+from datetime import UTC
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -75,7 +75,7 @@ def read_command(
     file: IO[bytes] = argument("FILE|-", type=click.File("rb")),
     language: str = option("Language of the wiki, which selects its template map.", default="en"),
     own: Path | None = option(
-        "A template map in TOML to apply over it, for testing.", "--templates", type=EXISTING_FILE, metavar="FILE"
+        "A template map in TOML to apply over it, for testing.", "--templates", type=EXISTING_FILE
     ),
 ) -> int:
     """Show the citations of a page, as parsed from its wikitext.
@@ -117,8 +117,8 @@ def _citation_lines(citation: citation_model.Citation, lines: _LineCounter) -> l
     results = [
         ("title", citation.title),
         ("in the parameter of", citation.within),
-        ("seen", _day(citation.access_date)),
-        ("archived", f"{citation.archive_url} {_day(citation.archive_date)}".strip()),
+        ("seen", str(citation.access_date or "")),
+        ("archived", f"{citation.archive_url} {citation.archive_date or ''}".strip()),
         ("status", citation.status),
         ("marked by", ", ".join(tag.name for tag in tags if tag is not None)),
     ]
@@ -139,9 +139,8 @@ def _facts(citation: citation_model.Citation, lines: _LineCounter) -> dict[str, 
         **json_facts(
             citation,
             "url address template within title archive_url status is_said_dead is_treated_dead "
-            "is_paywalled is_malformed is_convertible is_held",
+            "is_paywalled is_malformed is_convertible is_held way access_date archive_date",
         ),
-        "way": str(citation.way),
         "line": lines.of(citation.span.start),
         "span": _span(citation.span),
         "url_span": _span(citation.url_span),
@@ -150,23 +149,15 @@ def _facts(citation: citation_model.Citation, lines: _LineCounter) -> dict[str, 
             for role, each in citation.parameters.items()
         },
         "reference": None if citation.reference is None else _span(citation.reference),
-        "access_date": _day(citation.access_date) or None,
-        "archive_date": _day(citation.archive_date) or None,
-        "dead_tag": None if citation.dead_tag is None else _tag(citation.dead_tag),
-        "archive_tag": None if citation.archive_tag is None else _tag(citation.archive_tag),
+        **{
+            name: tag and {"name": tag.name, "span": _span(tag.span)}
+            for name, tag in (("dead_tag", citation.dead_tag), ("archive_tag", citation.archive_tag))
+        },
     }
-
-
-def _tag(tag: citation_model.CitationTag) -> dict[str, Any]:
-    return {"name": tag.name, "span": _span(tag.span)}
 
 
 def _span(span: citation_model.TextSpan) -> list[int]:
     return [span.start, span.end]
-
-
-def _day(day: date | None) -> str:
-    return "" if day is None else day.isoformat()
 
 
 _KEYS: Final = frozenset({"condition", "copy", "is_ours", "bad_archives"})
@@ -186,7 +177,7 @@ def repair_command(
     ),
     language: str = option("The wiki's.", default="en"),
     own: Path | None = option(
-        "A template map in TOML to apply over that of the language.", "--templates", type=EXISTING_FILE, metavar="FILE"
+        "A template map in TOML to apply over that of the language.", "--templates", type=EXISTING_FILE
     ),
     bot: str = option("Account to name in tags.", default="", metavar="NAME"),
     as_diff: bool = option("Show what would change, instead of the text.", "--diff"),
@@ -219,14 +210,9 @@ def repair_command(
             ),
         )
     if output.is_json:
-        names = ("kind", "url", "archive_url", "before", "after")
+        changes = [json_facts(each, "kind url archive_url before after") for each in done.changes]
         refused = [{"url": each.citation.url, "reason": each.reason} for each in done.refused]
-        document = {
-            "text": done.text,
-            "changes": [{name: getattr(each, name) for name in names} for each in done.changes],
-            "refused": refused,
-        }
-        output.json(document)
+        output.json({"text": done.text, "changes": changes, "refused": refused})
     elif as_diff:
         for line in unified_diff_of(text, done.text, Path(file.name).name).splitlines():
             click.secho(line, fg=_COLOURS.get(line[:1]))
