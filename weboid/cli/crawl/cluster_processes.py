@@ -275,7 +275,7 @@ def worker_command(
         reports = layout.reports
     if reports is None:
         click.echo("No crawl log is written: name a folder with --reports.", err=True)
-    reporter = run_reporter(as_json=output.is_json)
+    reporter = run_reporter()
     with open_stored_levels(layout, settings.index.url) as level_of, open_webhooks(collection, settings) as hooks:
         ended = asyncio.run(
             run_worker(
@@ -365,35 +365,24 @@ def proxy_command(
         drain_s=drain,
         warcprox_api=warcprox_api,
     )
-    reporter = _ProxyReporter()
-    asyncio.run(
-        serve_proxy(options, clock=CLOCK, ready=reporter.ready, report=reporter.event, stopping=reporter.stopping)
-    )
+    asyncio.run(serve_proxy(options, clock=CLOCK, ready=_print_ready, report=_print_event, stopping=_print_stopping))
 
 
-class _ProxyReporter:
-    """Output of a cluster proxy, as text or JSON lines."""
+def _print_ready(about: dict[str, Any]) -> None:
+    shown = {name: value for name, value in about.items() if name != "authority"}
+    text = f"The proxy serves browsers at {about['browsers']}, workers at {about['address']}"
+    text += f", clients of warcprox at {about['warcprox_api']}." if "warcprox_api" in about else "."
+    output.show({"event": "ready", **shown}, text)
 
-    def __init__(self) -> None:
-        self._show = output.show
 
-    def ready(self, about: dict[str, Any]) -> None:
-        shown = {name: value for name, value in about.items() if name != "authority"}
-        self._show(
-            {"event": "ready", **shown},
-            f"The proxy serves browsers at {about['browsers']}, workers at {about['address']}"
-            + (f", clients of warcprox at {about['warcprox_api']}." if "warcprox_api" in about else "."),
-        )
+def _print_event(event: FileRecovered | WaitStarted | WaitEnded) -> None:
+    if isinstance(event, FileRecovered):
+        output.show({"event": "recovered", **event.facts}, event.text)
+    elif isinstance(event, WaitStarted):
+        output.show({"event": "waiting", **asdict(event)}, event.text)
+    else:
+        output.show({"event": "going_on", **asdict(event)}, f"Resuming after {event.seconds:.0f} s.")
 
-    def event(self, event: FileRecovered | WaitStarted | WaitEnded) -> None:
-        match event:
-            case FileRecovered():
-                self._show({"event": "recovered", **event.facts}, event.text)
-            case WaitStarted():
-                self._show({"event": "waiting", **asdict(event)}, event.text)
-            case WaitEnded():
-                facts = {"event": "going_on", **asdict(event)}
-                self._show(facts, f"Resuming after {event.seconds:.0f} s.")
 
-    def stopping(self) -> None:
-        self._show({"event": "stopping"}, "Stopping when the visits in progress are finished.")
+def _print_stopping() -> None:
+    output.show({"event": "stopping"}, "Stopping when the visits in progress are finished.")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from core.errors import InputError
+from core.json_values import json_facts
 from core.playback_check import QaVerdict, picture_name
 from core.timestamps import warc_date
 from crawler.collection import read_collection
@@ -151,16 +152,12 @@ def check(
 def ls(*, collection: Path = COLLECTION) -> None:
     """List the saved baselines."""
     root = read_collection(collection).quality_baselines
-    rows: list[dict[str, Any]] = []
-    for header in list_baselines(root):
-        stored = len(open_baseline(root, header.name).checks(BEFORE))
-        facts = {"name": header.name, "saved_at": header.saved_at, "level": header.level}
-        rows.append({**facts, "pages": len(header.pages), "kept": stored, "engine": header.engine})
-    head = ("name", "saved", "level", "pages>", "engine")
-    lines = [
-        (row["name"], row["saved_at"], row["level"], f"{row['kept']}/{row['pages']}", row["engine"]) for row in rows
-    ]
-    output.table(rows, head, lines)
+    facts, rows = [], []
+    for each in list_baselines(root):
+        count, stored = len(each.pages), len(open_baseline(root, each.name).checks(BEFORE))
+        facts.append({**json_facts(each, "name saved_at level engine"), "pages": count, "kept": stored})
+        rows.append((each.name, each.saved_at, each.level, f"{stored}/{count}", each.engine))
+    output.table(facts, ("name", "saved", "level", "pages>", "engine"), rows)
 
 
 @cli_command("rm", command, has_json=False)

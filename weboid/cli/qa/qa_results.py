@@ -4,8 +4,7 @@ import csv
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -26,16 +25,16 @@ from playback.web.page_store import PageStore
 from playback.web.reader_page import LevelOffers
 from playback.web.registry.registry_service import RegistrySource
 from qa.check_store import every_check
-from qa.check_table import CheckedPage, CheckFilter
+from qa.check_table import CheckFilter
 from qa.web.check_pages import check_fields
 from qa.web.check_presentation import CheckPictureFolder
 from qa.web.check_query import UNCHECKED, VisibleChecks, parse_check_filter, verdict_name
 from qa.web.review import ReviewAction, ReviewActions
 from qa.web.static_report import CheckReport, CheckReportWriter
 from warc.local_storage import replacing_file
-from weboid.app.text_table import clean, table, width
+from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option, option_dict
-from weboid.cli.support.options import EXISTING_FILE, FILE, ORIGIN, named_file, output
+from weboid.cli.support.options import EXISTING_FILE, FILE, ORIGIN, named_file, output, table_lines
 from weboid.cli.support.stores import STORES, CollectionStores
 
 _FILTER_OPTIONS: dict[str, Any] = {
@@ -123,8 +122,21 @@ def ls_command(
                     writer = csv.DictWriter(sys.stdout, fieldnames=list(facts))
                     writer.writeheader()
                 writer.writerow({name: _cell(value) for name, value in facts.items()})
+        elif lines := [
+            (
+                "-" if row.check.score is None else f"{row.check.score:.3f}",
+                verdict_name(row.verdict) + ("*" if row.review else ""),
+                row.check.level,
+                ",".join(row.check.faults),
+                row.check.captured_at[:19],
+                row.check.url,
+            )
+            for row in rows
+        ]:
+            head = ("score>", "verdict", "level", "faults", "captured", "url")
+            click.echo("\n".join(table_lines(head, lines)))
         else:
-            _print_table(list(rows))
+            click.echo("No such check; `weboid qa` makes checks.", err=True)
 
 
 def _cell(value: object) -> str:
@@ -143,29 +155,6 @@ def _cell(value: object) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _print_table(rows: list[CheckedPage]) -> None:
-    if not rows:
-        click.echo("No such check; `weboid qa` makes checks.", err=True)
-        return
-    lines = [
-        (
-            "-" if row.check.score is None else f"{row.check.score:.3f}",
-            verdict_name(row.verdict) + ("*" if row.review else ""),
-            row.check.level,
-            ",".join(row.check.faults),
-            row.check.captured_at[:19],
-            row.check.url,
-        )
-        for row in rows
-    ]
-    head = ("score>", "verdict", "level", "faults", "captured", "url")
-    for line in table(head, lines, columns=width()):
-        click.echo(line)
-
-
-_NOTHING = "No copy of this collection was checked yet; run `weboid qa`."
-
-
 def _write_report(
     wanted: CheckFilter,
     stores: CollectionStores,
@@ -181,28 +170,20 @@ def _write_report(
     layout = read_collection(stores.root)
     name = title or layout.root.absolute().name
     report = CheckReport(name, CLOCK.now(), origin, limit_pictures)
-    with _open_report_source(stores) as (results, writer), ExitStack() as stack:
+    with ExitStack() as stack:
+        database, decisions, permits = stack.enter_context(stores.readable())
+        source = stack.enter_context(closing(RegistrySource(layout, stores.database_url)))
+        if not source.is_there():
+            raise UnavailableError("No copy of this collection was checked yet; run `weboid qa`.")
+        results = VisibleChecks(source, PageStore(database, permits), CopyWarnings(permits))
+        offers = LevelOffers(LevelStore(decisions), None)
+        writer = CheckReportWriter(CheckPictureFolder(layout.quality_pictures), offers.shows_pictures)
         with named_file(out, "written", " Give --out a file in an existing folder."):
             partial = stack.enter_context(replacing_file(out, mode=0o644))
         with partial.open("w", encoding="utf-8", newline="\n") as file:
             count = writer.write(report, results.every(wanted), file)
         size = partial.stat().st_size / 1e6
     click.echo(f"{clean(str(out))}: {count:,} results, {size:,.1f} MB.")
-
-
-@contextmanager
-def _open_report_source(stores: CollectionStores) -> Iterator[tuple[VisibleChecks, CheckReportWriter]]:
-    """Yield a collection's publishable check results, and a writer of reports."""
-    with ExitStack() as stack:
-        database, decisions, permits = stack.enter_context(stores.readable())
-        layout = stores.layout
-        source = stack.enter_context(closing(RegistrySource(layout, stores.database_url)))
-        if not source.is_there():
-            raise UnavailableError(_NOTHING)
-        results = VisibleChecks(source, PageStore(database, permits), CopyWarnings(permits))
-        offers = LevelOffers(LevelStore(decisions), None)
-        pictures = CheckPictureFolder(layout.quality_pictures)
-        yield results, CheckReportWriter(pictures, offers.shows_pictures)
 
 
 _MOST_BYTES = 100_000_000

@@ -21,7 +21,6 @@ from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError
 from core.layout import CONFIG_FILE, Layout
 from weboid.cli.support.commands import CLOCK, option
-from weboid.cli.support.options import output
 
 QA = option(
     "Check the copies of pages as they are archived, and capture broken ones again.  [default: as set in the profile]",
@@ -93,7 +92,7 @@ def run_with_reports(
     companion, layout = background_checks(settings, qa=qa), Layout(root)
     with open_stored_levels(layout, settings.index.url) as level_of, open_webhooks(root, settings) as hooks:
         config = RunConfig(root, settings, workers, stays, logins, companion, stored_level_of=level_of)
-        reporter = run_reporter(as_json=output.is_json)
+        reporter = run_reporter()
         report = reporter.event if hooks is None else hooks.reporting(reporter.event)
         events = {"started": reporter.started, "report": report, "stopping": reporter.stopping}
         summary = asyncio.run(run(config, clock=CLOCK, **events))

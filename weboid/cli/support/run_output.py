@@ -158,9 +158,13 @@ _SAME = ("page_id", "final_url", "captured_at", "status", "mime", "title", "reco
 
 
 class RunReporter:
-    """Progress output of a run: one line per page, then a summary."""
+    """Progress output of a run: one line per page, then a summary.
 
-    def __init__(self) -> None:
+    A quiet one prints lost records alone; failures show in the exit code.
+    """
+
+    def __init__(self, *, is_quiet: bool = False) -> None:
+        self._is_quiet = is_quiet
         self._done = 0
         self._todo = 0
 
@@ -194,38 +198,27 @@ class RunReporter:
             self._print(line)
 
     def _print(self, text: str) -> None:
-        _echo(text)
+        if not self._is_quiet:
+            _echo(text)
 
     def _page(self, event: crawl_events.PageDone | crawl_events.PageSkipped) -> None:
         self._print(f"[{self._done}/{self._todo}] {page_line(event)}")
 
     def _between(self, event: crawl_events.Event) -> None:
         lost = isinstance(event, crawl_events.FileRecovered) and event.lost
-        _echo(f"  {event_line(event)}", err=lost)
+        if lost or not self._is_quiet:
+            _echo(f"  {event_line(event)}", err=lost)
 
 
-def run_reporter(*, as_json: bool) -> RunReporter:
+def run_reporter() -> RunReporter:
     """Return the reporter for JSON, a terminal, or plain output."""
-    if as_json:
+    if output.is_json:
         return JsonRunReporter()
-    if output.is_quiet:
-        return QuietRunReporter()
-    if not sys.stdout.isatty():
-        return RunReporter()
+    if output.is_quiet or not sys.stdout.isatty():
+        return RunReporter(is_quiet=output.is_quiet)
     from weboid.cli.support.progress import BarRunReporter
 
     return BarRunReporter()
-
-
-class QuietRunReporter(RunReporter):
-    """Reporter of lost records alone; failures show in the exit code."""
-
-    def _print(self, text: str) -> None:
-        pass
-
-    def _between(self, event: crawl_events.Event) -> None:
-        if isinstance(event, crawl_events.FileRecovered) and event.lost:
-            super()._between(event)
 
 
 class JsonRunReporter(RunReporter):
