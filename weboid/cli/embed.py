@@ -17,7 +17,7 @@ from links.registry.wikis import parse_wiki
 from net.http_server import open_listener
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option, option_dict
-from weboid.cli.support.options import output
+from weboid.cli.support.options import FILE, FOLDER, output
 from weboid.cli.support.progress import count_progress
 from wiki.embed import link_lookup, reverse_proxy, static_site
 from wiki.embed.html_tags import parse_selector
@@ -42,8 +42,7 @@ _FRONT_OPTIONS: dict[str, Any] = {
     ),
     "token_file": option(
         "Token of an internal caller: gets the state of links, without rate limit (`weboid serve --links-token-file`).",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
+        type=FILE,
     ),
     "lang": option("The language of the texts on links.", default="", metavar="CODE"),
 }
@@ -124,9 +123,7 @@ def filter_command(
     base: str = option("Address of the page, or of the site's root.", default="", metavar="URL"),
     in_place: bool = option("Write into the files themselves."),
     out: Path | None = option(
-        "Write a marked copy of FOLDER there, with all its other files.",
-        type=click.Path(file_okay=False, path_type=Path),
-        metavar="DIR",
+        "Write a marked copy of FOLDER there, with all its other files.", type=FOLDER, metavar="DIR"
     ),
     check: bool = option("Write nothing; exit with 1 if a file would change."),
     remove: bool = option("Remove what earlier runs inserted; no request is made."),

@@ -3,7 +3,6 @@
 import asyncio
 import os
 from contextlib import closing, nullcontext
-from pathlib import Path
 from typing import Any
 
 import click
@@ -35,7 +34,7 @@ from weboid.app.operator_identity import collection_settings, known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus
 from weboid.cli.support.child_commands import ManagedProcess, queue_worker, running_children, scanner
 from weboid.cli.support.commands import CLOCK, cli_command, option, option_dict
-from weboid.cli.support.options import ADDRESS, FRONTIER, ORIGIN, PROFILE, ParsedType, with_frontier
+from weboid.cli.support.options import ADDRESS, FILE, FRONTIER, ORIGIN, PROFILE, ParsedType, with_frontier
 from weboid.cli.support.run_options import SCAN, WEBOID
 from weboid.cli.support.stores import STORES, CollectionStores
 
@@ -56,17 +55,13 @@ SERVE_OPTIONS: dict[str, Any] = {
         type=_NETWORK,
     ),
     "links_token_file": option(
-        "Token for other callers without a rate limit, who send `Authorization: Bearer TOKEN`.",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
+        "Token for other callers without a rate limit, who send `Authorization: Bearer TOKEN`.", type=FILE
     ),
     "reviewers": option(
         "Network from which copies may be reviewed at /quality; repeatable.", multiple=True, type=_NETWORK
     ),
     "reviewers_token_file": option(
-        "Password for reviewers elsewhere, who log in at /quality with any user name.",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
+        "Password for reviewers elsewhere, who log in at /quality with any user name.", type=FILE
     ),
 }
 

@@ -45,7 +45,7 @@ from warc.uploads import UploadWorker
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.command_target import CLUSTER_SECRET, SECRET
 from weboid.cli.support.commands import CLOCK, cli_command, option
-from weboid.cli.support.options import COLLECTION, PROFILE, SHARED, WORKERS, ParsedType, SharedStores, output
+from weboid.cli.support.options import COLLECTION, FOLDER, PROFILE, SHARED, WORKERS, ParsedType, SharedStores, output
 from weboid.cli.support.run_options import open_stored_levels, open_webhooks, unlock_logins
 from weboid.cli.support.run_output import run_reporter
 
@@ -255,7 +255,7 @@ def worker_command(
     reports: Path | None = option(
         "Folder of the crawl log and the link logs.  [default: the collection's reports/, where"
         " the collection is on this machine]",
-        type=click.Path(path_type=Path, file_okay=False),
+        type=FOLDER,
         metavar="DIR",
     ),
 ) -> None:

@@ -17,6 +17,7 @@ from crawler.profiles import profile_sets
 from crawler.run.job_run import describe_budgets, run_crawl_jobs
 from weboid.app.collection_config import read_config, seeds_by_scope
 from weboid.app.operator_identity import collection_settings
+from weboid.cli.support import options
 from weboid.cli.support.commands import (
     CLOCK,
     COMMANDS,
@@ -27,17 +28,7 @@ from weboid.cli.support.commands import (
     option,
     option_dict,
 )
-from weboid.cli.support.options import (
-    COLLECTION,
-    DURATION,
-    PROFILE,
-    SHARED,
-    SIZE,
-    WORKERS,
-    SharedStores,
-    output,
-    warn_missing_contact,
-)
+from weboid.cli.support.options import output
 from weboid.cli.support.run_options import QA, STORE, run_with_reports, with_store
 from weboid.cli.support.run_output import format_size, run_exit_code
 
@@ -58,8 +49,8 @@ _SCOPE_OPTIONS: dict[str, Any] = {
     "include": option("RE2 pattern; URLs that match are in scope, too.", multiple=True, metavar="RX"),
     "exclude": option("RE2 pattern; URLs that match are never visited.", multiple=True, metavar="RX"),
     "pages": option("Stop after N pages.", "--limit", type=click.IntRange(1), metavar="N"),
-    "bytes": option("Stop after this size: 5GB.", "--size-limit", type=SIZE),
-    "seconds": option("Stop after this time: 2h.", "--time-limit", type=DURATION),
+    "bytes": option("Stop after this size: 5GB.", "--size-limit", type=options.SIZE),
+    "seconds": option("Stop after this time: 2h.", "--time-limit", type=options.DURATION),
     "host_pages": option("At most N pages of each host.", "--host-limit", type=click.IntRange(1), metavar="N"),
     "sitemaps": option(
         "Read the sitemaps of the seeds' hosts.  [default: no]", "--sitemaps/--no-sitemaps", default=None
@@ -90,10 +81,10 @@ def crawl_command(
     name: str | None = option("Name of the crawl.  [default: made from the seeds]", "--job", metavar="JOB"),
     title: str = option("Title of the crawl, written to the warcinfo records.", default=""),
     description: str = option("Description of the crawl, written to the warcinfo records.", default=""),
-    collection: Path = COLLECTION,
-    shared: SharedStores = SHARED,
-    profile: str = PROFILE,
-    workers: int = WORKERS,
+    collection: Path = options.COLLECTION,
+    shared: options.SharedStores = options.SHARED,
+    profile: str = options.PROFILE,
+    workers: int = options.WORKERS,
     continuous: bool = option("Keep running when the queue is empty: visit due pages again, and added URLs."),
     store: str | None = STORE,
     qa: bool | None = QA,
@@ -116,7 +107,7 @@ def crawl_command(
         raise InputError("There is nothing to crawl: no line is a URL.")
     if scope["sitemaps"] and (files := [each for each in seeds if each.endswith((".xml", ".xml.gz"))]):
         raise InputError(f"{files[0]} is no seed: --sitemaps itself reads the sitemaps of the seeds' hosts.")
-    settings = shared.applied_to(settings_of(profile, collection, continuous=continuous, options=scope))
+    settings = shared.applied_to(settings_of(profile, collection, continuous=continuous, scoping=scope))
     settings = with_store(settings, store)
     if settings.frontier.url and (title or description):
         raise InputError(
@@ -132,18 +123,18 @@ def crawl_command(
         for job in jobs:
             _preview(job, collection)
         return ExitCode.SOME_FAILED if problems else ExitCode.OK
-    warn_missing_contact(settings.visit.contact)
+    options.warn_missing_contact(settings.visit.contact)
     run, names = partial(run_crawl_jobs, jobs), [job.name for job in jobs]
     summary = run_with_reports(run, collection, settings, workers, qa=qa, stays=continuous, jobs=names)
     return run_exit_code(summary, bad=len(problems))
 
 
-def settings_of(profile: str, collection: Path, *, continuous: bool, options: dict[str, Any]) -> Settings:
+def settings_of(profile: str, collection: Path, *, continuous: bool, scoping: dict[str, Any]) -> Settings:
     """Return the profile as changed by the options; patterns are added. Unless set, robots.txt is obeyed.
 
     A continuous crawl visits due pages again.
     """
-    scope = {key: value for key, value in options.items() if value is not None}
+    scope = {key: value for key, value in scoping.items() if value is not None}
     robots = scope.pop("robots", None)
     settings = collection_settings(profile, collection, unattended=True, robots=robots)
     for name in ("include", "exclude"):

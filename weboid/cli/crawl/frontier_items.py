@@ -18,7 +18,7 @@ from crawler.frontier.frontier_export import ItemSelection, items_to_retry, reco
 from weboid.app.text_table import clean, table, width
 from weboid.cli.crawl.crawl_control import host_state, hosts_command
 from weboid.cli.crawl.frontier_transfer import export_command, import_command, snapshot
-from weboid.cli.support.command_target import DRY_RUN, HOST, JOB, MATCH, REASON, TARGET, CommandTarget, selection_of
+from weboid.cli.support.command_target import DRY_RUN, HOST, JOB, MATCH, SELECTION, TARGET, CommandTarget, selection_of
 from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, argument, cli_command, option
 from weboid.cli.support.options import output
 
@@ -120,10 +120,7 @@ _STATES = [str(state) for state in ItemState]
 def list_command(
     *,
     state: str = option(type=click.Choice(_STATES), default="queued"),
-    host: str | None = HOST,
-    job: str | None = JOB,
-    reason: str = REASON,
-    match: str | None = MATCH,
+    selection: ItemSelection = SELECTION,
     limit: int = option(type=click.IntRange(1, 1_000_000), default=20),
     where: CommandTarget = TARGET,
 ) -> None:
@@ -132,10 +129,9 @@ def list_command(
     With --json one line per item, in the format of `export`. Queued ones are in claim order, others latest first. With
     --job, --reason or --match all items of the state are searched, and the order is undefined.
     """
-    selection = selection_of(host, job, reason, match)
     with where.frontier() as frontier:
-        if selection.is_empty or selection == ItemSelection(host=host):
-            records = list(frontier.ls(ItemState(state), limit=limit, host=host))
+        if selection.is_empty or selection == ItemSelection(host=selection.host):
+            records = list(frontier.ls(ItemState(state), limit=limit, host=selection.host))
         else:
             # The first with different URLs.
             by_url: dict[str, ItemRecord] = {}
@@ -181,10 +177,7 @@ def retry_command(
     *,
     urls: tuple[str, ...] = argument("[URL]..."),
     state: str | None = option("All in this state.", type=click.Choice(["dead", "skipped"])),
-    host: str | None = HOST,
-    job: str | None = JOB,
-    reason: str = REASON,
-    match: str | None = MATCH,
+    selection: ItemSelection = SELECTION,
     dry_run: bool = DRY_RUN,
     where: CommandTarget = TARGET,
 ) -> int:
@@ -195,7 +188,6 @@ def retry_command(
     """
     if bool(urls) == bool(state):
         raise InputError("Select items: URLs, or --state dead or --state skipped.")
-    selection = selection_of(host, job, reason, match)
     with where.frontier() as frontier:
         problems: list[str] = []
         if urls:

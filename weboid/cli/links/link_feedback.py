@@ -14,22 +14,8 @@ from links.check_history import date_of
 from links.checker.check_worker import ReplacementTester
 from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
+from links.feedback import marks as link_marks
 from links.feedback import replacements
-from links.feedback.marks import (
-    LinkMark,
-    MarkKind,
-    MarkSet,
-    MarkTally,
-    active_marks,
-    apply_marks,
-    check_mark,
-    lift_marks,
-    named_marks,
-    pending_marks,
-    preview_marks,
-    put_marks,
-    read_marks,
-)
 from links.feedback.reporter_limits import limits_of
 from links.feedback.reports import ReportResult, WithdrawalResult, add_report, withdraw_reports
 from links.registry.database import RegistryStore, RegistryThread
@@ -51,7 +37,7 @@ _BECOMES = {
 }
 
 
-_STATES = [str(kind) for kind in MarkKind if kind is not MarkKind.SETTING]
+_STATES = [str(kind) for kind in link_marks.MarkKind if kind is not link_marks.MarkKind.SETTING]
 
 
 @cli_command("mark")
@@ -110,19 +96,19 @@ def mark_command(
         _list_marks(stores, url, with_all=with_all)
 
 
-def _new_marks(words: Sequence[str], reason: str, until: str | None, actor: str | None) -> list[LinkMark]:
+def _new_marks(words: Sequence[str], reason: str, until: str | None, actor: str | None) -> list[link_marks.LinkMark]:
     """Return the marks that a command line describes. Raises InputError."""
     key, is_setting, value = (part.strip() for part in words[0].partition("="))
     if not is_setting and key not in _STATES:
         raise InputError(f"{key[:80]!r} is not a state: write {', '.join(_STATES)}, or KEY=VALUE.")
     if len(words) == 1 or not reason:
         raise InputError("Name the links, and the reason: `mark STATE PATTERN... --reason TEXT`.")
-    kind = MarkKind.SETTING if is_setting else MarkKind(key)
+    kind = link_marks.MarkKind.SETTING if is_setting else link_marks.MarkKind(key)
     now = CLOCK.now()
     end = None if until is None else end_moment(until, now=now, option="--until")
     return [
-        check_mark(
-            LinkMark(
+        link_marks.check_mark(
+            link_marks.LinkMark(
                 id=0,
                 kind=kind,
                 pattern=pattern,
@@ -139,18 +125,18 @@ def _new_marks(words: Sequence[str], reason: str, until: str | None, actor: str 
 
 
 def _change_marks(
-    stores: CollectionStores, made: list[LinkMark], names: Sequence[str], actor: str | None, *, dry_run: bool
+    stores: CollectionStores, made: list[link_marks.LinkMark], names: Sequence[str], actor: str | None, *, dry_run: bool
 ) -> None:
     """Set marks, and remove those with the names; print them and the links that change."""
     with stores.registry() as registry:
         with registry.reading() as rows:
-            lifted = named_marks(rows, names) if names else []
+            lifted = link_marks.named_marks(rows, names) if names else []
         if dry_run:
-            tally = preview_marks(registry, made, [mark.id for mark in lifted], CLOCK)
+            tally = link_marks.preview_marks(registry, made, [mark.id for mark in lifted], CLOCK)
         else:
             with registry.writing() as rows:
-                made = put_marks(rows, made)
-                lift_marks(rows, lifted, actor_name(actor), CLOCK.now())
+                made = link_marks.put_marks(rows, made)
+                link_marks.lift_marks(rows, lifted, actor_name(actor), CLOCK.now())
             tally = _settled(registry)
     _print_marked("lifted" if names else "marked", lifted or made, tally, dry_run=dry_run)
 
@@ -158,10 +144,10 @@ def _change_marks(
 def _list_marks(stores: CollectionStores, url: str | None, *, with_all: bool) -> None:
     now = CLOCK.now()
     with stores.registry() as registry, registry.reading() as rows:
-        marks = read_marks(rows, with_lifted=with_all)
-        waiting = {mark.id for mark in pending_marks(rows, now)}
+        marks = link_marks.read_marks(rows, with_lifted=with_all)
+        waiting = {mark.id for mark in link_marks.pending_marks(rows, now)}
         if url is not None:
-            decides = MarkSet(active_marks(rows), CLOCK).first(fetch_key(url))
+            decides = link_marks.MarkSet(link_marks.active_marks(rows), CLOCK).first(fetch_key(url))
             marks = [mark for mark in marks if decides is not None and mark.id == decides.id]
     shown = [mark for mark in marks if with_all or mark.holds(now) or mark.id in waiting]
     found = [{**mark_json(mark), "settled": mark.id not in waiting} for mark in shown]
@@ -184,13 +170,15 @@ def _list_marks(stores: CollectionStores, url: str | None, *, with_all: bool) ->
     output.show(found, lines)
 
 
-def _settled(registry: RegistryStore) -> MarkTally:
+def _settled(registry: RegistryStore) -> link_marks.MarkTally:
     with search_progress("links") as progress:
         task = progress.add_task("", total=None)
-        return apply_marks(registry, CLOCK, on_progress=lambda count: progress.update(task, completed=count))
+        return link_marks.apply_marks(registry, CLOCK, on_progress=lambda count: progress.update(task, completed=count))
 
 
-def _print_marked(done: str, marks: Sequence[LinkMark], tally: MarkTally, *, dry_run: bool) -> None:
+def _print_marked(
+    done: str, marks: Sequence[link_marks.LinkMark], tally: link_marks.MarkTally, *, dry_run: bool
+) -> None:
     counts = {state: tally.changed[state] for state in _BECOMES if tally.changed[state]}
     facts = {
         done: [mark_json(mark) for mark in marks],

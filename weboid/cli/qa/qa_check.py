@@ -26,20 +26,10 @@ from qa.sample import CandidateFilter
 from weboid.app.collection_repair import CollectionRepair, RepairRunOptions, RepairSummary
 from weboid.app.qa_run import QaOptions, QaRun
 from weboid.app.text_table import clean
+from weboid.cli.support import options
 from weboid.cli.support.command_target import CLUSTER_SECRET
 from weboid.cli.support.commands import CLOCK, COMMANDS, ExitCode, LazyGroupWithDefault, argument, cli_command, option
-from weboid.cli.support.options import (
-    CHECK_JOBS,
-    COLLECTION,
-    DEDUP,
-    FRONTIER,
-    PROFILE,
-    SHARED,
-    WORKERS,
-    SharedStores,
-    output,
-    start_moment,
-)
+from weboid.cli.support.options import output
 from weboid.cli.support.run_options import open_stored_levels, open_webhooks, unlock_logins
 from weboid.cli.support.stores import STORES, CollectionStores
 
@@ -66,7 +56,7 @@ def check_command(
     levels: tuple[str, ...] = option("Check at this level.  [default: images]", "--level", type=_LEVELS),
     full: bool = option("Check copies at level full, too, where the levels allow it; the default without --level."),
     again: bool = option("Check again what was checked already."),
-    jobs: int = CHECK_JOBS,
+    jobs: int = options.CHECK_JOBS,
     seed: int | None = option("Seed of the random sample; the same number draws the same sample."),
     fonts: bool = option(
         "Let copies load their own fonts, as `weboid serve --fonts` does.", "--fonts/--no-fonts", default=True
@@ -75,9 +65,9 @@ def check_command(
     no_record: bool = option("Write nothing into WARCs: no records, no repairs."),
     dry_run: bool = option("Show what would be checked, and why."),
     stores: CollectionStores = STORES,
-    frontier_url: str = FRONTIER,
-    dedup_url: str = DEDUP,
-    profile: str = PROFILE,
+    frontier_url: str = options.FRONTIER,
+    dedup_url: str = options.DEDUP,
+    profile: str = options.PROFILE,
     secret: ClusterSecret | None = CLUSTER_SECRET,
 ) -> int:
     """Check copies: does playback still show what the crawler saw?
@@ -89,7 +79,7 @@ def check_command(
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     layout = read_collection(stores.root)
-    settings = SharedStores(
+    settings = options.SharedStores(
         frontier_url=frontier_url, database_url=stores.database_url, dedup_url=dedup_url
     ).applied_to(load_profile(profile))
     with stores.levels() as book:
@@ -104,10 +94,10 @@ def check_command(
         str(chosen_levels[0]),
         ENGINE,
         host=host_name(host) if host else "",
-        since=start_moment(since, now=CLOCK.now()) if since else None,
+        since=options.start_moment(since, now=CLOCK.now()) if since else None,
         again=again,
     )
-    options = QaOptions(
+    wish = QaOptions(
         urls,
         0 if every or (since and not has_sample) else sample,
         wanted,
@@ -120,7 +110,7 @@ def check_command(
     )
     repairing = repair_options(layout, settings, jobs, OPEN_REPAIRS_LIMIT, secret)
     with stores.index() as database, stores.registry() as store, open_webhooks(layout.root, settings) as hooks:
-        run = QaRun(options, repairing, stores.database_url, database, store)
+        run = QaRun(wish, repairing, stores.database_url, database, store)
         if hooks is not None:
             run.report = hooks.note
         if dry_run:
@@ -140,10 +130,10 @@ def repair_command(
         default=OPEN_REPAIRS_LIMIT,
     ),
     dry_run: bool = option("List what would be captured again; do nothing."),
-    collection: Path = COLLECTION,
-    shared: SharedStores = SHARED,
-    profile: str = PROFILE,
-    workers: int = WORKERS,
+    collection: Path = options.COLLECTION,
+    shared: options.SharedStores = options.SHARED,
+    profile: str = options.PROFILE,
+    workers: int = options.WORKERS,
     secret: ClusterSecret | None = CLUSTER_SECRET,
 ) -> int:
     """Capture broken pages again, once, with the thorough profile.
@@ -157,9 +147,9 @@ def repair_command(
     layout = read_collection(collection)
     settings = shared.applied_to(load_profile(profile))
     with closing(open_registry_store(layout, settings.index.url)) as store:
-        options = repair_options(layout, settings, workers, limit, secret)
+        repairing = repair_options(layout, settings, workers, limit, secret)
         if dry_run:
-            rows = CollectionRepair(options, store).wanted()
+            rows = CollectionRepair(repairing, store).wanted()
             for row in rows:
                 check = row.check
                 wanted = {"event": "wanted", "url": check.url, "page_id": check.page_id}
@@ -171,7 +161,7 @@ def repair_command(
             return ExitCode.OK
 
         async def repair() -> tuple[RepairSummary, RecordsSummary]:
-            summary = await CollectionRepair(options, store).repair(report_repair)
+            summary = await CollectionRepair(repairing, store).repair(report_repair)
             if not summary.ended:
                 return summary, RecordsSummary()
             return summary, await write_checks(layout, settings, store, secret)

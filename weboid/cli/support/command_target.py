@@ -93,10 +93,15 @@ MATCH = option("Only URLs that match this RE2 pattern.", metavar="PATTERN")
 DRY_RUN = option("Show what would be done.")
 
 
-def selection_of(host: str | None, job: str | None, reason: str, match: str | None) -> ItemSelection:
+def selection_of(
+    host: str | None = HOST, job: str | None = JOB, reason: str = REASON, match: str | None = MATCH
+) -> ItemSelection:
     """Return the item selection of the options."""
     pattern = None if match is None else compile_pattern(match, where="--match")
     return ItemSelection(host=host, job=job, reason=reason, pattern=pattern)
+
+
+SELECTION = made_by(selection_of)
 
 
 def _secret(_ctx: click.Context, _parameter: click.Parameter, value: str) -> ClusterSecret:

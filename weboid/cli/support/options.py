@@ -44,6 +44,7 @@ class ParsedType(click.ParamType[Any]):
 
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 def _listen_address(text: str) -> object:
@@ -209,7 +210,7 @@ def _cell(value: object) -> str:
 
 COLLECTION = option(
     "Folder of WARCs, index and frontier.",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     default=Path("collection"),
     envvar="WEBOID_COLLECTION",
     callback=_check_trial_clock,

@@ -37,7 +37,7 @@ from weboid.app.text_table import clean
 from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import FRONTIER, output, table_lines, with_frontier
+from weboid.cli.support.options import FOLDER, FRONTIER, output, table_lines, with_frontier
 from weboid.cli.support.run_options import WEBOID
 from weboid.cli.support.stores import STORES, CollectionStores
 from wiki.settings import replace_settings
@@ -191,9 +191,7 @@ def trial_command(
     gone: tuple[str, ...] = option("Simulate that this host is down; may be given several times.", metavar="HOST"),
     limit: int = option("Maximum number of links.", type=click.IntRange(1, 10_000), default=200),
     keep: Path | None = option(
-        "Keep the copy in this folder, for `weboid --clock-offset 40d … --collection DIR`.",
-        type=click.Path(file_okay=False, path_type=Path),
-        metavar="DIR",
+        "Keep the copy in this folder, for `weboid --clock-offset 40d … --collection DIR`.", type=FOLDER, metavar="DIR"
     ),
     bot: bool = option(
         "Show what the bot would write at that time.", "--bot/--no-bot", default=True, show_default=False
