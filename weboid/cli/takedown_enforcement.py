@@ -3,10 +3,12 @@
 import asyncio
 import json
 import socket
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -204,8 +206,8 @@ def prove_command(
             validators = read_json(takedown_audit.HeldValidators, json.loads(warm.read_text(encoding="utf-8")))
         except (OSError, ValueError, InputError) as error:
             raise InputError(f"{warm} was not written by `weboid takedown prove --before`: {error}.") from error
-    options = _ProofOptions(stores, url, validators, keep is not None, show_logins)
-    proof = _prove(options, front, replay) if front else asyncio.run(_prove_own_server(options))
+    prove = partial(_prove, stores, url, validators, before=keep is not None, show_logins=show_logins)
+    proof = prove(front, replay) if front else asyncio.run(_prove_own_server(prove, stores, show_logins=show_logins))
     if keep is not None:
         keep.write_text(json.dumps(asdict(proof.warm)), encoding="utf-8")
         click.echo(f"{len(proof.cases)} captures requested; their validators are in {keep}.")
@@ -234,21 +236,21 @@ def prove_command(
     return ExitCode.OK if proof.is_sound else ExitCode.SOME_FAILED
 
 
-class _ProofOptions(NamedTuple):
-    """Options of a proof."""
-
-    stores: CollectionStores
-    url: str
-    warm: takedown_audit.HeldValidators | None  # cached state of readers before the take-down; None: unknown
-    before: bool  # the take-down is not in force yet, so everything may be shown
-    show_logins: bool  # captures made with a login may be shown
-
-
-def _prove(options: _ProofOptions, front: str, replay: str) -> takedown_audit.AuditReport:
-    now, before, layout = CLOCK.now(), options.before, options.stores.layout
-    with options.stores.index() as index, options.stores.decisions() as decisions:
-        permits = AccessControl(decisions, index.rows, lambda: now, show_logins=options.show_logins)
-        named = normalize_target(TakedownKind.URL, options.url)
+def _prove(
+    stores: CollectionStores,
+    url: str,
+    warm: takedown_audit.HeldValidators | None,
+    front: str,
+    replay: str,
+    *,
+    before: bool,
+    show_logins: bool,
+) -> takedown_audit.AuditReport:
+    """Test an archive; `warm`: what readers hold, `before`: the take-down is not in force, so all may be shown."""
+    now = CLOCK.now()
+    with stores.index() as index, stores.decisions() as decisions:
+        permits = AccessControl(decisions, index.rows, lambda: now, show_logins=show_logins)
+        named = normalize_target(TakedownKind.URL, url)
         cases = takedown_audit.cases_of(index, None if before else permits, named, now)
         if not cases:
             raise InputError(
@@ -257,26 +259,28 @@ def _prove(options: _ProofOptions, front: str, replay: str) -> takedown_audit.Au
                 else f"No take-down covers a capture of {named}, and none was made with a login;"
                 " `weboid takedown ls` shows the take-downs."
             )
-        traces = takedown_audit.traces_of(layout, index, cases, permits, now)
+        traces = takedown_audit.traces_of(stores.layout, index, cases, permits, now)
         cases += [] if before else takedown_audit.embedding_cases(index, permits, cases)
         app = takedown_audit.every_route(index, decisions, replay)
         with closing(takedown_audit.TakedownAuditor(front, replay)) as prover:
-            return prover.prove(cases, traces, app, options.warm)
+            return prover.prove(cases, traces, app, warm)
 
 
-async def _prove_own_server(options: _ProofOptions) -> takedown_audit.AuditReport:
+async def _prove_own_server(
+    prove: Callable[[str, str], takedown_audit.AuditReport], stores: CollectionStores, *, show_logins: bool
+) -> takedown_audit.AuditReport:
     for attempt in range(1, _STARTS + 1):
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = int(probe.getsockname()[1])
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         serving = asyncio.create_task(
             serve(
-                options.stores.layout,
+                stores.layout,
                 replay_port=port,
                 on_ready=ready.set_result,
-                index_url=options.stores.database_url,
+                index_url=stores.database_url,
                 options=WebOptions(
-                    access=RateLimitPolicy(internal=parse_networks(["127.0.0.1"])), show_logins=options.show_logins
+                    access=RateLimitPolicy(internal=parse_networks(["127.0.0.1"])), show_logins=show_logins
                 ),
             )
         )
@@ -288,7 +292,7 @@ async def _prove_own_server(options: _ProofOptions) -> takedown_audit.AuditRepor
                 serving.result()
                 raise UnavailableError("The archive server exited before it could be tested.")
             origins = ready.result(), f"http://127.0.0.1:{port}"
-            return await asyncio.to_thread(_prove, options, *origins)
+            return await asyncio.to_thread(prove, *origins)
         finally:
             serving.cancel()
             with suppress(asyncio.CancelledError, WeboidError):

@@ -4,7 +4,7 @@ import asyncio
 import heapq
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
@@ -41,16 +41,6 @@ _REGIONS_SHOWN = 10
 _COLOURS = {QaVerdict.GOOD: "green", QaVerdict.DOUBTFUL: "yellow", QaVerdict.BROKEN: "red"}
 _DIFFERING = (DiffKind.CHANGED, DiffKind.ADDED, DiffKind.REMOVED)
 _BATCH = 16  # pages for each thread
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedCaptures:
-    """Two captures of a page and their differences."""
-
-    then: PageSnapshot  # the older
-    now: PageSnapshot  # the newer
-    changes: PageChanges
-    difference: TextDifference | None  # of the texts, by paragraphs; None when one is missing
 
 
 _DRIFT_OPTIONS: dict[str, Any] = {
@@ -127,21 +117,21 @@ def compare_command(
     if before.text is not None and after.text is not None:
         difference = compare_texts(before.text, after.text)
     changes = compare_snapshots(before, after, heat=heat is not None or out is not None)
-    compared = ComparedCaptures(before, after, changes, difference)
     if heat is not None:
         picture = changes.picture
         if picture is None or picture.heat is None:
             raise PermanentError("There is no heat map: a picture is missing or damaged.")
         heat.write_bytes(picture.heat)
     if out is not None:
-        out.write_text(comparison_page(compared), encoding="utf-8", errors="replace")
-    _print_changes(compared)
+        out.write_text(comparison_page(before, after, changes, difference), encoding="utf-8", errors="replace")
+    _print_changes(before, after, changes, difference)
     return ExitCode.SOME_FAILED if changes.drift is PageDrift.UNKNOWN else ExitCode.OK
 
 
-def comparison_page(compared: ComparedCaptures) -> str:
-    """Render all changes as one HTML page."""
-    then, now, changes = compared.then, compared.now, compared.changes
+def comparison_page(
+    then: PageSnapshot, now: PageSnapshot, changes: PageChanges, difference: TextDifference | None
+) -> str:
+    """Render all changes as one HTML page; `difference` of the texts by paragraphs: None when one is missing."""
     heat = None if changes.picture is None else changes.picture.heat
     return render_standalone(
         "changes.html",
@@ -149,7 +139,7 @@ def comparison_page(compared: ComparedCaptures) -> str:
         found=changes,
         now=now,
         facts=_facts(then, now),
-        difference=compared.difference,
+        difference=difference,
         pictures=[
             ("Before", picture_data_url(then.picture)),
             ("After", picture_data_url(now.picture)),
@@ -173,10 +163,11 @@ def _facts(then: PageSnapshot, now: PageSnapshot) -> list[tuple[str, str, str]]:
     return list(zip(names, row(then), row(now), strict=True))
 
 
-def _print_changes(compared: ComparedCaptures) -> None:
+def _print_changes(
+    then: PageSnapshot, now: PageSnapshot, changes: PageChanges, difference: TextDifference | None
+) -> None:
     if output.is_json:
-        facts = changes_as_json(compared.changes, compared.then, compared.now)
-        difference = compared.difference
+        facts = changes_as_json(changes, then, now)
         if difference is not None:
             facts["paragraphs"] = {
                 **json_facts(difference, "added removed changed is_cut"),
@@ -188,11 +179,10 @@ def _print_changes(compared: ComparedCaptures) -> None:
             }
         output.json(facts)
         return
-    changes = compared.changes
-    click.echo(f"{changes.drift}: {clean(compared.now.url)}")
+    click.echo(f"{changes.drift}: {clean(now.url)}")
     if changes.reason:
         click.echo(f"  {clean(changes.reason)}")
-    for name, before, after in _facts(compared.then, compared.now):
+    for name, before, after in _facts(then, now):
         same = before == after
         click.echo(f"  {name:<10}{clean(before) if same else f'{clean(before)} -> {clean(after)}'}")
     if changes.picture is not None:
@@ -209,7 +199,6 @@ def _print_changes(compared: ComparedCaptures) -> None:
         for sign, urls in (("-", differing.removed), ("+", differing.added)):
             for url in urls[:_URLS_SHOWN]:
                 click.echo(f"    {sign} {clean(url)}")
-    difference = compared.difference
     rows = [] if difference is None else [row for row in difference.rows if row.kind in _DIFFERING]
     for row in rows[:_ROWS_SHOWN]:
         for sign, pieces in (("-", row.before), ("+", row.after)):
@@ -257,12 +246,9 @@ def recaptured_urls(database: IndexDatabase, since: datetime | None = None) -> I
 
 def sample_urls(urls: Iterable[str], count: int, seed: int) -> list[str]:
     """Return a sample of `count` URLs that depends only on `seed` and the set of URLs."""
-
-    def chance(url: str) -> bytes:
-        text = f"{seed}:{url}".encode("utf-8", "surrogatepass")
-        return blake2b(text, digest_size=16).digest()
-
-    return heapq.nsmallest(count, urls, key=chance)
+    return heapq.nsmallest(
+        count, urls, key=lambda url: blake2b(f"{seed}:{url}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    )
 
 
 def _most_drifted(snapshots: SnapshotReader, urls: Iterable[str], *, limit: int, jobs: int) -> list[dict[str, Any]]:

@@ -190,22 +190,18 @@ async def _check_account(
         raise InputError(f"The account {me.name} is {me.blocked}.")
     if "edit" not in me.rights:
         raise InputError(f"The account {me.name} may not edit: grant its bot password “Edit existing pages”.")
-    return me, list(_warnings(me, bot, page, is_read=is_read))
-
-
-def _warnings(me: BotAccount, bot: BotSettings, page: str | None, *, is_read: bool) -> list[str]:
-    results = []
+    warnings = []
     if bot.mark and "bot" not in me.rights:
-        results.append(
+        warnings.append(
             "The account has no bot flag (or its password lacks “High-volume access”): its edits appear in "
             "everybody's recent changes. Ask the wiki's bureaucrats, or use --no-mark."
         )
-    if bot.run_page and page is None:
-        results.append(f"The run page {bot.run_page} is missing: nothing is edited until it exists and says yes.")
-    elif bot.run_page and not allows_run(page or ""):
-        results.append(f"The run page {bot.run_page} does not say yes or run: nothing is edited.")
     if not bot.run_page:
-        results.append("There is no run page: only `bot off` or a message to the bot stops it.")
+        warnings.append("There is no run page: only `bot off` or a message to the bot stops it.")
+    elif page is None:
+        warnings.append(f"The run page {bot.run_page} is missing: nothing is edited until it exists and says yes.")
+    elif not allows_run(page):
+        warnings.append(f"The run page {bot.run_page} does not say yes or run: nothing is edited.")
     if me.has_messages and not is_read and bot.stop_on_messages:
-        results.append("The bot has unread messages. Nothing is edited until --messages-read is given.")
-    return results
+        warnings.append("The bot has unread messages. Nothing is edited until --messages-read is given.")
+    return me, warnings
