@@ -212,5 +212,5 @@ def check_store_urls(dedup_url: str, frontier_url: str, index_url: str, *, sourc
 
 def error_words(error: Exception, password: str) -> str:
     """Return a client library's error on one line, without the password."""
-    words = " ".join(str(error).split()).rstrip(".")
+    words = " ".join(str(error).split()).rstrip(".?")
     return words.replace(password, "***") if password else words

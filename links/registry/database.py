@@ -189,7 +189,7 @@ class RegistryStore:
             yield
         except Exception as error:
             if self._is_gone(error):
-                reason = " ".join(str(getattr(error, "orig", None) or error).split()).rstrip(".")
+                reason = " ".join(str(getattr(error, "orig", None) or error).split()).rstrip(".?")
                 raise TransientError(f"The link registry at {self.where} does not answer: {reason}.") from error
             raise
 

@@ -17,7 +17,7 @@ from links.registry.wikis import parse_wiki
 from net.http_server import open_listener
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option, option_dict
-from weboid.cli.support.options import FILE, FOLDER, output
+from weboid.cli.support.options import FILE, FOLDER, counted, output
 from weboid.cli.support.progress import count_progress
 from wiki.embed import link_lookup, reverse_proxy, static_site
 from wiki.embed.html_tags import parse_selector
@@ -213,7 +213,9 @@ async def _mark_files(
             click.echo(f"{clean(name)} is skipped: {clean(why)}.", err=True)
         verb = "would change" if check else "written"
         copied = f", {total.copied:,} other files copied" if total.copied else ""
-        click.echo(f"{total.pages:,} pages with {total.links:,} links: {len(total.changed):,} {verb}{copied}.")
+        click.echo(
+            f"{counted(total.pages, 'page')} with {counted(total.links, 'link')}: {len(total.changed):,} {verb}{copied}."
+        )
         if total.unanswered:
             click.echo(
                 f"weboid: {_unanswered(lookup)} {total.unanswered:,} pages are unchanged: run this again.", err=True

@@ -15,7 +15,7 @@ import click
 
 from core.clock import CLOCK_OFFSET
 from core.clock import clock_offset as offset_now
-from core.errors import WeboidError, is_disk_full
+from core.errors import DiskFullError, WeboidError, is_disk_full
 from weboid.cli.support.commands import (
     COMMANDS,
     FORMER_NAMES,
@@ -165,6 +165,11 @@ def main(arguments: Sequence[str] | None = None) -> Never:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(ExitCode.STOPPED)
     except WeboidError as error:
+        cause: BaseException | None = error
+        while cause is not None and not is_disk_full(cause):
+            cause = cause.__cause__
+        if cause is not None and not isinstance(error, DiskFullError):
+            sys.exit(_report_full_disk(str(error)))
         click.echo(f"weboid: {error}", err=True)
         sys.exit(exit_code_for(error))
     except Exception as error:  # noqa: BLE001 the exit code is for scripts
@@ -180,8 +185,7 @@ def _report_unexpected(error: Exception) -> ExitCode:
     text = f"{error.filename or 'the output'}: {error.strerror}" if isinstance(error, OSError) else str(error)
     is_database = isinstance(error, sqlite3.OperationalError)
     if is_disk_full(error):
-        click.echo(f"weboid: The disk is full ({text}). Free some space, then run the command again.", err=True)
-        return ExitCode.DISK_FULL
+        return _report_full_disk(text)
     if number == errno.ENAMETOOLONG:
         click.echo(f"weboid: {text}.", err=True)
         return ExitCode.INPUT
@@ -194,6 +198,12 @@ def _report_unexpected(error: Exception) -> ExitCode:
     traceback.print_exc()
     click.echo("weboid: This is a fault of the program: report it with these lines and `weboid --version`.", err=True)
     return ExitCode.INTERNAL
+
+
+def _report_full_disk(text: str) -> ExitCode:
+    """Print what could not be written; return the exit code."""
+    click.echo(f"weboid: The disk is full ({text.rstrip('.')}). Free some space, then run the command again.", err=True)
+    return ExitCode.DISK_FULL
 
 
 @cli_command(

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingCo
 
 from classify.page_excerpt import visible_text
 from core.config.settings import Settings
-from core.errors import InputError, TransientError
+from core.errors import InputError, TransientError, UnavailableError
 from core.layout import Layout
 from crawler.collection import open_collection, read_collection
 from crawler.profiles import load_profile
@@ -33,7 +33,7 @@ from weboid.app.setup_check import SetupFinding, SetupHealth, check_browser, che
 from weboid.app.text_table import clean
 from weboid.cli.support import options
 from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import output
+from weboid.cli.support.options import counted, output
 from weboid.cli.support.progress import progress_bar, terminal_progress
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -196,10 +196,10 @@ def verify_lines(result: VerificationResult, *, quick: bool) -> list[str]:
             lines.append(f"      → {fault.remedy}")
     if result.more:
         lines.append(f"      … and {result.more:,} more in these files.")
-    read = "not read" if quick else f"{result.records:,} records, {result.rows:,} rows"
+    read = "not read" if quick else f"{counted(result.records, 'record')}, {counted(result.rows, 'row')}"
     count = len(result.faults) + result.more
-    faults = "no fault" if not count else "1 fault" if count == 1 else f"{count:,} faults"
-    lines.append(f"{result.files:,} WARCs, {format_size(result.size)}, {read}: {faults}.")
+    faults = counted(count, "fault") if count else "no fault"
+    lines.append(f"{counted(result.files, 'WARC')}, {format_size(result.size)}, {read}: {faults}.")
     if result.chain_head:
         lines.append(f"Last link of SHA256SUMS.chain: {result.chain_head}")
     return lines
@@ -330,10 +330,10 @@ def rebuild_command(
             )
 
     counts = asyncio.run(rebuild())
-    lines = [f"{counts['texts']} pages in the full-text index."] if "texts" in counts else []
+    lines = [f"{counted(counts['texts'], 'page')} in the full-text index."] if "texts" in counts else []
     if "captures" in counts:
-        of = "{captures} captures of {pages} pages in {files} WARCs indexed."
-        lines.insert(0, of.format(**counts))
+        captures, pages = (counted(counts[f"{noun}s"], noun) for noun in ("capture", "page"))
+        lines.insert(0, f"{captures} of {pages} in {counted(counts['files'], 'WARC')} indexed.")
     output.show(counts, lines)
 
 
@@ -391,7 +391,11 @@ def cache_command(
 
     folder = read_collection(collection).made
     words = "would delete" if clear and dry_run else "deleted" if clear else "kept"
-    usage = clear_cache(folder) if words == "deleted" else cache_usage(folder)
+    usage = cache_usage(folder)
+    if words == "deleted" and usage.values and not (usage := clear_cache(folder)).values:
+        raise UnavailableError(
+            f"Nothing in {folder} could be deleted: run the command as its owner, or change the rights."
+        )
     document = {words.replace(" ", "_"): {"copies": usage.values, "bytes": usage.size}, "folder": str(folder)}
     copies = "1 copy" if usage.values == 1 else f"{usage.values:,} copies"
     output.show(document, f"{words.capitalize()} {copies}, {usage.size / 1e6:,.1f} MB, in {folder}.")

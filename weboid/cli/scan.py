@@ -70,7 +70,7 @@ def add_command(
         about = threat_lists.ThreatList(name, "", effect, reason, 0, CLOCK.now())
         if dry_run:
             count = len(set(prefixes))
-            click.echo(f"{count:,} entries would be on the list {clean(name)}.")
+            click.echo(f"Entries that would be on the list {clean(name)}: {count:,}.")
             return
         made = threat_lists.add_list(store, folder, about, prefixes)
         remember_source(folder, name, None if str(file) == "-" else _ListSource(file, form, bytes_each))
@@ -203,7 +203,7 @@ def _prefixes(source: Any, form: str, bytes_each: int) -> Iterator[bytes]:
 
 
 def _show_list(about: threat_lists.ThreatList) -> None:
-    output.show(_facts(about), f"{about.entries:,} entries are on the list {clean(about.name)}.")
+    output.show(_facts(about), f"Entries on the list {clean(about.name)}: {about.entries:,}.")
 
 
 def _facts(about: threat_lists.ThreatList) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from playback.access.control import PageFacts
 from playback.takedown_coverage import TakedownCoverage, not_in_force, takedown_targets
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, COMMANDS, LazyGroup, argument, cli_command, option
-from weboid.cli.support.options import end_moment, output
+from weboid.cli.support.options import counted, end_moment, output
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.stores import STORES, CollectionStores, actor_name
 
@@ -201,7 +201,7 @@ def _print_added(
     for each, pages, captures in covered[:_MOST_SHOWN]:
         name = "Would take down" if dry_run else f"#{numbers.get(each.identity)} takes down"
         what = clean(f"{each.kind} {each.what} {each.timestamp}".strip())
-        lines.append(f"{name} {what}: {pages:,} pages, {captures:,} captures.")
+        lines.append(f"{name} {what}: {counted(pages, 'page')}, {counted(captures, 'capture')}.")
     if len(covered) > _MOST_SHOWN:
         lines.append(f"… and {len(covered) - _MOST_SHOWN:,} more.")
     if framing:

@@ -164,7 +164,9 @@ def export_command(
                 open_storage(storage).upload(each, name, sha256_of(each), replaces=force, on_bytes=advance)
         result["uploaded"] = [f"{storage.url}/exports/{each.name}" for each in count.files]
     names = f"{len(count.files)} files next to {out}" if len(count.files) > 1 else str(out)
-    lines = [f"{clean(names)}: {count.pages:,} pages, {count.records:,} records, {format_size(size)}."]
+    lines = [
+        f"{clean(names)}: {options.counted(count.pages, 'page')}, {options.counted(count.records, 'record')}, {format_size(size)}."
+    ]
     if count.withheld_pages or count.withheld_records:
         lines.append(
             f"Left out: {count.withheld_pages:,} pages and {count.withheld_records:,} records that readers may not see."
@@ -425,8 +427,9 @@ def _import_lines(result: ImportResult, *, is_dry: bool) -> Iterator[str]:
             yield f"          … and {len(each.problems) - len(shown):,} more: reports/imports.jsonl"
     yield from map(clean, result.problems)
     known = f", {result.known_pages:,} were there" if result.known_pages else ""
+    files = options.counted(result.count("new" if is_dry else "imported"), "file")
     done = "would be imported" if is_dry else "imported"
-    yield f"{result.count('new' if is_dry else 'imported'):,} files and {result.pages:,} pages {done}{known}."
+    yield f"{files} and {options.counted(result.pages, 'page')} {done}{known}."
     if result.pages_without_record:
         yield f"{result.pages_without_record:,} listed pages have no records in the files."
     if result.withheld_pages:

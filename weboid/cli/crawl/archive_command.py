@@ -19,7 +19,7 @@ from crawler.jobs.list_files import GivenUrls
 from crawler.run.crawl_run import archive_urls
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import COLLECTION, DURATION, PROFILE, SHARED, WORKERS, SharedStores, output
+from weboid.cli.support.options import COLLECTION, DURATION, PROFILE, SHARED, WORKERS, SharedStores, counted, output
 from weboid.cli.support.run_options import QA, SCAN, STORE, run_with_reports, with_store
 from weboid.cli.support.run_output import run_exit_code
 
@@ -84,7 +84,7 @@ def archive_command(
         bad = url_list.bad
         if dry_run:
             facts = {"event": "dry_run", "urls": count, "collection": str(collection)}
-            output.show(facts, f"{count} URL{'s' * (count != 1)} would be archived into {collection}.")
+            output.show(facts, f"{counted(count, 'URL')} would be archived into {collection}.")
             return ExitCode.SOME_FAILED if bad else ExitCode.OK
         run = partial(archive_urls, urls=url_list, again=timedelta(0) if again else older_than)
         summary = run_with_reports(run, collection, settings, workers, qa=qa, stays=stay)
@@ -180,7 +180,7 @@ def record_command(
 
 
 def _counts_text(counts: "SessionCounts") -> str:
-    text = f"{counts.requests} request{'s' * (counts.requests != 1)} to {counts.hosts} host{'s' * (counts.hosts != 1)}"
+    text = f"{counted(counts.requests, 'request')} to {counted(counts.hosts, 'host')}"
     text += f", {counts.failed} failed" if counts.failed else ""
     return text + (f", {counts.in_flight} in progress" if counts.in_flight else "")
 

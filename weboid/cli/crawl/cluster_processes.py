@@ -45,7 +45,17 @@ from warc.uploads import UploadWorker
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.command_target import CLUSTER_SECRET, SECRET
 from weboid.cli.support.commands import CLOCK, cli_command, option
-from weboid.cli.support.options import COLLECTION, FOLDER, PROFILE, SHARED, WORKERS, ParsedType, SharedStores, output
+from weboid.cli.support.options import (
+    COLLECTION,
+    FOLDER,
+    PROFILE,
+    SHARED,
+    WORKERS,
+    ParsedType,
+    SharedStores,
+    counted,
+    output,
+)
 from weboid.cli.support.run_options import open_stored_levels, open_webhooks, unlock_logins
 from weboid.cli.support.run_output import run_reporter
 
@@ -295,7 +305,7 @@ def worker_command(
             )
         )
     if not output.is_json:
-        click.echo(f"{ended} pages were finished here.")
+        click.echo(f"Finished here: {counted(ended, 'page')}.")
 
 
 # The annotation of a pair would say that there are several values.

@@ -21,7 +21,7 @@ from crawler.jobs.job_settings import SHEET_ORDER
 from weboid.app.text_table import clean
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import CLOCK, argument, cli_command, option
-from weboid.cli.support.options import output
+from weboid.cli.support.options import counted, output
 
 POLL_S = 0.2
 
@@ -128,7 +128,7 @@ def _report_order(frontier: Frontier, where: CommandTarget, text: str, *, wait: 
     tick, shown = threading.Event(), 0
     while wait and (claimed := frontier.stats(CLOCK.now()).claimed):
         if claimed != shown and not output.is_json:
-            click.echo(f"Waiting for {claimed} page{'s' * (claimed != 1)} in progress.", err=True)
+            click.echo(f"Waiting for {counted(claimed, 'page')} in progress.", err=True)
         shown = claimed
         tick.wait(POLL_S)
     now = CLOCK.now()
@@ -181,7 +181,7 @@ def hosts_command(
             "Host": report.host,
             "State": host_state(report, now),
             "To do": f"{report.waiting} waiting, {report.active} in progress",
-            "Done": f"{report.done} pages, {report.bytes:,} bytes",
+            "Done": f"{counted(report.done, 'page')}, {counted(report.bytes, 'byte')}",
             "Visits": f"{format_duration(mean)} lately, {format_duration(busy)} in all",
             "Failures": f"{report.failures} in a row",
         }

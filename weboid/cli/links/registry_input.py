@@ -26,7 +26,7 @@ from links.rules.link_class import WATCHED, LinkClass
 from links.rules.wiki_rules import RuleBook
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import EXISTING_FILE, named_file, output
+from weboid.cli.support.options import EXISTING_FILE, counted, named_file, output
 from weboid.cli.support.progress import count_progress
 from weboid.cli.support.stores import STORES, CollectionStores
 from wiki.settings import WikiSettings
@@ -207,7 +207,7 @@ def import_command(
         "dry_run": dry_run,
     }
     would = "Would write" if dry_run else "Wrote"
-    lines = [f"{would} {done.pages:,} pages with {done.links:,} links."]
+    lines = [f"{would} {counted(done.pages, 'page')} with {counted(done.links, 'link')}."]
     if done.resumed:
         lines.insert(0, f"Continued after {done.resumed:,} pages that were written before.")
     output.show(facts, lines + [f"  {count:,} {sort}" for sort, count in sorts.items()])

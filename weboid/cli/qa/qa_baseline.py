@@ -21,7 +21,7 @@ from qa.sample import MOST_PAGES, CandidateFilter, SampleCandidate, StratifiedSa
 from weboid.app.standalone_page import baseline_report_page
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import CHECK_JOBS, COLLECTION, PROFILE, output
+from weboid.cli.support.options import CHECK_JOBS, COLLECTION, PROFILE, counted, output
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.stores import STORES, CollectionStores
 
@@ -114,7 +114,7 @@ def check(
     pages = [page for page in header.pages if page.page_id in before]
     if dry_run:
         plan = {"pages": len(pages), "before": header.engine, "after": engine}
-        output.show(plan, f"{len(pages)} pages, played back by {engine}.")
+        output.show(plan, f"{counted(len(pages), 'page')}, played back by {engine}.")
         return ExitCode.OK
     baseline.begin_after(engine, again=again)
     left = max(len(pages) - len(baseline.checks(baselines.AFTER)), 0)

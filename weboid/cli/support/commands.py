@@ -200,9 +200,13 @@ class ConfiguredCommand(ShortHelpCommand):
             raise click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx) from error
         except click.BadParameter as error:
             value = error.message.partition("' is not one of ")[0].lstrip("'")
-            if value not in _FORMER["values"]:
+            text = error.message.replace("a valid integer range", "a whole number").replace(
+                "a valid float range", "a number"
+            )
+            if value in _FORMER["values"]:
+                text = f"{error.message} Use {_FORMER['values'][value]}."
+            if text == error.message:
                 raise
-            text = f"{error.message} Use {_FORMER['values'][value]}."
             raise click.BadParameter(text, error.ctx, error.param, error.param_hint) from error
 
 

@@ -195,6 +195,15 @@ class CommandOutput:
 output = CommandOutput()
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number and what it counts.
+
+    >>> counted(1, "page"), counted(2000, "page")
+    ('1 page', '2,000 pages')
+    """
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def table_lines(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
     """Return the rows as a table of the terminal's width: numbers with separators, moments to the minute, None empty."""
     from weboid.app.text_table import table, width

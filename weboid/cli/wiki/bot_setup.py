@@ -20,7 +20,7 @@ from weboid.app.wiki.bot_run import change_bot, switch_parts
 from weboid.app.wiki.wiki_clients import bot_api, settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import argument, cli_command, option, option_dict
-from weboid.cli.support.options import output
+from weboid.cli.support.options import counted, output
 from wiki.api.edit_request import BotAccount, allows_run, clear_messages, read_bot_account
 from wiki.api.page_query import read_text
 from wiki.bot.remedies import LOST_STATES
@@ -174,7 +174,9 @@ def _switch(where: CommandTarget, name: str, pages: Sequence[str], domains: Sequ
         wiki = choose_wiki(store, name)
         bot = switch_parts(store, wiki, pages=pages, domains=domains, is_on=is_on)
     facts = {"wiki": str(wiki.name), "not_pages": bot.not_pages, "not_domains": bot.not_domains}
-    output.show(facts, f"The bot skips {len(bot.not_pages):,} pages and {len(bot.not_domains):,} domains.")
+    output.show(
+        facts, f"The bot skips {counted(len(bot.not_pages), 'page')} and {counted(len(bot.not_domains), 'domain')}."
+    )
 
 
 async def _check_account(

@@ -15,7 +15,7 @@ from links.registry.wikis import FeedHeldError, Wiki, parse_wiki
 from weboid.app.text_table import clean
 from weboid.cli.support.command_target import WIKI_TARGET, CommandTarget
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import output
+from weboid.cli.support.options import counted, output
 from weboid.cli.support.progress import count_progress
 from weboid.cli.wiki.wiki_watch import sync_services, wiki_opener
 from wiki.settings import WikiSettings
@@ -166,7 +166,7 @@ def _sentence(facts: dict[str, Any]) -> str:
         return f"{name}: {facts['trouble']} Results so far are stored; the next run continues."
     if "dry_run" in facts:
         links = ", ".join(f"{count:,} {sort}" for sort, count in facts["links"].items()) or "none"
-        text = f"{name}: {facts['pages']:,} pages would be observed; their links: {links}."
+        text = f"{name}: {counted(facts['pages'], 'page')} would be observed; their links: {links}."
         others = ", ".join(f"{count:,} ({why})" for why, count in facts["not_observed"].items())
         return f"{text} Not observed: {others}." if others else text
     if facts["left_to_watch"]:
@@ -174,7 +174,7 @@ def _sentence(facts: dict[str, Any]) -> str:
     if not facts["pages"] and not facts["added"]:
         return f"{name}: no sweep is due; --now starts one."
     return (
-        f"{name}: {facts['pages']:,} pages with {facts['links']:,} links swept; {facts['added']:,} links "
+        f"{name}: {counted(facts['pages'], 'page')} with {counted(facts['links'], 'link')} swept; {facts['added']:,} links "
         f"are new or back, {facts['gone']:,} are gone, {facts['dropped']:,} pages are deleted; "
         f"{facts['taken']:,} links are to be archived."
     )

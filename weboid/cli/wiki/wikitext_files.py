@@ -19,7 +19,7 @@ from wiki.wikitext import citation_model
 from wiki.wikitext.citation_reader import read_citations
 from wiki.wikitext.edit_messages import unified_diff_of
 from wiki.wikitext.page_repair import repair_page
-from wiki.wikitext.template_map import rules_for
+from wiki.wikitext.template_map import FALLBACK, TemplateRules, languages, rules_for
 
 _LARGEST: Final = 16_000_000  # bytes; MediaWiki's own limit is 2 MB
 
@@ -58,13 +58,16 @@ def read_page_text(file: IO[bytes]) -> str:
         raise InputError(f"The page is not UTF-8 (byte {error.start}): save it as UTF-8, as wikis do.") from error
 
 
-def read_template_map(path: Path | None) -> Mapping[str, Any] | None:
-    """Read the template map in a file; None without one."""
+def read_rules(language: str, path: Path | None) -> TemplateRules:
+    """Return the rules of a language, with the template map in the file; print a warning if the language has no map."""
+    if language.casefold().partition("-")[0] not in languages():
+        known = ", ".join(languages())
+        click.echo(f"{clean(language)} has no template map, so that of {FALLBACK} is used; maps: {known}.", err=True)
     if path is None:
-        return None
+        return rules_for(language)
     try:
         with named_file(path):
-            return tomllib.loads(path.read_text("utf-8"))
+            return rules_for(language, tomllib.loads(path.read_text("utf-8")))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}") from error
 
@@ -83,7 +86,7 @@ def read_command(
     No request is made, and nothing is stored. Ends with 1 when a URL is malformed. See docs/reference/wikitext.md.
     """
     text = read_page_text(file)
-    rules = rules_for(language, read_template_map(own))
+    rules = read_rules(language, own)
     citations = read_citations(text, rules, today=CLOCK.now().date())
     lines = _LineCounter(text)
     if output.is_json:
@@ -196,7 +199,7 @@ def repair_command(
         raise InputError(f"{remedies.name} must be an object: a remedy for each URL.")
     known = {url: _remedy(url, entry) for url, entry in listed.items()}
     now = CLOCK.now().astimezone(UTC)
-    rules = rules_for(language, read_template_map(own))
+    rules = read_rules(language, own)
     citations = read_citations(text, rules, today=now.date())
     if not edit_objection(text, bot):
         done = repair_page(text, citations, known, rules, citation_model.RepairOptions(now, bot))
