@@ -88,26 +88,17 @@ class ProxyServiceOptions:
         return socket.gethostname() if self.listen[0] in _EVERYWHERE else self.listen[0]
 
 
-async def serve_proxy(
-    options: ProxyServiceOptions,
-    *,
-    clock: Clock,
-    ready: Callable[[dict[str, Any]], None],
-    report: Callable[[FileRecovered | WaitStarted | WaitEnded], None],
-    stopping: Callable[[], None],
-) -> None:
-    """Serve until stopped; then finish the visits in progress and write everything.
-
-    `ready` gets the announcement, `report` each recovered file and each outage; `stopping` is called at
-    the first stop signal, and a second one cuts the visits.
+async def serve_proxy(options: ProxyServiceOptions) -> None:
+    """Serve until stopped; then finish the visits in progress, which a second signal cuts, and write everything.
 
     Raises CollectionInUseError: a run that needs the collection exclusively holds it; ConfigError: the frontier belongs
     to another collection's proxies; UnavailableError: a port, the folder, or a store cannot be used.
     """
     settings = options.settings
-    with StopSignals(stopping) as stop:
-        async with open_collection(options.root, clock=clock, shared=True) as collection:
-            layout, patience = collection.layout, StoreRetry(clock, report)
+    ending = ({"event": "stopping"}, "Stopping when the visits in progress are finished.")
+    with StopSignals(lambda: output.show(*ending)) as stop:
+        async with open_collection(options.root, clock=CLOCK, shared=True) as collection:
+            layout, patience = collection.layout, StoreRetry(CLOCK, _print_event)
             with ExitStack() as stack:
                 stack.enter_context(closing(await asyncio.to_thread(join_collection, layout.proxies)))
                 frontier = None
@@ -116,12 +107,12 @@ async def serve_proxy(
                         await patience.ask(lambda: open_frontier(layout, settings.frontier, settings.politeness))
                     )
                 tune_interpreter()
-                stack.enter_context(closing(UploadWorker(layout, settings.storage, clock)))
+                stack.enter_context(closing(UploadWorker(layout, settings.storage, CLOCK)))
                 started = await patience.ask(lambda: _open_proxy(options, layout, stack))
-                service = _ProxyService(options, layout, started, frontier, clock, report)
+                service = _ProxyService(options, layout, started, frontier, CLOCK, _print_event)
                 if frontier is not None:
                     await patience.ask(service.check)
-                await service.serve(stop, ready)
+                await service.serve(stop)
 
 
 def _open_proxy(options: ProxyServiceOptions, layout: Layout, stack: ExitStack) -> RunningProxy:
@@ -163,7 +154,7 @@ class _ProxyService:
         assert secret is not None
         check_same_collection(self.frontier, spki, self.name, self.clock, secret)
 
-    async def serve(self, stop: StopSignals, ready: Callable[[dict[str, Any]], None]) -> None:
+    async def serve(self, stop: StopSignals) -> None:
         for each in self.started.recovered:
             self.report(FileRecovered.of(each.to_dict()))
         proxy = self.started.proxy
@@ -177,7 +168,11 @@ class _ProxyService:
         recovery = asyncio.create_task(self._recover_abandoned())
         try:
             with stop.cut_short():
-                ready(about())
+                facts = about()
+                shown = {name: value for name, value in facts.items() if name != "authority"}
+                text = f"The proxy serves browsers at {facts['browsers']}, workers at {facts['address']}"
+                text += f", clients of warcprox at {facts['warcprox_api']}." if "warcprox_api" in facts else "."
+                output.show({"event": "ready", **shown}, text)
                 await stop.event.wait()
                 proxy.leaving = True
                 await asyncio.to_thread(leave)
@@ -375,14 +370,7 @@ def proxy_command(
         drain_s=drain,
         warcprox_api=warcprox_api,
     )
-    asyncio.run(serve_proxy(options, clock=CLOCK, ready=_print_ready, report=_print_event, stopping=_print_stopping))
-
-
-def _print_ready(about: dict[str, Any]) -> None:
-    shown = {name: value for name, value in about.items() if name != "authority"}
-    text = f"The proxy serves browsers at {about['browsers']}, workers at {about['address']}"
-    text += f", clients of warcprox at {about['warcprox_api']}." if "warcprox_api" in about else "."
-    output.show({"event": "ready", **shown}, text)
+    asyncio.run(serve_proxy(options))
 
 
 def _print_event(event: FileRecovered | WaitStarted | WaitEnded) -> None:
@@ -392,7 +380,3 @@ def _print_event(event: FileRecovered | WaitStarted | WaitEnded) -> None:
         output.show({"event": "waiting", **asdict(event)}, event.text)
     else:
         output.show({"event": "going_on", **asdict(event)}, f"Resuming after {event.seconds:.0f} s.")
-
-
-def _print_stopping() -> None:
-    output.show({"event": "stopping"}, "Stopping when the visits in progress are finished.")

@@ -20,7 +20,7 @@ from weboid.cli.crawl.crawl_control import host_state, hosts_command
 from weboid.cli.crawl.frontier_transfer import export_command, import_command, snapshot
 from weboid.cli.support.command_target import DRY_RUN, HOST, JOB, MATCH, SELECTION, TARGET, CommandTarget, selection_of
 from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import output
+from weboid.cli.support.options import output, table_lines
 
 CHAIN_LIMIT = 50
 
@@ -53,7 +53,7 @@ def item_table(records: Sequence[ItemRecord], now: datetime) -> list[str]:
             rows.append((record.worker, lease, str(item.attempts), item.url))
         else:
             rows.append((f"{record.ended_at:%m-%d %H:%M}" if record.ended_at else "-", record.outcome, item.url))
-    return table(head, rows, columns=width()) if rows else []
+    return table_lines(head, rows) if rows else []
 
 
 def item_details(record: ItemRecord, path: Sequence[str], now: datetime) -> Iterator[tuple[str, str]]:

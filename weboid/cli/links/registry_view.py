@@ -26,7 +26,7 @@ from links.rules.link_class import FTP, MISSING_TARGET
 from links.states import LinkState
 from weboid.app.copy_sources import count_without_copy, no_archives_notice, own_copy
 from weboid.app.link_facts import day_text, link_document, moment_text, states_json, url_json, use_json
-from weboid.app.text_table import clean, table, width
+from weboid.app.text_table import clean
 from weboid.cli.links.link_search_commands import print_search
 from weboid.cli.support.commands import CLOCK, argument, cli_command, option
 from weboid.cli.support.options import PROFILE, output, table_lines
@@ -150,25 +150,20 @@ def _links(
 def _table(facts: list[dict[str, Any]], *, is_filtered: bool) -> list[str]:
     if not facts:
         return ["None matches." if is_filtered else "There is none."]
+    rows: list[tuple[str, ...]] = []
     if "url" not in facts[0]:
-        head = ("id>", "read", "stale", "title")
-        rows = [
-            (str(each["page_id"]), each["read"] or "never", "yes" if each["stale"] else "no", each["title"])
-            for each in facts
-        ]
-        return table(head, rows, columns=width())
+        for each in facts:
+            rows.append(
+                (str(each["page_id"]), each["read"] or "never", "yes" if each["stale"] else "no", each["title"])
+            )
+        return table_lines(("id>", "read", "stale", "title"), rows)
     has_pages = "title" in facts[0]
-    head = ("state", "checked", *(("page",) if has_pages else ()), "url")
-    rows = [
-        (
-            each["state"] + (" (gone)" if each.get("gone") else ""),
-            each["checked"] or "never",
-            *((clean(each["title"]) or str(each["page_id"]),) if has_pages else ()),
-            each["url"],
+    for each in facts:
+        page = (each["title"] or str(each["page_id"]),) if has_pages else ()
+        rows.append(
+            (each["state"] + " (gone)" * bool(each.get("gone")), each["checked"] or "never", *page, each["url"])
         )
-        for each in facts
-    ]
-    return table(head, rows, columns=width())
+    return table_lines(("state", "checked", *["page"] * has_pages, "url"), rows)
 
 
 _REASONS = {

@@ -229,10 +229,8 @@ class ChildCommandOptions:
     frontier_url: str = ""  # of a shared frontier, whose workers archive; empty: a child archives
     database_url: str = ""  # of a shared index and registry; empty: the collection's own
     workers: int = 1
-    # listening address of the front, (host, port); None: not served
-    serve: tuple[str, int] | None = None
-    # further options of `weboid serve`, such as `--replay-port=8081`
-    serve_options: tuple[str, ...] = ()
+    serve: tuple[str, int] | None = None  # listening address of the front; None: not served
+    serve_options: tuple[str, ...] = ()  # further options of `weboid serve`, such as `--replay-port=8081`
     as_json: bool = False
     qa: bool | None = None  # check the copies of archived pages; None: as the profile sets it
     clamd: str = ""  # address of a virus scanner; empty: there is none
