@@ -130,7 +130,7 @@ def verify_command(
     quick: bool = option("Compare sizes and the index only; read no WARC."),
     jobs: int = option(
         "Number of files to read at the same time.",
-        type=click.IntRange(1, 64),
+        within=(1, 64),
         default=lambda: os.cpu_count() or 1,
         show_default="one a core",
     ),
@@ -224,7 +224,7 @@ def collection_group() -> None:
 def push_command(
     *,
     url: str = argument("cdx+http://HOST/NAME"),
-    batch: int = option("Captures a request.", type=click.IntRange(1, 100_000), default=2_000),
+    batch: int = option("Captures a request.", within=(1, 100_000), default=2_000),
     everything: bool = option("Start from the beginning: send captures again that were sent before.", "--all"),
     dry_run: bool = option("Show the number of captures, without sending them."),
     stores: CollectionStores = STORES,

@@ -53,7 +53,7 @@ def add_command(
         default="hex",
     ),
     bytes_each: int = option(
-        "Length of a prefix in bytes, with --format binary.", "--width", type=click.IntRange(4, 32), default=4
+        "Length of a prefix in bytes, with --format binary.", "--width", within=(4, 32), default=4
     ),
     warn: bool = option("Show the copy together with the notice, instead of after it."),
     reason: str = option("Description of the list for readers.", default=""),
@@ -229,10 +229,10 @@ def scan_group(
     watch: bool = option("Keep running: scan new payloads, and all when signatures change."),
     every: timedelta = option("Polling interval, with --watch.", type=INTERVAL, default="10s"),
     again: bool = option("Also scan payloads that already have a verdict of the current signatures."),
-    jobs: int = option("At once.", type=click.IntRange(1, 64), default=2),
+    jobs: int = option("At once.", within=(1, 64), default=2),
     max_bytes: int = option(
         "Largest payload to scan, at most clamd's StreamMaxLength and MaxFileSize.",
-        type=click.IntRange(1),
+        within=(1, None),
         default=malware_scan.MOST_BYTES,
     ),
     signatures: Path | None = option(

@@ -22,7 +22,7 @@ def command(
     lang: str = option("Only pages in this language: de.", default=""),
     media: str | None = option("Only this type.", type=click.Choice(MEDIA)),
     state: str | None = option("Only pages in this state.", type=click.Choice(STATES)),
-    limit: int = option("Results at most.", type=click.IntRange(1, 300), default=20),
+    limit: int = option("Results at most.", within=(1, 300), default=20),
     after: str = option("Continue after the previous answer; it prints the value.", default=""),
     stores: CollectionStores = STORES,
 ) -> None:

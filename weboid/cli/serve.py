@@ -44,7 +44,7 @@ _NETWORK = ParsedType("network", lambda text: parse_networks([text]), is_check=T
 SERVE_OPTIONS: dict[str, Any] = {
     "replay_port": option(
         "Port of the copies, which need their own origin; 0: any free port.  [default: the pages' port + 1]",
-        type=click.IntRange(0, _LAST_PORT),
+        within=(0, _LAST_PORT),
     ),
     "origin": option("Public origin of the pages: https://a.example.", type=ORIGIN, default=""),
     "replay_origin": option("Public origin of the copies; differs from that of the pages.", type=ORIGIN, default=""),
@@ -108,10 +108,7 @@ def command(
     port: int | None = option(hidden=True),
     serving: dict[str, Any] = option_dict(SERVE_OPTIONS),
     workers: int = option(
-        "Number of replay processes.  [default: one per core, at most 4]",
-        type=click.IntRange(0, 64),
-        default=0,
-        show_default=False,
+        "Number of replay processes.  [default: one per core, at most 4]", within=(0, 64), default=0, show_default=False
     ),
     language: str = option("Language for browsers that request none of the available ones.", default=SOURCE),
     captures_index: str = option(
@@ -146,19 +143,15 @@ def command(
     cdx_hosts: bool = option("Allow CDX queries for whole hosts and domains."),
     links_reports: int = option(
         "Maximum number of link reports per day from all readers; 0: none.",
-        type=click.IntRange(min=0),
+        within=(0, None),
         default=LinksSettings().reports_per_day,
     ),
     save: bool = option("Let readers save pages at /save; these are queued before all others."),
     saves_per_address: int = option(
-        "Maximum number of pages per day saved from one IP address.",
-        type=click.IntRange(min=1),
-        default=SAVES_PER_ADDRESS,
+        "Maximum number of pages per day saved from one IP address.", within=(1, None), default=SAVES_PER_ADDRESS
     ),
     saves_per_day: int = option(
-        "Maximum number of pages per day saved by all readers together.",
-        type=click.IntRange(min=1),
-        default=SAVES_PER_DAY,
+        "Maximum number of pages per day saved by all readers together.", within=(1, None), default=SAVES_PER_DAY
     ),
     save_worker: bool = option(
         "Visit the saved pages here, unless another run writes the collection.",

@@ -34,7 +34,7 @@ def webhooks_group() -> None:
 def list_command(
     *,
     deliveries: bool = option("List deliveries with their results instead, newest first."),
-    limit: int = option("Maximum number of deliveries.", type=click.IntRange(1), default=50),
+    limit: int = option("Maximum number of deliveries.", within=(1, None), default=50),
     state: str | None = option("Only deliveries in this state.", type=click.Choice(("queued", "delivered", "failed"))),
     collection: Path = COLLECTION,
 ) -> None:

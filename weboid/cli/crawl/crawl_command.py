@@ -42,16 +42,14 @@ _SCOPE_OPTIONS: dict[str, Any] = {
         "--scope",
         type=click.Choice(SCOPE_KINDS),
     ),
-    "depth": option(
-        "Maximum distance from a seed, in links.  [default: any number]", type=click.IntRange(-1), metavar="N"
-    ),
-    "extra_hops": option("Number of links to follow beyond the scope.", type=click.IntRange(0), metavar="N"),
+    "depth": option("Maximum distance from a seed, in links.  [default: any number]", within=(-1, None), metavar="N"),
+    "extra_hops": option("Number of links to follow beyond the scope.", within=(0, None), metavar="N"),
     "include": option("RE2 pattern; URLs that match are in scope, too.", multiple=True, metavar="RX"),
     "exclude": option("RE2 pattern; URLs that match are never visited.", multiple=True, metavar="RX"),
-    "pages": option("Stop after N pages.", "--limit", type=click.IntRange(1), metavar="N"),
+    "pages": option("Stop after N pages.", "--limit", within=(1, None), metavar="N"),
     "bytes": option("Stop after this size: 5GB.", "--size-limit", type=options.SIZE),
     "seconds": option("Stop after this time: 2h.", "--time-limit", type=options.DURATION),
-    "host_pages": option("At most N pages of each host.", "--host-limit", type=click.IntRange(1), metavar="N"),
+    "host_pages": option("At most N pages of each host.", "--host-limit", within=(1, None), metavar="N"),
     "sitemaps": option(
         "Read the sitemaps of the seeds' hosts.  [default: no]", "--sitemaps/--no-sitemaps", default=None
     ),

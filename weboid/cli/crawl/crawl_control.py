@@ -156,7 +156,7 @@ def hosts_command(
     longest: bool = option("Most waiting first; the default."),
     slowest: bool = option("Longest visits first."),
     blocked: bool = option("Only hosts that are paused."),
-    limit: int = option(type=click.IntRange(1, 10_000), default=20),
+    limit: int = option(within=(1, 10_000), default=20),
     where: CommandTarget = TARGET,
 ) -> None:
     """Show the state of the hosts of the queue.

@@ -121,7 +121,7 @@ def list_command(
     *,
     state: str = option(type=click.Choice(_STATES), default="queued"),
     selection: ItemSelection = SELECTION,
-    limit: int = option(type=click.IntRange(1, 1_000_000), default=20),
+    limit: int = option(within=(1, 1_000_000), default=20),
     where: CommandTarget = TARGET,
 ) -> None:
     """List items in one state.

@@ -183,7 +183,7 @@ def check_command(
         show_default=False,
         metavar="I/N",
     ),
-    limit: int | None = option("Maximum number of checks.", type=click.IntRange(1), metavar="COUNT"),
+    limit: int | None = option("Maximum number of checks.", within=(1, None), metavar="COUNT"),
     length: timedelta | None = option("Stop after this time: 30m, 8h.", "--for", type=DURATION),
     dry_run: bool = option("Show what is due, without requests."),
     is_watch: bool = option("Keep running: check URLs as they become due.", "--watch"),

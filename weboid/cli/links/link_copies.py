@@ -58,7 +58,7 @@ class _CopiesContext:
 
 
 _CONTEXT = made_by(_CopiesContext)
-_LIMIT = option("Maximum number of links.", type=click.IntRange(1), default=100)
+_LIMIT = option("Maximum number of links.", within=(1, None), default=100)
 _DRY_RUN = option("List the links, without requests.")
 
 

@@ -214,7 +214,7 @@ def replace_command(
     is_removal: bool = option("Remove the proposal for URL.", "--remove"),
     is_approval: bool = option("Approve NEW, without waiting for its test.", "--approve"),
     is_test: bool = option("Test proposals that wait or are due again.", "--test"),
-    limit: int = option("With --test: maximum number of proposals.", type=click.IntRange(min=1), default=500),
+    limit: int = option("With --test: maximum number of proposals.", within=(1, None), default=500),
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
     stores: CollectionStores = STORES,
     profile: str = PROFILE,
@@ -307,7 +307,7 @@ def report_command(
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
     per_day: int = option(
         "Maximum number of reports per day, by all people together.",
-        type=click.IntRange(min=1),
+        within=(1, None),
         default=LinksSettings().reports_per_day,
     ),
     stores: CollectionStores = STORES,

@@ -112,10 +112,7 @@ def exclude_command(
         default=0.1,
     ),
     most_urls: int = option(
-        "With --suggest: maximum number of different links to it.",
-        "--urls",
-        type=click.IntRange(1, 100_000),
-        default=50,
+        "With --suggest: maximum number of different links to it.", "--urls", within=(1, 100_000), default=50
     ),
     dry_run: bool = option("Show the changes without making them."),
     stores: CollectionStores = STORES,

@@ -137,7 +137,7 @@ def show_command(
     *,
     urls: tuple[str, ...] = argument("[URL]..."),
     wiki: str = _WIKI_OPTION,
-    limit: int = option(type=click.IntRange(1, 100_000), default=100),
+    limit: int = option(within=(1, 100_000), default=100),
     after: str = option("Continue at the place that an earlier answer ended with.", metavar="PLACE", default=""),
     stores: CollectionStores = STORES,
 ) -> None:
@@ -252,10 +252,10 @@ def additions_command(
     domain: str | None = option("Each link to that domain, with its page.", metavar="DOMAIN"),
     account: str | None = option("Each link by that account.", "--user", metavar="NAME"),
     least_wikis: int = option(
-        "Without --domain and --user: minimum number of wikis of a farm.", "--wikis", type=click.IntRange(1), default=2
+        "Without --domain and --user: minimum number of wikis of a farm.", "--wikis", within=(1, None), default=2
     ),
-    days: int = option("Number of days back from today.", type=click.IntRange(1, KEEP_DAYS), default=KEEP_DAYS),
-    limit: int = option(type=click.IntRange(1, 100_000), default=100),
+    days: int = option("Number of days back from today.", within=(1, KEEP_DAYS), default=KEEP_DAYS),
+    limit: int = option(within=(1, 100_000), default=100),
     stores: CollectionStores = STORES,
 ) -> None:
     """Show which accounts add links to one domain on several wikis.

@@ -113,7 +113,7 @@ def add_page_command(
     wiki: str = argument("WIKI"),
     page: str = argument("PAGE"),
     urls: tuple[str, ...] = argument("[URL]..."),
-    page_id: int | None = option("The page ID in the wiki.", "--id", type=click.IntRange(1)),
+    page_id: int | None = option("The page ID in the wiki.", "--id", within=(1, None)),
     namespace: int = option("The page's namespace.", default=0),
     keep: bool = option("Add to the page's links instead of replacing them.", "--add"),
     stores: CollectionStores = STORES,

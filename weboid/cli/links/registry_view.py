@@ -53,7 +53,7 @@ def list_command(
     namespaces: tuple[int, ...] = option(
         "With PATTERN: only links on pages of that namespace; repeatable.", "--namespace", type=int
     ),
-    limit: int = option(type=click.IntRange(1, 100_000), default=100),
+    limit: int = option(within=(1, 100_000), default=100),
     after: str = option("Continue at the place that an earlier answer ended with.", metavar="PLACE", default=""),
     stores: CollectionStores = STORES,
 ) -> None:
@@ -150,14 +150,13 @@ def _links(
 def _table(facts: list[dict[str, Any]], *, is_filtered: bool) -> list[str]:
     if not facts:
         return ["None matches." if is_filtered else "There is none."]
-    rows: list[tuple[str, ...]] = []
     if "url" not in facts[0]:
-        for each in facts:
-            rows.append(
-                (str(each["page_id"]), each["read"] or "never", "yes" if each["stale"] else "no", each["title"])
-            )
-        return table_lines(("id>", "read", "stale", "title"), rows)
-    has_pages = "title" in facts[0]
+        pages = [
+            (str(each["page_id"]), each["read"] or "never", "yes" if each["stale"] else "no", each["title"])
+            for each in facts
+        ]
+        return table_lines(("id>", "read", "stale", "title"), pages)
+    has_pages, rows = "title" in facts[0], []
     for each in facts:
         page = (each["title"] or str(each["page_id"]),) if has_pages else ()
         rows.append(
@@ -177,7 +176,7 @@ def show_command(
     *,
     url: str = argument(),
     limit: int = option(
-        "Maximum number of pages to list.", "--pages", type=click.IntRange(0, 100_000), default=50, show_default=False
+        "Maximum number of pages to list.", "--pages", within=(0, 100_000), default=50, show_default=False
     ),
     stores: CollectionStores = STORES,
 ) -> None:
@@ -284,10 +283,7 @@ def _page_line(page: dict[str, Any]) -> str:
 
 @cli_command("passes")
 def passes_command(
-    *,
-    limit: int = option(type=click.IntRange(1, 1000), default=20),
-    stores: CollectionStores = STORES,
-    profile: str = PROFILE,
+    *, limit: int = option(within=(1, 1000), default=20), stores: CollectionStores = STORES, profile: str = PROFILE
 ) -> None:
     """Show the latest passes, links by state, and whether all links are checked in time.
 

@@ -41,7 +41,7 @@ def command() -> None:
 def save(
     *,
     name: str = argument(),
-    sample: int = option("Pages.", type=click.IntRange(1, MOST_PAGES), default=100),
+    sample: int = option("Pages.", within=(1, MOST_PAGES), default=100),
     seed: int = option("Seed of the random sample.", default=0),
     level: str = option("Check at this level.", type=_LEVELS, default=str(DEFAULT_LEVEL)),
     dry_run: bool = option("List the pages, without checking them."),

@@ -43,7 +43,7 @@ def check_command(
     urls: tuple[str, ...] = argument("[URL]..."),
     sample: int = option(
         "Number of pages to check: those most likely to be broken, and some of every host.",
-        type=click.IntRange(1),
+        within=(1, None),
         default=100,
     ),
     every: bool = option("Check every page, suspect ones first.", "--all"),
@@ -125,9 +125,7 @@ def check_command(
 def repair_command(
     *,
     limit: int = option(
-        "Maximum number of pages to capture again.",
-        type=click.IntRange(1, OPEN_REPAIRS_LIMIT),
-        default=OPEN_REPAIRS_LIMIT,
+        "Maximum number of pages to capture again.", within=(1, OPEN_REPAIRS_LIMIT), default=OPEN_REPAIRS_LIMIT
     ),
     dry_run: bool = option("List what would be captured again; do nothing."),
     collection: Path = options.COLLECTION,

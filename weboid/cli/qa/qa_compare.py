@@ -45,12 +45,12 @@ _BATCH = 16  # pages for each thread
 
 _DRIFT_OPTIONS: dict[str, Any] = {
     "since": option("Without URL: pages captured again within this period: 30d.", type=DURATION),
-    "sample": option("Without URL: number of pages, chosen at random.", type=click.IntRange(1)),
+    "sample": option("Without URL: number of pages, chosen at random.", within=(1, None)),
     "seed": option(
         "Seed of the random sample; the same number draws the same pages.", type=int, default=0, show_default=False
     ),
-    "limit": option("Without URL: number of pages to show.", type=click.IntRange(1, 100_000), default=100),
-    "jobs": option("Without URL: number of pages at the same time.", type=click.IntRange(1, 64), default=2),
+    "limit": option("Without URL: number of pages to show.", within=(1, 100_000), default=100),
+    "jobs": option("Without URL: number of pages at the same time.", within=(1, 64), default=2),
 }
 
 

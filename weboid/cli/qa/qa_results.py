@@ -62,9 +62,7 @@ _FILTER_OPTIONS: dict[str, Any] = {
 _REPORT_OPTIONS: dict[str, Any] = {
     "out": option("File that --html writes.", type=FILE, default=Path("report.html")),
     "limit_pictures": option(
-        "With --html: number of results, worst first, whose pictures are included.",
-        type=click.IntRange(0, 5_000),
-        default=200,
+        "With --html: number of results, worst first, whose pictures are included.", within=(0, 5_000), default=200
     ),
     "title": option("With --html: title of the report.  [default: the folder's name]", default=""),
     "origin": option(
@@ -89,7 +87,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def ls_command(
     *,
     values: dict[str, Any] = option_dict(_FILTER_OPTIONS),
-    limit: int = option("At most.", type=click.IntRange(1), default=100),
+    limit: int = option("At most.", within=(1, None), default=100),
     as_csv: bool = option("CSV for spreadsheets.", "--csv"),
     as_html: bool = option("One HTML file with every result and pictures, for review.", "--html"),
     report: dict[str, Any] = option_dict(_REPORT_OPTIONS),

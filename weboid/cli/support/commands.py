@@ -443,8 +443,15 @@ class RenamedOption(click.Option):
         self.opts = shown
 
 
-def option(help_text: str | None = None, *names: str, **attributes: Any) -> Any:
-    """Return an option as a parameter's default, shown in its help; `names` where they differ from its name."""
+def option(
+    help_text: str | None = None, *names: str, within: tuple[int, int | None] | None = None, **attributes: Any
+) -> Any:
+    """Return an option as a parameter's default, shown in its help; `names` where they differ from its name.
+
+    `within`: the least and the greatest number, None: no bound.
+    """
+    if within is not None:
+        attributes["type"] = click.IntRange(*within)
     default = attributes.get("default")
     attributes.setdefault("show_default", default not in {None, ""} and default is not False)
     return _ParameterSpec(RenamedOption, names, {"help": help_text, **attributes})

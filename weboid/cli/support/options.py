@@ -227,14 +227,14 @@ COLLECTION = option(
 PROFILE, WIKI_PROFILE = _profile("default"), _profile("wiki")
 WORKERS = option(
     "Number of pages at the same time.",
-    type=click.IntRange(1, 64),
+    within=(1, 64),
     default=lambda: min(2 * (os.cpu_count() or 1), 8),
     show_default="two per core, at most 8",
     envvar="WEBOID_WORKERS",
 )
 CHECK_JOBS = option(
     "Number of pages at the same time.",
-    type=click.IntRange(1, 64),
+    within=(1, 64),
     default=lambda: 1 + (os.cpu_count() or 1),
     show_default="one more than cores",
 )

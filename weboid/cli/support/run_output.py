@@ -147,6 +147,8 @@ _NAMES: dict[type, str] = {
     WaitEnded: "going_on",
     crawl_events.PageSkipped: "skipped",
     crawl_events.PageRetried: "retry",
+    crawl_events.PageDeferred: "later",
+    crawl_events.SnapshotMade: "snapshot",
     crawl_events.LinksAdded: "links",
     crawl_events.PageChecked: "checked",
     crawl_events.PageRepaired: "repaired",
@@ -233,9 +235,6 @@ class JsonRunReporter(RunReporter):
         match event:
             case crawl_events.DiskSpaceLow():
                 self._show({"event": "paused", "reason": "disk", **asdict(event)})
-            case crawl_events.PageDeferred():
-                until = warc_date(event.until)
-                self._show({"event": "later", **asdict(event), "until": until})
             case crawl_events.FileRecovered():
                 self._show({"event": "recovered", **event.facts})
             case crawl_events.PageDone():
@@ -251,8 +250,6 @@ class JsonRunReporter(RunReporter):
                     facts |= {name: getattr(page, name) for name in _SAME}
                     facts |= {"class": page.page_class, "bytes": page.stored_bytes}
                 self._show(facts)
-            case crawl_events.SnapshotMade():
-                self._show({"event": "snapshot", "at": warc_date(event.at)})
             case _:
                 self._show({"event": _NAMES[type(event)], **asdict(event)})
 
@@ -277,7 +274,7 @@ class JsonRunReporter(RunReporter):
         )
 
     def _show(self, facts: dict[str, object]) -> None:
-        _echo(json.dumps(facts, ensure_ascii=False))
+        _echo(json.dumps(facts, ensure_ascii=False, default=warc_date))
 
 
 def run_exit_code(summary: RunSummary, *, bad: int) -> ExitCode:

@@ -43,7 +43,7 @@ def command(
     *,
     name: str = argument("[NAME]", required=False, default=""),
     dry_run: bool = option("Show what would be changed; write nothing anywhere."),
-    limit: int | None = option("Maximum number of edits.", type=click.IntRange(1)),
+    limit: int | None = option("Maximum number of edits.", within=(1, None)),
     titles: tuple[str, ...] = option("Only this page.", "--page", metavar="TITLE"),
     look_back: bool = option("Only check the outcome of earlier edits."),
     front: str | None = option("With --dry-run: public origin of our own copies.", metavar="ORIGIN"),
@@ -225,7 +225,7 @@ def list_command(
     states: tuple[str, ...] = option(
         f"Only edits in this state: {', '.join(_STATES)}.", "--state", type=click.Choice(_STATES), metavar="STATE"
     ),
-    limit: int = option("Maximum number of edits.", type=click.IntRange(1, 10_000), default=50),
+    limit: int = option("Maximum number of edits.", within=(1, 10_000), default=50),
     where: CommandTarget = TARGET,
 ) -> None:
     """List the bot's edits, newest first."""
@@ -247,7 +247,7 @@ def review_command(
     decline: tuple[int, ...] = option("The edit was right: it may be repeated.", type=int, metavar="ID"),
     reason: str = option("Reason, in a few words.", default="", metavar="TEXT"),
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
-    limit: int = option("Maximum number of edits.", type=click.IntRange(1, 10_000), default=50),
+    limit: int = option("Maximum number of edits.", within=(1, 10_000), default=50),
     where: CommandTarget = TARGET,
 ) -> None:
     """Show the edits that people reverted; accept or decline each revert.

@@ -187,9 +187,9 @@ def check_command(
 def trial_command(
     *,
     name: str = argument("[WIKI]", required=False, default=""),
-    days: int = option("Days to simulate.", type=click.IntRange(1, 400), default=40),
+    days: int = option("Days to simulate.", within=(1, 400), default=40),
     gone: tuple[str, ...] = option("Simulate that this host is down; may be given several times.", metavar="HOST"),
-    limit: int = option("Maximum number of links.", type=click.IntRange(1, 10_000), default=200),
+    limit: int = option("Maximum number of links.", within=(1, 10_000), default=200),
     keep: Path | None = option(
         "Keep the copy in this folder, for `weboid --clock-offset 40d … --collection DIR`.", type=FOLDER, metavar="DIR"
     ),

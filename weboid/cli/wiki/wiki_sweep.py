@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-import click
 from rich.progress import Progress
 
 from core.config.settings import Settings
@@ -32,7 +31,7 @@ def command(
     *,
     names: tuple[str, ...] = argument("[NAME]..."),
     namespaces: tuple[int, ...] = option(
-        "Only pages of this namespace, by its number; repeatable.", "--namespace", type=click.IntRange(0)
+        "Only pages of this namespace, by its number; repeatable.", "--namespace", within=(0, None)
     ),
     categories: tuple[str, ...] = option(
         "Only pages in or below this category; repeatable.", "--category", metavar="TITLE"
