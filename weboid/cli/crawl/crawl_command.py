@@ -11,7 +11,7 @@ from core.config.settings import SCOPE_KINDS, Settings
 from core.errors import InputError
 from crawler.frontier.base import Lane
 from crawler.jobs.crawl_orders import Job, jobs_of_groups
-from crawler.jobs.list_files import ListFile, ListLineProblem, parse_lines, unique_urls
+from crawler.jobs.list_files import ListFile, parse_lines, unique_urls
 from crawler.jobs.scope import Scope, SeedTerritory, describe_scope, describe_span
 from crawler.profiles import profile_sets
 from crawler.run.job_run import describe_budgets, run_crawl_jobs
@@ -98,7 +98,16 @@ def crawl_command(
     seeds += named
     configured = () if seeds or list_file else read_config(collection).seeds()
     urls = tuple(each.url for each in configured) or seeds
-    seed_urls, problems = collect_seeds(urls, list_file)
+    if list_file is None and not urls:
+        raise InputError("Name what to crawl: seeds, --list FILE, or [[seed]] in the collection's weboid.toml.")
+    lines = [*parse_lines(urls, source="the command line")]
+    if list_file is not None:
+        with ListFile(list_file) as file:
+            listed = list(file)
+            if not listed:
+                raise file.empty()
+        lines += listed
+    seed_urls, problems = unique_urls(lines)
     for problem in problems:
         click.echo(f"{problem}", err=True)
     if not seed_urls:
@@ -166,8 +175,7 @@ def _preview(job: Job, collection: Path) -> None:
     where = "the shared frontier" if job.settings.frontier.url else facts["collection"]
     lines = [f"The crawl {job.name} would go into {where}."]
     for seed in seeds[:SEEDS_SHOWN]:
-        excluded = seed["excluded"]
-        what = f"never visited: {excluded} is found in it" if excluded else seed["spans"]
+        what = f"never visited: {seed['excluded']} is found in it" if seed["excluded"] else seed["spans"]
         lines.append(f"  Seed      {seed['url']}\n            {what}")
     if len(seeds) > SEEDS_SHOWN:
         lines.append(f"            … and {len(seeds) - SEEDS_SHOWN} more")
@@ -179,17 +187,3 @@ def _preview(job: Job, collection: Path) -> None:
         f"  Lane      {facts['lane']}",
     ]
     output.show(facts, lines)
-
-
-def collect_seeds(urls: tuple[str, ...], list_file: str | None) -> tuple[tuple[str, ...], list[ListLineProblem]]:
-    """Return the URLs of the command line and of the list, each once, and the lines that are none."""
-    if list_file is None and not urls:
-        raise InputError("Name what to crawl: seeds, --list FILE, or [[seed]] in the collection's weboid.toml.")
-    lines = [*parse_lines(urls, source="the command line")]
-    if list_file is not None:
-        with ListFile(list_file) as file:
-            listed = list(file)
-            if not listed:
-                raise file.empty()
-        lines += listed
-    return unique_urls(lines)

@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -19,7 +18,7 @@ from links.rules.spam_list import LIST_LIMIT_CHARS, SpamList, SpamListKind, Spam
 from links.rules.wiki_rules import FARM_WIDE, RuleBook, lists_kept, mark_pages_stale, put_list, remove_list, spam_on
 from links.url_parts import key_of
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, argument, cli_command, option
+from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, argument, cli_command, made_by, option
 from weboid.cli.support.options import EXISTING_FILE, named_file, output
 from weboid.cli.support.progress import search_progress
 from weboid.cli.support.stores import STORES, CollectionStores, farm_named, wiki_named
@@ -29,10 +28,28 @@ _URLS_AT_ONCE = 2_000
 _WIKI_OPTION = option("The wiki.", required=True, metavar="DBNAME@FARM")
 
 
-_OWNER_OPTIONS: dict[str, Any] = {
-    "wiki": option("A wiki's own list.", metavar="DBNAME@FARM"),
-    "farm": option("A farm's list, which applies to all its wikis.", metavar="NAME"),
-}
+class _ListOwner:
+    """Wiki or farm of a list."""
+
+    def __init__(
+        self,
+        wiki: str | None = option("A wiki's own list.", metavar="DBNAME@FARM"),
+        farm: str | None = option("A farm's list, which applies to all its wikis.", metavar="NAME"),
+    ) -> None:
+        self._wiki, self._farm = wiki, farm
+        if (wiki is None) == (farm is None):
+            raise InputError("Name the list's owner: --farm NAME, or --wiki DBNAME@FARM.")
+
+    def ids(self, store: RegistryStore) -> tuple[int, int]:
+        """Return the ids of farm and wiki; `FARM_WIDE` when the list is the farm's."""
+        with store.reading() as rows:
+            if self._wiki is not None:
+                found = wiki_named(rows, self._wiki)
+                return found.farm_id, found.id
+            return farm_named(rows, self._farm or "").id, FARM_WIDE
+
+
+_OWNER = made_by(_ListOwner)
 
 
 @click.group("spam", cls=CommandGroup)
@@ -47,8 +64,7 @@ def spam_group() -> None:
 def add_command(
     *,
     file: Path = argument(type=EXISTING_FILE),
-    wiki: str | None = _OWNER_OPTIONS["wiki"],
-    farm: str | None = _OWNER_OPTIONS["farm"],
+    owner: _ListOwner = _OWNER,
     kind: str | None = option(
         "Kind of the list.  [default: by the file's name]", type=click.Choice([str(kind) for kind in SpamListKind])
     ),
@@ -72,7 +88,7 @@ def add_command(
         content = file.read_text(encoding="utf-8", errors="replace")
     spam_list = SpamList(name or file.name, form, content)
     with stores.registry() as store, store.writing() as rows:
-        farm_id, wiki_id = _owner(store, wiki, farm)
+        farm_id, wiki_id = owner.ids(store)
         if dry_run:
             compiled = SpamLists([spam_list])
         else:
@@ -97,16 +113,10 @@ def add_command(
 
 
 @cli_command("rm", spam_group, has_json=False)
-def remove_command(
-    *,
-    name: str = argument(),
-    wiki: str | None = _OWNER_OPTIONS["wiki"],
-    farm: str | None = _OWNER_OPTIONS["farm"],
-    stores: CollectionStores = STORES,
-) -> None:
+def remove_command(*, name: str = argument(), owner: _ListOwner = _OWNER, stores: CollectionStores = STORES) -> None:
     """Delete a list."""
     with stores.registry() as store, store.writing() as rows:
-        farm_id, wiki_id = _owner(store, wiki, farm)
+        farm_id, wiki_id = owner.ids(store)
         if not remove_list(rows, farm_id, name, wiki_id=wiki_id):
             raise InputError(f"There is no list {name[:80]!r}; `weboid links spam ls` shows all.")
     click.echo(f"Forgot {clean(name)}.")
@@ -233,17 +243,6 @@ def run_command(
     if not dry_run:
         lines.append(f"Pages newly marked to be read again: {marked:,}.")
     output.show({**document, "pages_marked": marked, "dry_run": dry_run}, lines)
-
-
-def _owner(store: RegistryStore, wiki: str | None, farm: str | None) -> tuple[int, int]:
-    """Return (farm, wiki) of a list; the wiki is `FARM_WIDE` when it is the farm's."""
-    if (wiki is None) == (farm is None):
-        raise InputError("Name the list's owner: --farm NAME, or --wiki DBNAME@FARM.")
-    with store.reading() as rows:
-        if wiki is not None:
-            found = wiki_named(rows, wiki)
-            return found.farm_id, found.id
-        return farm_named(rows, farm or "").id, FARM_WIDE
 
 
 @cli_command("additions", spam_group, hidden=True)

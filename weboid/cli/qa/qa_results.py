@@ -72,13 +72,6 @@ _REPORT_OPTIONS: dict[str, Any] = {
 }
 
 
-def filter_from_options(values: dict[str, Any]) -> CheckFilter:
-    """Return the filter that the options' values name."""
-    flag = "1" if values["unreviewed"] else ""
-    named = {**values, "class": values["page_class"], "unreviewed": flag}
-    return parse_check_filter({name: value or "" for name, value in named.items()})
-
-
 # Values that a spreadsheet would run as a formula get a quote before them.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -103,7 +96,9 @@ def ls_command(
     """
     if as_csv + as_html + output.is_json > 1:
         raise InputError("Use one of --json, --csv and --html.")
-    wanted = filter_from_options(values)
+    flag = "1" if values["unreviewed"] else ""
+    named = {**values, "class": values["page_class"], "unreviewed": flag}
+    wanted = parse_check_filter({name: value or "" for name, value in named.items()})
     if as_html:
         _write_report(wanted, stores, **report)
         return

@@ -16,7 +16,6 @@ from click.core import ParameterSource
 
 from core.config.settings import Settings, store_environment
 from core.errors import ConfigError, InputError
-from core.json_values import json_facts
 from crawler.frontier.base import Frontier
 from crawler.status.status_server import parse_listen_address
 from links.registry.database import RegistryStore
@@ -153,8 +152,8 @@ def command(
                 levels.set_wiki_levels,
             )
         write_note(where.layout, _note(home, webhook, secret_files, serving))
-        hearing = None if stream is None else stream_listener(stream, watch, where.settings)
-        return asyncio.run(_run(watch, [beside.run, *([hearing] if hearing else [])], webhook, options, show))
+        hearing = [] if stream is None else [partial(_hear_stream, stream, watch, where.settings)]
+        return asyncio.run(_run(watch, [beside.run, *hearing], webhook, options, show))
 
 
 async def _run(
@@ -180,16 +179,10 @@ async def _run(
     return ExitCode.STOPPED if stop.at_once else ExitCode.OK
 
 
-def stream_listener(
-    url: str, watch: WikiWatcher, settings: Settings
-) -> Callable[[asyncio.Event], Coroutine[Any, Any, None]]:
-    """Return a listener that forwards notifications from a change stream until stopped."""
-
-    async def hear(stop: asyncio.Event) -> None:
-        async with ApiTransport(user_agent=wiki_user_agent(settings), route=route_to(url, settings)) as wire:
-            await notify_from_stream(wire, url, notify=watch.notify, watched=watch.databases, stop=stop)
-
-    return hear
+async def _hear_stream(url: str, watch: WikiWatcher, settings: Settings, stop: asyncio.Event) -> None:
+    """Forward notifications from a change stream until stopped."""
+    async with ApiTransport(user_agent=wiki_user_agent(settings), route=route_to(url, settings)) as wire:
+        await notify_from_stream(wire, url, notify=watch.notify, watched=watch.databases, stop=stop)
 
 
 def sync_services(where: CommandTarget, store: RegistryStore, frontier: Frontier) -> SyncServices:
@@ -255,45 +248,27 @@ class WatchReporter:
             if report.trouble != before:
                 self._line({"wiki": name, "trouble": report.trouble}, f"{name}: {report.trouble}")
             return
-        facts = round_facts(report)
         if before:
             self._line({"wiki": name, "trouble": None}, f"{name}: recovered.")
-        if any(facts.values()):
-            words = ", ".join(f"{n:,} {_WORDS[each]}" for each, n in facts.items() if n)
-            self._line({"wiki": name, **facts}, f"{name}: {words}.")
+        if (done := report.done) is None:
+            return
+        both = done.pages.plus(done.swept)
+        counts = (
+            ("changes", "changes", done.followed.changes),
+            ("pages", "pages read", done.pages.pages),
+            ("swept", "pages swept", done.swept.pages),
+            ("added", "links new", both.added),
+            ("gone", "links gone", both.gone),
+            ("dropped", "pages deleted", both.dropped),
+            ("taken", "links to be archived", done.handed.taken),
+            ("archived_already", "archived lately", done.handed.fresh),
+            ("put_off", "links wait, as the archive does not accept them", done.handed.put_off),
+        )
+        if words := [f"{count:,} {text}" for _, text, count in counts if count]:
+            self._line({"wiki": name, **{key: count for key, _, count in counts}}, f"{name}: {', '.join(words)}.")
 
     def _line(self, facts: dict[str, object], sentence: str) -> None:
         output.show(facts, child_commands.with_time(clean(sentence), CLOCK.now()))
-
-
-def round_facts(report: WatcherReport) -> dict[str, int]:
-    """Return the result of a round as numbers."""
-    done = report.done
-    if done is None:
-        return {}
-    both = done.pages.plus(done.swept)
-    return {
-        "changes": done.followed.changes,
-        "pages": done.pages.pages,
-        "swept": done.swept.pages,
-        **json_facts(both, "added gone dropped"),
-        "taken": done.handed.taken,
-        "archived_already": done.handed.fresh,
-        "put_off": done.handed.put_off,
-    }
-
-
-_WORDS = {
-    "changes": "changes",
-    "pages": "pages read",
-    "swept": "pages swept",
-    "added": "links new",
-    "gone": "links gone",
-    "dropped": "pages deleted",
-    "taken": "links to be archived",
-    "archived_already": "archived lately",
-    "put_off": "links wait, as the archive does not accept them",
-}
 
 
 def _owned_files(secret_files: Sequence[str]) -> Iterator[tuple[str, str]]:
