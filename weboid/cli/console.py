@@ -20,7 +20,7 @@ from weboid.cli.support.commands import CLOCK, COMMANDS, LazyGroupWithDefault, a
 from weboid.cli.support.options import COLLECTION, ORIGIN, output
 from weboid.cli.support.stores import make_collection
 
-_ROLES = click.Choice(["reader", "reviewer", "curator", "operator", "admin"])
+_ROLES = ("reader", "reviewer", "curator", "operator", "admin")
 
 
 @cli_command(
@@ -77,7 +77,7 @@ def console_command(
 def user_command(
     *,
     name: str | None = argument("[NAME]"),
-    role: str | None = option("Add the account, or change its role.", type=_ROLES),
+    role: str | None = option("Add the account, or change its role.", choices=_ROLES),
     password_file: Path | None = option(
         "Its password; - is standard input.", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE"
     ),

@@ -31,7 +31,7 @@ _FRONT_OPTIONS: dict[str, Any] = {
     "wiki": option("The wiki of these pages: handbook@me.", required=True, metavar="NAME"),
     "show": option(
         "Offer the copy next to every link, to dead ones, or never (classes and attributes only).",
-        type=click.Choice([str(each) for each in link_lookup.CopyDisplay]),
+        choices=link_lookup.CopyDisplay,
         default=str(link_lookup.CopyDisplay.ALWAYS),
     ),
     "timeout_s": option(
@@ -281,13 +281,11 @@ def proxy_command(
     listen: str = option("Address to listen on; port 0: any free port.", default="127.0.0.1:8081", metavar="HOST:PORT"),
     options: dict[str, Any] = option_dict(_MARKING_OPTIONS),
     host: str = option(
-        "Host header sent to the wiki: the reader's, or the wiki's own.",
-        type=click.Choice(["keep", "upstream"]),
-        default="keep",
+        "Host header sent to the wiki: the reader's, or the wiki's own.", choices=("keep", "upstream"), default="keep"
     ),
     private: str = option(
         "Pages made for one reader (Authorization, Set-Cookie): leave them unmarked, or look up their links.",
-        type=click.Choice([str(each) for each in PrivatePages]),
+        choices=PrivatePages,
         default=str(PrivatePages.SKIP),
     ),
     behind: tuple[str, ...] = option(

@@ -31,11 +31,9 @@ _TEMPLATE = Path(__file__).with_name("new_collection.toml")  # of a collection's
 def command(
     *,
     collection: Path = COLLECTION,
-    preset: str | None = option("Preset of the settings.", type=click.Choice(builtin_profiles()), metavar="NAME"),
+    preset: str | None = option("Preset of the settings.", choices=builtin_profiles(), metavar="NAME"),
     contact: str | None = option("Page or mail address of the operator.", metavar="ADDRESS"),
-    robots: str | None = option(
-        "Treatment of robots.txt by crawls and wiki watches.", type=click.Choice(("obey", "ignore"))
-    ),
+    robots: str | None = option("Treatment of robots.txt by crawls and wiki watches.", choices=("obey", "ignore")),
     archives: tuple[str, ...] = option(
         "Other archive to ask for copies of dead links; may be given several times.", "--archive", metavar="NAME"
     ),

@@ -14,7 +14,6 @@ from playback.access import levels
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, CommandGroup, argument, cli_command, option, option_dict
 from weboid.cli.support.options import output, table_lines
-from weboid.cli.support.run_options import STORED_LEVELS
 from weboid.cli.support.stores import STORES, CollectionStores
 
 _REACHES = {
@@ -29,9 +28,7 @@ def rights_command(
     *,
     wiki: str = option("Within which wiki.", default=""),
     editor: str = option("One editor.  [default: all]", default="", metavar="NAME"),
-    most: str | None = option(
-        "Allow levels up to this one.", type=click.Choice([str(level) for level in levels.Level])
-    ),
+    most: str | None = option("Allow levels up to this one.", choices=levels.Level),
     domains: bool = option("Allow decisions about domains, not only about links."),
     whole_wiki: bool = option("Allow decisions about domains and the whole wiki, as its LocalSettings.php does."),
     is_removal: bool = option("Withdraw rights; earlier restrictions stay, permissions end.", "--remove"),
@@ -87,7 +84,6 @@ def _right_facts(right: levels.LevelRight) -> dict[str, Any]:
     }
 
 
-_LEVELS = click.Choice([str(level) for level in levels.Level])
 _OTHER_STORED = tuple(each for each in StoredLevel if each.value not in set(levels.Level))
 
 
@@ -132,8 +128,8 @@ _DECISION_OPTIONS: dict[str, Any] = {
 @cli_command("set", command)
 def set_command(
     *,
-    level: str | None = argument(type=_LEVELS),
-    store: str | None = option("Level to record from the next visit on.", type=STORED_LEVELS),
+    level: str | None = argument(choices=levels.Level),
+    store: str | None = option("Level to record from the next visit on.", choices=StoredLevel),
     subject: dict[str, Any] = option_dict(_SUBJECT_OPTIONS),
     options: dict[str, Any] = option_dict(_DECISION_OPTIONS),
 ) -> None:
@@ -259,9 +255,7 @@ def list_command(
     domains: tuple[str, ...] = _SUBJECT_OPTIONS["domains"],
     wiki: str | None = option("Only rules within that wiki; with URL the level for readers who come from it."),
     is_default: bool = option("Only about everything.", "--default"),
-    level: str | None = option(
-        "Only rules that set this level.", type=click.Choice([str(each) for each in (*levels.Level, *_OTHER_STORED)])
-    ),
+    level: str | None = option("Only rules that set this level.", choices=(*levels.Level, *_OTHER_STORED)),
     history: bool = option("Every decision, oldest first, including removals."),
     stores: CollectionStores = STORES,
 ) -> None:

@@ -63,7 +63,7 @@ def doctor_command(
 @cli_command("setup")
 def setup_command(
     *,
-    part: str = argument(type=click.Choice(["browser", "full"])),
+    part: str = argument(choices=("browser", "full")),
     check: bool = option("Report what is installed; install nothing."),
     profile: str = options.PROFILE,
 ) -> int:
@@ -285,7 +285,7 @@ def _positions(layout: Layout) -> dict[str, int]:
 def rebuild_command(
     *,
     only: str | None = option(
-        "Rebuild this one alone: the captures index, or the full-text index.", type=click.Choice(["captures", "texts"])
+        "Rebuild this one alone: the captures index, or the full-text index.", choices=("captures", "texts")
     ),
     stores: CollectionStores = STORES,
     dedup_url: str = options.DEDUP,

@@ -49,7 +49,7 @@ def add_command(
     form: str = option(
         "Format: hash prefixes, one per line or concatenated; or URLs and hosts, one per line.",
         "--format",
-        type=click.Choice(["hex", "binary", "urls"]),
+        choices=("hex", "binary", "urls"),
         default="hex",
     ),
     bytes_each: int = option(

@@ -119,7 +119,7 @@ def command(
     ),
     unscanned: str = option(
         "Serve or withhold downloads that were not scanned.",
-        type=click.Choice([str(each) for each in UnscannedPolicy]),
+        choices=UnscannedPolicy,
         default=str(UnscannedPolicy.ALLOW),
     ),
     full: bool = option("Let copies run their scripts where the level is `full`."),
@@ -137,7 +137,7 @@ def command(
     show_logins: bool = option("Show captures that were made with a login to every reader; hidden by default."),
     indexing: str = option(
         "What search engines may list: nothing, or the pages around the copies; copies never.",
-        type=click.Choice([each.value for each in SearchIndexing]),
+        choices=SearchIndexing,
         default=SearchIndexing.NONE.value,
     ),
     cdx_hosts: bool = option("Allow CDX queries for whole hosts and domains."),

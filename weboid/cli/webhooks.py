@@ -35,7 +35,7 @@ def list_command(
     *,
     deliveries: bool = option("List deliveries with their results instead, newest first."),
     limit: int = option("Maximum number of deliveries.", within=(1, None), default=50),
-    state: str | None = option("Only deliveries in this state.", type=click.Choice(("queued", "delivered", "failed"))),
+    state: str | None = option("Only deliveries in this state.", choices=("queued", "delivered", "failed")),
     collection: Path = COLLECTION,
 ) -> None:
     """List the webhooks with their events, or the deliveries to them."""

@@ -48,7 +48,7 @@ def archive_command(
     robots: str | None = option(
         "Treatment of robots.txt in this run.  [default: ignore, as browsers do for URLs that a user enters; obey "
         "with --stay]",
-        type=click.Choice(("obey", "ignore")),
+        choices=("obey", "ignore"),
     ),
     store: str | None = STORE,
     qa: bool | None = QA,

@@ -40,7 +40,7 @@ _SCOPE_OPTIONS: dict[str, Any] = {
         "Scope of the crawl around each seed: the page alone, its folder, its host, its host with subdomains, or "
         "anything.  [default: prefix]",
         "--scope",
-        type=click.Choice(SCOPE_KINDS),
+        choices=SCOPE_KINDS,
     ),
     "depth": option("Maximum distance from a seed, in links.  [default: any number]", within=(-1, None), metavar="N"),
     "extra_hops": option("Number of links to follow beyond the scope.", within=(0, None), metavar="N"),
@@ -58,7 +58,7 @@ _SCOPE_OPTIONS: dict[str, Any] = {
         "--link-decisions/--no-link-decisions",
         default=None,
     ),
-    "robots": option("Treatment of robots.txt in this crawl.  [default: obey]", type=click.Choice(("obey", "ignore"))),
+    "robots": option("Treatment of robots.txt in this crawl.  [default: obey]", choices=("obey", "ignore")),
 }
 
 
@@ -72,9 +72,7 @@ def crawl_command(
     named: tuple[str, ...] = option(None, "--url", "--seeds", hidden=True),
     scope: dict[str, Any] = option_dict(_SCOPE_OPTIONS),
     lane: str = option(
-        "Priority of its pages relative to others.",
-        type=click.Choice([lane.name.lower() for lane in Lane]),
-        default="standard",
+        "Priority of its pages relative to others.", choices=[lane.name.lower() for lane in Lane], default="standard"
     ),
     name: str | None = option("Name of the crawl.  [default: made from the seeds]", "--job", metavar="JOB"),
     title: str = option("Title of the crawl, written to the warcinfo records.", default=""),

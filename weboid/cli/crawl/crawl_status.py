@@ -297,7 +297,7 @@ def open_status_reader(where: CommandTarget) -> Iterator[collection_status.Statu
 @cli_command("alive", has_json=False)
 def alive_command(
     *,
-    kind: str = argument(type=click.Choice(SERVICE_KINDS)),
+    kind: str = argument(choices=SERVICE_KINDS),
     collection: Path = COLLECTION,
     profile: str = PROFILE,
     frontier_url: str = FRONTIER,

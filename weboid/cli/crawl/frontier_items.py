@@ -119,7 +119,7 @@ _STATES = [str(state) for state in ItemState]
 @cli_command("ls", queue_group)
 def list_command(
     *,
-    state: str = option(type=click.Choice(_STATES), default="queued"),
+    state: str = option(choices=_STATES, default="queued"),
     selection: ItemSelection = SELECTION,
     limit: int = option(within=(1, 1_000_000), default=20),
     where: CommandTarget = TARGET,
@@ -176,7 +176,7 @@ def show_command(*, url: str = argument(), where: CommandTarget = TARGET) -> Non
 def retry_command(
     *,
     urls: tuple[str, ...] = argument("[URL]..."),
-    state: str | None = option("All in this state.", type=click.Choice(["dead", "skipped"])),
+    state: str | None = option("All in this state.", choices=("dead", "skipped")),
     selection: ItemSelection = SELECTION,
     dry_run: bool = DRY_RUN,
     where: CommandTarget = TARGET,

@@ -44,7 +44,7 @@ def add_command(
     list_file: str | None = option("One URL per line; - is standard input.", "--list", metavar="FILE"),
     lane: str = option(
         "now: a reader is waiting; high: before the regular crawl.",
-        type=click.Choice([lane.name.lower() for lane in Lane]),
+        choices=[lane.name.lower() for lane in Lane],
         default="standard",
     ),
     again: bool = option("Also queue URLs that were visited before."),
@@ -107,7 +107,7 @@ _ORDER = (ItemState.QUEUED, ItemState.CLAIMED, ItemState.DONE, ItemState.SKIPPED
 def export_command(
     *,
     file: str = argument("FILE"),
-    states: tuple[str, ...] = option(None, "--state", type=click.Choice([str(each) for each in _ORDER])),
+    states: tuple[str, ...] = option(None, "--state", choices=_ORDER),
     where: CommandTarget = TARGET,
 ) -> None:
     """Write the frontier as JSON lines.
@@ -151,7 +151,7 @@ def import_command(
     states: tuple[str, ...] = option(
         "Load only items in this state; may be given several times.",
         "--state",
-        type=click.Choice([str(each) for each in _ORDER]),
+        choices=_ORDER,
         default=("queued", "claimed"),
     ),
     where: CommandTarget = TARGET,

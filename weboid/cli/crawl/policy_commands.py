@@ -120,9 +120,6 @@ def _scope_opinion(jobs: JobSettings, url: str, job: str, *, is_known: bool) -> 
     return PolicyOpinion("scope", RuleDecision(RuleAction.SKIP, reason), f"{reason}, for a link from a seed")
 
 
-_KINDS = click.Choice([str(kind) for kind in PolicyKind])
-
-
 @click.group("policy", cls=CommandGroup)
 def policy_group() -> None:
     """Manage archiving rules, and show which rule decides on a URL.
@@ -141,7 +138,7 @@ def list_command(
     fetch: bool = option(
         "With URL: fetch an unknown robots.txt through a proxy; needs exclusive use of the collection."
     ),
-    kind: str | None = option("Only these.", type=_KINDS),
+    kind: str | None = option("Only these.", choices=PolicyKind),
     url: str | None = option("Only entries that match the URL.", "--for", metavar="URL"),
     actor: str | None = option("Only entries by this actor; crawl: entries that crawls added.", "--by"),
     expired: bool = option("Include expired entries."),
@@ -189,7 +186,7 @@ def list_command(
 def add_command(
     *,
     patterns: tuple[str, ...] = argument("PATTERN...", required=True),
-    kind: str | None = option("Kind of the entries.  [default: blacklist]", type=_KINDS),
+    kind: str | None = option("Kind of the entries.  [default: blacklist]", choices=PolicyKind),
     settings: tuple[str, ...] = option(
         "Setting for matching URLs: robots=ignore, noarchive=obey, archive=never, ban_s=3600.",
         "--set",
@@ -243,7 +240,7 @@ def add_command(
 def remove_command(
     *,
     names: tuple[str, ...] = argument("ID|PATTERN...", required=True),
-    kind: str | None = option("Only entries of that kind.", type=_KINDS),
+    kind: str | None = option("Only entries of that kind.", choices=PolicyKind),
     where: CommandTarget = TARGET,
 ) -> None:
     """Remove entries, by their ids or all of a pattern."""

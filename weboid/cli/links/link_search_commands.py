@@ -101,9 +101,7 @@ def exclude_command(
     *,
     texts: tuple[str, ...] = argument("[ENTRY]..."),
     wiki: str = option("The wiki whose list it is.", required=True, metavar="DBNAME@FARM"),
-    word: str = option(
-        "Patterns of link search, or bare domains.", "--as", type=click.Choice(list(_FORMS)), default="pattern"
-    ),
+    word: str = option("Patterns of link search, or bare domains.", "--as", choices=list(_FORMS), default="pattern"),
     is_removal: bool = option("Remove the entries; searches show such links again.", "--remove"),
     suggest: bool = option("Show hosts to exclude, with their figures."),
     share: float = option(

@@ -65,9 +65,7 @@ def add_command(
     *,
     file: Path = argument(type=EXISTING_FILE),
     owner: _ListOwner = _OWNER,
-    kind: str | None = option(
-        "Kind of the list.  [default: by the file's name]", type=click.Choice([str(kind) for kind in SpamListKind])
-    ),
+    kind: str | None = option("Kind of the list.  [default: by the file's name]", choices=SpamListKind),
     name: str | None = option("Name of the list.  [default: the file's name]"),
     dry_run: bool = option("Report unusable lines, without storing the list."),
     stores: CollectionStores = STORES,

@@ -25,8 +25,6 @@ from weboid.cli.support.options import CHECK_JOBS, COLLECTION, PROFILE, counted,
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.stores import STORES, CollectionStores
 
-_LEVELS = click.Choice([str(level) for level in Level])
-
 
 @click.group("baseline", cls=CommandGroup)
 def command() -> None:
@@ -43,7 +41,7 @@ def save(
     name: str = argument(),
     sample: int = option("Pages.", within=(1, MOST_PAGES), default=100),
     seed: int = option("Seed of the random sample.", default=0),
-    level: str = option("Check at this level.", type=_LEVELS, default=str(DEFAULT_LEVEL)),
+    level: str = option("Check at this level.", choices=Level, default=str(DEFAULT_LEVEL)),
     dry_run: bool = option("List the pages, without checking them."),
     jobs: int = CHECK_JOBS,
     profile: str = PROFILE,

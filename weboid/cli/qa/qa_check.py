@@ -33,7 +33,6 @@ from weboid.cli.support.options import output
 from weboid.cli.support.run_options import open_stored_levels, open_webhooks, unlock_logins
 from weboid.cli.support.stores import STORES, CollectionStores
 
-_LEVELS = click.Choice([str(level) for level in Level])
 _NOTHING = "No page needs another capture."
 
 
@@ -53,7 +52,7 @@ def check_command(
         default="",
     ),
     host: str = option("Only pages of this host.", default="", metavar="HOST"),
-    levels: tuple[str, ...] = option("Check at this level.  [default: images]", "--level", type=_LEVELS),
+    levels: tuple[str, ...] = option("Check at this level.  [default: images]", "--level", choices=Level),
     full: bool = option("Check copies at level full, too, where the levels allow it; the default without --level."),
     again: bool = option("Check again what was checked already."),
     jobs: int = options.CHECK_JOBS,

@@ -40,22 +40,22 @@ from weboid.cli.support.stores import STORES, CollectionStores
 _FILTER_OPTIONS: dict[str, Any] = {
     "verdict": option(
         "Only this verdict; a reviewer's overrides the check's.",
-        type=click.Choice([*filter(None, map(str, QaVerdict)), UNCHECKED]),
+        choices=[*filter(None, map(str, QaVerdict)), UNCHECKED],
     ),
     "host": option("Only pages of that host.", metavar="HOST"),
     "page_class": option(
         "Only visits of this class: " + ", ".join(filter(None, map(str, PageClass))) + ".",
         "--class",
         metavar="CLASS",
-        type=click.Choice([*filter(None, map(str, PageClass))]),
+        choices=[*filter(None, map(str, PageClass))],
     ),
     "fault": option(
         "Only copies with this fault: " + ", ".join(map(str, PlaybackFault)) + ".",
         metavar="FAULT",
-        type=click.Choice([*map(str, PlaybackFault)]),
+        choices=PlaybackFault,
     ),
     "below": option("Only scores below this: 0.8, or 80%.", metavar="SCORE"),
-    "level": option("Only checks at this level.", type=click.Choice([*map(str, Level)])),
+    "level": option("Only checks at this level.", choices=Level),
     "unreviewed": option("Only unreviewed checks.", is_flag=True),
 }
 

@@ -411,6 +411,10 @@ class _ParameterSpec:
 
     def parameters(self, name: str, annotation: Any) -> list[click.Parameter]:
         attributes = {**_inferred(annotation, self), **self.attributes}
+        if "within" in attributes:
+            attributes["type"] = click.IntRange(*attributes.pop("within"))
+        if "choices" in attributes:
+            attributes["type"] = click.Choice([str(each) for each in attributes.pop("choices")])
         names = self.names
         if self.make is RenamedOption and not names:
             names = (f"--{name.strip('_').replace('_', '-')}",)
@@ -443,15 +447,12 @@ class RenamedOption(click.Option):
         self.opts = shown
 
 
-def option(
-    help_text: str | None = None, *names: str, within: tuple[int, int | None] | None = None, **attributes: Any
-) -> Any:
+def option(help_text: str | None = None, *names: str, **attributes: Any) -> Any:
     """Return an option as a parameter's default, shown in its help; `names` where they differ from its name.
 
-    `within`: the least and the greatest number, None: no bound.
+    Attributes are click's, `within`, the least and the greatest number (None: no bound), and `choices`: texts, or an
+    enumeration of texts.
     """
-    if within is not None:
-        attributes["type"] = click.IntRange(*within)
     default = attributes.get("default")
     attributes.setdefault("show_default", default not in {None, ""} and default is not False)
     return _ParameterSpec(RenamedOption, names, {"help": help_text, **attributes})

@@ -27,9 +27,8 @@ QA = option(
     "--qa/--no-qa",
     default=None,
 )
-STORED_LEVELS = click.Choice([str(level) for level in StoredLevel])
 STORE = option(
-    "Recording level of each page.  [default: as set by `weboid level`, else everything]", type=STORED_LEVELS
+    "Recording level of each page.  [default: as set by `weboid level`, else everything]", choices=StoredLevel
 )
 SCAN = option(
     "Scan archived payloads with clamd, if one is running (docs/how-to/scanning.md).  [default: scan]",

@@ -223,7 +223,7 @@ def list_command(
     *,
     name: str = argument("[NAME]", required=False, default=""),
     states: tuple[str, ...] = option(
-        f"Only edits in this state: {', '.join(_STATES)}.", "--state", type=click.Choice(_STATES), metavar="STATE"
+        f"Only edits in this state: {', '.join(_STATES)}.", "--state", choices=_STATES, metavar="STATE"
     ),
     limit: int = option("Maximum number of edits.", within=(1, 10_000), default=50),
     where: CommandTarget = TARGET,

@@ -85,9 +85,7 @@ def _lost_with_copies(store: RegistryStore, where: CommandTarget, wiki: Wiki) ->
 _SETTING_OPTIONS: dict[str, Any] = {
     "run_page": option("Edit only while the first line of this page is yes or run.", metavar="TITLE"),
     "edits_per_minute": option("Maximum number of edits per minute.", type=click.FloatRange(0.01, 600)),
-    "talk": option(
-        "Post messages on talk pages: never, beside edits, or only messages, no edits.", type=click.Choice(TALK_MODES)
-    ),
+    "talk": option("Post messages on talk pages: never, beside edits, or only messages, no edits.", choices=TALK_MODES),
     "convert_bare": option("Convert bare references to citations.", "--convert-bare/--keep-bare", default=None),
     "tag_dead": option("Tag dead links that have no copy.", "--tag-dead/--no-tag-dead", default=None),
     "mark": option("Mark edits with the bot flag.", "--mark/--no-mark", default=None),

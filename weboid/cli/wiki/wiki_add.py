@@ -26,7 +26,6 @@ from weboid.app.wiki.wiki_clients import open_api, open_items, settings_of_wiki,
 from weboid.app.wiki.wiki_intake import stored_level_of_wiki
 from weboid.cli.support.commands import CLOCK, argument, cli_command, option, option_dict
 from weboid.cli.support.options import WIKI_PROFILE, output, warn_missing_contact
-from weboid.cli.support.run_options import STORED_LEVELS
 from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
 from wiki.api.client import WikiApi
 from wiki.api.credentials import WikiCredentials, split_basic
@@ -86,7 +85,7 @@ def command(
     ),
     archive: bool | None = option("Archive new links, or only watch them.", "--archive/--no-archive"),
     store: str | None = option(
-        "Recording level of pages that the wiki cites.  [default: as set by `weboid level`]", type=STORED_LEVELS
+        "Recording level of pages that the wiki cites.  [default: as set by `weboid level`]", choices=StoredLevel
     ),
     account: str | None = option("Account that reads the wiki: USER@APP of a bot password.", metavar="NAME"),
     password_file: str | None = option("Its bot password, or an OAuth 2 token.", metavar="FILE"),

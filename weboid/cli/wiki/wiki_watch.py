@@ -64,7 +64,7 @@ def command(
     feed_only: bool = option("Only watch: other processes archive, check links and confirm results."),
     without: tuple[str, ...] = option(
         "Omit a part that runs elsewhere, such as check or confirm; repeatable.",
-        type=click.Choice(child_commands.CHILD_NAMES),
+        choices=child_commands.CHILD_NAMES,
         metavar="PART",
     ),
     qa: bool | None = QA,
