@@ -25,17 +25,8 @@ from typing import Any, get_args, get_origin
 
 import click
 
+from core import errors
 from core.clock import SystemClock
-from core.errors import (
-    CollectionInUseError,
-    CollectionVersionError,
-    ConfigError,
-    DiskFullError,
-    InputError,
-    TransientError,
-    UnavailableError,
-    WeboidError,
-)
 from core.layout import CONFIG_FILE
 
 
@@ -54,16 +45,16 @@ class ExitCode(IntEnum):
     INTERNAL = 70  # internal error
 
 
-def exit_code_for(error: WeboidError) -> ExitCode:
+def exit_code_for(error: errors.WeboidError) -> ExitCode:
     """Return the exit code of an error."""
     match error:
-        case InputError():
+        case errors.InputError():
             return ExitCode.INPUT
-        case DiskFullError():
+        case errors.DiskFullError():
             return ExitCode.DISK_FULL
-        case CollectionInUseError() | CollectionVersionError():
+        case errors.CollectionInUseError() | errors.CollectionVersionError():
             return ExitCode.COLLECTION
-        case UnavailableError() | TransientError():
+        case errors.UnavailableError() | errors.TransientError():
             return ExitCode.UNAVAILABLE
         case _:
             return ExitCode.INTERNAL
@@ -161,7 +152,7 @@ class ConfiguredCommand(ShortHelpCommand):
             if source is not click.core.ParameterSource.DEFAULT_MAP:
                 raise
             key = next(each for each, (parameter, _) in keys.items() if parameter == name)
-            raise ConfigError(f"{config.option_place(command, key)}: {error.message}") from error
+            raise errors.ConfigError(f"{config.option_place(command, key)}: {error.message}") from error
         if profile is None or profile.name is None:
             return context
         named = context.params.get(profile.name)

@@ -1,7 +1,9 @@
 """`weboid wiki read` and `repair`: citations and repairs in wikitext files."""
 
 import json
+import re
 import tomllib
+from bisect import bisect_left
 from collections.abc import Mapping
 from datetime import UTC
 from pathlib import Path
@@ -88,34 +90,20 @@ def read_command(
     text = read_page_text(file)
     rules = read_rules(language, own)
     citations = read_citations(text, rules, today=CLOCK.now().date())
-    lines = _LineCounter(text)
+    breaks = [found.start() for found in re.finditer("\n", text)]
     if output.is_json:
-        listed = [_facts(citation, lines) for citation in citations]
+        listed = [_facts(citation, breaks) for citation in citations]
         output.json({"language": rules.language, "characters": len(text), "citations": listed})
     else:
-        shown = [line for citation in citations for line in _citation_lines(citation, lines)]
+        shown = [line for citation in citations for line in _citation_lines(citation, breaks)]
         click.echo("\n".join(shown) if citations else "No link was found.")
     return ExitCode.SOME_FAILED if any(each.is_malformed for each in citations) else ExitCode.OK
 
 
-class _LineCounter:
-    """Converter of text positions to line numbers; positions must be ascending."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._at = 0
-        self._line = 1
-
-    def of(self, place: int) -> int:
-        self._line += self._text.count("\n", self._at, place)
-        self._at = max(self._at, place)
-        return self._line
-
-
-def _citation_lines(citation: citation_model.Citation, lines: _LineCounter) -> list[str]:
+def _citation_lines(citation: citation_model.Citation, breaks: list[int]) -> list[str]:
     """Return a citation as text: line and kind, and below it its fields."""
     kind = f"{citation.way} {citation.template}".strip()
-    items = [f"line {lines.of(citation.span.start)}: {clean(citation.url)}  ({clean(kind)})"]
+    items = [f"line {bisect_left(breaks, citation.span.start) + 1}: {clean(citation.url)}  ({clean(kind)})"]
     tags = (citation.dead_tag, citation.archive_tag)
     results = [
         ("title", citation.title),
@@ -137,14 +125,14 @@ def _citation_lines(citation: citation_model.Citation, lines: _LineCounter) -> l
     return items + [f"    {words}" for is_so, words in marks if is_so]
 
 
-def _facts(citation: citation_model.Citation, lines: _LineCounter) -> dict[str, Any]:
+def _facts(citation: citation_model.Citation, breaks: list[int]) -> dict[str, Any]:
     return {
         **json_facts(
             citation,
             "url address template within title archive_url status is_said_dead is_treated_dead "
             "is_paywalled is_malformed is_convertible is_held way access_date archive_date",
         ),
-        "line": lines.of(citation.span.start),
+        "line": bisect_left(breaks, citation.span.start) + 1,
         "span": _span(citation.span),
         "url_span": _span(citation.url_span),
         "parameters": {
