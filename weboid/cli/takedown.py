@@ -9,7 +9,6 @@ from core.errors import InputError
 from core.json_values import json_facts
 from core.timestamps import parse_timestamp14
 from playback.access import takedowns as book
-from playback.access.control import PageFacts
 from playback.takedown_coverage import TakedownCoverage, not_in_force, takedown_targets
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, COMMANDS, LazyGroup, argument, cli_command, option
@@ -104,7 +103,35 @@ def add_command(
         ]
     numbers = {each.identity: each.number for each in entries}
     already = len(wanted) - len(made)
-    _print_added(covered, numbers, already, framing, dry_run=dry_run)
+    added = [
+        {
+            "number": numbers.get(each.identity),
+            **json_facts(each, "kind what timestamp effect"),
+            "pages": pages,
+            "captures": captures,
+        }
+        for each, pages, captures in covered
+    ]
+    embedded = [{"url": each.url, "timestamp": each.timestamp} for each in framing]
+    document = {"added": added, "already": already, "embedded_in": embedded, "dry_run": dry_run}
+    lines = []
+    for each, pages, captures in covered[:_MOST_SHOWN]:
+        name = "Would take down" if dry_run else f"#{numbers.get(each.identity)} takes down"
+        what = clean(f"{each.kind} {each.what} {each.timestamp}".strip())
+        lines.append(f"{name} {what}: {counted(pages, 'page')}, {counted(captures, 'capture')}.")
+    if len(covered) > _MOST_SHOWN:
+        lines.append(f"… and {len(covered) - _MOST_SHOWN:,} more.")
+    if framing:
+        lines.append(
+            f"Framed in {len(framing):,} other captures, whose copies are shown without it and whose"
+            " text and pictures are not shown:"
+        )
+        lines += [f"  {page.timestamp} {clean(page.url)}" for page in framing[:_MOST_SHOWN]]
+    if len(framing) > _MOST_SHOWN:
+        lines.append(f"… and {len(framing) - _MOST_SHOWN:,} more.")
+    if already:
+        lines.append(f"{already:,} taken down already.")
+    output.show(document, lines)
 
 
 @cli_command("ls")
@@ -176,45 +203,6 @@ def remove_command(
             for number, each in chosen.items()
         ),
     )
-
-
-def _print_added(
-    covered: list[tuple[book.Takedown, int, int]],
-    numbers: dict[tuple[str, ...], int],
-    held: int,
-    framing: list[PageFacts],
-    *,
-    dry_run: bool,
-) -> None:
-    added = [
-        {
-            "number": numbers.get(each.identity),
-            **json_facts(each, "kind what timestamp effect"),
-            "pages": pages,
-            "captures": captures,
-        }
-        for each, pages, captures in covered
-    ]
-    embedded = [{"url": each.url, "timestamp": each.timestamp} for each in framing]
-    document = {"added": added, "already": held, "embedded_in": embedded, "dry_run": dry_run}
-    lines = []
-    for each, pages, captures in covered[:_MOST_SHOWN]:
-        name = "Would take down" if dry_run else f"#{numbers.get(each.identity)} takes down"
-        what = clean(f"{each.kind} {each.what} {each.timestamp}".strip())
-        lines.append(f"{name} {what}: {counted(pages, 'page')}, {counted(captures, 'capture')}.")
-    if len(covered) > _MOST_SHOWN:
-        lines.append(f"… and {len(covered) - _MOST_SHOWN:,} more.")
-    if framing:
-        lines.append(
-            f"Framed in {len(framing):,} other captures, whose copies are shown without it and whose"
-            " text and pictures are not shown:"
-        )
-        lines += [f"  {page.timestamp} {clean(page.url)}" for page in framing[:_MOST_SHOWN]]
-    if len(framing) > _MOST_SHOWN:
-        lines.append(f"… and {len(framing) - _MOST_SHOWN:,} more.")
-    if held:
-        lines.append(f"{held:,} taken down already.")
-    output.show(document, lines)
 
 
 def _is_named(takedown: book.Takedown, name: str) -> bool:

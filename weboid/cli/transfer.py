@@ -300,65 +300,56 @@ def import_command(
     for each in paths:
         if not Path(each).exists():
             raise InputError(f"There is no file {clean(each)!r}.")
+
+    async def run(advance: Callable[[float], None]) -> ImportResult:
+        with ExitStack() as stack:
+            layout = Layout(stores.root)
+            if dry_run:
+                return _trial(sources, stores, settings, advance, stack)
+            async with open_collection(stores.root, clock=CLOCK):
+                recover_collection(layout, settings.proxy, now=CLOCK.now(), index=settings.index)
+                reserve = DiskReserve(layout.archive, settings.proxy.disk_reserve_bytes)
+                reserve.require_reserve()
+                storage = ImportStorage(layout, reserve, read_sums(layout).by_name, link=link)
+                storage.clean()
+                index = stack.enter_context(closing(open_index(layout, settings.index)))
+                database = stack.enter_context(stores.index())
+                shared = open_shared(layout, settings.proxy)
+                if shared is not None:
+                    stack.callback(shared.close)
+                run = CollectionImport(
+                    layout, settings, index, database, storage, now=CLOCK.now, shared=shared, on_bytes=advance
+                )
+                with closing(run):
+                    for source in sources:
+                        path = Path(source)
+                        if is_url := source.startswith(("http://", "https://")):
+                            path = await _download(source, layout, settings, limit, reserve)
+                        problem = None
+                        try:
+                            shown = mask_passwords(source)  # to readers, as the provenance of its pages
+                            for archive in open_archives(path, layout.archive, advance, shown):
+                                run.add(archive)
+                        except InputError as error:
+                            problem = error
+                        if is_url:  # of no use any more; after an interruption it is
+                            for each in (path, path.with_suffix(".validator")):
+                                each.unlink(missing_ok=True)
+                        if problem is not None:
+                            raise problem
+                if settings.index.text:
+                    with open_texts(layout, settings.index.url, visible_text) as (reader, writer):
+                        complete_texts(reader, writer)
+                decisions = stack.enter_context(stores.decisions())
+                run.count_withheld(AccessControl(decisions, database.rows, CLOCK.now))
+                return run.result
+
     files = chain.from_iterable([path, *path.rglob("*")] for path in map(Path, paths))
     total = 2 * sum(each.stat().st_size for each in files if each.is_file()) if paths else None
     with progress_bar("Reading" if dry_run else "Importing", total) as advance:
-        result = asyncio.run(_import(sources, stores, settings, advance, limit, is_dry=dry_run, link=link))
+        result = asyncio.run(run(advance))
     output.show({"dry_run": dry_run, **result.to_dict()}, _import_lines(result, is_dry=dry_run))
     return ExitCode.OK if result.is_whole else ExitCode.SOME_FAILED
-
-
-async def _import(
-    sources: Sequence[str],
-    stores: CollectionStores,
-    settings: Settings,
-    advance: Callable[[float], None],
-    limit: int,
-    *,
-    is_dry: bool,
-    link: bool,
-) -> ImportResult:
-    with ExitStack() as stack:
-        layout = Layout(stores.root)
-        if is_dry:
-            return _trial(sources, stores, settings, advance, stack)
-        async with open_collection(stores.root, clock=CLOCK):
-            recover_collection(layout, settings.proxy, now=CLOCK.now(), index=settings.index)
-            reserve = DiskReserve(layout.archive, settings.proxy.disk_reserve_bytes)
-            reserve.require_reserve()
-            storage = ImportStorage(layout, reserve, read_sums(layout).by_name, link=link)
-            storage.clean()
-            index = stack.enter_context(closing(open_index(layout, settings.index)))
-            database = stack.enter_context(stores.index())
-            shared = open_shared(layout, settings.proxy)
-            if shared is not None:
-                stack.callback(shared.close)
-            run = CollectionImport(
-                layout, settings, index, database, storage, now=CLOCK.now, shared=shared, on_bytes=advance
-            )
-            with closing(run):
-                for source in sources:
-                    path = Path(source)
-                    if is_url := source.startswith(("http://", "https://")):
-                        path = await _download(source, layout, settings, limit, reserve)
-                    problem = None
-                    try:
-                        shown = mask_passwords(source)  # to readers, as the provenance of its pages
-                        for archive in open_archives(path, layout.archive, advance, shown):
-                            run.add(archive)
-                    except InputError as error:
-                        problem = error
-                    if is_url:  # of no use any more; after an interruption it is
-                        for each in (path, path.with_suffix(".validator")):
-                            each.unlink(missing_ok=True)
-                    if problem is not None:
-                        raise problem
-            if settings.index.text:
-                with open_texts(layout, settings.index.url, visible_text) as (reader, writer):
-                    complete_texts(reader, writer)
-            decisions = stack.enter_context(stores.decisions())
-            run.count_withheld(AccessControl(decisions, database.rows, CLOCK.now))
-            return run.result
 
 
 def _trial(
