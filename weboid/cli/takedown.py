@@ -65,8 +65,8 @@ def add_command(
     kinds = [kind for kind, is_chosen in options.items() if is_chosen]
     if len(kinds) > 1:
         raise InputError("Use only one of --prefix, --host, --capture and --digest.")
-    lines = (line.strip() for line in (file or ()))
-    words = [*names, *(line for line in lines if line and not line.startswith("#"))]
+    listed = (line.strip() for line in (file or ()))
+    words = [*names, *(line for line in listed if line and not line.startswith("#"))]
     if not words:
         raise InputError("Name what to take down: a URL, or --list FILE.")
     if capture is not None:
