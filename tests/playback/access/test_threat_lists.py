@@ -343,7 +343,7 @@ def test_a_dry_run_and_a_bad_file_change_nothing(tmp_path: Path) -> None:
     tried = run(tmp_path, "add", "x", "-", "--dry-run", given="00112233\n00112233\n44556677\n")
     bad = run(tmp_path, "add", "x", "-", given="00112233\nnonsense\n")
 
-    assert "2 entries would be" in tried.output
+    assert "Entries that would be on the list x: 2." in tried.output
     assert isinstance(bad.exception, InputError)
     assert "Line 2" in str(bad.exception)
     assert json.loads(run(tmp_path, "ls", "--json").output) == {"lists": []}

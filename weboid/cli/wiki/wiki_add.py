@@ -125,13 +125,6 @@ def command(
         "password_file": _place(password_file),
         "basic_file": _place(basic_file),
     }
-    if operator.recrawl != read_operator(stores.root).recrawl:
-        # Not shorter than the time for which a page counts as archived (A02).
-        days = FeedSettings().archived_days
-        if operator.recrawl and parse_duration(operator.recrawl) < timedelta(days=days):
-            raise InputError(
-                f"Pages archived in the last {days} days are not archived again: write --recrawl {days}d or more."
-            )
     with stores.registry(make=True) as registry:
         if operator != read_operator(stores.root):
             write_operator(stores.root, operator)
@@ -174,6 +167,12 @@ def _operator(root: Path, profile: str, contact: str | None, recrawl: str | None
     if recrawl is not None:
         operator = replace(operator, recrawl="" if recrawl == CLEARED else recrawl.strip())
     check_operator(operator)
+    days = FeedSettings().archived_days  # for which a page counts as archived (A02)
+    is_changed = operator.recrawl not in {"", read_operator(root).recrawl}
+    if is_changed and parse_duration(operator.recrawl) < timedelta(days=days):
+        raise InputError(
+            f"Pages archived in the last {days} days are not archived again: write --recrawl {days}d or more."
+        )
     return operator
 
 
