@@ -485,7 +485,8 @@ def cli_command(
         callback.__doc__ = function.__doc__
         register = click.command if group is None else group.command
         attributes.setdefault("cls", ConfiguredCommand)
-        params = [*_click_parameters(parameters), *_common_options()[not has_json :]]
+        common = [each for each in _common_options() if has_json or each.name != "as_json"]
+        params = [*_click_parameters(parameters), *common]
         made: click.Command = register(name, params=params, **attributes)(callback)
         return made
 
