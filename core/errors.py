@@ -8,10 +8,13 @@ import os
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Return whether the system, or SQLite (its result code 13, SQLITE_FULL), refused to write for want of space."""
+    """Return whether the system or SQLite refused to write for want of space.
+
+    SQLite's result codes are 13, SQLITE_FULL, and 4874, SQLITE_IOERR_SHMSIZE: its shared memory cannot be enlarged.
+    """
     if isinstance(error, OSError):
         return error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return getattr(error, "sqlite_errorcode", 0) == 13
+    return getattr(error, "sqlite_errorcode", 0) in (13, 4874)
 
 
 class WeboidError(Exception):
@@ -99,7 +102,7 @@ class ListenError(UnavailableError):
     """Address on which a server cannot listen; an empty host is every address."""
 
     def __init__(self, host: str, port: int, error: Exception) -> None:
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error).rstrip(".")
         super().__init__(
             f"Cannot listen on {host or 'every address'}, port {port}: {reason}. Stop the process that uses the port, "
             "or choose another one."

@@ -210,6 +210,6 @@ def check_store_urls(dedup_url: str, frontier_url: str, index_url: str, *, sourc
 
 
 def error_words(error: Exception, password: str) -> str:
-    """Return a client library's error on one line, without the password."""
-    words = " ".join(str(error).split()).rstrip(".")
+    """Return a client library's error on one line, without the password and PostgreSQL's question about its server."""
+    words = " ".join(str(error).split()).partition(" Is the server running")[0].rstrip(".")
     return words.replace(password, "***") if password else words

@@ -25,7 +25,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from core.config.database_urls import IndexAddress, parse_index_url
+from core.config.database_urls import IndexAddress, error_words, parse_index_url
 from core.errors import CollectionVersionError, TransientError, WeboidError
 from core.layout import Layout, is_frozen, read_only_uri
 from links.registry.schema import metadata
@@ -190,7 +190,7 @@ class RegistryStore:
             yield
         except Exception as error:
             if self._is_gone(error):
-                reason = " ".join(str(getattr(error, "orig", None) or error).split()).rstrip(".")
+                reason = error_words(getattr(error, "orig", None) or error, "")
                 raise TransientError(f"The link registry at {self.where} does not answer: {reason}.") from error
             raise
 

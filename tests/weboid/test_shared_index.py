@@ -39,7 +39,7 @@ def test_every_command_reads_and_writes_the_index_that_it_is_told(
     verified = weboid.call("verify", *options)
     assert verified.code == 0, verified.out
     rebuilt = weboid.call("collection", "rebuild", "--profile", str(weboid.profile), *options)
-    assert "captures of 1 pages" in rebuilt.out
+    assert "captures of 1 page in" in rebuilt.out
     assert weboid.call("verify", *options).code == 0
     refused = weboid.call("status", "--database", "postgresql://127.0.0.1:1/none")
     assert (refused.code, "Start PostgreSQL there" in refused.err) == (3, True)

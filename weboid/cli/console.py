@@ -10,22 +10,22 @@ from pathlib import Path
 
 import click
 
-from core.clock import SystemClock
 from core.errors import InputError
 from core.layout import Layout
 from crawler.status.status_server import parse_listen_address
 from weboid.app.operator_identity import known_operator
 from weboid.cli.support.child_commands import is_stopped, queue_worker, running_children
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.commands import COMMANDS, LazyGroupWithDefault, argument, cli_command, option
-from weboid.cli.support.options import COLLECTION, ORIGIN, OUTPUT, CommandOutput
+from weboid.cli.support.commands import CLOCK, COMMANDS, LazyGroupWithDefault, argument, cli_command, option
+from weboid.cli.support.options import COLLECTION, ORIGIN, output
 from weboid.cli.support.stores import make_collection
 
-_CLOCK = SystemClock()
-_ROLES = click.Choice(["reader", "reviewer", "curator", "operator", "admin"])
+_ROLES = ("reader", "reviewer", "curator", "operator", "admin")
 
 
-@cli_command("console", cls=LazyGroupWithDefault, commands_at=COMMANDS["console"], invoke_without_command=True)
+@cli_command(
+    "console", cls=LazyGroupWithDefault, commands_at=COMMANDS["console"], invoke_without_command=True, has_json=False
+)
 def console_command(
     *,
     listen: str = option("Address to serve on; port 0: any free port.", default="127.0.0.1:8090", metavar="HOST:PORT"),
@@ -49,7 +49,7 @@ def console_command(
     operator = known_operator(root)
     settings, database_url = where.settings, where.settings.index.url
     with open_stores(
-        where.layout, settings, clock=_CLOCK, database_url=database_url, option_faults=option_faults
+        where.layout, settings, clock=CLOCK, database_url=database_url, option_faults=option_faults
     ) as stores:
 
         def ready(address: str) -> None:
@@ -60,7 +60,7 @@ def console_command(
 
         async def run() -> None:
             own = replace(queue_worker(root, where.profile), is_held=partial(is_stopped, stores.frontier))
-            async with running_children([own] if worker and not where.is_shared else [], _CLOCK):
+            async with running_children([own] if worker and not where.is_shared else [], CLOCK):
                 await serve_console(
                     stores,
                     listen=parse_listen_address(listen),
@@ -77,7 +77,7 @@ def console_command(
 def user_command(
     *,
     name: str | None = argument("[NAME]"),
-    role: str | None = option("Add the account, or change its role.", type=_ROLES),
+    role: str | None = option("Add the account, or change its role.", choices=_ROLES),
     password_file: Path | None = option(
         "Its password; - is standard input.", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE"
     ),
@@ -85,7 +85,6 @@ def user_command(
     is_removal: bool = option("Remove it, with its sessions and tokens.", "--remove"),
     console: str = option("Origin of the console, for the link.", default="http://127.0.0.1:8090", metavar="ORIGIN"),
     collection: Path = COLLECTION,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """List the console's accounts; add, change or remove one.
 
@@ -94,7 +93,7 @@ def user_command(
     """
     from weboid.console.accounts import AccountStore, ConsoleRole
 
-    with closing(AccountStore(Layout(collection).console_db, _CLOCK)) as accounts:
+    with closing(AccountStore(Layout(collection).console_db, CLOCK)) as accounts:
         if name is None:
             found = accounts.users()
             rows = [(each.name, str(each.role), f"{each.added:%Y-%m-%d}") for each in found]

@@ -11,36 +11,18 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.errors import ConfigError, InputError
 from core.hosts import join_host_port, split_host_port
 from links.registry.wikis import parse_wiki
 from net.http_server import open_listener
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import ExitCode, argument, cli_command, is_quiet, option, option_dict
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option, option_dict
+from weboid.cli.support.options import FILE, FOLDER, counted, output
 from weboid.cli.support.progress import count_progress
-from wiki.embed import static_site
+from wiki.embed import link_lookup, reverse_proxy, static_site
 from wiki.embed.html_tags import parse_selector
-from wiki.embed.link_lookup import (
-    TIMEOUT_S,
-    CopyDisplay,
-    EmptyLookup,
-    HttpLinkLookup,
-    LinkLookup,
-    LookupOptions,
-    all_origins,
-)
 from wiki.embed.page_marker import MarkRules
 from wiki.embed.proxy_message import PrivatePages
-from wiki.embed.reverse_proxy import (
-    BODY_WAIT_S,
-    NEVER_MARKED,
-    PAGE_LIMIT_BYTES,
-    EmbedProxySettings,
-    parse_upstream,
-    serve_proxy,
-)
 
 _FRONT_OPTIONS: dict[str, Any] = {
     "front": option("The archive's pages, as `weboid serve` shows them to readers.", required=True, metavar="URL"),
@@ -49,8 +31,8 @@ _FRONT_OPTIONS: dict[str, Any] = {
     "wiki": option("The wiki of these pages: handbook@me.", required=True, metavar="NAME"),
     "show": option(
         "Offer the copy next to every link, to dead ones, or never (classes and attributes only).",
-        type=click.Choice([str(each) for each in CopyDisplay]),
-        default=str(CopyDisplay.ALWAYS),
+        choices=link_lookup.CopyDisplay,
+        default=str(link_lookup.CopyDisplay.ALWAYS),
     ),
     "timeout_s": option(
         "Seconds to wait for the front.  [default: 1 for a proxy, 30 for files]",
@@ -60,8 +42,7 @@ _FRONT_OPTIONS: dict[str, Any] = {
     ),
     "token_file": option(
         "Token of an internal caller: gets the state of links, without rate limit (`weboid serve --links-token-file`).",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
+        type=FILE,
     ),
     "lang": option("The language of the texts on links.", default="", metavar="CODE"),
 }
@@ -91,11 +72,11 @@ def marking_from_options(options: dict[str, Any], *, base: str = "", replace: bo
     """Return the mark options of the command line."""
     marking = static_site.MarkOptions(
         str(parse_wiki(options["wiki"])),
-        CopyDisplay(options["show"]),
+        link_lookup.CopyDisplay(options["show"]),
         rules_from_options(options),
         base,
         options["own"],
-        all_origins((options["front"], *options["copies"])),
+        link_lookup.all_origins((options["front"], *options["copies"])),
         replace,
         options["lang"].partition("-")[0].lower(),
     )
@@ -109,7 +90,7 @@ def rules_from_options(options: dict[str, Any]) -> MarkRules:
     return MarkRules(only, skip)
 
 
-def lookup_from_options(options: dict[str, Any], *, is_patient: bool) -> HttpLinkLookup:
+def lookup_from_options(options: dict[str, Any], *, is_patient: bool) -> link_lookup.HttpLinkLookup:
     """Create the link lookup client; `is_patient`: wait for a front that requests a later retry."""
     token, path, front = "", options["token_file"], options["front"]
     if path is not None:
@@ -121,12 +102,12 @@ def lookup_from_options(options: dict[str, Any], *, is_patient: bool) -> HttpLin
             raise ConfigError(f"{path} contains no token: one line of ASCII is expected.")
     if not front.startswith(("http://", "https://")):
         raise ConfigError("--front is the address of the archive's pages: https://archive.example.")
-    return HttpLinkLookup(
+    return link_lookup.HttpLinkLookup(
         options["ask"] or front,
-        clock=SystemClock(),
+        clock=CLOCK,
         origins=(front, *options["copies"]),
-        timeout_s=options["timeout_s"] or TIMEOUT_S,
-        manner=LookupOptions(options["lang"], token, is_patient=is_patient),
+        timeout_s=options["timeout_s"] or link_lookup.TIMEOUT_S,
+        manner=link_lookup.LookupOptions(options["lang"], token, is_patient=is_patient),
     )
 
 
@@ -142,14 +123,11 @@ def filter_command(
     base: str = option("Address of the page, or of the site's root.", default="", metavar="URL"),
     in_place: bool = option("Write into the files themselves."),
     out: Path | None = option(
-        "Write a marked copy of FOLDER there, with all its other files.",
-        type=click.Path(file_okay=False, path_type=Path),
-        metavar="DIR",
+        "Write a marked copy of FOLDER there, with all its other files.", type=FOLDER, metavar="DIR"
     ),
     check: bool = option("Write nothing; exit with 1 if a file would change."),
     remove: bool = option("Remove what earlier runs inserted; no request is made."),
     keep: bool = option("Do not update links that were marked before."),
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Mark the links of HTML files, folders, or of standard input.
 
@@ -166,7 +144,7 @@ def filter_command(
     if remove and keep:
         raise InputError("Use --remove or --keep.")
     client = lookup_from_options(options, is_patient=True)
-    lookup: LinkLookup = EmptyLookup() if remove else client
+    lookup: link_lookup.LinkLookup = link_lookup.EmptyLookup() if remove else client
     names = files or ("-",)
     if names == ("-",):
         if in_place or out is not None or check:
@@ -183,16 +161,16 @@ def filter_command(
         inner, outer = out.resolve(), roots[0].resolve()
         if inner.is_relative_to(outer) or outer.is_relative_to(inner):
             raise InputError("--out must not be inside that folder, nor contain it.")
-    work = _mark_files(roots, marking, lookup, out=out, check=check, output=output)
+    work = _mark_files(roots, marking, lookup, out=out, check=check)
     return asyncio.run(_closing(client, work))
 
 
-async def _closing(client: HttpLinkLookup, work: Coroutine[Any, Any, int]) -> int:
+async def _closing(client: link_lookup.HttpLinkLookup, work: Coroutine[Any, Any, int]) -> int:
     async with client:
         return await work
 
 
-async def _mark_input(marking: static_site.MarkOptions, lookup: LinkLookup) -> int:
+async def _mark_input(marking: static_site.MarkOptions, lookup: link_lookup.LinkLookup) -> int:
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     data = source.read(static_site.FILE_LIMIT_BYTES + 1)
     is_answered = True
@@ -212,14 +190,13 @@ async def _mark_input(marking: static_site.MarkOptions, lookup: LinkLookup) -> i
 async def _mark_files(
     roots: Sequence[Path],
     marking: static_site.MarkOptions,
-    lookup: LinkLookup,
+    lookup: link_lookup.LinkLookup,
     *,
     out: Path | None,
     check: bool,
-    output: CommandOutput,
 ) -> int:
     total = static_site.SiteMarkResult()
-    with count_progress(quiet=output.is_json or is_quiet()) as progress:
+    with count_progress() as progress:
         for root in roots:
             site = static_site.StaticSite(root, marking, root if len(roots) > 1 else None)
             names = site.names()
@@ -236,7 +213,9 @@ async def _mark_files(
             click.echo(f"{clean(name)} is skipped: {clean(why)}.", err=True)
         verb = "would change" if check else "written"
         copied = f", {total.copied:,} other files copied" if total.copied else ""
-        click.echo(f"{total.pages:,} pages with {total.links:,} links: {len(total.changed):,} {verb}{copied}.")
+        click.echo(
+            f"{counted(total.pages, 'page')} with {counted(total.links, 'link')}: {len(total.changed):,} {verb}{copied}."
+        )
         if total.unanswered:
             click.echo(
                 f"weboid: {_unanswered(lookup)} {total.unanswered:,} pages are unchanged: run this again.", err=True
@@ -246,12 +225,12 @@ async def _mark_files(
     return ExitCode.SOME_FAILED if total.passed_over or (check and total.changed) else ExitCode.OK
 
 
-def _unanswered(lookup: LinkLookup) -> str:
+def _unanswered(lookup: link_lookup.LinkLookup) -> str:
     why = lookup.failure or "it left links out"
     return f"The front did not answer: {clean(why).rstrip('.')}."
 
 
-@cli_command("urls")
+@cli_command("urls", has_json=False)
 def urls_command(
     *,
     folder: Path = argument(type=click.Path(path_type=Path)),
@@ -293,7 +272,7 @@ def urls_command(
     return ExitCode.SOME_FAILED if site.passed_over or lost else ExitCode.OK
 
 
-@cli_command("proxy")
+@cli_command("proxy", has_json=False)
 def proxy_command(
     *,
     upstream: str = option(
@@ -302,13 +281,11 @@ def proxy_command(
     listen: str = option("Address to listen on; port 0: any free port.", default="127.0.0.1:8081", metavar="HOST:PORT"),
     options: dict[str, Any] = option_dict(_MARKING_OPTIONS),
     host: str = option(
-        "Host header sent to the wiki: the reader's, or the wiki's own.",
-        type=click.Choice(["keep", "upstream"]),
-        default="keep",
+        "Host header sent to the wiki: the reader's, or the wiki's own.", choices=("keep", "upstream"), default="keep"
     ),
     private: str = option(
         "Pages made for one reader (Authorization, Set-Cookie): leave them unmarked, or look up their links.",
-        type=click.Choice([str(each) for each in PrivatePages]),
+        choices=PrivatePages,
         default=str(PrivatePages.SKIP),
     ),
     behind: tuple[str, ...] = option(
@@ -318,13 +295,15 @@ def proxy_command(
         "Path prefixes that are never marked, in addition to MediaWiki's APIs.", "--skip-path", metavar="START"
     ),
     limit_mb: float = option(
-        "Larger pages are passed on unmarked.", type=click.FloatRange(0.01, 256), default=PAGE_LIMIT_BYTES / (1 << 20)
+        "Larger pages are passed on unmarked.",
+        type=click.FloatRange(0.01, 256),
+        default=reverse_proxy.PAGE_LIMIT_BYTES / (1 << 20),
     ),
     patience_s: float = option(
         "Pages that take more seconds to arrive are passed on unmarked.",
         "--patience",
         type=click.FloatRange(0.1, 600),
-        default=BODY_WAIT_S,
+        default=reverse_proxy.BODY_WAIT_S,
     ),
 ) -> None:
     """Run a reverse proxy that marks the links of any wiki's pages.
@@ -333,17 +312,17 @@ def proxy_command(
     Prints the address it listens on. Ctrl-C ends it.
     """
     marking = marking_from_options(options)
-    parse_upstream(upstream)  # before anything listens
+    reverse_proxy.parse_upstream(upstream)  # before anything listens
     try:
         networks = tuple(ipaddress.ip_network(text) for text in behind)
     except ValueError as error:
         raise ConfigError(f"--behind is a network such as 10.0.0.0/8: {error}.") from error
-    settings = EmbedProxySettings(
+    settings = reverse_proxy.EmbedProxySettings(
         upstream.rstrip("/"),
         host == "keep",
         PrivatePages(private),
         networks,
-        (*NEVER_MARKED, *skip_paths),
+        (*reverse_proxy.NEVER_MARKED, *skip_paths),
         int(limit_mb * (1 << 20)),
         patience_s,
     )
@@ -352,11 +331,11 @@ def proxy_command(
     listener = open_listener(address, port)
     port = listener.getsockname()[1]
     asyncio.run(
-        serve_proxy(
+        reverse_proxy.serve_proxy(
             settings,
             marking,
             lookup,
-            clock=SystemClock(),
+            clock=CLOCK,
             listener=listener,
             on_ready=lambda: click.echo(f"http://{join_host_port(address, port)}/"),
         )

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.config.profile import setting_schema
 from core.config.settings import SCOPE_KINDS, Settings
 from core.errors import ConfigError, InputError, UnavailableError
@@ -19,19 +18,11 @@ from crawler.jobs.crawl_orders import toml_value
 from crawler.profile_check import ProfileFinding, list_presets, profile_faults, profile_warnings, setting_rows
 from crawler.profiles import builtin_profiles, chain_settings, load_chain, load_profile
 from links.archives.adapters import check_archive_names
-from weboid.app.collection_config import (
-    COMMAND_TABLES,
-    OPERATOR_KEYS,
-    PROVIDER_KEYS,
-    SEED_KEYS,
-    WEBHOOK_EVENTS,
-    config_faults,
-    read_config,
-)
+from weboid.app import collection_config
 from weboid.app.operator_identity import OperatorIdentity, check_operator
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import CommandGroup, ExitCode, RenamedOption, argument, cli_command, option
-from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
+from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, RenamedOption, argument, cli_command, option
+from weboid.cli.support.options import COLLECTION, PROFILE, output
 
 _TEMPLATE = Path(__file__).with_name("new_collection.toml")  # of a collection's weboid.toml
 
@@ -40,16 +31,13 @@ _TEMPLATE = Path(__file__).with_name("new_collection.toml")  # of a collection's
 def command(
     *,
     collection: Path = COLLECTION,
-    preset: str | None = option("Preset of the settings.", type=click.Choice(builtin_profiles()), metavar="NAME"),
+    preset: str | None = option("Preset of the settings.", choices=builtin_profiles(), metavar="NAME"),
     contact: str | None = option("Page or mail address of the operator.", metavar="ADDRESS"),
-    robots: str | None = option(
-        "Treatment of robots.txt by crawls and wiki watches.", type=click.Choice(("obey", "ignore"))
-    ),
+    robots: str | None = option("Treatment of robots.txt by crawls and wiki watches.", choices=("obey", "ignore")),
     archives: tuple[str, ...] = option(
         "Other archive to ask for copies of dead links; may be given several times.", "--archive", metavar="NAME"
     ),
     force: bool = option("Replace an existing weboid.toml."),
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Create a collection with a commented weboid.toml.
 
@@ -84,7 +72,7 @@ def command(
         archives=_line("archives", archives, ("wayback", "archive-today")),
     )
     try:
-        make_collection(Layout(collection), SystemClock())
+        make_collection(Layout(collection), CLOCK)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UnavailableError(
@@ -133,7 +121,6 @@ def config_show(
     changed: bool = option("Only settings that differ from the defaults."),
     presets: bool = option("List the presets instead: profiles that come with the program."),
     schema: bool = option("Print the JSON Schema of weboid.toml, for editors."),
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show every setting that holds for the collection, and its source.
 
@@ -148,30 +135,28 @@ def config_show(
         profiles = [{"name": preset, "purpose": purpose} for preset, purpose in rows]
         output.table({"profiles": profiles}, ("name", "purpose"), rows)
         return
-    if not name and not read_config(collection):
+    if not name and not collection_config.read_config(collection):
         click.echo(f"There is no {collection / CONFIG_FILE}; `weboid init` writes one.", err=True)
-    print_settings(name or profile, changed=changed, output=output)
+    print_settings(name or profile, changed=changed)
 
 
 @cli_command("check", config_group)
-def config_check(
-    *, files: tuple[str, ...] = argument("[PROFILE]..."), collection: Path = COLLECTION, output: CommandOutput = OUTPUT
-) -> int:
+def config_check(*, files: tuple[str, ...] = argument("[PROFILE]..."), collection: Path = COLLECTION) -> int:
     """Report every error in weboid.toml, with its line.
 
     With PROFILE: errors and unusual settings of these TOML files instead. The exit code is 2 when one cannot be used.
     """
     if files:
-        return check_profiles(files, output)
-    config = read_config(collection)
+        return check_profiles(files)
+    config = collection_config.read_config(collection)
     if not config:
         raise InputError(f"There is no {config.path}; `weboid init` writes one.")
-    faults = [*config_faults(config), *option_faults(collection)]
+    faults = [*collection_config.config_faults(config), *option_faults(collection)]
     output.show({"file": str(config.path), "faults": faults}, faults or f"{config.path}: no errors.")
     return ExitCode.SOME_FAILED if faults else ExitCode.OK
 
 
-def print_settings(name: str, *, changed: bool, output: CommandOutput) -> None:
+def print_settings(name: str, *, changed: bool) -> None:
     """Print the settings of a profile with their sources; `changed`: only what is not as by default."""
     chain = load_chain(name)
     settings = chain_settings(chain)
@@ -207,7 +192,7 @@ def print_settings(name: str, *, changed: bool, output: CommandOutput) -> None:
                 click.echo(f"+ {group}.{key} = {toml_value(value)}")
 
 
-def check_profiles(files: Iterable[str], output: CommandOutput) -> ExitCode:
+def check_profiles(files: Iterable[str]) -> ExitCode:
     """Print every error of profiles, and unusual settings; INPUT: one of them cannot be used."""
     wrong = False
     for file in files:
@@ -233,7 +218,7 @@ def commands_with_table() -> Iterator[tuple[str, click.Command, click.Context]]:
     """Yield each table of option defaults with its command and the context of the command's group."""
     from weboid.cli.main import weboid
 
-    for words, table in COMMAND_TABLES.items():
+    for words, table in collection_config.COMMAND_TABLES.items():
         command: Any = weboid
         context = click.Context(weboid, info_name="weboid")
         *groups, name = words.split()
@@ -265,10 +250,10 @@ def config_schema() -> dict[str, Any]:
     }
     text = {"type": "string"}
     url = {"type": "string", "format": "uri"}
-    seed = {key: setting_schema(f"scope.{name}") if name else url for key, name in SEED_KEYS.items()}
+    seed = {key: setting_schema(f"scope.{name}") if name else url for key, name in collection_config.SEED_KEYS.items()}
     webhook = {
         "url": url,
-        "events": {"type": "array", "items": {"enum": list(WEBHOOK_EVENTS)}, "minItems": 1},
+        "events": {"type": "array", "items": {"enum": list(collection_config.WEBHOOK_EVENTS)}, "minItems": 1},
         "secret_file": text,
     }
     return {
@@ -277,8 +262,10 @@ def config_schema() -> dict[str, Any]:
         **_table(
             {
                 "extends": {"type": "string", "examples": builtin_profiles()},
-                "operator": _table(dict.fromkeys(OPERATOR_KEYS, text)),
-                "oidc": _table({key: {"type": "object" if key == "roles" else "string"} for key in PROVIDER_KEYS}),
+                "operator": _table(dict.fromkeys(collection_config.OPERATOR_KEYS, text)),
+                "oidc": _table(
+                    {key: {"type": "object" if key == "roles" else "string"} for key in collection_config.PROVIDER_KEYS}
+                ),
                 "seed": {"type": "array", "items": {**_table(seed), "required": ["url"]}},
                 "webhooks": {"type": "array", "items": {**_table(webhook), "required": ["url", "secret_file"]}},
                 **{table: _table(_options_schema(command)) for table, command, _ in commands_with_table()},

@@ -6,35 +6,20 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.config.stored_level import StoredLevel
 from core.errors import InputError
 from core.json_values import json_facts
 from core.timestamps import warc_date
-from playback.access.levels import (
-    DEFAULT_LEVEL,
-    Level,
-    LevelActor,
-    LevelDecision,
-    LevelRight,
-    LevelRuling,
-    LevelScope,
-    LevelTarget,
-    check_wiki,
-    parse_actor,
-    target_of,
-)
-from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import CommandGroup, argument, cli_command, option, option_dict
-from weboid.cli.support.options import OUTPUT, CommandOutput
-from weboid.cli.support.run_options import STORED_LEVELS
+from playback.access import levels
+from weboid.app.text_table import clean
+from weboid.cli.support.commands import CLOCK, CommandGroup, argument, cli_command, option, option_dict
+from weboid.cli.support.options import output, table_lines
 from weboid.cli.support.stores import STORES, CollectionStores
 
-_CLOCK = SystemClock()
 _REACHES = {
-    LevelScope.LINK: ("links",),
-    LevelScope.DOMAIN: ("links", "domains"),
-    LevelScope.WIKI: ("links", "domains", "the wiki"),
+    levels.LevelScope.LINK: ("links",),
+    levels.LevelScope.DOMAIN: ("links", "domains"),
+    levels.LevelScope.WIKI: ("links", "domains", "the wiki"),
 }
 
 
@@ -43,7 +28,7 @@ def rights_command(
     *,
     wiki: str = option("Within which wiki.", default=""),
     editor: str = option("One editor.  [default: all]", default="", metavar="NAME"),
-    most: str | None = option("Allow levels up to this one.", type=click.Choice([str(level) for level in Level])),
+    most: str | None = option("Allow levels up to this one.", choices=levels.Level),
     domains: bool = option("Allow decisions about domains, not only about links."),
     whole_wiki: bool = option("Allow decisions about domains and the whole wiki, as its LocalSettings.php does."),
     is_removal: bool = option("Withdraw rights; earlier restrictions stay, permissions end.", "--remove"),
@@ -51,7 +36,6 @@ def rights_command(
     actor: str | None = option("Author of the decision.  [default: you]", metavar="NAME"),
     reason: str = option("Reason, for the history.", default=""),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the rights of each wiki's editors to set levels, or change them.
 
@@ -61,45 +45,37 @@ def rights_command(
     if most is None and not is_removal:
         if domains or whole_wiki:
             raise InputError("--domains and --whole-wiki need --most LEVEL.")
-        _list_rights(wiki, editor, stores, output, history=history)
+        _list_rights(wiki, editor, stores, history=history)
         return
     if most is not None and is_removal:
         raise InputError("Use --most or --remove, not both.")
     if not wiki:
         raise InputError("Name the wiki: --wiki NAME.")
-    suffix = f"@{check_wiki(wiki)}"
-    name = parse_actor(f"{editor.removesuffix(suffix)}{suffix}").name if editor else ""
-    scope = LevelScope.WIKI if whole_wiki else LevelScope.DOMAIN if domains else LevelScope.LINK
-    maximum = None if most is None else Level(most)
-    right = LevelRight(0, wiki, name, scope, maximum, level_actor(actor), _CLOCK.now(), reason)
+    suffix = f"@{levels.check_wiki(wiki)}"
+    name = levels.parse_actor(f"{editor.removesuffix(suffix)}{suffix}").name if editor else ""
+    scope = levels.LevelScope.WIKI if whole_wiki else levels.LevelScope.DOMAIN if domains else levels.LevelScope.LINK
+    maximum = None if most is None else levels.Level(most)
+    right = levels.LevelRight(0, wiki, name, scope, maximum, level_actor(actor), CLOCK.now(), reason)
     with stores.levels() as book:
         book.allow(right)
-    who = str(LevelActor(name, wiki)) if name else f"Editors of {wiki}"
+    who = str(levels.LevelActor(name, wiki)) if name else f"Editors of {wiki}"
     limit = f"levels of {' and '.join(_REACHES[scope])}, {most} at most" if most else "no rights"
     output.show(_right_facts(right), f"{who}: {limit}.")
 
 
-def _list_rights(wiki: str, editor: str, stores: CollectionStores, output: CommandOutput, *, history: bool) -> None:
+def _list_rights(wiki: str, editor: str, stores: CollectionStores, *, history: bool) -> None:
     with stores.levels() as book:
         rights = book.rights_history() if history else list(book.now().rights)
     shown = [each for each in rights if wiki in {"", each.wiki} and editor in {"", each.editor}]
-    rows = [
-        (
-            each.wiki,
-            each.editor or "(all)",
-            ", ".join(_REACHES[each.scope]),
-            each.most or "(withdrawn)",
-            str(each.actor),
-            f"{each.decided_at:%Y-%m-%d %H:%M}",
-            each.reason,
-        )
-        for each in shown
-    ]
+    rows = []
+    for each in shown:
+        reach, most = ", ".join(_REACHES[each.scope]), each.most or "(withdrawn)"
+        rows.append((each.wiki, each.editor or "(all)", reach, most, each.actor, each.decided_at, each.reason))
     head = ("wiki", "editor", "decides on", "most", "by", "decided", "reason")
     output.table({"rights": [_right_facts(each) for each in shown]}, head, rows, "No editor has any rights.")
 
 
-def _right_facts(right: LevelRight) -> dict[str, Any]:
+def _right_facts(right: levels.LevelRight) -> dict[str, Any]:
     return {
         **json_facts(right, "wiki scope most reason"),
         "actor": str(right.actor),
@@ -108,8 +84,7 @@ def _right_facts(right: LevelRight) -> dict[str, Any]:
     }
 
 
-_LEVELS = click.Choice([str(level) for level in Level])
-_OTHER_STORED = tuple(each for each in StoredLevel if each.value not in set(Level))
+_OTHER_STORED = tuple(each for each in StoredLevel if each.value not in set(levels.Level))
 
 
 @click.group("level", cls=CommandGroup)
@@ -127,9 +102,9 @@ def command() -> None:
 command.add_command(rights_command)
 
 
-def level_actor(name: str | None) -> LevelActor:
+def level_actor(name: str | None) -> levels.LevelActor:
     """Return the actor of a change; the logged-in user when no name is given."""
-    return LevelActor(getpass.getuser()) if name is None else parse_actor(name)
+    return levels.LevelActor(getpass.getuser()) if name is None else levels.parse_actor(name)
 
 
 _SUBJECT_OPTIONS: dict[str, Any] = {
@@ -147,15 +122,14 @@ _DECISION_OPTIONS: dict[str, Any] = {
     "reason": option("Reason, for the history.", default=""),
     "dry_run": option("Show the changes without making them.", is_flag=True),
     "stores": STORES,
-    "output": OUTPUT,
 }
 
 
 @cli_command("set", command)
 def set_command(
     *,
-    level: str | None = argument(type=_LEVELS),
-    store: str | None = option("Level to record from the next visit on.", type=STORED_LEVELS),
+    level: str | None = argument(choices=levels.Level),
+    store: str | None = option("Level to record from the next visit on.", choices=StoredLevel),
     subject: dict[str, Any] = option_dict(_SUBJECT_OPTIONS),
     options: dict[str, Any] = option_dict(_DECISION_OPTIONS),
 ) -> None:
@@ -166,13 +140,13 @@ def set_command(
     With --wiki a link's or domain's level applies to that wiki's readers only, and a stored level
     to what that wiki's pages cite. Several are changed together, or none of them.
     """
-    chosen: Level | StoredLevel
+    chosen: levels.Level | StoredLevel
     if level is not None and store is None:
-        chosen = Level(level)
+        chosen = levels.Level(level)
     elif store is not None and level is None:
         chosen = StoredLevel(store)
     else:
-        raise InputError(f"Name the level to show ({', '.join(Level)}), or --store and the level to record.")
+        raise InputError(f"Name the level to show ({', '.join(levels.Level)}), or --store and the level to record.")
     _decide(chosen, is_stored=store is not None, **subject, **options)
 
 
@@ -188,7 +162,7 @@ def remove_command(
 
 
 def _decide(
-    level: Level | StoredLevel | None,
+    level: levels.Level | StoredLevel | None,
     *,
     is_stored: bool,
     links: tuple[str, ...],
@@ -199,50 +173,42 @@ def _decide(
     reason: str,
     dry_run: bool,
     stores: CollectionStores,
-    output: CommandOutput,
 ) -> None:
     targets = _targets(links, domains, wiki, is_default=is_default)
     by = level_actor(actor)
     with stores.levels() as book:
         rules = book.now().of_kind(is_stored=is_stored)
-        before: dict[LevelTarget, LevelDecision[Any] | None] = {each: rules.at(each) for each in targets}
+        before: dict[levels.LevelTarget, levels.LevelDecision[Any] | None] = {each: rules.at(each) for each in targets}
         if dry_run:
             book.check(targets, level, actor=by, is_stored=is_stored)
         else:
-            at = _CLOCK.now()
+            at = CLOCK.now()
             book.decide(targets, level, actor=by, now=at, reason=reason, is_stored=is_stored)
-    changes = [
-        {
-            **_target_facts(target),
-            "kind": _kind(is_stored=is_stored),
-            "level": level,
-            "before": None if held is None else held.level,
-        }
-        for target, held in before.items()
-    ]
+    changes, lines = [], []
     of, would = "stored " if is_stored else "", "Would change: " if dry_run else ""
     becomes = f"{of}{level}" if level is not None else f"no {of}level of its own any more"
-    lines = []
     for target, held in before.items():
+        facts = {**json_facts(target, "scope wiki what"), "kind": "stored" if is_stored else "shown", "level": level}
+        changes.append({**facts, "before": held and held.level})
         was = f" (was {held.level}, by {clean(str(held.actor))})" if held is not None else ""
         lines.append(f"{would}{clean(str(target))}: {becomes}{was}")
     output.show({"changes": changes, "actor": str(by), "dry_run": dry_run}, lines)
 
 
-def _targets(links: Iterable[str], domains: Iterable[str], wiki: str, *, is_default: bool) -> list[LevelTarget]:
-    named = [target_of(wiki=wiki, link=link) for link in links]
-    named += [target_of(wiki=wiki, domain=domain) for domain in domains]
+def _targets(links: Iterable[str], domains: Iterable[str], wiki: str, *, is_default: bool) -> list[levels.LevelTarget]:
+    named = [levels.target_of(wiki=wiki, link=link) for link in links]
+    named += [levels.target_of(wiki=wiki, domain=domain) for domain in domains]
     if is_default and (named or wiki):
         raise InputError("--default applies to everything: omit --link, --domain and --wiki.")
     if not named and not wiki and not is_default:
         raise InputError("Name the subject: --link URL, --domain NAME, --wiki NAME, or --default.")
-    return list(dict.fromkeys(named)) or [target_of(wiki=wiki)]
+    return list(dict.fromkeys(named)) or [levels.target_of(wiki=wiki)]
 
 
-def _show_level(url: str, wiki: str, stores: CollectionStores, output: CommandOutput) -> None:
+def _show_level(url: str, wiki: str, stores: CollectionStores) -> None:
     """Print the levels of a URL, and the rules that decide."""
-    identity = target_of(link=url).what
-    wiki = check_wiki(wiki) if wiki else ""
+    identity = levels.target_of(link=url).what
+    wiki = levels.check_wiki(wiki) if wiki else ""
     with stores.levels() as book:
         rules = book.now()
     ruling, speaking = rules.ruling(identity, wiki), rules.speaking(identity, wiki)
@@ -254,13 +220,13 @@ def _show_level(url: str, wiki: str, stores: CollectionStores, output: CommandOu
         "stored": _ruling_facts(stored, storing),
     }
     readers, citing = (f" to readers of {wiki}", f" when a page of {wiki} cites it") if wiki else ("", "")
-    without = f"No rule applies; by default everything is shown at {DEFAULT_LEVEL}."
+    without = f"No rule applies; by default everything is shown at {levels.DEFAULT_LEVEL}."
     lines = [f"{clean(identity)} is shown{readers} at the level {ruling.level}.", *_explain(ruling, speaking, without)]
     lines.append(f"It is recorded{citing} at the level {stored.level}.")
     output.show(document, lines + _explain(stored, storing, "No rule sets how much is recorded."))
 
 
-def _explain(ruling: LevelRuling[Any], speaking: Sequence[LevelDecision[Any]], without: str) -> list[str]:
+def _explain(ruling: levels.LevelRuling[Any], speaking: Sequence[levels.LevelDecision[Any]], without: str) -> list[str]:
     text, rule = without, ruling.rule
     if rule is not None:
         reason = f": {rule.reason}" if rule.reason else "."
@@ -273,11 +239,10 @@ def _explain(ruling: LevelRuling[Any], speaking: Sequence[LevelDecision[Any]], w
     return [text, "Rules of lower precedence:", *(f"  {line}" for line in _lines(speaking[1:]))]
 
 
-def _ruling_facts(ruling: LevelRuling[Any], speaking: Iterable[LevelDecision[Any]]) -> dict[str, Any]:
+def _ruling_facts(ruling: levels.LevelRuling[Any], speaking: Iterable[levels.LevelDecision[Any]]) -> dict[str, Any]:
     return {
-        "level": ruling.level,
-        "is_capped": ruling.is_capped,
-        "rule": None if ruling.rule is None else rule_facts(ruling.rule),
+        **json_facts(ruling, "level is_capped"),
+        "rule": ruling.rule and rule_facts(ruling.rule),
         "rules": [rule_facts(rule) for rule in speaking],
     }
 
@@ -290,12 +255,9 @@ def list_command(
     domains: tuple[str, ...] = _SUBJECT_OPTIONS["domains"],
     wiki: str | None = option("Only rules within that wiki; with URL the level for readers who come from it."),
     is_default: bool = option("Only about everything.", "--default"),
-    level: str | None = option(
-        "Only rules that set this level.", type=click.Choice([str(each) for each in (*Level, *_OTHER_STORED)])
-    ),
+    level: str | None = option("Only rules that set this level.", choices=(*levels.Level, *_OTHER_STORED)),
     history: bool = option("Every decision, oldest first, including removals."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the current rules, or the level of a URL.
 
@@ -304,12 +266,12 @@ def list_command(
     if url is not None:
         if links or domains or is_default or level or history:
             raise InputError("With URL only --wiki is possible: the rules that decide about it are shown.")
-        _show_level(url, wiki or "", stores, output)
+        _show_level(url, wiki or "", stores)
         return
     targets = None
     if links or domains or is_default or (history and wiki):
         targets = _targets(links, domains, wiki or "", is_default=is_default)
-    rules: list[LevelDecision[Any]]
+    rules: list[levels.LevelDecision[Any]]
     with stores.levels() as book:
         if history:
             rules = [*book.history(), *book.history(is_stored=True)]
@@ -323,40 +285,24 @@ def list_command(
         if level in (None, rule.level)
         and (wiki in (None, rule.target.wiki) if targets is None else rule.target in targets)
     ]
-    nothing = "Nothing was decided." if history else "There is no rule."
-    output.show(
-        {"decisions" if history else "rules": [rule_facts(rule) for rule in shown]}, _lines(shown) if shown else nothing
-    )
+    name, nothing = ("decisions", "Nothing was decided.") if history else ("rules", "There is no rule.")
+    output.show({name: [rule_facts(rule) for rule in shown]}, _lines(shown) if shown else nothing)
 
 
-def rule_facts(rule: LevelDecision[Any]) -> dict[str, Any]:
+def rule_facts(rule: levels.LevelDecision[Any]) -> dict[str, Any]:
     """Return a rule as JSON values; the level of a removed rule is null."""
     return {
         **json_facts(rule, "number level reason"),
         "actor": str(rule.actor),
-        "kind": _kind(is_stored=rule.is_stored),
-        **_target_facts(rule.target),
+        "kind": "stored" if rule.is_stored else "shown",
+        **json_facts(rule.target, "scope wiki what"),
         "decided_at": warc_date(rule.decided_at),
     }
 
 
-def _target_facts(target: LevelTarget) -> dict[str, Any]:
-    return {"scope": target.scope, "wiki": target.wiki, "what": target.what}
-
-
-def _kind(*, is_stored: bool) -> str:
-    return "stored" if is_stored else "shown"
-
-
-def _lines(rules: Iterable[LevelDecision[Any]]) -> list[str]:
-    rows = [
-        (
-            ("store " if rule.is_stored else "") + (rule.level or "(cleared)"),
-            str(rule.target),
-            str(rule.actor),
-            f"{rule.decided_at:%Y-%m-%d %H:%M}",
-            rule.reason,
-        )
-        for rule in rules
-    ]
-    return table(("level", "of", "by", "decided", "reason"), rows, columns=width())
+def _lines(rules: Iterable[levels.LevelDecision[Any]]) -> list[str]:
+    rows = []
+    for rule in rules:
+        level = ("store " if rule.is_stored else "") + (rule.level or "(cleared)")
+        rows.append((level, rule.target, rule.actor, rule.decided_at, rule.reason))
+    return table_lines(("level", "of", "by", "decided", "reason"), rows)

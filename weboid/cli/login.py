@@ -10,32 +10,20 @@ from urllib.parse import urlsplit
 import click
 
 from core.captures import check_login_name
-from core.clock import SystemClock
 from core.errors import BadUrlError, ConfigError, InputError, UnavailableError
 from core.hosts import canonical_host
 from core.layout import Layout
 from core.urls import fetch_key
-from crawler.capture.site_logins import (
-    LoginKey,
-    login_facts,
-    login_path,
-    make_key_file,
-    passphrase_key,
-    read_key_file,
-    read_login,
-    read_login_head,
-    write_login,
-)
+from crawler.capture import site_logins
 from crawler.profiles import load_profile
 from render.chromium import find_browser, find_window_browser
 from render.sign_in import Login, SignIn, check_hosts, confine_to_hosts, display_variables, open_sign_in
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import GroupWithDefault, argument, cli_command, option
-from weboid.cli.support.options import COLLECTION, FILE, OUTPUT, PROFILE, CommandOutput
+from weboid.cli.support.commands import CLOCK, GroupWithDefault, argument, cli_command, option
+from weboid.cli.support.options import COLLECTION, FILE, PROFILE, output
+from weboid.cli.support.progress import stopped_by_enter
 from weboid.cli.support.run_options import PASSPHRASE_VARIABLE
 from weboid.cli.support.stores import make_collection
-
-_CLOCK = SystemClock()
 
 
 @cli_command("login", cls=GroupWithDefault, invoke_without_command=True)
@@ -56,7 +44,6 @@ def login_group(
     ),
     collection: Path = COLLECTION,
     profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Log in to a site in a browser, and store the session.
 
@@ -81,15 +68,8 @@ def login_group(
 
     async def sign_in() -> SignIn:
         async with open_sign_in(url, executable, screen=screen) as opened:
-            loop = asyncio.get_running_loop()
-            has_terminal = sys.stdin.isatty()
-            if has_terminal:
-                loop.add_reader(sys.stdin, opened.over.set)
-            try:
+            with stopped_by_enter(opened.over):
                 await opened.watch()
-            finally:
-                if has_terminal:
-                    loop.remove_reader(sys.stdin)
             return opened
 
     taken = asyncio.run(sign_in())
@@ -105,11 +85,11 @@ def login_group(
     # A cookie may be dated beyond all calendars.
     last = datetime.fromtimestamp(min(max(ends), 4e9), tz=UTC) if ends else None
     count = len(session.cookies)
-    login = Login(name, hosts, _CLOCK.now(), last, count, unverified_tls=unverified_tls, session=session)
-    path = write_login(layout.logins, login, key)
+    login = Login(name, hosts, CLOCK.now(), last, count, unverified_tls=unverified_tls, session=session)
+    path = site_logins.write_login(layout.logins, login, key)
     storage = sum(map(len, login.session.storage.values()))
     output.show(
-        {**login_facts(login), "file": str(path)},
+        {**site_logins.login_facts(login), "file": str(path)},
         f"The login {login.name} is stored in {path}: {login.cookies} cookies and {storage} stored items "
         f"of {', '.join(login.hosts)}.\nPages of these hosts are visited with it where a profile has\n"
         f'  [login]\n  names = ["{login.name}"]',
@@ -117,60 +97,47 @@ def login_group(
 
 
 @cli_command("ls", login_group)
-def login_list(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT) -> None:
+def login_list(*, collection: Path = COLLECTION) -> None:
     """Show the collection's logins; no passphrase is needed."""
     rows, facts = [], []
     for path in sorted(Layout(collection).logins.glob("*.login")):
         try:
-            login = read_login_head(read_login(path.parent, path.stem))
+            login = site_logins.read_login_head(site_logins.read_login(path.parent, path.stem))
         except InputError as error:
             click.echo(f"{clean(path.name)}: {error}", err=True)
             continue
-        over = login.expires_at is not None and login.expires_at <= _CLOCK.now()
-        until = "" if login.expires_at is None else f"{login.expires_at:%Y-%m-%d %H:%M}"
-        facts.append({**login_facts(login), "expired": over})
-        rows.append(
-            (
-                login.name,
-                " ".join(login.hosts),
-                str(login.cookies),
-                f"{login.made_at:%Y-%m-%d}",
-                f"{until} (over)" if over else until,
-                login.key,
-            )
-        )
+        over = login.expires_at is not None and login.expires_at <= CLOCK.now()
+        until = login.expires_at and f"{login.expires_at:%Y-%m-%d %H:%M}{' (over)' if over else ''}"
+        facts.append({**site_logins.login_facts(login), "expired": over})
+        hosts = " ".join(login.hosts)
+        rows.append((login.name, hosts, str(login.cookies), login.made_at.date(), until, login.key))
     head = ("name", "hosts", "cookies", "made", "cookies last until", "key")
     output.table({"logins": facts}, head, rows, f"There is no login in {collection}; weboid login URL makes one.")
 
 
 @cli_command("rm", login_group)
-def login_remove(
-    *,
-    names: tuple[str, ...] = argument("NAME...", required=True),
-    collection: Path = COLLECTION,
-    output: CommandOutput = OUTPUT,
-) -> None:
+def login_remove(*, names: tuple[str, ...] = argument("NAME...", required=True), collection: Path = COLLECTION) -> None:
     """Remove logins. The session itself stays valid until you log out at the site."""
     folder = Layout(collection).logins
     for name in names:
-        read_login(folder, name)
+        site_logins.read_login(folder, name)
     for name in names:
-        login_path(folder, name).unlink(missing_ok=True)
+        site_logins.login_path(folder, name).unlink(missing_ok=True)
     output.show({"removed": names}, f"Removed {', '.join(names)}.")
 
 
-def _login_key(path: Path | None) -> LoginKey:
+def _login_key(path: Path | None) -> site_logins.LoginKey:
     if path is None:
         return ask_passphrase("Passphrase for the new login", confirm=True)
     if path.exists():
-        return read_key_file(path)
+        return site_logins.read_key_file(path)
     if path.suffix in (".toml", ".login"):
         raise ConfigError(f"{path} does not look like a key file: name a new one, such as weboid.key.")
     click.echo(f"A new key is in {path}: keep it safe, since the login cannot be opened without it.", err=True)
-    return make_key_file(path)
+    return site_logins.make_key_file(path)
 
 
-def ask_passphrase(question: str, *, confirm: bool = False) -> LoginKey:
+def ask_passphrase(question: str, *, confirm: bool = False) -> site_logins.LoginKey:
     """Return the key from the environment's passphrase, which is then unset, or from a prompt."""
     text = os.environ.pop(PASSPHRASE_VARIABLE, "")
     if not text:
@@ -179,4 +146,4 @@ def ask_passphrase(question: str, *, confirm: bool = False) -> LoginKey:
                 f"The passphrase of the logins is needed: set {PASSPHRASE_VARIABLE}, or make them with --key-file."
             )
         text = click.prompt(question, hide_input=True, confirmation_prompt=confirm, err=True)
-    return passphrase_key(text)
+    return site_logins.passphrase_key(text)

@@ -15,37 +15,28 @@ import click
 
 from core.clock import CLOCK_OFFSET
 from core.clock import clock_offset as offset_now
-from core.errors import WeboidError, is_disk_full
-from weboid.cli.support.commands import (
-    COMMANDS,
-    FORMER_NAMES,
-    QUIET,
-    VERBS,
-    ExitCode,
-    LazyGroup,
-    cli_command,
-    exit_code_for,
-)
+from core.errors import DiskFullError, WeboidError, is_disk_full
+from weboid.cli.support import commands
 
 
 def with_current_name(args: list[str]) -> list[str]:
     """Return the arguments with a command's present name for a former one, and report that."""
-    for former in sorted(FORMER_NAMES, key=len, reverse=True):
-        words, present = former.split(), FORMER_NAMES[former].split()
+    for former in sorted(commands.FORMER_NAMES, key=len, reverse=True):
+        words, present = former.split(), commands.FORMER_NAMES[former].split()
         flag = words.pop() if words[-1].startswith("--") else ""
         rest = args[len(words) :]
         is_present = flag and rest[:1] == present[len(words) :][:1]
-        typed = [each if each in words else VERBS.get(each, each) for each in args[: len(words)]]
+        typed = [each if each in words else commands.VERBS.get(each, each) for each in args[: len(words)]]
         if typed != words or (flag and flag not in rest) or is_present:
             continue
         if flag:
             rest.remove(flag)
-        click.echo(f"`weboid {former}` is now `weboid {FORMER_NAMES[former]}`.", err=True)
+        click.echo(f"`weboid {former}` is now `weboid {commands.FORMER_NAMES[former]}`.", err=True)
         return [*present, *rest]
     return args
 
 
-class _RootGroup(LazyGroup):
+class _RootGroup(commands.LazyGroup):
     """Group of all commands, which takes former names of commands, too."""
 
     def resolve_command(
@@ -70,7 +61,7 @@ class _RootGroup(LazyGroup):
                 raise
             with Path(os.devnull).open("wb") as nowhere:
                 os.dup2(nowhere.fileno(), sys.stdout.fileno())
-            return ExitCode.OK
+            return commands.ExitCode.OK
 
 
 class _JsonFormatter(logging.Formatter):
@@ -108,7 +99,9 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, value: 
     context.exit()
 
 
-@click.group(cls=_RootGroup, commands_at=COMMANDS["weboid"], sections=COMMANDS["sections"], rare="alive sheet")
+@click.group(
+    cls=_RootGroup, commands_at=commands.COMMANDS["weboid"], sections=commands.COMMANDS["sections"], rare="alive sheet"
+)
 @click.option(
     "--version",
     is_flag=True,
@@ -150,7 +143,7 @@ def weboid(
     handler.setFormatter(_JsonFormatter() if is_json else logging.Formatter("%(levelname)s %(message)s"))
     level = logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, handlers=[handler])
-    context.meta[QUIET] = quiet
+    context.meta[commands.QUIET] = quiet
 
 
 def main(arguments: Sequence[str] | None = None) -> Never:
@@ -158,20 +151,25 @@ def main(arguments: Sequence[str] | None = None) -> Never:
     os.umask(os.umask(0o077) | 0o007)  # what we write is for the owner, and for a group if he likes
     try:
         code = weboid.main(arguments, prog_name="weboid", standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else ExitCode.OK)
+        sys.exit(code if isinstance(code, int) else commands.ExitCode.OK)
     except click.ClickException as error:
         error.show()
-        sys.exit(ExitCode.INPUT)
+        sys.exit(commands.ExitCode.INPUT)
     except (click.Abort, KeyboardInterrupt):
-        sys.exit(ExitCode.STOPPED)
+        sys.exit(commands.ExitCode.STOPPED)
     except WeboidError as error:
+        cause: BaseException | None = error
+        while cause is not None and not is_disk_full(cause):
+            cause = cause.__cause__
+        if cause is not None and not isinstance(error, DiskFullError):
+            sys.exit(_report_full_disk(str(error)))
         click.echo(f"weboid: {error}", err=True)
-        sys.exit(exit_code_for(error))
+        sys.exit(commands.exit_code_for(error))
     except Exception as error:  # noqa: BLE001 the exit code is for scripts
         sys.exit(_report_unexpected(error))
 
 
-def _report_unexpected(error: Exception) -> ExitCode:
+def _report_unexpected(error: Exception) -> commands.ExitCode:
     """Print an error that no command expects, of the machine in one line; return its exit code."""
     import sqlite3
     import traceback
@@ -180,27 +178,33 @@ def _report_unexpected(error: Exception) -> ExitCode:
     text = f"{error.filename or 'the output'}: {error.strerror}" if isinstance(error, OSError) else str(error)
     is_database = isinstance(error, sqlite3.OperationalError)
     if is_disk_full(error):
-        click.echo(f"weboid: The disk is full ({text}). Free some space, then run the command again.", err=True)
-        return ExitCode.DISK_FULL
+        return _report_full_disk(text)
     if number == errno.ENAMETOOLONG:
         click.echo(f"weboid: {text}.", err=True)
-        return ExitCode.INPUT
+        return commands.ExitCode.INPUT
     if number in {errno.EACCES, errno.EPERM, errno.EROFS}:
         click.echo(f"weboid: {text}. Run the command as its owner, or change the rights.", err=True)
-        return ExitCode.UNAVAILABLE
+        return commands.ExitCode.UNAVAILABLE
     if is_database:
         click.echo(f"weboid: {text}. Check who may write the collection, and its free space.", err=True)
-        return ExitCode.UNAVAILABLE
+        return commands.ExitCode.UNAVAILABLE
     traceback.print_exc()
     click.echo("weboid: This is a fault of the program: report it with these lines and `weboid --version`.", err=True)
-    return ExitCode.INTERNAL
+    return commands.ExitCode.INTERNAL
 
 
-@cli_command(
+def _report_full_disk(text: str) -> commands.ExitCode:
+    """Print what could not be written; return the exit code."""
+    click.echo(f"weboid: The disk is full ({text.rstrip('.')}). Free some space, then run the command again.", err=True)
+    return commands.ExitCode.DISK_FULL
+
+
+@commands.cli_command(
     "links",
-    cls=LazyGroup,
-    commands_at=COMMANDS["links"],
+    cls=commands.LazyGroup,
+    commands_at=commands.COMMANDS["links"],
     rare="add-page confirm exclude interwiki mirror passes purge recognise report spam",
+    has_json=False,
 )
 def links_group() -> None:
     """Manage the registry of cited links and their state.
@@ -210,7 +214,9 @@ def links_group() -> None:
     """
 
 
-@cli_command("wiki", cls=LazyGroup, commands_at=COMMANDS["wiki"], rare="read repair set sweep")
+@commands.cli_command(
+    "wiki", cls=commands.LazyGroup, commands_at=commands.COMMANDS["wiki"], rare="read repair set sweep", has_json=False
+)
 def wiki_group() -> None:
     """Archive the pages a wiki cites, and watch their links.
 
@@ -218,7 +224,7 @@ def wiki_group() -> None:
     """
 
 
-@cli_command("bot", cls=LazyGroup, commands_at=COMMANDS["bot"])
+@commands.cli_command("bot", cls=commands.LazyGroup, commands_at=commands.COMMANDS["bot"], has_json=False)
 def bot_group() -> None:
     """Repair citations of dead links on a wiki, as a bot. See docs/how-to/bot.md.
 
@@ -227,7 +233,9 @@ def bot_group() -> None:
     """
 
 
-@cli_command("embed", cls=LazyGroup, commands_at=COMMANDS["embed"], rare="urls")
+@commands.cli_command(
+    "embed", cls=commands.LazyGroup, commands_at=commands.COMMANDS["embed"], rare="urls", has_json=False
+)
 def embed_group() -> None:
     """Insert the cached copy next to each external link of any HTML.
 

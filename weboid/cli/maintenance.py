@@ -4,18 +4,17 @@ import asyncio
 import json
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
-from dataclasses import asdict, replace
+from contextlib import ExitStack, closing, nullcontext
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
 from classify.page_excerpt import visible_text
-from core.clock import SystemClock
 from core.config.settings import Settings
-from core.errors import InputError, TransientError
+from core.errors import InputError, TransientError, UnavailableError
 from core.layout import Layout
 from crawler.collection import open_collection, read_collection
 from crawler.profiles import load_profile
@@ -32,25 +31,12 @@ from warc.uploads import UploadQueue, read_state
 from warc.verification import VerificationResult, verify_collection
 from weboid.app.setup_check import SetupFinding, SetupHealth, check_browser, check_pywb, check_setup
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, is_quiet, option
-from weboid.cli.support.options import (
-    COLLECTION,
-    DEDUP,
-    EXISTING_FILE,
-    OUTPUT,
-    PROFILE,
-    SHARED,
-    STORAGE,
-    CommandOutput,
-    SharedStores,
-    with_database,
-)
+from weboid.cli.support import options
+from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import counted, output
 from weboid.cli.support.progress import progress_bar, terminal_progress
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
-
-if TYPE_CHECKING:
-    from playback.replay.made_cache import CacheUsage
 
 _MARKS = {
     SetupHealth.GOOD: ("ok", "green"),
@@ -63,25 +49,23 @@ _MARKS = {
 @cli_command("doctor")
 def doctor_command(
     *,
-    collection: Path = COLLECTION,
-    profile: str = PROFILE,
-    shared: SharedStores = SHARED,
-    output: CommandOutput = OUTPUT,
+    collection: Path = options.COLLECTION,
+    profile: str = options.PROFILE,
+    shared: options.SharedStores = options.SHARED,
 ) -> int:
     """Check this machine and the collection, and name what to do.
 
     It checks browser, sandbox, proxy, pywb, fonts, disk, limits, clock, scanner and shared stores.
     """
-    return _show_findings(check_setup(collection, shared.applied_to(load_profile(profile))), output)
+    return _show_findings(check_setup(collection, shared.applied_to(load_profile(profile))))
 
 
 @cli_command("setup")
 def setup_command(
     *,
-    part: str = argument(type=click.Choice(["browser", "full"])),
+    part: str = argument(choices=("browser", "full")),
     check: bool = option("Report what is installed; install nothing."),
-    profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
+    profile: str = options.PROFILE,
 ) -> int:
     """Install the browser, or what the level full needs.
 
@@ -98,22 +82,22 @@ def setup_command(
     from weboid.app.installation import install_browser, install_pywb
 
     def report(text: str) -> None:
-        if not is_quiet():
+        if not output.is_quiet:
             click.echo(f"{text} …", err=True)
 
     if part == "browser":
         settings = load_profile(profile)
         if not check and not settings.browser.executable:
             install_browser(report)
-        return _show_findings(asyncio.run(check_browser(settings)), output)
+        return _show_findings(asyncio.run(check_browser(settings)))
     if not check:
         install_pywb(report)
     finding = check_pywb()
-    code = _show_findings([finding], output)
+    code = _show_findings([finding])
     return code if finding.health is SetupHealth.GOOD else ExitCode.UNAVAILABLE
 
 
-def _show_findings(findings: Sequence[SetupFinding], output: CommandOutput) -> int:
+def _show_findings(findings: Sequence[SetupFinding]) -> int:
     """Print the findings; return the exit code."""
     output.show([each.to_dict() for each in findings], map(finding_line, findings))
     bad = any(each.health is SetupHealth.BAD for each in findings)
@@ -134,11 +118,9 @@ def verify_command(
     *,
     path: Path | None = argument("[FILE.wacz|COLLECTION]", type=click.Path(path_type=Path)),
     stores: CollectionStores = STORES,
-    key: Path | None = option(
-        "Public key, PEM, that the WACZ file must be signed with.", metavar="FILE", type=EXISTING_FILE
-    ),
+    key: Path | None = option("Public key, PEM, that the WACZ file must be signed with.", type=options.EXISTING_FILE),
     trust: tuple[Path, ...] = option(
-        "Certificate authorities, PEM, that are trusted besides those of browsers.", metavar="FILE", type=EXISTING_FILE
+        "Certificate authorities, PEM, that are trusted besides those of browsers.", type=options.EXISTING_FILE
     ),
     chain: str = option(
         "Link that SHA256SUMS.chain of the collection must have, as an earlier run printed it.",
@@ -148,11 +130,10 @@ def verify_command(
     quick: bool = option("Compare sizes and the index only; read no WARC."),
     jobs: int = option(
         "Number of files to read at the same time.",
-        type=click.IntRange(1, 64),
+        within=(1, 64),
         default=lambda: os.cpu_count() or 1,
         show_default="one a core",
     ),
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Check a collection, or the signature of a WACZ file.
 
@@ -164,10 +145,10 @@ def verify_command(
     stamp (docs/how-to/export.md).
     """
     if path is not None and (path.is_file() or path.suffix == ".wacz"):
-        return _verify_wacz(path, key, trust, output)
+        return _verify_wacz(path, key, trust)
     layout = read_collection(path or stores.root)
     columns = (TextColumn("verifying"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    progress = terminal_progress(*columns, quiet=output.is_json or quick or is_quiet())
+    progress = terminal_progress(*columns)
     task = progress.add_task("", total=None)
 
     def show(done: int, total: int) -> None:
@@ -175,7 +156,7 @@ def verify_command(
         progress.update(task, completed=done, total=total)
 
     try:
-        index = with_database(Settings(), stores.database_url).index
+        index = options.with_database(Settings(), stores.database_url).index
         live = is_in_use(layout) or bool(index.url and is_index_in_use(index.url))
         result = verify_collection(layout, quick=quick, live=live, jobs=jobs, progress=show, index=index)
         result.check_link(layout, chain.lower())
@@ -185,13 +166,12 @@ def verify_command(
     return ExitCode.OK if result.is_sound else ExitCode.SOME_FAILED
 
 
-def _verify_wacz(path: Path, key: Path | None, trust: tuple[Path, ...], output: CommandOutput) -> int:
+def _verify_wacz(path: Path, key: Path | None, trust: tuple[Path, ...]) -> int:
     """Print the checks of a WACZ file; return the exit code."""
     from warc.wacz_signature import WaczVerifier, read_public_key, trusted_roots
 
     verifier = WaczVerifier(trusted_roots(trust), expected_key=None if key is None else read_public_key(key))
-    quiet = output.is_json or is_quiet()
-    with progress_bar("verifying", path.stat().st_size if path.exists() else None, quiet=quiet) as advance:
+    with progress_bar("verifying", path.stat().st_size if path.exists() else None) as advance:
         checks = verifier.verify(path, advance)
     is_sound = all(each.passed is not False for each in checks)
     marks = {True: ("ok  ", "green"), False: ("bad ", "red"), None: ("note", "cyan")}
@@ -216,10 +196,10 @@ def verify_lines(result: VerificationResult, *, quick: bool) -> list[str]:
             lines.append(f"      → {fault.remedy}")
     if result.more:
         lines.append(f"      … and {result.more:,} more in these files.")
-    read = "not read" if quick else f"{result.records:,} records, {result.rows:,} rows"
+    read = "not read" if quick else f"{counted(result.records, 'record')}, {counted(result.rows, 'row')}"
     count = len(result.faults) + result.more
-    faults = "no fault" if not count else "1 fault" if count == 1 else f"{count:,} faults"
-    lines.append(f"{result.files:,} WARCs, {format_size(result.size)}, {read}: {faults}.")
+    faults = counted(count, "fault") if count else "no fault"
+    lines.append(f"{counted(result.files, 'WARC')}, {format_size(result.size)}, {read}: {faults}.")
     if result.chain_head:
         lines.append(f"Last link of SHA256SUMS.chain: {result.chain_head}")
     return lines
@@ -235,15 +215,19 @@ FROM captures WHERE id > :after AND {_CAPTURES} ORDER BY id LIMIT :limit
 """  # noqa: S608 constants
 
 
-@cli_command("push", hidden=True)
+@click.group("collection", cls=CommandGroup)
+def collection_group() -> None:
+    """Rebuild the indexes of a collection from its WARCs."""
+
+
+@cli_command("push", collection_group, hidden=True)
 def push_command(
     *,
     url: str = argument("cdx+http://HOST/NAME"),
-    batch: int = option("Captures a request.", type=click.IntRange(1, 100_000), default=2_000),
+    batch: int = option("Captures a request.", within=(1, 100_000), default=2_000),
     everything: bool = option("Start from the beginning: send captures again that were sent before.", "--all"),
     dry_run: bool = option("Show the number of captures, without sending them."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Send new captures of the index to an OutbackCDX server.
 
@@ -265,7 +249,7 @@ def push_command(
             return
         source = OutbackCdx(address)
         stack.callback(source.close)
-        bar = progress_bar("sending", top - after, quiet=output.is_json)
+        bar = progress_bar("sending", top - after)
         step, sent = stack.enter_context(bar), 0
         while rows := database.rows(_ROWS, {"after": after, "limit": batch}):
             sent += source.add(rows)
@@ -297,91 +281,77 @@ def _positions(layout: Layout) -> dict[str, int]:
         ) from error
 
 
-@click.group("collection", cls=CommandGroup)
-def collection_group() -> None:
-    """Rebuild the indexes of a collection from its WARCs."""
-
-
-collection_group.add_command(push_command)
-
-
 @cli_command("rebuild", collection_group)
 def rebuild_command(
     *,
     only: str | None = option(
-        "Rebuild this one alone: the captures index, or the full-text index.", type=click.Choice(["captures", "texts"])
+        "Rebuild this one alone: the captures index, or the full-text index.", choices=("captures", "texts")
     ),
     stores: CollectionStores = STORES,
-    dedup_url: str = DEDUP,
-    profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
+    dedup_url: str = options.DEDUP,
+    profile: str = options.PROFILE,
 ) -> None:
     """Rebuild the captures index and the full-text index from the WARCs.
 
     The old ones stay until the new ones are complete.
     """
     read_collection(stores.root)
-    settings = with_database(load_profile(profile), stores.database_url)
-    if dedup_url:
-        settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
+    shared = options.SharedStores(database_url=stores.database_url, dedup_url=dedup_url)
+    settings = shared.applied_to(load_profile(profile))
 
     async def rebuild() -> dict[str, int]:
-        async with open_collection(stores.root, clock=SystemClock()) as opened:
+        async with open_collection(stores.root, clock=CLOCK) as opened:
             counts = {} if only == "texts" else rebuild_captures(opened.layout)
             if only == "captures" or not settings.index.text:
                 return counts
             with stores.index() as database:
                 total = _number(database, "SELECT count(*) AS n FROM pages", {})
-            with progress_bar("texts", total, quiet=output.is_json) as step:
+            with progress_bar("texts", total) as step:
                 texts = rebuild_texts(opened.layout, settings.index.url, visible_text, step)
             return counts | {"texts": texts}
 
     def rebuild_captures(layout: Layout) -> dict[str, int]:
         if settings.storage.url:
-            names = UploadQueue(layout, settings.storage).adopt(SystemClock())
+            names = UploadQueue(layout, settings.storage).adopt(CLOCK)
             if names:
                 click.echo(f"{len(names):,} WARCs are only in {settings.storage.url}.", err=True)
         total = len(closed_warcs(layout)) + len(open_warcs(layout))
-        with ExitStack() as stack:
-            shared = open_shared(layout, settings.proxy)
-            if shared is not None:
-                stack.callback(shared.close)
-            step = stack.enter_context(progress_bar("indexing", total, quiet=output.is_json))
+        index = open_shared(layout, settings.proxy)
+        with closing(index) if index else nullcontext(), progress_bar("indexing", total) as step:
             return rebuild_index(
                 layout,
                 bucket=settings.proxy.dedup_bucket,
                 min_bytes=settings.proxy.dedup_min_bytes,
                 also=settings.proxy.dedup_also,
-                shared=shared,
+                shared=index,
                 progress=lambda _name, _rows: step(1),
                 report=lambda text: click.echo(text, err=True),
                 index=settings.index,
             )
 
     counts = asyncio.run(rebuild())
-    lines = [f"{counts['texts']} pages in the full-text index."] if "texts" in counts else []
+    lines = [f"{counted(counts['texts'], 'page')} in the full-text index."] if "texts" in counts else []
     if "captures" in counts:
-        of = "{captures} captures of {pages} pages in {files} WARCs indexed."
-        lines.insert(0, of.format(**counts))
+        captures, pages = (counted(counts[f"{noun}s"], noun) for noun in ("capture", "page"))
+        lines.insert(0, f"{captures} of {pages} in {counted(counts['files'], 'WARC')} indexed.")
     output.show(counts, lines)
 
 
 @cli_command("upload", collection_group, hidden=True)
 def upload_command(
     *,
-    collection: Path = COLLECTION,
-    storage_url: str = STORAGE,
+    collection: Path = options.COLLECTION,
+    storage_url: str = options.STORAGE,
     dry_run: bool = option("Show pending files, without uploading them."),
-    profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
+    profile: str = options.PROFILE,
 ) -> None:
     """Upload the closed WARCs that [storage] url does not have.
 
     `weboid archive`, `crawl` and `wiki watch` do it while they run. An interrupted upload continues
     where it stopped. See docs/how-to/object-storage.md.
     """
-    layout, clock = read_collection(collection), SystemClock()
-    settings = SharedStores(storage_url=storage_url).applied_to(load_profile(profile))
+    layout = read_collection(collection)
+    settings = options.SharedStores(storage_url=storage_url).applied_to(load_profile(profile))
     if not settings.storage.url:
         raise InputError(
             'There is no bucket: set url = "s3://bucket/prefix" in [storage] of weboid.toml, or --storage.'
@@ -399,8 +369,8 @@ def upload_command(
             [*names, f"{len(waiting):,} files, {format_size(size)} would be uploaded."],
         )
         return
-    with progress_bar("uploading", size, quiet=output.is_json or is_quiet()) as advance:
-        done = queue.upload(clock, on_bytes=advance)
+    with progress_bar("uploading", size) as advance:
+        done = queue.upload(CLOCK, on_bytes=advance)
     state = read_state(layout, settings.storage)
     facts = {"uploaded": done, **(asdict(state) if state is not None else {})}
     output.show(facts, f"{len(done):,} files uploaded to {settings.storage.url}.")
@@ -409,10 +379,9 @@ def upload_command(
 @cli_command("cache", collection_group, hidden=True)
 def cache_command(
     *,
-    collection: Path = COLLECTION,
+    collection: Path = options.COLLECTION,
     clear: bool = option("Delete all of them; possible while the collection is served."),
     dry_run: bool = option("With --clear: show the amount, without deleting."),
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the size of the sanitised copies that playback caches, or delete them.
 
@@ -421,14 +390,12 @@ def cache_command(
     from playback.replay.made_cache import cache_usage, clear_cache
 
     folder = read_collection(collection).made
-    if clear and not dry_run:
-        _print_usage(clear_cache(folder), "deleted", "Deleted", folder, output=output)
-    else:
-        words = ("would_delete", "Would delete") if clear else ("kept", "Kept")
-        _print_usage(cache_usage(folder), *words, folder, output=output)
-
-
-def _print_usage(what: "CacheUsage", key: str, verb: str, folder: Path, output: CommandOutput) -> None:
-    document = {key: {"copies": what.values, "bytes": what.size}, "folder": str(folder)}
-    copies = "1 copy" if what.values == 1 else f"{what.values:,} copies"
-    output.show(document, f"{verb} {copies}, {what.size / 1e6:,.1f} MB, in {folder}.")
+    words = "would delete" if clear and dry_run else "deleted" if clear else "kept"
+    usage = cache_usage(folder)
+    if words == "deleted" and usage.values and not (usage := clear_cache(folder)).values:
+        raise UnavailableError(
+            f"Nothing in {folder} could be deleted: run the command as its owner, or change the rights."
+        )
+    document = {words.replace(" ", "_"): {"copies": usage.values, "bytes": usage.size}, "folder": str(folder)}
+    copies = "1 copy" if usage.values == 1 else f"{usage.values:,} copies"
+    output.show(document, f"{words.capitalize()} {copies}, {usage.size / 1e6:,.1f} MB, in {folder}.")

@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -15,37 +15,24 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.errors import InputError, TransientError, UnavailableError, WeboidError
 from core.json_values import json_facts
 from core.timestamps import parse_duration
 from crawler.collection import read_collection
 from net.backoff import ExponentialBackoff
 from net.stop_signals import wait_unless_stopped
-from playback.access import malware_scan
+from playback.access import malware_scan, threat_lists
 from playback.access.decision_store import DecisionStore
 from playback.access.holds import ScanVerdict, list_threats
-from playback.access.threat_lists import (
-    ListEffect,
-    ThreatList,
-    add_list,
-    list_rows,
-    lists_folder,
-    load_lists,
-    parse_binary_prefixes,
-    parse_hex_prefixes,
-    remove_list,
-    url_hashes,
-)
+from warc.local_storage import replace_file
 from weboid.app.malware_scanner import CLAMD_ADDRESS, CLAMD_VARIABLE
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import CommandGroup, ExitCode, GroupWithDefault, argument, cli_command, option
-from weboid.cli.support.options import INTERVAL, OUTPUT, CommandOutput
+from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, GroupWithDefault, argument, cli_command, option
+from weboid.cli.support.options import INTERVAL, output
 from weboid.cli.support.progress import count_progress
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
 
-_CLOCK = SystemClock()
 _SOURCES = "sources.json"
 
 
@@ -62,42 +49,39 @@ def add_command(
     form: str = option(
         "Format: hash prefixes, one per line or concatenated; or URLs and hosts, one per line.",
         "--format",
-        type=click.Choice(["hex", "binary", "urls"]),
+        choices=("hex", "binary", "urls"),
         default="hex",
     ),
     bytes_each: int = option(
-        "Length of a prefix in bytes, with --format binary.", "--width", type=click.IntRange(4, 32), default=4
+        "Length of a prefix in bytes, with --format binary.", "--width", within=(4, 32), default=4
     ),
     warn: bool = option("Show the copy together with the notice, instead of after it."),
     reason: str = option("Description of the list for readers.", default=""),
     dry_run: bool = option("Read the file; change nothing."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Add the list NAME from FILE, or update it; - reads standard input.
 
     Prefixes are of 4 to 32 bytes of the SHA-256 of Safe Browsing's expressions. See docs/how-to/scanning.md.
     """
-    effect = ListEffect.WARN if warn else ListEffect.HOLD
+    effect = threat_lists.ListEffect.WARN if warn else threat_lists.ListEffect.HOLD
     with _store(stores) as (store, folder), click.open_file(str(file), "rb") as source:
         prefixes = _prefixes(source, form, bytes_each)
-        about = ThreatList(name, "", effect, reason, 0, _CLOCK.now())
+        about = threat_lists.ThreatList(name, "", effect, reason, 0, CLOCK.now())
         if dry_run:
             count = len(set(prefixes))
-            click.echo(f"{count:,} entries would be on the list {clean(name)}.")
+            click.echo(f"Entries that would be on the list {clean(name)}: {count:,}.")
             return
-        made = add_list(store, folder, about, prefixes)
+        made = threat_lists.add_list(store, folder, about, prefixes)
         remember_source(folder, name, None if str(file) == "-" else _ListSource(file, form, bytes_each))
-    _show_list(output, made)
+    _show_list(made)
 
 
 @cli_command("rm", lists_group)
-def remove_command(
-    *, name: str = argument(), stores: CollectionStores = STORES, output: CommandOutput = OUTPUT
-) -> None:
+def remove_command(*, name: str = argument(), stores: CollectionStores = STORES) -> None:
     """Remove the list NAME; readers are no longer warned of its entries."""
     with _store(stores) as (store, folder):
-        gone = remove_list(store, folder, name)
+        gone = threat_lists.remove_list(store, folder, name)
         remember_source(folder, name, None)
     output.show(_facts(gone), f"The list {clean(name)} of {gone.entries:,} entries was removed.")
 
@@ -106,27 +90,26 @@ def remove_command(
 def refresh_command(
     *,
     stores: CollectionStores = STORES,
-    every: timedelta | None = option("Repeat at this interval: 1h.", type=INTERVAL, metavar="DURATION"),
-    output: CommandOutput = OUTPUT,
+    every: timedelta | None = option("Repeat at this interval: 1h.", type=INTERVAL),
 ) -> int:
     """Update lists whose files have changed since they were added; `wiki watch` does it hourly.
 
     A list comes from where `lists add` read it; one from standard input is skipped.
     """
     while True:
-        failed = _refresh(stores, output)
+        failed = _refresh(stores)
         if every is None:
             return ExitCode.SOME_FAILED if failed else ExitCode.OK
         if not asyncio.run(wait_unless_stopped(every)):
             return ExitCode.OK
 
 
-def _refresh(stores: CollectionStores, output: CommandOutput) -> bool:
+def _refresh(stores: CollectionStores) -> bool:
     """Read again the lists whose files have changed; return True when one could not be read."""
     failed = False
     with _store(stores) as (store, folder):
         sources = _sources(folder)
-        for about in list_rows(store):
+        for about in threat_lists.list_rows(store):
             source = sources.get(about.name)
             if source is None:
                 continue
@@ -135,12 +118,12 @@ def _refresh(stores: CollectionStores, output: CommandOutput) -> bool:
                     continue
                 with source.file.open("rb") as stream:
                     prefixes = list(_prefixes(stream, source.form, source.bytes_each))
-                made = add_list(store, folder, replace(about, added_at=_CLOCK.now()), prefixes)
+                made = threat_lists.add_list(store, folder, replace(about, added_at=CLOCK.now()), prefixes)
             except (OSError, InputError) as error:  # the older list stays
                 click.echo(f"The list {clean(about.name)} is unchanged: {error}", err=True)
                 failed = True
                 continue
-            _show_list(output, made)
+            _show_list(made)
     return failed
 
 
@@ -161,9 +144,7 @@ def remember_source(folder: Path, name: str, source: _ListSource | None) -> None
         sources[name] = replace(source, file=source.file.absolute())
     folder.mkdir(parents=True, exist_ok=True)
     facts = {each: [str(source.file), source.form, source.bytes_each] for each, source in sources.items()}
-    partial = folder / f"{_SOURCES}.new"
-    partial.write_text(json.dumps(facts), encoding="utf-8")
-    partial.replace(folder / _SOURCES)
+    replace_file(folder / _SOURCES, json.dumps(facts))
 
 
 def _sources(folder: Path) -> dict[str, _ListSource]:
@@ -175,20 +156,14 @@ def _sources(folder: Path) -> dict[str, _ListSource]:
 
 
 @cli_command("ls", lists_group)
-def list_command(
-    *, urls: tuple[str, ...] = argument("[URL]..."), stores: CollectionStores = STORES, output: CommandOutput = OUTPUT
-) -> int:
+def list_command(*, urls: tuple[str, ...] = argument("[URL]..."), stores: CollectionStores = STORES) -> int:
     """Show the lists; with URLs those that contain each. Exit code 1: a URL is on a list."""
     with _store(stores) as (store, folder):
-        lists = list_rows(store)
-        known = load_lists(store, folder) if urls else None
+        lists = threat_lists.list_rows(store)
+        known = threat_lists.load_lists(store, folder) if urls else None
         matches = {url: known.all_on(url) for url in urls} if known else {}
     if not urls:
-        rows = [
-            (clean(each.name), f"{each.entries:,}", each.effect,
-             f"{each.added_at:%Y-%m-%d %H:%M}", clean(each.reason))
-            for each in lists
-        ]  # fmt: skip
+        rows = [(each.name, each.entries, each.effect, each.added_at, each.reason) for each in lists]
         head = ("list", "entries>", "effect", "as of", "reason")
         output.table({"lists": [_facts(each) for each in lists]}, head, rows)
         return ExitCode.OK
@@ -207,14 +182,14 @@ def list_command(
 @contextmanager
 def _store(stores: CollectionStores) -> Iterator[tuple[DecisionStore, Path]]:
     with stores.decisions() as store:
-        yield store, lists_folder(stores.layout.decisions_db)
+        yield store, threat_lists.lists_folder(stores.layout.decisions_db)
 
 
 def _prefixes(source: Any, form: str, bytes_each: int) -> Iterator[bytes]:
     if form == "binary":
-        yield from parse_binary_prefixes(source.read(), bytes_each)
+        yield from threat_lists.parse_binary_prefixes(source.read(), bytes_each)
     elif form == "hex":
-        yield from parse_hex_prefixes(source)
+        yield from threat_lists.parse_hex_prefixes(source)
     else:
         for number, line in enumerate(source, 1):
             text = line.strip()
@@ -224,17 +199,15 @@ def _prefixes(source: Any, form: str, bytes_each: int) -> Iterator[bytes]:
                 url = text.decode()
             except UnicodeDecodeError:
                 raise InputError(f"Line {number} is not text.") from None
-            yield url_hashes(url)[0]
+            yield threat_lists.url_hashes(url)[0]
 
 
-def _show_list(output: CommandOutput, about: ThreatList) -> None:
-    text = f"{about.entries:,} entries are on the list {clean(about.name)}."
-    output.show(_facts(about), text)
+def _show_list(about: threat_lists.ThreatList) -> None:
+    output.show(_facts(about), f"Entries on the list {clean(about.name)}: {about.entries:,}.")
 
 
-def _facts(about: ThreatList) -> dict[str, Any]:
-    facts = asdict(about)
-    return {name: facts[name] for name in ("name", "entries", "effect", "reason", "added_at")}
+def _facts(about: threat_lists.ThreatList) -> dict[str, Any]:
+    return {**json_facts(about, "name entries effect reason"), "added_at": about.added_at}
 
 
 log = logging.getLogger(__name__)
@@ -256,10 +229,10 @@ def scan_group(
     watch: bool = option("Keep running: scan new payloads, and all when signatures change."),
     every: timedelta = option("Polling interval, with --watch.", type=INTERVAL, default="10s"),
     again: bool = option("Also scan payloads that already have a verdict of the current signatures."),
-    jobs: int = option("At once.", type=click.IntRange(1, 64), default=2),
+    jobs: int = option("At once.", within=(1, 64), default=2),
     max_bytes: int = option(
         "Largest payload to scan, at most clamd's StreamMaxLength and MaxFileSize.",
-        type=click.IntRange(1),
+        within=(1, None),
         default=malware_scan.MOST_BYTES,
     ),
     signatures: Path | None = option(
@@ -267,7 +240,6 @@ def scan_group(
         type=click.Path(exists=True, file_okay=False, path_type=Path),
     ),
     settle: str = option("Time limit for clamd to load changed --signatures.", default="15m"),
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Scan payloads with clamd, and store its verdicts.
 
@@ -283,7 +255,7 @@ def scan_group(
             stack.enter_context(stores.decisions()),
             malware_scan.ClamdClient(address),
             partial(malware_scan.PayloadReader, layout),
-            _CLOCK.now,
+            CLOCK.now,
             most_bytes=max_bytes,
             jobs=jobs,
             signatures=signatures,
@@ -291,14 +263,14 @@ def scan_group(
         )
         stopped = stack.enter_context(_stopped_by_signals())
         if watch:
-            _watch(scan, stopped, pause_s, output=output)
+            _watch(scan, stopped, pause_s)
             return ExitCode.STOPPED
-        with count_progress(quiet=output.is_json) as bar:
+        with count_progress() as bar:
             task = bar.add_task("scanning", total=None)
             result = scan.run(
                 again=again, stopped=stopped, progress=lambda done, total: bar.update(task, completed=done, total=total)
             )
-        _print_scan(result, output=output)
+        _print_scan(result)
     if stopped.is_set():
         return ExitCode.STOPPED
     return ExitCode.SOME_FAILED if result.threats else ExitCode.OK
@@ -308,23 +280,23 @@ scan_group.add_command(lists_group)
 
 
 @cli_command("ls", scan_group)
-def threats_command(*, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT) -> None:
+def threats_command(*, stores: CollectionStores = STORES) -> None:
     """Show the payloads in which a threat was found, newest first."""
     with stores.decisions() as decisions:
         threats = list_threats(decisions)
-    rows = [(f"{each.scanned_at:%Y-%m-%d %H:%M}", clean(each.threat), each.scanner, each.digest) for each in threats]
+    rows = [(each.scanned_at, each.threat, each.scanner, each.digest) for each in threats]
     head = ("scanned", "threat", "scanner", "digest")
     output.table({"threats": [_scan_facts(each) for each in threats]}, head, rows)
 
 
-def _watch(scan: malware_scan.CollectionScan, stopped: threading.Event, pause_s: float, output: CommandOutput) -> None:
+def _watch(scan: malware_scan.CollectionScan, stopped: threading.Event, pause_s: float) -> None:
     """Scan new payloads until stopped; the whole index each hour, and after a signature update."""
     highest, version, due = 0, "", 0.0
     away = False
     backoff = ExponentialBackoff(pause_s, max(_ALL_AGAIN_S, pause_s))
     while not stopped.is_set():
         try:
-            now = _CLOCK.monotonic()
+            now = CLOCK.monotonic()
             current = scan.version()
             # A database that clamd has not loaded yet does not require a full rescan.
             is_settled = not current.endswith(malware_scan.UNSETTLED) or not version
@@ -333,7 +305,7 @@ def _watch(scan: malware_scan.CollectionScan, stopped: threading.Event, pause_s:
             result = scan.run(after=highest, stopped=stopped)
             highest, away = result.highest, False
             if result.scanned or result.skipped:
-                _print_scan(result, output=output)
+                _print_scan(result)
             backoff.reset()
             stopped.wait(pause_s)
         except (UnavailableError, TransientError) as error:
@@ -353,7 +325,7 @@ def _watch(scan: malware_scan.CollectionScan, stopped: threading.Event, pause_s:
             stopped.wait(wait_s)
 
 
-def _print_scan(result: malware_scan.ScanProgress, output: CommandOutput) -> None:
+def _print_scan(result: malware_scan.ScanProgress) -> None:
     facts = {
         **json_facts(result, "scanner scanned clean skipped", bytes="read_bytes"),
         "threats": [{**_scan_facts(verdict), "url": url} for verdict, url in result.threats],
@@ -368,8 +340,7 @@ def _print_scan(result: malware_scan.ScanProgress, output: CommandOutput) -> Non
 
 
 def _scan_facts(verdict: ScanVerdict) -> dict[str, Any]:
-    facts = asdict(verdict)
-    return {name: facts[name] for name in ("digest", "threat", "scanner", "scanned_at")}
+    return {**json_facts(verdict, "digest threat scanner"), "scanned_at": verdict.scanned_at}
 
 
 @contextmanager

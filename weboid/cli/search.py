@@ -9,7 +9,7 @@ from warc.text_index.reader import open_text_index
 from warc.text_index.store import MEDIA, STATES
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.options import output
 from weboid.cli.support.stores import STORES, CollectionStores
 
 
@@ -20,12 +20,11 @@ def command(
     host: str = option("Only pages of this host and its subdomains.", default=""),
     year: str = option("Only captures of this year: 2026.", default=""),
     lang: str = option("Only pages in this language: de.", default=""),
-    media: str | None = option("Only this type.", type=click.Choice(MEDIA)),
-    state: str | None = option("Only pages in this state.", type=click.Choice(STATES)),
-    limit: int = option("Results at most.", type=click.IntRange(1, 300), default=20),
+    media: str | None = option("Only this type.", choices=MEDIA),
+    state: str | None = option("Only pages in this state.", choices=STATES),
+    limit: int = option("Results at most.", within=(1, 300), default=20),
     after: str = option("Continue after the previous answer; it prints the value.", default=""),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Search the text, titles and addresses of archived pages.
 

@@ -4,12 +4,10 @@ import asyncio
 import os
 from contextlib import closing, nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.config.database_urls import RedisUse, parse_redis_url
 from core.config.settings import LinksSettings, Settings, store_environment
 from core.errors import ConfigError, UnavailableError
@@ -36,8 +34,8 @@ from weboid.app.malware_scanner import find_clamd
 from weboid.app.operator_identity import collection_settings, known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus
 from weboid.cli.support.child_commands import ManagedProcess, queue_worker, running_children, scanner
-from weboid.cli.support.commands import cli_command, option, option_dict
-from weboid.cli.support.options import ADDRESS, FRONTIER, ORIGIN, PROFILE, ParsedType, with_frontier
+from weboid.cli.support.commands import CLOCK, cli_command, option, option_dict
+from weboid.cli.support.options import ADDRESS, FILE, FRONTIER, ORIGIN, PROFILE, ParsedType, with_frontier
 from weboid.cli.support.run_options import SCAN, WEBOID
 from weboid.cli.support.stores import STORES, CollectionStores
 
@@ -47,7 +45,7 @@ _NETWORK = ParsedType("network", lambda text: parse_networks([text]), is_check=T
 SERVE_OPTIONS: dict[str, Any] = {
     "replay_port": option(
         "Port of the copies, which need their own origin; 0: any free port.  [default: the pages' port + 1]",
-        type=click.IntRange(0, _LAST_PORT),
+        within=(0, _LAST_PORT),
     ),
     "origin": option("Public origin of the pages: https://a.example.", type=ORIGIN, default=""),
     "replay_origin": option("Public origin of the copies; differs from that of the pages.", type=ORIGIN, default=""),
@@ -58,17 +56,13 @@ SERVE_OPTIONS: dict[str, Any] = {
         type=_NETWORK,
     ),
     "links_token_file": option(
-        "Token for other callers without a rate limit, who send `Authorization: Bearer TOKEN`.",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
+        "Token for other callers without a rate limit, who send `Authorization: Bearer TOKEN`.", type=FILE
     ),
     "reviewers": option(
         "Network from which copies may be reviewed at /quality; repeatable.", multiple=True, type=_NETWORK
     ),
     "reviewers_token_file": option(
-        "Password for reviewers elsewhere, who log in at /quality with any user name.",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
+        "Password for reviewers elsewhere, who log in at /quality with any user name.", type=FILE
     ),
 }
 
@@ -105,7 +99,7 @@ def replay_port_for(port: int, named: int | None) -> int:
     return port + 1 if 0 < port < _LAST_PORT else 0
 
 
-@cli_command("serve")
+@cli_command("serve", has_json=False)
 def command(
     *,
     stores: CollectionStores = STORES,
@@ -115,10 +109,7 @@ def command(
     port: int | None = option(hidden=True),
     serving: dict[str, Any] = option_dict(SERVE_OPTIONS),
     workers: int = option(
-        "Number of replay processes.  [default: one per core, at most 4]",
-        type=click.IntRange(0, 64),
-        default=0,
-        show_default=False,
+        "Number of replay processes.  [default: one per core, at most 4]", within=(0, 64), default=0, show_default=False
     ),
     language: str = option("Language for browsers that request none of the available ones.", default=SOURCE),
     captures_index: str = option(
@@ -129,7 +120,7 @@ def command(
     ),
     unscanned: str = option(
         "Serve or withhold downloads that were not scanned.",
-        type=click.Choice([str(each) for each in UnscannedPolicy]),
+        choices=UnscannedPolicy,
         default=str(UnscannedPolicy.ALLOW),
     ),
     full: bool = option("Let copies run their scripts where the level is `full`."),
@@ -147,25 +138,21 @@ def command(
     show_logins: bool = option("Show captures that were made with a login to every reader; hidden by default."),
     indexing: str = option(
         "What search engines may list: nothing, or the pages around the copies; copies never.",
-        type=click.Choice([each.value for each in SearchIndexing]),
+        choices=SearchIndexing,
         default=SearchIndexing.NONE.value,
     ),
     cdx_hosts: bool = option("Allow CDX queries for whole hosts and domains."),
     links_reports: int = option(
         "Maximum number of link reports per day from all readers; 0: none.",
-        type=click.IntRange(min=0),
+        within=(0, None),
         default=LinksSettings().reports_per_day,
     ),
     save: bool = option("Let readers save pages at /save; these are queued before all others."),
     saves_per_address: int = option(
-        "Maximum number of pages per day saved from one IP address.",
-        type=click.IntRange(min=1),
-        default=SAVES_PER_ADDRESS,
+        "Maximum number of pages per day saved from one IP address.", within=(1, None), default=SAVES_PER_ADDRESS
     ),
     saves_per_day: int = option(
-        "Maximum number of pages per day saved by all readers together.",
-        type=click.IntRange(min=1),
-        default=SAVES_PER_DAY,
+        "Maximum number of pages per day saved by all readers together.", within=(1, None), default=SAVES_PER_DAY
     ),
     save_worker: bool = option(
         "Visit the saved pages here, unless another run writes the collection.",
@@ -228,14 +215,14 @@ def command(
     try:
         with (
             closing(shared) if shared is not None else nullcontext(),
-            closing(ReaderQueueStatus(layout, settings, clock=SystemClock())) as status,
+            closing(ReaderQueueStatus(layout, settings, clock=CLOCK)) as status,
             closing(RegistrySource(layout, stores.database_url, read_limit_s=READ_LIMIT_S)) as registry,
         ):
             if save and save_worker and not (settings.frontier.url or console):  # which has its own
                 children.append(replace(queue_worker(stores.root, profile), is_held=status.is_stopped))
 
             async def run() -> None:
-                async with running_children(children, SystemClock(), store_environment(stores.database_url)):
+                async with running_children(children, CLOCK, store_environment(stores.database_url)):
                     await serve(
                         layout,
                         host=host,

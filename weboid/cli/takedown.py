@@ -1,33 +1,21 @@
 """`weboid takedown`: add, list and remove take-downs."""
 
 from dataclasses import asdict, replace
-from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.errors import InputError
 from core.json_values import json_facts
 from core.timestamps import parse_timestamp14
 from playback.access import takedowns as book
-from playback.access.control import PageFacts
-from playback.access.takedowns import (
-    Takedown,
-    TakedownEffect,
-    TakedownKind,
-    TakedownSet,
-    TakedownSubject,
-    normalize_target,
-)
 from playback.takedown_coverage import TakedownCoverage, not_in_force, takedown_targets
-from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import COMMANDS, LazyGroup, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput, end_moment
+from weboid.app.text_table import clean
+from weboid.cli.support.commands import CLOCK, COMMANDS, LazyGroup, argument, cli_command, option
+from weboid.cli.support.options import counted, end_moment, output
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.stores import STORES, CollectionStores, actor_name
 
-_CLOCK = SystemClock()
 _MOST_SHOWN = 20  # entries of one `add` that are listed individually
 
 
@@ -61,35 +49,34 @@ def add_command(
     until: str | None = option("Expires after this time (30d), or on this day (2026-12-31).", metavar="WHEN"),
     dry_run: bool = option("Show what would be covered, without taking it down."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Take down URLs, or the content that the options name.
 
     Content that is already taken down is left as it is. Lines of --list that begin with # are
     ignored; nothing is taken down when any line cannot be read.
     """
-    now = _CLOCK.now()
+    now = CLOCK.now()
     options = {
-        TakedownKind.PREFIX: prefix,
-        TakedownKind.HOST: host,
-        TakedownKind.CAPTURE: capture is not None,
-        TakedownKind.DIGEST: digest,
+        book.TakedownKind.PREFIX: prefix,
+        book.TakedownKind.HOST: host,
+        book.TakedownKind.CAPTURE: capture is not None,
+        book.TakedownKind.DIGEST: digest,
     }
     kinds = [kind for kind, is_chosen in options.items() if is_chosen]
     if len(kinds) > 1:
         raise InputError("Use only one of --prefix, --host, --capture and --digest.")
-    lines = (line.strip() for line in (file or ()))
-    words = [*names, *(line for line in lines if line and not line.startswith("#"))]
+    listed = (line.strip() for line in (file or ()))
+    words = [*names, *(line for line in listed if line and not line.startswith("#"))]
     if not words:
         raise InputError("Name what to take down: a URL, or --list FILE.")
     if capture is not None:
         parse_timestamp14(capture)
-    model = Takedown(
+    model = book.Takedown(
         number=0,
-        kind=kinds[0] if kinds else TakedownKind.URL,
+        kind=kinds[0] if kinds else book.TakedownKind.URL,
         what="",
         timestamp=capture or "",
-        effect=TakedownEffect.HIDE if hide else TakedownEffect.BLOCK,
+        effect=book.TakedownEffect.HIDE if hide else book.TakedownEffect.BLOCK,
         reason=reason.strip(),
         ticket=ticket.strip(),
         actor=actor_name(actor),
@@ -99,13 +86,12 @@ def add_command(
     with stores.index() as database, stores.decisions() as decisions:
         wanted = takedown_targets(database, model, words)
         made = not_in_force(decisions, wanted, now)
-        covered: list[_CoveredTakedown] = []
-        quiet = output.is_json or len(made) < _MOST_SHOWN
-        with progress_bar("looking", len(made), quiet=quiet) as step:
+        covered: list[tuple[book.Takedown, int, int]] = []
+        with progress_bar("looking", len(made)) as step:
             for each in made:
                 coverage = TakedownCoverage(database, each, now)
                 pages, captures = (sum(1 for _ in of) for of in (coverage.pages(), coverage.captures()))
-                covered.append(_CoveredTakedown(each, pages, captures))
+                covered.append((each, pages, captures))
                 step(1)
         framing = [page for each in made for page in TakedownCoverage(database, each, now).embedding_pages()]
         if not dry_run and made:
@@ -117,7 +103,35 @@ def add_command(
         ]
     numbers = {each.identity: each.number for each in entries}
     already = len(wanted) - len(made)
-    _print_added(covered, numbers, already, framing, dry_run=dry_run, output=output)
+    added = [
+        {
+            "number": numbers.get(each.identity),
+            **json_facts(each, "kind what timestamp effect"),
+            "pages": pages,
+            "captures": captures,
+        }
+        for each, pages, captures in covered
+    ]
+    embedded = [{"url": each.url, "timestamp": each.timestamp} for each in framing]
+    document = {"added": added, "already": already, "embedded_in": embedded, "dry_run": dry_run}
+    lines = []
+    for each, pages, captures in covered[:_MOST_SHOWN]:
+        name = "Would take down" if dry_run else f"#{numbers.get(each.identity)} takes down"
+        what = clean(f"{each.kind} {each.what} {each.timestamp}".strip())
+        lines.append(f"{name} {what}: {counted(pages, 'page')}, {counted(captures, 'capture')}.")
+    if len(covered) > _MOST_SHOWN:
+        lines.append(f"… and {len(covered) - _MOST_SHOWN:,} more.")
+    if framing:
+        lines.append(
+            f"Framed in {len(framing):,} other captures, whose copies are shown without it and whose"
+            " text and pictures are not shown:"
+        )
+        lines += [f"  {page.timestamp} {clean(page.url)}" for page in framing[:_MOST_SHOWN]]
+    if len(framing) > _MOST_SHOWN:
+        lines.append(f"… and {len(framing) - _MOST_SHOWN:,} more.")
+    if already:
+        lines.append(f"{already:,} taken down already.")
+    output.show(document, lines)
 
 
 @cli_command("ls")
@@ -126,27 +140,32 @@ def list_command(
     url: str | None = option("Only take-downs that cover the URL.", "--for", metavar="URL"),
     with_past: bool = option("Include lifted and expired take-downs.", "--all"),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the take-downs."""
-    now = _CLOCK.now()
+    now = CLOCK.now()
     with stores.decisions() as decisions:
         entries = book.list_takedowns(decisions)
     shown = [each for each in entries if with_past or each.holds(now)]
     if url is not None:
-        subject = normalize_target(TakedownKind.URL, url)
-        shown = [
-            each
-            for each in shown
-            if (
-                TakedownSet((replace(each, lifted_at=None),)).on(
-                    TakedownSubject(subject, each.timestamp), each.decided_at
-                )
-                is not None
-            )
-        ]
+        subject = book.normalize_target(book.TakedownKind.URL, url)
+        shown = [each for each in shown if _covers(each, book.TakedownSubject(subject, each.timestamp))]
+    rows = []
+    for each in shown:
+        state = f"until {each.expires_at:%Y-%m-%d %H:%M}" if each.expires_at is not None else ""
+        if each.lifted_at is not None:
+            state = f"lifted {each.lifted_at:%Y-%m-%d} by {each.lifted_by}: {each.lifted_reason}"
+        elif not each.holds(now):
+            state = f"over since {each.expires_at:%Y-%m-%d}"
+        what, day = f"{each.what} {each.timestamp}".strip(), each.decided_at.date()
+        rows.append((str(each.number), each.kind, each.effect, what, day, each.actor, each.ticket, each.reason, state))
+    head = ("#>", "kind", "effect", "what", "decided", "by", "ticket", "reason", "state")
     facts = [{**asdict(each), "holds": each.holds(now)} for each in shown]
-    output.show(facts, _table(shown, now) if shown else "There is no take-down.")
+    output.table(facts, head, rows, "There is no take-down.")
+
+
+def _covers(takedown: book.Takedown, subject: book.TakedownSubject) -> bool:
+    """Return True if the take-down covered the subject when it was decided, even if it was lifted since."""
+    return book.TakedownSet((replace(takedown, lifted_at=None),)).on(subject, takedown.decided_at) is not None
 
 
 @cli_command("rm")
@@ -157,16 +176,15 @@ def remove_command(
     actor: str | None = option("Author of the decision.  [default: you]"),
     dry_run: bool = option("Show which would be lifted, without lifting them."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Lift take-downs, by their numbers or by what they name.
 
     They stay in the history.
     """
-    now = _CLOCK.now()
+    now = CLOCK.now()
     with stores.decisions() as decisions:
         standing = [each for each in book.list_takedowns(decisions) if each.lifted_at is None]
-        chosen: dict[int, Takedown] = {}
+        chosen: dict[int, book.Takedown] = {}
         for name in names:
             matches = [each for each in standing if _is_named(each, name)]
             if not matches:
@@ -187,86 +205,12 @@ def remove_command(
     )
 
 
-class _CoveredTakedown(NamedTuple):
-    """Take-down and the pages and captures that it covers now."""
-
-    takedown: Takedown
-    pages: int
-    captures: int
-
-
-def _print_added(
-    covered: list[_CoveredTakedown],
-    numbers: dict[tuple[str, ...], int],
-    held: int,
-    framing: list[PageFacts],
-    *,
-    dry_run: bool,
-    output: CommandOutput,
-) -> None:
-    added = [
-        {
-            "number": numbers.get(each.identity),
-            **json_facts(each, "kind what timestamp effect"),
-            "pages": pages,
-            "captures": captures,
-        }
-        for each, pages, captures in covered
-    ]
-    embedded = [{"url": each.url, "timestamp": each.timestamp} for each in framing]
-    document = {"added": added, "already": held, "embedded_in": embedded, "dry_run": dry_run}
-    lines = []
-    for each, pages, captures in covered[:_MOST_SHOWN]:
-        name = "Would take down" if dry_run else f"#{numbers.get(each.identity)} takes down"
-        what = clean(f"{each.kind} {each.what} {each.timestamp}".strip())
-        lines.append(f"{name} {what}: {pages:,} pages, {captures:,} captures.")
-    if len(covered) > _MOST_SHOWN:
-        lines.append(f"… and {len(covered) - _MOST_SHOWN:,} more.")
-    if framing:
-        lines.append(
-            f"Framed in {len(framing):,} other captures, whose copies are shown without it and whose"
-            " text and pictures are not shown:"
-        )
-        lines += [f"  {page.timestamp} {clean(page.url)}" for page in framing[:_MOST_SHOWN]]
-    if len(framing) > _MOST_SHOWN:
-        lines.append(f"… and {len(framing) - _MOST_SHOWN:,} more.")
-    if held:
-        lines.append(f"{held:,} taken down already.")
-    output.show(document, lines)
-
-
-def _is_named(takedown: Takedown, name: str) -> bool:
+def _is_named(takedown: book.Takedown, name: str) -> bool:
     if name.lstrip("#").isdecimal():
         return takedown.number == int(name.lstrip("#"))
     if takedown.what == name:
         return True
     try:
-        return takedown.what == normalize_target(takedown.kind, name)
+        return takedown.what == book.normalize_target(takedown.kind, name)
     except InputError:
         return False
-
-
-def _table(entries: list[Takedown], now: datetime) -> list[str]:
-    rows = []
-    for each in entries:
-        if each.lifted_at is not None:
-            state = f"lifted {each.lifted_at:%Y-%m-%d} by {each.lifted_by}: {each.lifted_reason}"
-        elif not each.holds(now):
-            state = f"over since {each.expires_at:%Y-%m-%d}"
-        else:
-            state = "" if each.expires_at is None else f"until {each.expires_at:%Y-%m-%d %H:%M}"
-        rows.append(
-            (
-                str(each.number),
-                str(each.kind),
-                str(each.effect),
-                f"{each.what} {each.timestamp}".strip(),
-                f"{each.decided_at:%Y-%m-%d}",
-                each.actor,
-                each.ticket,
-                each.reason,
-                state,
-            )
-        )
-    head = ("#>", "kind", "effect", "what", "decided", "by", "ticket", "reason", "state")
-    return table(head, rows, columns=width())

@@ -3,16 +3,16 @@
 import asyncio
 import json
 import socket
+from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from classify.page_excerpt import visible_text
-from core.captures import Capture
-from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import InputError, UnavailableError, WeboidError
 from core.json_values import json_facts, read_json
@@ -23,7 +23,7 @@ from playback import takedown_audit
 from playback.access import takedowns as book
 from playback.access.control import AccessControl
 from playback.access.decision_store import DecisionStore, insert_row
-from playback.access.takedowns import Takedown, TakedownKind, normalize_target
+from playback.access.takedowns import TakedownKind, normalize_target
 from playback.playback_server import serve
 from playback.replay.made_cache import clear_cache
 from playback.takedown_coverage import TakedownCoverage, revisits_of
@@ -37,11 +37,10 @@ from warc.rebuild import rebuild_index
 from warc.text_index.indexer import erase_texts
 from warc.uploads import UploadQueue
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import EXISTING_FILE, FILE, OUTPUT, CommandOutput, with_database
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import EXISTING_FILE, FILE, output, with_database
 from weboid.cli.support.stores import STORES, CollectionStores, actor_name
 
-_CLOCK = SystemClock()
 _MOST_SHOWN = 50
 
 
@@ -53,7 +52,6 @@ def erase_command(
     only_finish: bool = option("Finish an interrupted erasure.", "--finish"),
     actor: str | None = option("Author of the erasure.  [default: you]"),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Erase what take-down NUMBER covers from the WARCs, permanently.
 
@@ -66,10 +64,24 @@ def erase_command(
         raise InputError("Name the take-down: its number, as `weboid takedown ls` shows it.")
 
     async def erase() -> None:
-        async with open_collection(stores.root, clock=_CLOCK) as opened:
+        async with open_collection(stores.root, clock=CLOCK) as opened:
+            layout = opened.layout
+            if is_interrupted(layout) != only_finish:
+                wrong = (
+                    "No erasure was interrupted."
+                    if only_finish
+                    else "An erasure was interrupted: finish it first, with --finish."
+                )
+                raise InputError(wrong)
             with stores.index() as index, stores.decisions() as decisions:
-                erasure = _Erasure(opened.layout, decisions, stores.database_url, actor_name(actor))
-                erased = erasure.finish() if number is None else _erase(erasure, index, number, yes=yes, output=output)
+                with_index = not stores.database_url
+                erased: list[ErasedRecord] | None = None
+                if number is None:
+                    erased = finish_erasure(layout, with_index=with_index)
+                elif (tombstones := _tombstones(index, decisions, number, actor_name(actor), yes=yes)) is not None:
+                    erased = erase_records(layout, tombstones, with_index=with_index)
+                if erased is not None:
+                    _erase_derived(stores, decisions, erased, number or 0, actor_name(actor))
             if erased is not None:
                 note = _replace_objects(opened.layout)
                 records = [{"record": each.record_id, "url": each.url, "warc": each.filename} for each in erased]
@@ -88,26 +100,23 @@ def _replace_objects(layout: Layout) -> str:
         return ""
     try:
         settings = read_settings(layout.root)
-        UploadQueue(layout, settings).upload(_CLOCK)
+        UploadQueue(layout, settings).upload(CLOCK)
     except WeboidError as error:
         return f"The bucket still has them until `weboid collection upload` succeeds: {error} "
     return f"They are replaced in {settings.url}. "
 
 
-def _erase(
-    erasure: "_Erasure", index: IndexDatabase, number: int, *, yes: bool, output: CommandOutput
-) -> list[ErasedRecord] | None:
-    """Print what would be erased, and erase it if `yes` is set; None otherwise."""
-    if is_interrupted(erasure.layout):
-        raise InputError("An erasure was interrupted: finish it first, with --finish.")
-    takedowns = book.list_takedowns(erasure.decisions)
-    takedown = next((each for each in takedowns if each.number == number), None)
+def _tombstones(
+    index: IndexDatabase, decisions: DecisionStore, number: int, actor: str, *, yes: bool
+) -> dict[str, list[RecordTombstone]] | None:
+    """Print what would be erased; return the tombstones for it by WARC if `yes` is set, else None."""
+    takedown = next((each for each in book.list_takedowns(decisions) if each.number == number), None)
     if takedown is None:
         raise InputError(f"There is no take-down {number}; `weboid takedown ls` shows them.")
-    if not takedown.holds(_CLOCK.now()):
+    if not takedown.holds(CLOCK.now()):
         raise InputError(f"Take-down {number} was lifted or has expired, so nothing is erased.")
-    captures = list(TakedownCoverage(index, takedown, _CLOCK.now()).captures())
-    lost = revisits_of(index, captures)
+    captures = list(TakedownCoverage(index, takedown, CLOCK.now()).captures())
+    lost = revisits_of(index, captures)  # that lose their payload
     if not output.is_json:
         for each in lost[:_MOST_SHOWN]:
             click.echo(clean(f"Lost with it: {each.url}, captured {each.captured_at:%Y-%m-%d %H:%M:%S}"))
@@ -115,82 +124,50 @@ def _erase(
             click.echo(f"… and {len(lost) - _MOST_SHOWN:,} more revisits of the same payloads.")
         files = len({each.location.filename for each in (*captures, *lost)})
         size = sum(each.location.length for each in (*captures, *lost))
-        click.echo(
-            clean(
-                f"Take-down {takedown.number} ({takedown.kind} {takedown.what}): {len(captures):,}"
-                f" records and {len(lost):,} revisits in {files:,} WARCs, {size:,} bytes."
-            )
-        )
-    if yes:
-        return erasure.erase(takedown, captures, lost)
-    facts = {"erased": 0, "records": len(captures), "lost_revisits": [each.url for each in lost]}
-    output.show(facts, "Nothing was erased. Erasure cannot be undone: confirm with --yes.")
-    return None
+        what = f"Take-down {takedown.number} ({takedown.kind} {takedown.what}): {len(captures):,} records"
+        click.echo(clean(f"{what} and {len(lost):,} revisits in {files:,} WARCs, {size:,} bytes."))
+    if not yes:
+        facts = {"erased": 0, "records": len(captures), "lost_revisits": [each.url for each in lost]}
+        output.show(facts, "Nothing was erased. Erasure cannot be undone: confirm with --yes.")
+        return None
+    lines = (
+        ("erased", warc_date(CLOCK.now())),
+        ("erased-by", actor),
+        ("takedown", str(takedown.number)),
+        ("reason", takedown.reason),
+    )
+    revisit_line = ("revisit-of", "The payload that it referred to was erased.")
+    tombstones: dict[str, dict[int, RecordTombstone]] = {}
+    for each, more in (*((one, (revisit_line,)) for one in lost), *((one, ()) for one in captures)):
+        place = each.location
+        tombstones.setdefault(place.filename, {})[place.offset] = RecordTombstone(place.offset, (*lines, *more))
+    return {filename: list(by_offset.values()) for filename, by_offset in tombstones.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class _Erasure:
-    """Erasure in one collection: WARCs, cached copies, check results, index, and its record."""
-
-    layout: Layout
-    decisions: DecisionStore
-    database_url: str
-    actor: str
-
-    def erase(self, takedown: Takedown, captures: list[Capture], lost: list[Capture]) -> list[ErasedRecord]:
-        """Replace the captures, and the revisits that lose their payload, by tombstones."""
-        lines = (
-            ("erased", warc_date(_CLOCK.now())),
-            ("erased-by", self.actor),
-            ("takedown", str(takedown.number)),
-            ("reason", takedown.reason),
-        )
-        revisit_line = ("revisit-of", "The payload that it referred to was erased.")
-        tombstones: dict[str, list[RecordTombstone]] = {}
-        places: set[tuple[str, int]] = set()
-        for each, more in (*((one, ()) for one in captures), *((one, (revisit_line,)) for one in lost)):
-            place = (each.location.filename, each.location.offset)
-            if place not in places:
-                places.add(place)
-                tombstone = RecordTombstone(each.location.offset, (*lines, *more))
-                tombstones.setdefault(each.location.filename, []).append(tombstone)
-        erased = erase_records(self.layout, tombstones, with_index=not self.database_url)
-        self._complete(erased, takedown.number)
-        return erased
-
-    def finish(self) -> list[ErasedRecord]:
-        """Complete an erasure that was interrupted."""
-        if not is_interrupted(self.layout):
-            raise InputError("No erasure was interrupted.")
-        erased = finish_erasure(self.layout, with_index=not self.database_url)
-        self._complete(erased, 0)
-        return erased
-
-    def _complete(self, erased: list[ErasedRecord], number: int) -> None:
-        """Erase what was derived from the records, and store what was erased."""
-        clear_cache(self.layout.made)
-        erase_check_results(self.layout, self.database_url, (each.page_id for each in erased))
-        if self.database_url and erased:
-            settings = with_database(Settings(), self.database_url)
-            rebuild_index(
-                self.layout,
-                bucket=settings.proxy.dedup_bucket,
-                min_bytes=settings.proxy.dedup_min_bytes,
-                index=settings.index,
-            )
-        erase_texts(self.layout, self.database_url, {each.page_id for each in erased} - {""}, visible_text)
-        erased_ms = unix_milliseconds(_CLOCK.now())
-        rows = [
-            {
-                **json_facts(each, "record_id filename url"),
-                "takedown": number,
-                "captured_ms": unix_milliseconds(parse_warc_date(each.date)),
-                "erased_ms": erased_ms,
-                "actor": self.actor,
-            }
-            for each in erased
-        ]
-        self.decisions.change([insert_row("erasures", row, then="ON CONFLICT DO NOTHING") for row in rows])
+def _erase_derived(
+    stores: CollectionStores, decisions: DecisionStore, erased: list[ErasedRecord], number: int, actor: str
+) -> None:
+    """Erase what was derived from the records: cached copies, check results, index, texts; store what was erased."""
+    layout = stores.layout
+    clear_cache(layout.made)
+    erase_check_results(layout, stores.database_url, (each.page_id for each in erased))
+    if stores.database_url and erased:
+        settings = with_database(Settings(), stores.database_url)
+        proxy = settings.proxy
+        rebuild_index(layout, bucket=proxy.dedup_bucket, min_bytes=proxy.dedup_min_bytes, index=settings.index)
+    erase_texts(layout, stores.database_url, {each.page_id for each in erased} - {""}, visible_text)
+    erased_ms = unix_milliseconds(CLOCK.now())
+    rows = [
+        {
+            **json_facts(each, "record_id filename url"),
+            "takedown": number,
+            "captured_ms": unix_milliseconds(parse_warc_date(each.date)),
+            "erased_ms": erased_ms,
+            "actor": actor,
+        }
+        for each in erased
+    ]
+    decisions.change([insert_row("erasures", row, then="ON CONFLICT DO NOTHING") for row in rows])
 
 
 _MOST_LEAKS = 50
@@ -211,7 +188,6 @@ def prove_command(
     ),
     show_logins: bool = option("The archive is served with --show-logins: captures made with a login may be shown."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Prove that no route returns withheld content of URL.
 
@@ -230,8 +206,8 @@ def prove_command(
             validators = read_json(takedown_audit.HeldValidators, json.loads(warm.read_text(encoding="utf-8")))
         except (OSError, ValueError, InputError) as error:
             raise InputError(f"{warm} was not written by `weboid takedown prove --before`: {error}.") from error
-    options = _ProofOptions(stores, url, validators, keep is not None, show_logins)
-    proof = _prove(options, front, replay) if front else asyncio.run(_prove_own_server(options))
+    prove = partial(_prove, stores, url, validators, before=keep is not None, show_logins=show_logins)
+    proof = prove(front, replay) if front else asyncio.run(_prove_own_server(prove, stores, show_logins=show_logins))
     if keep is not None:
         keep.write_text(json.dumps(asdict(proof.warm)), encoding="utf-8")
         click.echo(f"{len(proof.cases)} captures requested; their validators are in {keep}.")
@@ -260,21 +236,21 @@ def prove_command(
     return ExitCode.OK if proof.is_sound else ExitCode.SOME_FAILED
 
 
-class _ProofOptions(NamedTuple):
-    """Options of a proof."""
-
-    stores: CollectionStores
-    url: str
-    warm: takedown_audit.HeldValidators | None  # cached state of readers before the take-down; None: unknown
-    before: bool  # the take-down is not in force yet, so everything may be shown
-    show_logins: bool  # captures made with a login may be shown
-
-
-def _prove(options: _ProofOptions, front: str, replay: str) -> takedown_audit.AuditReport:
-    now, before, layout = _CLOCK.now(), options.before, options.stores.layout
-    with options.stores.index() as index, options.stores.decisions() as decisions:
-        permits = AccessControl(decisions, index.rows, lambda: now, show_logins=options.show_logins)
-        named = normalize_target(TakedownKind.URL, options.url)
+def _prove(
+    stores: CollectionStores,
+    url: str,
+    warm: takedown_audit.HeldValidators | None,
+    front: str,
+    replay: str,
+    *,
+    before: bool,
+    show_logins: bool,
+) -> takedown_audit.AuditReport:
+    """Test an archive; `warm`: what readers hold, `before`: the take-down is not in force, so all may be shown."""
+    now = CLOCK.now()
+    with stores.index() as index, stores.decisions() as decisions:
+        permits = AccessControl(decisions, index.rows, lambda: now, show_logins=show_logins)
+        named = normalize_target(TakedownKind.URL, url)
         cases = takedown_audit.cases_of(index, None if before else permits, named, now)
         if not cases:
             raise InputError(
@@ -283,26 +259,28 @@ def _prove(options: _ProofOptions, front: str, replay: str) -> takedown_audit.Au
                 else f"No take-down covers a capture of {named}, and none was made with a login;"
                 " `weboid takedown ls` shows the take-downs."
             )
-        traces = takedown_audit.traces_of(layout, index, cases, permits, now)
+        traces = takedown_audit.traces_of(stores.layout, index, cases, permits, now)
         cases += [] if before else takedown_audit.embedding_cases(index, permits, cases)
         app = takedown_audit.every_route(index, decisions, replay)
         with closing(takedown_audit.TakedownAuditor(front, replay)) as prover:
-            return prover.prove(cases, traces, app, options.warm)
+            return prover.prove(cases, traces, app, warm)
 
 
-async def _prove_own_server(options: _ProofOptions) -> takedown_audit.AuditReport:
+async def _prove_own_server(
+    prove: Callable[[str, str], takedown_audit.AuditReport], stores: CollectionStores, *, show_logins: bool
+) -> takedown_audit.AuditReport:
     for attempt in range(1, _STARTS + 1):
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = int(probe.getsockname()[1])
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         serving = asyncio.create_task(
             serve(
-                options.stores.layout,
+                stores.layout,
                 replay_port=port,
                 on_ready=ready.set_result,
-                index_url=options.stores.database_url,
+                index_url=stores.database_url,
                 options=WebOptions(
-                    access=RateLimitPolicy(internal=parse_networks(["127.0.0.1"])), show_logins=options.show_logins
+                    access=RateLimitPolicy(internal=parse_networks(["127.0.0.1"])), show_logins=show_logins
                 ),
             )
         )
@@ -314,7 +292,7 @@ async def _prove_own_server(options: _ProofOptions) -> takedown_audit.AuditRepor
                 serving.result()
                 raise UnavailableError("The archive server exited before it could be tested.")
             origins = ready.result(), f"http://127.0.0.1:{port}"
-            return await asyncio.to_thread(_prove, options, *origins)
+            return await asyncio.to_thread(prove, *origins)
         finally:
             serving.cancel()
             with suppress(asyncio.CancelledError, WeboidError):

@@ -5,7 +5,6 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from importlib.metadata import version
 from itertools import chain
@@ -17,10 +16,9 @@ from click.core import ParameterSource
 
 from classify.page_excerpt import visible_text
 from core.captures import IMPORT_PREFIX
-from core.clock import SystemClock
 from core.config.profile import link_user_agent
-from core.config.settings import IndexSettings, Settings, StorageSettings
-from core.errors import DiskFullError, InputError, UnavailableError, WeboidError, is_disk_full
+from core.config.settings import IndexSettings, Settings
+from core.errors import DiskFullError, InputError, UnavailableError
 from core.hosts import host_name
 from core.layout import Layout
 from core.urls import mask_passwords
@@ -45,21 +43,10 @@ from weboid.app.collection_export import CollectionExport, ExportForm, ExportReq
 from weboid.app.collection_import import CollectionImport, ImportResult
 from weboid.app.operator_identity import collection_settings, known_operator
 from weboid.app.text_table import clean
+from weboid.cli.support import options
 from weboid.cli.support.command_target import CommandTarget
-from weboid.cli.support.commands import ExitCode, argument, cli_command, is_quiet, option
-from weboid.cli.support.options import (
-    DEDUP,
-    EXISTING_FILE,
-    FILE,
-    FRONTIER,
-    OUTPUT,
-    PROFILE,
-    SIZE,
-    CommandOutput,
-    start_moment,
-    with_database,
-    with_frontier,
-)
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import output
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -67,7 +54,6 @@ from weboid.cli.support.stores import STORES, CollectionStores
 if TYPE_CHECKING:  # cryptography is loaded for signing only
     from warc.wacz_signature import WaczSigner
 
-_CLOCK = SystemClock()
 _PAGE_ENDINGS = (".html", ".pdf", ".png", ".txt")
 _STAMP_BYTES = 1 << 20
 _STAMP_S = 30.0
@@ -75,12 +61,10 @@ _STAMP_S = 30.0
 
 @cli_command("export")
 def export_command(
-    out: Path = argument("OUT", type=FILE),
+    out: Path = argument("OUT", type=options.FILE),
     urls: tuple[str, ...] = argument("[URL]..."),
     *,
-    lists: tuple[Path, ...] = option(
-        "Pages whose URLs are in FILE, one a line.", "--list", metavar="FILE", type=EXISTING_FILE
-    ),
+    lists: tuple[Path, ...] = option("Pages whose URLs are in FILE, one a line.", "--list", type=options.EXISTING_FILE),
     hosts: tuple[str, ...] = option("Pages of HOST and its subdomains.", "--host", metavar="HOST"),
     jobs: tuple[str, ...] = option(
         "Pages that the crawl NAME archived, in their last capture.", "--job", metavar="NAME"
@@ -90,19 +74,18 @@ def export_command(
     until: str = option("Captures before this time.", default=""),
     title: str = option("Title of the file.", default=""),
     description: str = option("Description of the file.", default=""),
-    size_limit: int = option("Maximum size of a file; further files are numbered.", type=SIZE, default=0),
+    size_limit: int = option("Maximum size of a file; further files are numbered.", type=options.SIZE, default=0),
     text: bool = option("Include the pages' text, for search.", "--text/--no-text", default=True),
     sign: bool = option("Sign the file (wacz-auth), with --sign-key or sign_key in [export] of weboid.toml."),
-    sign_key: Path | None = option("EC private key, PEM.", metavar="FILE", type=FILE),
-    sign_cert: Path | None = option("TLS certificate chain, PEM, of the key's domain.", metavar="FILE", type=FILE),
+    sign_key: Path | None = option("EC private key, PEM.", type=options.FILE),
+    sign_cert: Path | None = option("TLS certificate chain, PEM, of the key's domain.", type=options.FILE),
     timestamp_url: str = option("Time-stamp authority (RFC 3161) that dates the signature.", default="", metavar="URL"),
     upload: bool = option("Also upload the files to [storage] url, below exports/."),
     withheld: bool = option("Include captures that were taken down, contain a threat, or were made with a login."),
     force: bool = option("Replace an existing file."),
-    frontier_url: str = FRONTIER,
+    frontier_url: str = options.FRONTIER,
     stores: CollectionStores = STORES,
-    profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
+    profile: str = options.PROFILE,
 ) -> int:
     """Export captures as a WACZ file, for other archives and replay.
 
@@ -126,12 +109,14 @@ def export_command(
         )
     if form is None and not (urls or lists or hosts or jobs or page_ids):
         raise InputError(f"A file {out.suffix} holds one page: name its URL.")
-    now = _CLOCK.now()
+    now = CLOCK.now()
     signer = _signer(stores.root, form, sign_key, sign_cert, timestamp_url, is_wanted=sign)
     domains = (matching_keys(f"http://{host_name(each)}/", "domain") for each in hosts)
     keys = [*map(url_keys, (*urls, *_listed(lists))), *(each for each in domains if each is not None)]
     found = partial(_page_ids, stores, frontier_url, jobs, page_ids) if jobs or page_ids else None
-    selection = ExportSelection(keys, found, _moment(since, now), _moment(until, now))
+    selection = ExportSelection(
+        keys, found, *(options.start_moment(each, now=now) if each else None for each in (since, until))
+    )
     operator = known_operator(stores.root)
     facts = {
         "title": title or operator.name or clean(out.stem),
@@ -145,10 +130,10 @@ def export_command(
         for each in (*closed_warcs(layout), *open_warcs(layout)) if selection.is_everything else ():
             with suppress(FileNotFoundError):  # a crawl has closed it meanwhile
                 total += each.stat().st_size
-        advance = stack.enter_context(progress_bar("Exporting", total or None, quiet=is_quiet() or output.is_json))
+        advance = stack.enter_context(progress_bar("Exporting", total or None))
         export = CollectionExport(layout, database, None if withheld else access, advance)
         if form is None:
-            return _export_page(export, selection, stores, out, output)
+            return _export_page(export, selection, stores, out)
         list_times = sorted(each.stat().st_mtime_ns for each in lists_folder(layout.decisions_db).glob("*"))
         request = ExportRequest(
             out,
@@ -162,10 +147,8 @@ def export_command(
             sign=None if signer is None else signer.sign,
             state=(since, until, jobs, page_ids, withheld, decisions.version(), list_times),
         )
-        try:
+        with options.named_file(out, "written"):
             count = export.write(request)
-        except OSError as error:
-            raise _unwritable(out, error) from error
     size = sum(each.stat().st_size for each in count.files)
     result = {
         "file": str(count.files[0]), "files": list(map(str, count.files)), "resumed": count.is_resumed,
@@ -174,10 +157,16 @@ def export_command(
         "withheld_records": count.withheld_records, "missing_warcs": count.missing_warcs,
     }  # fmt: skip
     if upload:
-        quiet = is_quiet() or output.is_json
-        result["uploaded"] = _upload(load_profile(profile).storage, count.files, size, replaces=force, quiet=quiet)
+        storage = load_profile(profile).storage
+        with progress_bar("Uploading", size) as advance:
+            for each in count.files:
+                name = f"exports/{each.name}"
+                open_storage(storage).upload(each, name, sha256_of(each), replaces=force, on_bytes=advance)
+        result["uploaded"] = [f"{storage.url}/exports/{each.name}" for each in count.files]
     names = f"{len(count.files)} files next to {out}" if len(count.files) > 1 else str(out)
-    lines = [f"{clean(names)}: {count.pages:,} pages, {count.records:,} records, {format_size(size)}."]
+    lines = [
+        f"{clean(names)}: {options.counted(count.pages, 'page')}, {options.counted(count.records, 'record')}, {format_size(size)}."
+    ]
     if count.withheld_pages or count.withheld_records:
         lines.append(
             f"Left out: {count.withheld_pages:,} pages and {count.withheld_records:,} records that readers may not see."
@@ -188,18 +177,7 @@ def export_command(
     return ExitCode.SOME_FAILED if count.missing_warcs else ExitCode.OK
 
 
-def _upload(storage: StorageSettings, files: Sequence[Path], size: int, *, replaces: bool, quiet: bool) -> list[str]:
-    """Upload exported files; return their URLs."""
-    with progress_bar("Uploading", size, quiet=quiet) as advance:
-        for each in files:
-            name = f"exports/{each.name}"
-            open_storage(storage).upload(each, name, sha256_of(each), replaces=replaces, on_bytes=advance)
-    return [f"{storage.url}/exports/{each.name}" for each in files]
-
-
-def _export_page(
-    export: CollectionExport, selection: ExportSelection, stores: CollectionStores, out: Path, output: CommandOutput
-) -> int:
+def _export_page(export: CollectionExport, selection: ExportSelection, stores: CollectionStores, out: Path) -> int:
     """Write the newest page of the selection in the form of the file's ending."""
     from weboid.app.standalone_page import ArchivedPage
 
@@ -212,21 +190,12 @@ def _export_page(
         is_stored=export.is_open,
         ignores_levels=export.has_everything,
     )
-    data = asyncio.run(page.file(out.suffix, _CLOCK))
-    try:
+    data = asyncio.run(page.file(out.suffix, CLOCK))
+    with options.named_file(out, "written"):
         replace_file(out, data)
-    except OSError as error:
-        raise _unwritable(out, error) from error
     facts = {"file": str(out), "bytes": len(data), "url": url, "page_id": page_id}
     output.show(facts, f"{clean(str(out))}: {clean(url)}, {format_size(len(data))}.")
     return ExitCode.OK
-
-
-def _unwritable(out: Path, error: OSError) -> WeboidError:
-    """Return the error of a file that the system refuses to write."""
-    if is_disk_full(error):
-        return DiskFullError(f"{clean(str(out))}: the disk is full. Free some space, then give the same command again.")
-    return InputError(f"{clean(str(out))} cannot be written: {error.strerror or error}.")
 
 
 def _signer(
@@ -255,8 +224,8 @@ def _signer(
     signer = WaczSigner(
         private,
         f"weboid {version('weboid')}",
-        _CLOCK.now,
-        () if cert is None else read_signing_chain(cert, private, _CLOCK.now()),
+        CLOCK.now,
+        () if cert is None else read_signing_chain(cert, private, CLOCK.now()),
         partial(_send_query, timestamp_url) if timestamp_url else None,
     )
     signer.sign(f"sha256:{'0' * 64}")
@@ -298,7 +267,7 @@ def _page_ids(
     yield page_ids
     if not jobs:
         return
-    settings = with_frontier(collection_settings("default", stores.root), frontier_url)
+    settings = options.with_frontier(collection_settings("default", stores.root), frontier_url)
     with CommandTarget(stores.layout, settings).frontier() as frontier:
         for job in jobs:
             if not frontier.job_counts(job).done:
@@ -307,21 +276,16 @@ def _page_ids(
                 yield [each.item.id for each in batch]
 
 
-def _moment(text: str, now: datetime) -> datetime | None:
-    return start_moment(text, now=now) if text else None
-
-
 @cli_command("import")
 def import_command(
     sources: tuple[str, ...] = argument("FILE|FOLDER|URL...", required=True),
     *,
     dry_run: bool = option("Read the files and list what would be imported; write nothing."),
     link: bool = option("Hard-link WARCs instead of copying them; only for files that never change."),
-    limit: int = option("Maximum size of a downloaded file, in bytes.", type=SIZE, default="100GB"),
+    limit: int = option("Maximum size of a downloaded file, in bytes.", type=options.SIZE, default="100GB"),
     stores: CollectionStores = STORES,
-    dedup_url: str = DEDUP,
-    profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
+    dedup_url: str = options.DEDUP,
+    profile: str = options.PROFILE,
 ) -> int:
     """Import WARC, ARC and WACZ files with their pages.
 
@@ -330,72 +294,62 @@ def import_command(
     there already are known by their SHA-256: the same command continues an interrupted import. Ends with 1 when
     something could not be read. See docs/how-to/import.md.
     """
-    settings = with_database(load_profile(profile), stores.database_url)
-    if dedup_url:
-        settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
+    shared = options.SharedStores(database_url=stores.database_url, dedup_url=dedup_url)
+    settings = shared.applied_to(load_profile(profile))
     paths = [each for each in sources if not each.startswith(("http://", "https://"))]
     for each in paths:
         if not Path(each).exists():
             raise InputError(f"There is no file {clean(each)!r}.")
+
+    async def run(advance: Callable[[float], None]) -> ImportResult:
+        with ExitStack() as stack:
+            layout = Layout(stores.root)
+            if dry_run:
+                return _trial(sources, stores, settings, advance, stack)
+            async with open_collection(stores.root, clock=CLOCK):
+                recover_collection(layout, settings.proxy, now=CLOCK.now(), index=settings.index)
+                reserve = DiskReserve(layout.archive, settings.proxy.disk_reserve_bytes)
+                reserve.require_reserve()
+                storage = ImportStorage(layout, reserve, read_sums(layout).by_name, link=link)
+                storage.clean()
+                index = stack.enter_context(closing(open_index(layout, settings.index)))
+                database = stack.enter_context(stores.index())
+                shared = open_shared(layout, settings.proxy)
+                if shared is not None:
+                    stack.callback(shared.close)
+                run = CollectionImport(
+                    layout, settings, index, database, storage, now=CLOCK.now, shared=shared, on_bytes=advance
+                )
+                with closing(run):
+                    for source in sources:
+                        path = Path(source)
+                        if is_url := source.startswith(("http://", "https://")):
+                            path = await _download(source, layout, settings, limit, reserve)
+                        problem = None
+                        try:
+                            shown = mask_passwords(source)  # to readers, as the provenance of its pages
+                            for archive in open_archives(path, layout.archive, advance, shown):
+                                run.add(archive)
+                        except InputError as error:
+                            problem = error
+                        if is_url:  # of no use any more; after an interruption it is
+                            for each in (path, path.with_suffix(".validator")):
+                                each.unlink(missing_ok=True)
+                        if problem is not None:
+                            raise problem
+                if settings.index.text:
+                    with open_texts(layout, settings.index.url, visible_text) as (reader, writer):
+                        complete_texts(reader, writer)
+                decisions = stack.enter_context(stores.decisions())
+                run.count_withheld(AccessControl(decisions, database.rows, CLOCK.now))
+                return run.result
+
     files = chain.from_iterable([path, *path.rglob("*")] for path in map(Path, paths))
     total = 2 * sum(each.stat().st_size for each in files if each.is_file()) if paths else None
-    with progress_bar("Reading" if dry_run else "Importing", total, quiet=is_quiet() or output.is_json) as advance:
-        result = asyncio.run(_import(sources, stores, settings, advance, limit, is_dry=dry_run, link=link))
+    with progress_bar("Reading" if dry_run else "Importing", total) as advance:
+        result = asyncio.run(run(advance))
     output.show({"dry_run": dry_run, **result.to_dict()}, _import_lines(result, is_dry=dry_run))
     return ExitCode.OK if result.is_whole else ExitCode.SOME_FAILED
-
-
-async def _import(
-    sources: Sequence[str],
-    stores: CollectionStores,
-    settings: Settings,
-    advance: Callable[[float], None],
-    limit: int,
-    *,
-    is_dry: bool,
-    link: bool,
-) -> ImportResult:
-    with ExitStack() as stack:
-        layout = Layout(stores.root)
-        if is_dry:
-            return _trial(sources, stores, settings, advance, stack)
-        async with open_collection(stores.root, clock=_CLOCK):
-            recover_collection(layout, settings.proxy, now=_CLOCK.now(), index=settings.index)
-            reserve = DiskReserve(layout.archive, settings.proxy.disk_reserve_bytes)
-            reserve.require_reserve()
-            storage = ImportStorage(layout, reserve, read_sums(layout).by_name, link=link)
-            storage.clean()
-            index = stack.enter_context(closing(open_index(layout, settings.index)))
-            database = stack.enter_context(stores.index())
-            shared = open_shared(layout, settings.proxy)
-            if shared is not None:
-                stack.callback(shared.close)
-            run = CollectionImport(
-                layout, settings, index, database, storage, now=_CLOCK.now, shared=shared, on_bytes=advance
-            )
-            with closing(run):
-                for source in sources:
-                    path = Path(source)
-                    if is_url := source.startswith(("http://", "https://")):
-                        path = await _download(source, layout, settings, limit, reserve)
-                    problem = None
-                    try:
-                        shown = mask_passwords(source)  # to readers, as the provenance of its pages
-                        for archive in open_archives(path, layout.archive, advance, shown):
-                            run.add(archive)
-                    except InputError as error:
-                        problem = error
-                    if is_url:  # of no use any more; after an interruption it is
-                        for each in (path, path.with_suffix(".validator")):
-                            each.unlink(missing_ok=True)
-                    if problem is not None:
-                        raise problem
-            if settings.index.text:
-                with open_texts(layout, settings.index.url, visible_text) as (reader, writer):
-                    complete_texts(reader, writer)
-            decisions = stack.enter_context(stores.decisions())
-            run.count_withheld(AccessControl(decisions, database.rows, _CLOCK.now))
-            return run.result
 
 
 def _trial(
@@ -416,7 +370,7 @@ def _trial(
     storage = ImportStorage(layout, DiskReserve(scratch, 0), sums, link=True, trial_of=collection)
     index = stack.enter_context(closing(open_index(layout, IndexSettings())))
     database = stack.enter_context(closing(open_database(layout, "")))
-    run = CollectionImport(layout, settings, index, database, storage, now=_CLOCK.now, on_bytes=advance)
+    run = CollectionImport(layout, settings, index, database, storage, now=CLOCK.now, on_bytes=advance)
     with closing(run):
         for source in sources:
             for archive in open_archives(Path(source), layout.archive, advance):
@@ -426,7 +380,7 @@ def _trial(
                         path.write_bytes(b"")  # makes room for the next
     if collection.marker.exists():
         decisions = stack.enter_context(stores.decisions())
-        run.count_withheld(AccessControl(decisions, database.rows, _CLOCK.now))
+        run.count_withheld(AccessControl(decisions, database.rows, CLOCK.now))
         run.result.revisits_without_payload = 0  # their payloads may be in the collection
     states = {"imported": "new"}
     run.result.files[:] = [
@@ -464,8 +418,9 @@ def _import_lines(result: ImportResult, *, is_dry: bool) -> Iterator[str]:
             yield f"          … and {len(each.problems) - len(shown):,} more: reports/imports.jsonl"
     yield from map(clean, result.problems)
     known = f", {result.known_pages:,} were there" if result.known_pages else ""
+    files = options.counted(result.count("new" if is_dry else "imported"), "file")
     done = "would be imported" if is_dry else "imported"
-    yield f"{result.count('new' if is_dry else 'imported'):,} files and {result.pages:,} pages {done}{known}."
+    yield f"{files} and {options.counted(result.pages, 'page')} {done}{known}."
     if result.pages_without_record:
         yield f"{result.pages_without_record:,} listed pages have no records in the files."
     if result.withheld_pages:

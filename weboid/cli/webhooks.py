@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from core.clock import SystemClock
 from core.errors import InputError
 from core.timestamps import warc_date_at
 from core.urls import fetch_key
@@ -19,10 +18,8 @@ from weboid.app.operator_identity import collection_settings
 from weboid.app.text_table import clean
 from weboid.app.webhooks.webhook_sender import WebhookSender
 from weboid.app.webhooks.webhook_store import WebhookDelivery, WebhookStore, add_webhook, event_body, remove_webhook
-from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import COLLECTION, DURATION, OUTPUT, PROFILE, CommandOutput
-
-_CLOCK = SystemClock()
+from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import COLLECTION, DURATION, PROFILE, output
 
 
 @click.group("webhooks", cls=CommandGroup)
@@ -37,10 +34,9 @@ def webhooks_group() -> None:
 def list_command(
     *,
     deliveries: bool = option("List deliveries with their results instead, newest first."),
-    limit: int = option("Maximum number of deliveries.", type=click.IntRange(1), default=50),
-    state: str | None = option("Only deliveries in this state.", type=click.Choice(("queued", "delivered", "failed"))),
+    limit: int = option("Maximum number of deliveries.", within=(1, None), default=50),
+    state: str | None = option("Only deliveries in this state.", choices=("queued", "delivered", "failed")),
     collection: Path = COLLECTION,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """List the webhooks with their events, or the deliveries to them."""
     layout = read_collection(collection)
@@ -50,21 +46,14 @@ def list_command(
         sent = store.deliveries(limit=limit, state=state or "") if deliveries else []
     if deliveries:
         rows = [
-            (
-                warc_date_at(int(each.made * 1000)),
-                each.state,
-                str(each.attempts),
-                each.type,
-                each.url,
-                clean(each.reason),
-            )
+            (warc_date_at(int(each.made * 1000)), each.state, each.attempts, each.type, each.url, each.reason)
             for each in sent
         ]
         heads = ("made", "state", "attempts>", "event", "url", "reason")
         output.table([each._asdict() for each in sent], heads, rows, "There are no deliveries.")
         return
     facts = [asdict(each) | {"secret_file": str(each.secret_file), "queued": queued[each.url]} for each in hooks]
-    listed = [(str(queued[each.url]), each.url, " ".join(each.events)) for each in hooks]
+    listed = [(queued[each.url], each.url, " ".join(each.events)) for each in hooks]
     output.table(facts, ("queued>", "url", "events"), listed, "There are no webhooks.")
 
 
@@ -79,7 +68,6 @@ def add_command(
         multiple=True,
     ),
     collection: Path = COLLECTION,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Add a webhook to weboid.toml, with a new secret for its receiver.
 
@@ -92,23 +80,23 @@ def add_command(
     )
 
 
-@cli_command("rm", webhooks_group)
+@cli_command("rm", webhooks_group, has_json=False)
 def remove_command(*, url: str = argument("URL"), collection: Path = COLLECTION) -> None:
     """Remove a webhook from weboid.toml; its unfinished deliveries end."""
     remove_webhook(read_collection(collection).root, url)
 
 
-def _send_test(url: str, collection: Path, profile: str, output: CommandOutput) -> int:
+def _send_test(url: str, collection: Path, profile: str) -> int:
     """Send an event "test" to a webhook, and print the answer; return the exit code."""
     layout = read_collection(collection)
     hooks = {each.url: each for each in read_config(layout.root).webhooks()}
     hook = hooks.get(fetch_key(url, allow_single_label=True))
     if hook is None:
         raise InputError(f"{url} is not a webhook of {collection}: `weboid webhooks ls` lists them.")
-    now = _CLOCK.now()
+    now = CLOCK.now()
 
     async def send(store: WebhookStore) -> WebhookDelivery:
-        async with WebhookSender(layout.root, collection_settings(profile, layout.root), store, _CLOCK) as sender:
+        async with WebhookSender(layout.root, collection_settings(profile, layout.root), store, CLOCK) as sender:
             body = event_body("test", layout.root, [], now=now)
             made = store.add(hook.url, "test", body, now=now.timestamp())
             await sender.send_claimed(store.claim(now=now.timestamp(), delivery_id=made))
@@ -127,24 +115,23 @@ def _send_test(url: str, collection: Path, profile: str, output: CommandOutput) 
 @cli_command("send", webhooks_group)
 def send_command(
     *,
-    every: timedelta | None = option("Repeat at this interval: 1m.", type=DURATION, metavar="DURATION"),
+    every: timedelta | None = option("Repeat at this interval: 1m.", type=DURATION),
     test: str = option('Send an event "test" to this webhook instead, and show the answer.', metavar="URL"),
     collection: Path = COLLECTION,
     profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Send the deliveries that are due, or a test.
 
     Due are, for example, repetitions after the end of a crawl.
     """
     if test:
-        return _send_test(test, collection, profile, output)
+        return _send_test(test, collection, profile)
     layout = read_collection(collection)
 
     async def send() -> None:
         settings = collection_settings(profile, layout.root)
         with closing(WebhookStore(layout.webhooks_db)) as store:
-            async with WebhookSender(layout.root, settings, store, _CLOCK) as sender:
+            async with WebhookSender(layout.root, settings, store, CLOCK) as sender:
                 while True:
                     count = await sender.send_all()
                     if count or every is None:

@@ -289,7 +289,7 @@ def test_a_list_is_added_checked_shown_and_removed(tmp_path: Path, form: str) ->
     shown = run(tmp_path, "ls", "--json")
     removed = run(tmp_path, "rm", "bad")
 
-    assert "1 entries are on the list bad" in added.output
+    assert "Entries on the list bad: 1" in added.output
     found = json.loads(bad.output)["urls"]
     assert [[each["name"] for each in one["lists"]] for one in found] == [["bad"], []]
     assert (bad.return_value, good.return_value, removed.return_value) == (1, 0, 0)
@@ -307,7 +307,7 @@ def test_lists_whose_files_have_changed_are_read_again(tmp_path: Path) -> None:
     assert run(root, "refresh").output == ""
     file.write_text("evil.example\nworse.example\n")
     os.utime(file, (2**33, 2**33))
-    assert "2 entries are on the list bad" in run(root, "refresh").output
+    assert "Entries on the list bad: 2" in run(root, "refresh").output
     found = json.loads(run(root, "ls", "--json").output)["lists"][0]
     assert (found["entries"], found["effect"], found["reason"]) == (2, "warn", "why")
     file.unlink()
@@ -335,7 +335,7 @@ def test_lists_are_read_again_and_again_until_it_is_stopped(tmp_path: Path) -> N
         process.terminate()
         process.wait(120)
 
-    assert told == ["1 entries are on the list bad.\n"] * 2
+    assert told == ["Entries on the list bad: 1.\n"] * 2
 
 
 def test_a_dry_run_and_a_bad_file_change_nothing(tmp_path: Path) -> None:
@@ -343,7 +343,7 @@ def test_a_dry_run_and_a_bad_file_change_nothing(tmp_path: Path) -> None:
     tried = run(tmp_path, "add", "x", "-", "--dry-run", given="00112233\n00112233\n44556677\n")
     bad = run(tmp_path, "add", "x", "-", given="00112233\nnonsense\n")
 
-    assert "2 entries would be" in tried.output
+    assert "Entries that would be on the list x: 2." in tried.output
     assert isinstance(bad.exception, InputError)
     assert "Line 2" in str(bad.exception)
     assert json.loads(run(tmp_path, "ls", "--json").output) == {"lists": []}

@@ -223,13 +223,13 @@ def test_at_a_terminal_a_new_wiki_asks_for_a_contact(root: Path, monkeypatch: py
 
     monkeypatch.setattr(click, "prompt", prompt)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
-    operator = wiki_add._operator(root, "wiki", None, "-", as_json=False)
+    operator = wiki_add._operator(root, "wiki", None, "-")
     assert operator == OperatorIdentity(contact="a@b.example")
     write_operator(root, operator)
-    assert wiki_add._operator(root, "wiki", None, "-", as_json=False) == operator
+    assert wiki_add._operator(root, "wiki", None, "-") == operator
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False))
     write_operator(root, OperatorIdentity())
-    assert wiki_add._operator(root, "wiki", None, "-", as_json=False) == OperatorIdentity()
+    assert wiki_add._operator(root, "wiki", None, "-") == OperatorIdentity()
     assert len(asked) == 1
 
 
@@ -244,12 +244,12 @@ def test_a_collection_says_that_pages_are_archived_again(root: Path, tmp_path: P
         write_operator(root, OperatorIdentity(recrawl="often"))
 
 
-def test_pages_are_not_archived_again_while_they_count_as_archived() -> None:
+def test_pages_are_not_archived_again_while_they_count_as_archived(root: Path) -> None:
     """An interval within `archived_days` would do what re-citing must not (A02)."""
-    wiki_add._check_recrawl("30d", 30)
-    wiki_add._check_recrawl("", 30)
+    assert wiki_add._operator(root, "wiki", "", "30d").recrawl == "30d"
+    assert wiki_add._operator(root, "wiki", "", "-").recrawl == ""
     with pytest.raises(InputError, match="30d or more"):
-        wiki_add._check_recrawl("7d", 30)
+        wiki_add._operator(root, "wiki", "", "7d")
 
 
 def test_visits_have_no_purpose_page_unless_a_run_is_unattended() -> None:

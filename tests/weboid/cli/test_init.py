@@ -15,7 +15,7 @@ from crawler.frontier.base import AddResult
 from crawler.run.crawl_run import RunSummary
 from crawler.worker.crawl_events import FileRecovered, PageSkipped
 from tests.support.commands import WEBOID, Weboid
-from weboid.cli.support.run_output import QuietRunReporter
+from weboid.cli.support.run_output import RunReporter
 
 
 @pytest.fixture
@@ -310,7 +310,7 @@ def test_a_dry_run_of_a_list_is_json_for_machines(own: Weboid) -> None:
 
 def test_a_quiet_run_reports_lost_records_only(capsys: pytest.CaptureFixture[str]) -> None:
     """Pages and the summary are for `weboid status` and the exit code."""
-    reporter = QuietRunReporter()
+    reporter = RunReporter(is_quiet=True)
     reporter.started(AddResult(added=1), 1)
     reporter.event(PageSkipped("https://a.example/", "robots"))
     reporter.event(FileRecovered("a.warc.gz: cut", lost=True, facts={}))

@@ -49,6 +49,26 @@ def test_output_to_a_full_disk_is_reported_in_a_line(own: Weboid) -> None:
     assert ran.stderr.splitlines()[-1].startswith("weboid: The disk is full (the output: No space left on device).")
 
 
+@pytest.mark.slow
+def test_a_frontier_on_a_full_disk_is_reported_as_such(own: Weboid) -> None:
+    """SQLite says only that there was an I/O error: it cannot enlarge its shared memory."""
+    assert own.call("crawl", "add", "https://a.example/").code == ExitCode.OK
+    small = own.folder / "small"
+    small.mkdir()
+    lines = (
+        'mount -t tmpfs -o size=4m none "$1"',
+        'cp -a "$2/." "$1"',
+        '{ dd if=/dev/zero of="$1/fill" bs=4k status=none 2>&1; "$0" status --collection "$1"; }',
+    )
+    command = ["unshare", "-m", "sh", "-c", " && ".join(lines), str(WEBOID), str(small), str(own.collection)]
+
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert ran.returncode == ExitCode.DISK_FULL
+    assert "weboid: The disk is full (" in ran.stderr
+    assert ran.stderr.endswith("Free some space, then run the command again.\n")
+
+
 def test_a_database_that_cannot_be_written_is_reported_in_a_line(own: Weboid) -> None:
     """`webhooks ls` makes its tables; here a folder is in their place."""
     own.collection.joinpath("db", "webhooks.sqlite").mkdir(parents=True)
@@ -75,6 +95,39 @@ def test_a_collection_of_another_user_is_reported_in_a_line(own: Weboid, words: 
 
     assert ran.returncode == ExitCode.UNAVAILABLE
     assert ran.stderr.startswith("weboid: collection/weboid.toml: Permission denied. Run the command as its owner")
+
+
+@pytest.mark.slow
+def test_a_cache_that_cannot_be_deleted_is_reported(own: Weboid) -> None:
+    """A script does not take it for an empty cache."""
+    folder = own.collection / "cache" / "playback" / "ab"
+    folder.mkdir(parents=True)
+    (folder / "copy").write_bytes(b"x")
+    folder.chmod(0o500)
+    command = [*(_NO_RIGHTS if os.geteuid() == 0 else ()), str(WEBOID), "collection", "cache", "--clear"]
+    try:
+        ran = subprocess.run(command, cwd=own.folder, capture_output=True, text=True, check=False)
+    finally:
+        folder.chmod(0o700)
+
+    assert ran.returncode == ExitCode.UNAVAILABLE
+    assert "could be deleted: run the command as its owner, or change the rights." in ran.stderr
+    assert (folder / "copy").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("queue hosts --limit many", "'many' is not a whole number."),
+        ("serve --window-days many", "'many' is not a number."),
+    ],
+)
+def test_numbers_are_asked_for_in_plain_words(own: Weboid, words: str, message: str) -> None:
+    """Not by the names of click's types."""
+    ran = own.call(*words.split())
+
+    assert ran.code == ExitCode.INPUT
+    assert message in ran.err
 
 
 @pytest.mark.parametrize(

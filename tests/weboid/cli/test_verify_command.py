@@ -142,4 +142,4 @@ def test_a_rebuild_passes_over_what_is_damaged(weboid: Weboid) -> None:
 
     assert ran.code == 0
     assert f"{path.name} is damaged at" in ran.err
-    assert "captures of 1 pages" in ran.out
+    assert "captures of 1 page in" in ran.out

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from core.clock import SystemClock
 from core.errors import InputError
 from core.json_values import json_facts
 from core.layout import Layout
@@ -20,17 +18,8 @@ from core.page_manifest import VisitOutcome
 from crawler.jobs.list_files import GivenUrls
 from crawler.run.crawl_run import archive_urls
 from weboid.app.operator_identity import collection_settings
-from weboid.cli.support.commands import ExitCode, argument, cli_command, is_quiet, option
-from weboid.cli.support.options import (
-    COLLECTION,
-    DURATION,
-    OUTPUT,
-    PROFILE,
-    SHARED,
-    WORKERS,
-    CommandOutput,
-    SharedStores,
-)
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import COLLECTION, DURATION, PROFILE, SHARED, WORKERS, SharedStores, counted, output
 from weboid.cli.support.run_options import QA, SCAN, STORE, run_with_reports, with_store
 from weboid.cli.support.run_output import run_exit_code
 
@@ -52,20 +41,19 @@ def archive_command(
     workers: int = WORKERS,
     again: bool = option("Archive URLs again that are already in the collection."),
     older_than: timedelta | None = option(
-        "Archive URLs again whose last capture is at least this old: 30d, 12h.", type=DURATION, metavar="DURATION"
+        "Archive URLs again whose last capture is at least this old: 30d, 12h.", type=DURATION
     ),
     no_wait: bool = option("End the run when the disk is nearly full, instead of waiting for space."),
     stay: bool = option("Keep running: wait for URLs that others add to the collection's queue."),
     robots: str | None = option(
         "Treatment of robots.txt in this run.  [default: ignore, as browsers do for URLs that a user enters; obey "
         "with --stay]",
-        type=click.Choice(("obey", "ignore")),
+        choices=("obey", "ignore"),
     ),
     store: str | None = STORE,
     qa: bool | None = QA,
     scan: bool = SCAN,
     dry_run: bool = option("Read the list and show what would be done."),
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Archive URLs into a collection.
 
@@ -96,10 +84,10 @@ def archive_command(
         bad = url_list.bad
         if dry_run:
             facts = {"event": "dry_run", "urls": count, "collection": str(collection)}
-            output.show(facts, f"{count} URL{'s' * (count != 1)} would be archived into {collection}.")
+            output.show(facts, f"{counted(count, 'URL')} would be archived into {collection}.")
             return ExitCode.SOME_FAILED if bad else ExitCode.OK
         run = partial(archive_urls, urls=url_list, again=timedelta(0) if again else older_than)
-        summary = run_with_reports(run, collection, settings, workers, output, qa=qa, stays=stay)
+        summary = run_with_reports(run, collection, settings, workers, qa=qa, stays=stay)
         if scan and not stay and not settings.frontier.url:
             from weboid.app.malware_scanner import scan_once
 
@@ -114,7 +102,6 @@ def record_command(
     collection: Path = COLLECTION,
     profile: str = PROFILE,
     no_window: bool = option("Do not open a browser; print the proxy's address and certificate for other clients."),
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Record what you do in a browser, or what a command requests.
 
@@ -126,7 +113,7 @@ def record_command(
     from net.stop_signals import StopSignals
     from weboid.app.recorded_session import record_session, run_command, show_window
     from weboid.app.text_table import clean
-    from weboid.cli.support.progress import session_progress
+    from weboid.cli.support.progress import session_progress, stopped_by_enter
 
     is_url = len(words) == 1 and words[0].lower().startswith(("http://", "https://"))
     command = () if is_url else words
@@ -135,7 +122,7 @@ def record_command(
     ended = 0
 
     async def record() -> "SessionResult | None":
-        with StopSignals(lambda: None) as stop, session_progress(quiet=is_quiet()) as show:
+        with StopSignals(lambda: None) as stop, session_progress() as show:
 
             async def clients(access: "SessionAccess") -> "Sequence[ShownPage]":
                 nonlocal ended
@@ -144,7 +131,8 @@ def record_command(
                     return ()
                 if no_window or not has_screen:
                     click.echo(_access_text(access), err=True)
-                    await _until_enter(stop.event)
+                    with stopped_by_enter(stop.event):
+                        await stop.event.wait()
                     return ()
                 from render.chromium import find_browser, find_window_browser
                 from render.sign_in import display_variables
@@ -158,13 +146,13 @@ def record_command(
                     access,
                     stop.event,
                     screen=display_variables(os.environ),
-                    clock=SystemClock(),
+                    clock=CLOCK,
                 )
 
             result: SessionResult | None = None
             with stop.cut_short():
                 result = await record_session(
-                    collection, settings, clients, clock=SystemClock(), on_counts=lambda each: show(_counts_text(each))
+                    collection, settings, clients, clock=CLOCK, on_counts=lambda each: show(_counts_text(each))
                 )
             return result  # noqa: RET504 the block may end early
 
@@ -175,10 +163,8 @@ def record_command(
     pages = [json_facts(each, "url page_id outcome status title") for each in result.pages]
     facts = {
         "pages": pages,
-        "requests": result.counts.requests,
-        "failed": result.counts.failed,
-        "records": result.records,
-        "stored_bytes": result.stored_bytes,
+        **json_facts(result.counts, "requests failed"),
+        **json_facts(result, "records stored_bytes"),
         "exit_status": ended,
     }
     listed = [f"  {each.url}" for each in result.pages] + [f"  failed: {clean(each)}" for each in result.failures]
@@ -194,7 +180,7 @@ def record_command(
 
 
 def _counts_text(counts: "SessionCounts") -> str:
-    text = f"{counts.requests} request{'s' * (counts.requests != 1)} to {counts.hosts} host{'s' * (counts.hosts != 1)}"
+    text = f"{counted(counts.requests, 'request')} to {counted(counts.hosts, 'host')}"
     text += f", {counts.failed} failed" if counts.failed else ""
     return text + (f", {counts.in_flight} in progress" if counts.in_flight else "")
 
@@ -206,15 +192,3 @@ def _access_text(access: "SessionAccess") -> str:
         f"  password     {endpoint.password}\n  certificate  {access.authority}\n"
         "The client must trust the certificate. Ctrl-C or Enter ends the session."
     )
-
-
-async def _until_enter(stop: asyncio.Event) -> None:
-    """Wait for the stop signal, or for Enter where there is a terminal."""
-    has_terminal = sys.stdin.isatty()
-    if has_terminal:
-        asyncio.get_running_loop().add_reader(sys.stdin, stop.set)
-    try:
-        await stop.wait()
-    finally:
-        if has_terminal:
-            asyncio.get_running_loop().remove_reader(sys.stdin)

@@ -20,16 +20,9 @@ from typing import Any
 
 import click
 
-from core.clock import Clock, SystemClock
+from core import errors
+from core.clock import Clock
 from core.config.settings import Settings
-from core.errors import (
-    ConfigError,
-    DedupUnavailableError,
-    IndexUnavailableError,
-    InputError,
-    TransientError,
-    WeboidError,
-)
 from core.hosts import is_local_name, join_host_port, split_host_port
 from core.layout import Layout
 from core.timestamps import warc_date
@@ -51,8 +44,18 @@ from warc.recovery import abandoned, recover_collection
 from warc.uploads import UploadWorker
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.command_target import CLUSTER_SECRET, SECRET
-from weboid.cli.support.commands import cli_command, option
-from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, SHARED, WORKERS, CommandOutput, SharedStores
+from weboid.cli.support.commands import CLOCK, cli_command, option
+from weboid.cli.support.options import (
+    COLLECTION,
+    FOLDER,
+    PROFILE,
+    SHARED,
+    WORKERS,
+    ParsedType,
+    SharedStores,
+    counted,
+    output,
+)
 from weboid.cli.support.run_options import open_stored_levels, open_webhooks, unlock_logins
 from weboid.cli.support.run_output import run_reporter
 
@@ -85,26 +88,17 @@ class ProxyServiceOptions:
         return socket.gethostname() if self.listen[0] in _EVERYWHERE else self.listen[0]
 
 
-async def serve_proxy(
-    options: ProxyServiceOptions,
-    *,
-    clock: Clock,
-    ready: Callable[[dict[str, Any]], None],
-    report: Callable[[FileRecovered | WaitStarted | WaitEnded], None],
-    stopping: Callable[[], None],
-) -> None:
-    """Serve until stopped; then finish the visits in progress and write everything.
-
-    `ready` gets the announcement, `report` each recovered file and each outage; `stopping` is called at
-    the first stop signal, and a second one cuts the visits.
+async def serve_proxy(options: ProxyServiceOptions) -> None:
+    """Serve until stopped; then finish the visits in progress, which a second signal cuts, and write everything.
 
     Raises CollectionInUseError: a run that needs the collection exclusively holds it; ConfigError: the frontier belongs
     to another collection's proxies; UnavailableError: a port, the folder, or a store cannot be used.
     """
     settings = options.settings
-    with StopSignals(stopping) as stop:
-        async with open_collection(options.root, clock=clock, shared=True) as collection:
-            layout, patience = collection.layout, StoreRetry(clock, report)
+    ending = ({"event": "stopping"}, "Stopping when the visits in progress are finished.")
+    with StopSignals(lambda: output.show(*ending)) as stop:
+        async with open_collection(options.root, clock=CLOCK, shared=True) as collection:
+            layout, patience = collection.layout, StoreRetry(CLOCK, _print_event)
             with ExitStack() as stack:
                 stack.enter_context(closing(await asyncio.to_thread(join_collection, layout.proxies)))
                 frontier = None
@@ -113,12 +107,12 @@ async def serve_proxy(
                         await patience.ask(lambda: open_frontier(layout, settings.frontier, settings.politeness))
                     )
                 tune_interpreter()
-                stack.enter_context(closing(UploadWorker(layout, settings.storage, clock)))
+                stack.enter_context(closing(UploadWorker(layout, settings.storage, CLOCK)))
                 started = await patience.ask(lambda: _open_proxy(options, layout, stack))
-                service = _ProxyService(options, layout, started, frontier, clock, report)
+                service = _ProxyService(options, layout, started, frontier, CLOCK, _print_event)
                 if frontier is not None:
                     await patience.ask(service.check)
-                await service.serve(stop, ready)
+                await service.serve(stop)
 
 
 def _open_proxy(options: ProxyServiceOptions, layout: Layout, stack: ExitStack) -> RunningProxy:
@@ -133,8 +127,8 @@ def _open_proxy(options: ProxyServiceOptions, layout: Layout, stack: ExitStack) 
                 warcprox_api=ListenAddress(*options.warcprox_api) if options.warcprox_api else None,
             )
         )
-    except (DedupUnavailableError, IndexUnavailableError) as error:
-        raise TransientError(str(error)) from error
+    except (errors.DedupUnavailableError, errors.IndexUnavailableError) as error:
+        raise errors.TransientError(str(error)) from error
 
 
 @dataclass
@@ -160,7 +154,7 @@ class _ProxyService:
         assert secret is not None
         check_same_collection(self.frontier, spki, self.name, self.clock, secret)
 
-    async def serve(self, stop: StopSignals, ready: Callable[[dict[str, Any]], None]) -> None:
+    async def serve(self, stop: StopSignals) -> None:
         for each in self.started.recovered:
             self.report(FileRecovered.of(each.to_dict()))
         proxy = self.started.proxy
@@ -174,7 +168,11 @@ class _ProxyService:
         recovery = asyncio.create_task(self._recover_abandoned())
         try:
             with stop.cut_short():
-                ready(about())
+                facts = about()
+                shown = {name: value for name, value in facts.items() if name != "authority"}
+                text = f"The proxy serves browsers at {facts['browsers']}, workers at {facts['address']}"
+                text += f", clients of warcprox at {facts['warcprox_api']}." if "warcprox_api" in facts else "."
+                output.show({"event": "ready", **shown}, text)
                 await stop.event.wait()
                 proxy.leaving = True
                 await asyncio.to_thread(leave)
@@ -200,7 +198,7 @@ class _ProxyService:
                     recovered = await asyncio.to_thread(
                         recover_collection, self.layout, settings.proxy, now=self.clock.now(), index=settings.index
                     )
-                except WeboidError as error:  # a store is away: later
+                except errors.WeboidError as error:  # a store is away: later
                     log.warning("recovery.put_off error=%s", error)
                     recovered = []
                 for each in recovered:
@@ -212,7 +210,7 @@ def check_same_collection(frontier: Frontier, spki: str, name: str, clock: Clock
     """Check that the live proxies of this frontier write the same collection: have the same authority."""
     for each in living_proxies(frontier, clock, secret):
         if each.spki != spki and each.name != name:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"The proxy {each.name} works on this frontier for another collection: give all proxies the same "
                 "shared folder, or give this collection its own frontier (?frontier=NAME)."
             )
@@ -262,10 +260,9 @@ def worker_command(
     reports: Path | None = option(
         "Folder of the crawl log and the link logs.  [default: the collection's reports/, where"
         " the collection is on this machine]",
-        type=click.Path(path_type=Path, file_okay=False),
+        type=FOLDER,
         metavar="DIR",
     ),
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Visit pages of a shared frontier until stopped.
 
@@ -283,7 +280,7 @@ def worker_command(
         reports = layout.reports
     if reports is None:
         click.echo("No crawl log is written: name a folder with --reports.", err=True)
-    reporter = run_reporter(as_json=output.is_json)
+    reporter = run_reporter()
     with open_stored_levels(layout, settings.index.url) as level_of, open_webhooks(collection, settings) as hooks:
         ended = asyncio.run(
             run_worker(
@@ -296,14 +293,18 @@ def worker_command(
                     reports,
                     stored_level_of=level_of,
                 ),
-                clock=SystemClock(),
+                clock=CLOCK,
                 report=reporter.event if hooks is None else hooks.reporting(reporter.event),
                 stopping=reporter.stopping,
                 rng=Random(),  # noqa: S311 no secret depends on it
             )
         )
     if not output.is_json:
-        click.echo(f"{ended} pages were finished here.")
+        click.echo(f"Finished here: {counted(ended, 'page')}.")
+
+
+# The annotation of a pair would say that there are several values.
+_ADDRESS: dict[str, Any] = {"type": ParsedType("host:port", split_host_port), "metavar": "HOST:PORT", "multiple": False}
 
 
 @cli_command("proxy")
@@ -313,20 +314,21 @@ def proxy_command(
     profile: str = PROFILE,
     shared: SharedStores = SHARED,
     secret: ClusterSecret | None = CLUSTER_SECRET,
-    listen: str = option("Address for browsers; port 0: any free port.", default="127.0.0.1:8000", metavar="HOST:PORT"),
-    control: str = option(
-        "Address for workers' requests; port 0: any free port.", default="127.0.0.1:8001", metavar="HOST:PORT"
+    listen: tuple[str, int] = option(
+        "Address for browsers; port 0: any free port.", default="127.0.0.1:8000", **_ADDRESS
+    ),
+    control: tuple[str, int] = option(
+        "Address for workers' requests; port 0: any free port.", default="127.0.0.1:8001", **_ADDRESS
     ),
     advertise: str = option(
         "Name or address by which workers reach this machine, if it differs from the listening address.",
         default="",
         metavar="HOST",
     ),
-    warcprox_api: str = option(
+    warcprox_api: tuple[str, int] | None = option(
         "Address for clients of warcprox's protocol, such as brozzler. They need no secret, so restrict access to it. "
         "Without a secret, workers are not served. Port 0: any free port.",
-        default="",
-        metavar="HOST:PORT",
+        **_ADDRESS,
     ),
     trust_clients: bool = option(
         "Allow an address of --warcprox-api that other machines reach: all that reach it can write records."
@@ -334,7 +336,6 @@ def proxy_command(
     drain: float = option(
         "Seconds that visits in progress may take after a stop signal.", default=90.0, type=click.FloatRange(0, 86_400)
     ),
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Write WARCs for workers on any machine.
 
@@ -344,17 +345,17 @@ def proxy_command(
 
     With --warcprox-api it takes the place of warcprox. See docs/how-to/record.md.
     """
-    if secret is None and not warcprox_api:
-        raise InputError(
+    if secret is None and warcprox_api is None:
+        raise errors.InputError(
             "A secret is needed for workers: name its file with --secret-file, or put it into WEBOID_SECRET;"
             " `openssl rand -hex 32` makes one. Clients of warcprox need none: --warcprox-api."
         )
-    api = _address(warcprox_api, "--warcprox-api") if warcprox_api else None
-    if api is not None and not trust_clients:
-        address = literal_address(api[0])
-        if not (is_local_name(api[0]) if address is None else address.is_loopback):
-            raise InputError(
-                f"--warcprox-api: other machines reach {warcprox_api}, and clients need no secret to write records there. "
+    if warcprox_api is not None and not trust_clients:
+        host = warcprox_api[0]
+        address = literal_address(host)
+        if not (is_local_name(host) if address is None else address.is_loopback):
+            raise errors.InputError(
+                f"--warcprox-api: other machines reach {join_host_port(*warcprox_api)}, and clients need no secret to write records there. "
                 "Listen on 127.0.0.1, or give --trust-clients if only trusted machines can reach it."
             )
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
@@ -362,51 +363,20 @@ def proxy_command(
     options = ProxyServiceOptions(
         root=collection,
         settings=settings,
-        listen=_address(listen, "--listen"),
-        control=_address(control, "--control"),
+        listen=listen,
+        control=control,
         advertise=advertise,
         secret=secret,
         drain_s=drain,
-        warcprox_api=api,
+        warcprox_api=warcprox_api,
     )
-    reporter = _ProxyReporter(output)
-    asyncio.run(
-        serve_proxy(
-            options, clock=SystemClock(), ready=reporter.ready, report=reporter.event, stopping=reporter.stopping
-        )
-    )
+    asyncio.run(serve_proxy(options))
 
 
-def _address(text: str, option: str) -> tuple[str, int]:
-    try:
-        return split_host_port(text)
-    except ConfigError as error:
-        raise ConfigError(f"{option}: {error}") from error
-
-
-class _ProxyReporter:
-    """Output of a cluster proxy, as text or JSON lines."""
-
-    def __init__(self, output: CommandOutput) -> None:
-        self._show = output.show
-
-    def ready(self, about: dict[str, Any]) -> None:
-        shown = {name: value for name, value in about.items() if name != "authority"}
-        self._show(
-            {"event": "ready", **shown},
-            f"The proxy serves browsers at {about['browsers']}, workers at {about['address']}"
-            + (f", clients of warcprox at {about['warcprox_api']}." if "warcprox_api" in about else "."),
-        )
-
-    def event(self, event: FileRecovered | WaitStarted | WaitEnded) -> None:
-        match event:
-            case FileRecovered():
-                self._show({"event": "recovered", **event.facts}, event.text)
-            case WaitStarted():
-                self._show({"event": "waiting", **asdict(event)}, event.text)
-            case WaitEnded():
-                facts = {"event": "going_on", **asdict(event)}
-                self._show(facts, f"Resuming after {event.seconds:.0f} s.")
-
-    def stopping(self) -> None:
-        self._show({"event": "stopping"}, "Stopping when the visits in progress are finished.")
+def _print_event(event: FileRecovered | WaitStarted | WaitEnded) -> None:
+    if isinstance(event, FileRecovered):
+        output.show({"event": "recovered", **event.facts}, event.text)
+    elif isinstance(event, WaitStarted):
+        output.show({"event": "waiting", **asdict(event)}, event.text)
+    else:
+        output.show({"event": "going_on", **asdict(event)}, f"Resuming after {event.seconds:.0f} s.")

@@ -1,8 +1,8 @@
 """`weboid crawl pause`, `resume` and `stop`, `queue hosts` and `sheet`: orders stored in the frontier."""
 
-import asyncio
+import threading
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.config.sheets import surt_prefix
 from core.errors import InputError
 from core.hosts import host_name
@@ -19,13 +18,12 @@ from core.timestamps import LONGEST_DURATION, format_duration, parse_duration, p
 from crawler.frontier.base import STOP_ORDER, Frontier, HostOrder, HostReport
 from crawler.jobs.crawl_orders import change_sheet, parse_live_sheet, toml_value
 from crawler.jobs.job_settings import SHEET_ORDER
-from weboid.app.text_table import clean, table, width
+from weboid.app.text_table import clean
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.commands import alternatives, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.commands import CLOCK, argument, cli_command, option
+from weboid.cli.support.options import counted, output
 
 POLL_S = 0.2
-_CLOCK = SystemClock()
 
 _WAIT_OPTION = option("Return when no page is in progress.", is_flag=True)
 
@@ -35,7 +33,6 @@ def pause_command(
     *,
     host: str | None = argument(type=host_name),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
     length: timedelta | None = option("With HOST: 2h, 30d, ….", "--for", type=parse_duration, metavar="DURATION"),
     until: datetime | None = option(
         "With HOST: 2026-12-31, or with T18:00 (UTC).", type=parse_moment, metavar="MOMENT"
@@ -50,26 +47,14 @@ def pause_command(
     The pause lasts until `weboid crawl resume` and survives the end of a run: a crawl that is started
     while its frontier is paused waits. A host may be paused for a time; a longer block of it stays.
     """
-    if host is not None:
-        _pause_host(host, where, output=output, length=length, until=until, reason=reason)
+    if host is None:
+        if length is not None or until is not None:
+            raise InputError("--for and --until apply to one host: name it.")
+        with where.frontier() as frontier:
+            frontier.pause(reason)
+            _report_order(frontier, where, f"Paused {where.name}: {reason}.", wait=wait)
         return
-    if length is not None or until is not None:
-        raise InputError("--for and --until apply to one host: name it.")
-    with where.frontier() as frontier:
-        frontier.pause(reason)
-        _report_order(frontier, where, f"Paused {where.name}: {reason}.", output=output, wait=wait)
-
-
-def _pause_host(
-    host: str,
-    where: CommandTarget,
-    *,
-    output: CommandOutput,
-    length: timedelta | None,
-    until: datetime | None,
-    reason: str,
-) -> None:
-    now = _CLOCK.now()
+    now = CLOCK.now()
     if length is not None and until is not None:
         raise InputError("Use --for or --until, not both.")
     moment = until or now + (LONGEST_DURATION if length is None else length)
@@ -85,45 +70,37 @@ def _pause_host(
 
 
 @cli_command("resume")
-def resume_command(
-    *, host: str | None = argument(type=host_name), where: CommandTarget = TARGET, output: CommandOutput = OUTPUT
-) -> None:
+def resume_command(*, host: str | None = argument(type=host_name), where: CommandTarget = TARGET) -> None:
     """Resume a paused crawl, or HOST alone.
 
     Also cancels a stop order that no run has carried out yet. A host's block ends, whatever its
     origin, and so does its "down" state.
     """
-    if host is not None:
-        _resume_host(host, where, output=output)
-        return
+    now = CLOCK.now()
     with where.frontier() as frontier:
-        was_paused = frontier.stats(_CLOCK.now()).paused is not None
+        if host is not None:
+            before = _known(frontier, host, now)
+            frontier.block_until(host, _OVER, "", now=now)
+            report = _known(frontier, host, now)
+            text = f"{host} may be asked again; {report.waiting} of its URLs wait."
+            if before.blocked_until is None and before.down_until is None:
+                text = f"{host} was not blocked."
+            output.show(json_value(asdict(report)), text)
+            return
+        was_paused = frontier.stats(now).paused is not None
         frontier.resume()
         was_stopping = frontier.take_back(STOP_ORDER, "")
         if was_paused or was_stopping:
             text = "Pages begin again." if was_paused else "The stop request is withdrawn."
         else:
             text = "It was not paused."
-        _report_order(frontier, where, text, output=output)
-
-
-def _resume_host(host: str, where: CommandTarget, *, output: CommandOutput) -> None:
-    now = _CLOCK.now()
-    with where.frontier() as frontier:
-        before = _known(frontier, host, now)
-        frontier.block_until(host, _OVER, "", now=now)
-        report = _known(frontier, host, now)
-    text = f"{host} may be asked again; {report.waiting} of its URLs wait."
-    if before.blocked_until is None and before.down_until is None:
-        text = f"{host} was not blocked."
-    output.show(json_value(asdict(report)), text)
+        _report_order(frontier, where, text)
 
 
 @cli_command("stop")
 def stop_command(
     *,
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
     at_once: bool = option("Abandon the pages in progress; they stay queued.", "--now"),
     wait: bool = _WAIT_OPTION,
 ) -> None:
@@ -133,58 +110,35 @@ def stop_command(
     `weboid archive` or `weboid crawl` continues where it stopped, and cancels the order.
     """
     with where.frontier() as frontier:
-        if where.is_shared or where.is_worked_on(frontier, now=_CLOCK.now()):
+        if where.is_shared or where.is_worked_on(frontier, now=CLOCK.now()):
             frontier.give_order(STOP_ORDER, "", "now" if at_once else "")
             text = "Stopping at once." if at_once else "Stopping after the pages in progress."
         else:
             text = "No run is active: there is nothing to stop."
-        _report_order(frontier, where, text, output=output, wait=wait)
+        _report_order(frontier, where, text, wait=wait)
 
 
-def _report_order(
-    frontier: Frontier, where: CommandTarget, text: str, *, output: CommandOutput, wait: bool = False
-) -> None:
+def _report_order(frontier: Frontier, where: CommandTarget, text: str, *, wait: bool = False) -> None:
     """Print the result and the pages in progress; wait for their end if `wait` is set."""
-    quiet = output.is_json
-    facts = _facts(frontier, where)
-    claimed = facts["claimed"]
-    if not quiet:
+    claimed = frontier.stats(CLOCK.now()).claimed
+    if not output.is_json:
         click.echo(text)
         if claimed and not wait:
             click.echo(f"{claimed} {'page is' if claimed == 1 else 'pages are'} still in progress.")
-
-    def report_waiting(count: int) -> None:
-        if not quiet:
-            pages = "page" if count == 1 else "pages"
-            click.echo(f"Waiting for {count} {pages} in progress.", err=True)
-
-    if wait:
-        asyncio.run(until_idle(frontier, report_waiting))
-        facts = _facts(frontier, where)
-        if not quiet:
-            click.echo("No page is in progress.")
-    output.json(facts)
-
-
-def _facts(frontier: Frontier, where: CommandTarget) -> dict[str, Any]:
-    now = _CLOCK.now()
-    stats = frontier.stats(now)
+    tick, shown = threading.Event(), 0
+    while wait and (claimed := frontier.stats(CLOCK.now()).claimed):
+        if claimed != shown and not output.is_json:
+            click.echo(f"Waiting for {counted(claimed, 'page')} in progress.", err=True)
+        shown = claimed
+        tick.wait(POLL_S)
+    now = CLOCK.now()
     stopping = frontier.orders(STOP_ORDER).get("")
-    return {
-        **json_facts(stats, "paused claimed queued"),
+    facts = {
+        **json_facts(frontier.stats(now), "paused claimed queued"),
         "stopping": None if stopping is None else stopping or "gently",
         "worked_on": where.is_worked_on(frontier, now=now),
     }
-
-
-async def until_idle(frontier: Frontier, on_progress: Callable[[int], object]) -> None:
-    """Wait until no item is claimed; call `on_progress` with the number of claims whenever it changes."""
-    last = None
-    while claimed := frontier.stats(_CLOCK.now()).claimed:
-        if claimed != last:
-            on_progress(claimed)
-            last = claimed
-        await asyncio.sleep(POLL_S)
+    output.show(facts, "No page is in progress." if wait else ())
 
 
 # A block that ends later than this is shown as one without an end.
@@ -192,38 +146,48 @@ _FOREVER = timedelta(days=3_650)
 _OVER = datetime(1970, 1, 1, tzinfo=UTC)  # before any frontier's clock
 
 
+HOST_HEAD = ("host", "waits>", "work>", "done>", "visit>", "state")
+
+
 @cli_command("hosts")
 def hosts_command(
     *,
     host: str | None = argument(type=host_name),
-    order: str = alternatives(
-        longest="Most waiting first.", slowest="Longest visits first.", blocked="Only hosts that are paused."
-    ),
-    limit: int = option(type=click.IntRange(1, 10_000), default=20),
+    longest: bool = option("Most waiting first; the default."),
+    slowest: bool = option("Longest visits first."),
+    blocked: bool = option("Only hosts that are paused."),
+    limit: int = option(within=(1, 10_000), default=20),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the state of the hosts of the queue.
 
     Queue length, visit duration, and when, or why not, the next request may be made.
     """
-    now = _CLOCK.now()
+    now = CLOCK.now()
     with where.frontier() as frontier:
         if host is not None:
             reports = [_known(frontier, host, now)]
-        elif order == "blocked":
+        elif blocked:
             names = [block.host for block in frontier.blocks(now=now, limit=limit)]
             known = (frontier.host(name, now=now) for name in names)
             reports = [report for report in known if report is not None]
         else:
-            reports = list(frontier.hosts(HostOrder(order), now=now, limit=limit))
+            order = HostOrder.SLOWEST if slowest and not longest else HostOrder.LONGEST
+            reports = list(frontier.hosts(order, now=now, limit=limit))
+    facts = [json_value(asdict(each)) for each in reports]
     if host is not None:
-        lines = host_details(reports[0], now)
-    elif reports:
-        lines = host_table(reports, now, columns=width())
-    else:
-        lines = ["No host is blocked." if order == "blocked" else "No host is known."]
-    output.show([json_value(asdict(each)) for each in reports], lines)
+        report, (mean, busy) = reports[0], (each.total_seconds() for each in (reports[0].mean, reports[0].busy))
+        details = {
+            "Host": report.host,
+            "State": host_state(report, now),
+            "To do": f"{report.waiting} waiting, {report.active} in progress",
+            "Done": f"{counted(report.done, 'page')}, {counted(report.bytes, 'byte')}",
+            "Visits": f"{format_duration(mean)} lately, {format_duration(busy)} in all",
+            "Failures": f"{report.failures} in a row",
+        }
+        output.show(facts, [f"{name:<10}  {clean(text)}" for name, text in details.items()])
+        return
+    output.table(facts, HOST_HEAD, host_rows(reports, now), "No host is blocked." if blocked else "No host is known.")
 
 
 def _known(frontier: Frontier, host: str, now: datetime) -> HostReport:
@@ -233,12 +197,9 @@ def _known(frontier: Frontier, host: str, now: datetime) -> HostReport:
     return report
 
 
-def host_table(reports: Sequence[HostReport], now: datetime, *, columns: int | None, indent: str = "") -> list[str]:
-    """Return one line per host."""
-    if not reports:
-        return []
-    head = ("host", "waits>", "work>", "done>", "visit>", "state")
-    rows = [
+def host_rows(reports: Sequence[HostReport], now: datetime) -> list[tuple[str, ...]]:
+    """Return a row below `HOST_HEAD` for each host."""
+    return [
         (
             each.host,
             str(each.waiting),
@@ -249,21 +210,6 @@ def host_table(reports: Sequence[HostReport], now: datetime, *, columns: int | N
         )
         for each in reports
     ]
-    return table(head, rows, columns=columns, indent=indent)
-
-
-def host_details(report: HostReport, now: datetime) -> list[str]:
-    """Return all details of one host."""
-    mean, busy = report.mean.total_seconds(), report.busy.total_seconds()
-    facts: list[tuple[str, Any]] = [
-        ("Host", report.host),
-        ("State", host_state(report, now)),
-        ("To do", f"{report.waiting} waiting, {report.active} in progress"),
-        ("Done", f"{report.done} pages, {report.bytes:,} bytes"),
-        ("Visits", f"{format_duration(mean)} lately, {format_duration(busy)} in all"),
-        ("Failures", f"{report.failures} in a row"),
-    ]
-    return [f"{name:<10}  {clean(str(value))}" for name, value in facts]
 
 
 def host_state(report: HostReport, now: datetime) -> str:
@@ -295,7 +241,6 @@ def sheet_command(
     changes: tuple[str, ...] = argument("[KEY=VALUE]..."),
     is_removal: bool = option("Remove the sheet of PREFIX.", "--remove"),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Settings for a part of the web, changed while a crawl runs.
 
@@ -309,7 +254,8 @@ def sheet_command(
     if is_removal and (spelled is None or changes):
         raise InputError("Write `sheet PREFIX --remove` to remove a sheet.")
     if spelled is not None and changes:
-        _change_sheet(spelled, changes, where, output)
+        with where.frontier(make=True) as frontier:
+            _show_sheet(spelled, change_sheet(frontier, spelled, _parse_changes(changes)))
         return
     with where.frontier() as frontier:
         orders = frontier.orders(SHEET_ORDER)
@@ -324,13 +270,12 @@ def sheet_command(
         click.echo(f"No sheets are set for {where.name}.")
     for each, text in orders.items():
         if spelled in {None, each}:
-            changed = parse_live_sheet(each, text).changes()
-            _show_sheet(each, {group: dict(keys) for group, keys in changed.items()}, output=output)
+            _show_sheet(each, parse_live_sheet(each, text).changes())
 
 
-def _change_sheet(spelled: str, changes: Sequence[str], where: CommandTarget, output: CommandOutput) -> None:
+def _parse_changes(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
     changed: dict[str, dict[str, Any]] = {}
-    for text in changes:
+    for text in texts:
         name, equals, written = text.partition("=")
         group, dot, key = name.strip().partition(".")
         if not equals or not dot:
@@ -339,10 +284,9 @@ def _change_sheet(spelled: str, changes: Sequence[str], where: CommandTarget, ou
         with suppress(tomllib.TOMLDecodeError):  # what is not TOML is a string
             value = tomllib.loads(f"value = {written}")["value"]
         changed.setdefault(group, {})[key] = value
-    with where.frontier(make=True) as frontier:
-        _show_sheet(spelled, change_sheet(frontier, spelled, changed), output=output)
+    return changed
 
 
-def _show_sheet(prefix: str, document: dict[str, Any], output: CommandOutput) -> None:
+def _show_sheet(prefix: str, document: Mapping[str, Mapping[str, Any]]) -> None:
     keys = [f"{group}.{key} = {toml_value(value)}" for group, table in document.items() for key, value in table.items()]
     output.show({"prefix": prefix, **document}, "\n  ".join([prefix, *keys]))

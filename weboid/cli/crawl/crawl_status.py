@@ -1,10 +1,9 @@
 """`weboid status` and `alive`: status of a collection, its crawl, and the processes of a cluster."""
 
 import asyncio
-import signal
 import socket
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from importlib import import_module
@@ -16,38 +15,30 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from core.clock import SystemClock
 from core.errors import InputError, WeboidError
 from core.layout import Layout
 from core.page_classes import GOOD
 from core.timestamps import format_duration
 from crawler.collection import read_collection
-from crawler.frontier.base import Frontier, HostReport, ended_in
+from crawler.frontier.base import Frontier, ended_in
 from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.pools.cluster import SERVICE_KINDS, is_announced_on
 from crawler.profiles import load_profile
-from crawler.status.collection_status import (
-    CollectionHoldings,
-    CollectionStatus,
-    CopyCheckSummary,
-    FrontierOverview,
-    ReasonGroup,
-    StatusReader,
-    member_number,
-)
+from crawler.status import collection_status
 from crawler.status.status_server import DEFAULT_LISTEN, serve_status
+from net.stop_signals import StopSignals
 from weboid.app.text_table import clean, fitted, sparkline, table, width
-from weboid.cli.crawl.crawl_control import host_table
+from weboid.cli.crawl.crawl_control import HOST_HEAD, host_rows
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import COLLECTION, FRONTIER, OUTPUT, PROFILE, CommandOutput, SharedStores
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import COLLECTION, FRONTIER, PROFILE, SharedStores, output
 from weboid.cli.support.run_output import format_size
 
 SHOWN = 5
 _LABEL = 12
 
 
-def status_lines(status: CollectionStatus, *, columns: int | None) -> list[str]:
+def status_lines(status: collection_status.CollectionStatus, *, columns: int | None) -> list[str]:
     """Return the status, one fact per line; lists are cut after `SHOWN`, --json has all of them."""
     holdings, view = status.holdings, status.frontier
     lines: list[str] = []
@@ -78,7 +69,7 @@ def _line(label: str, text: str) -> str:
     return f"{label:<{_LABEL}}{clean(text)}"
 
 
-def _check_lines(checks: CopyCheckSummary) -> Iterator[str]:
+def _check_lines(checks: collection_status.CopyCheckSummary) -> Iterator[str]:
     verdicts = [f"{count:,} {name}" for name, count in checks.verdicts.items() if count]
     if not verdicts:
         return
@@ -89,7 +80,7 @@ def _check_lines(checks: CopyCheckSummary) -> Iterator[str]:
         yield _line("Repairs", ", ".join(repairs))
 
 
-def _storage_lines(holdings: CollectionHoldings) -> Iterator[str]:
+def _storage_lines(holdings: collection_status.CollectionHoldings) -> Iterator[str]:
     yield _line(
         "Captures",
         f"{holdings.responses:,} responses, {holdings.revisits:,} revisits, {holdings.artifacts:,} artifacts",
@@ -112,7 +103,9 @@ def _storage_lines(holdings: CollectionHoldings) -> Iterator[str]:
     )
 
 
-def _work_lines(view: FrontierOverview, holdings: CollectionHoldings | None) -> Iterator[str]:
+def _work_lines(
+    view: collection_status.FrontierOverview, holdings: collection_status.CollectionHoldings | None
+) -> Iterator[str]:
     stats = view.stats
     yield _line("State", _state(view, holdings))
     later = f" ({stats.later:,} scheduled for later)" if stats.later else ""
@@ -130,7 +123,7 @@ def _work_lines(view: FrontierOverview, holdings: CollectionHoldings | None) -> 
         yield _line("Left", f"at least {left}, if nothing is added")
 
 
-def _state(view: FrontierOverview, holdings: CollectionHoldings | None) -> str:
+def _state(view: collection_status.FrontierOverview, holdings: collection_status.CollectionHoldings | None) -> str:
     if view.stats.paused is not None:
         return f"paused: {view.stats.paused}; `weboid crawl resume` resumes it"
     at_work = bool(view.workers or view.stats.claimed) or (holdings is not None and holdings.in_use)
@@ -143,24 +136,29 @@ def _state(view: FrontierOverview, holdings: CollectionHoldings | None) -> str:
     return f"at work{hosts}"
 
 
-def _sections(view: FrontierOverview, columns: int | None) -> Iterator[str]:
-    if any(view.jobs):
-        head = ("crawl", "queued>", "work>", "done>", "skipped>", "given up>", "stored>")
-        rows = [
-            (
-                name or "(lists)",
-                *(f"{n:,}" for n in (each.queued, each.claimed, each.done, each.skipped, each.dead)),
-                format_size(each.bytes),
-            )
-            for name, each in list(view.jobs.items())[:SHOWN]
-        ]
-        jobs = table(head, rows, columns=columns, indent="  ")
-        yield from _section("Crawls", jobs, len(view.jobs))
-    links = []
+def _sections(view: collection_status.FrontierOverview, columns: int | None) -> Iterator[str]:
+    def section(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+        """Yield the title, the first rows, and the number of others; nothing without rows."""
+        if rows:
+            yield from ("", title, *table(head, rows[:SHOWN], columns=columns, indent="  "))
+        if len(rows) > SHOWN:
+            yield f"  and {len(rows) - SHOWN} more"
+
+    jobs = [
+        (
+            name or "(lists)",
+            *(f"{n:,}" for n in (each.queued, each.claimed, each.done, each.skipped, each.dead)),
+            format_size(each.bytes),
+        )
+        for name, each in view.jobs.items()
+    ]
+    head = ("crawl", "queued>", "work>", "done>", "skipped>", "given up>", "stored>")
+    yield from section("Crawls", head, jobs if any(view.jobs) else [])
+    if view.links:
+        yield from ("", "Links")
     for job, counts in view.links.items():
         most = sorted(counts.items(), key=lambda pair: -pair[1])
-        links.append(f"  {job}: " + ", ".join(f"{count:,} {reason}" for reason, count in most))
-    yield from _section("Links", links, len(links))
+        yield f"  {job}: " + ", ".join(f"{count:,} {reason}" for reason, count in most)
     leases = [
         (
             each.worker,
@@ -168,73 +166,47 @@ def _sections(view: FrontierOverview, columns: int | None) -> Iterator[str]:
             _left(each.until, view),
             each.url,
         )
-        for each in view.leases[:SHOWN]
+        for each in view.leases
     ]
-    leased = table(("worker", "for>", "lease>", "url"), leases, columns=columns, indent="  ")
-    yield from _section("In progress", leased if leases else [], len(view.leases))
+    yield from section("In progress", ("worker", "for>", "lease>", "url"), leases)
     slow = [host for host in view.slowest if host.done or host.busy]
-    yield from _section("Slowest hosts", _hosts(slow, view, columns), len(slow))
     waiting = [host for host in view.longest if host.waiting]
-    yield from _section("Longest queues", _hosts(waiting, view, columns), len(waiting))
+    yield from section("Slowest hosts", HOST_HEAD, host_rows(slow, view.at))
+    yield from section("Longest queues", HOST_HEAD, host_rows(waiting, view.at))
     blocks = [(each.host, _left(each.until, view), each.reason) for each in view.blocked]
-    blocked = table(("host", "for", "why"), blocks[:SHOWN], columns=columns, indent="  ")
-    yield from _section("Blocked hosts", blocked if blocks else [], len(blocks))
+    yield from section("Blocked hosts", ("host", "for", "why"), blocks)
     down = [host for host in {*view.slowest, *view.longest} if host.down_until is not None]
-    yield from _section("Down", _hosts(sorted(down, key=lambda each: each.host), view, columns), len(down))
-    yield from _section("Given up, latest", _groups(view.dead, columns), len(view.dead))
-    yield from _section("Skipped, latest", _groups(view.skipped, columns), len(view.skipped))
-    yield from _section("Proxies", _members(view.proxies, columns), len(view.proxies))
-    yield from _section("Workers", _members(view.workers, columns), len(view.workers))
+    yield from section("Down", HOST_HEAD, host_rows(sorted(down, key=lambda each: each.host), view.at))
+    for title, groups in (("Given up, latest", view.dead), ("Skipped, latest", view.skipped)):
+        such = [(f"{each.count:,}", each.reason, "{}  ({})".format(*each.examples[0])) for each in groups]
+        yield from section(title, ("pages>", "reason", "such as"), such)
+    for title, members in (("Proxies", view.proxies), ("Workers", view.workers)):
+        rows = []
+        for name, facts in members.items():
+            address, visits = facts.get("address"), collection_status.member_number(facts, "visits")
+            free, reserve = (
+                collection_status.member_number(facts, "free_bytes"),
+                collection_status.member_number(facts, "reserve_bytes"),
+            )
+            low = " LOW" if free is not None and reserve is not None and free < reserve else ""
+            rows.append(
+                (
+                    name,
+                    "-" if visits is None else f"{visits:.0f}",
+                    "-" if free is None else f"{format_size(free)}{low}",
+                    str(facts.get("version", "-")),
+                    str(address) if isinstance(address, str | int) else "-",
+                )
+            )
+        yield from section(title, ("name", "visits>", "free>", "version", "address"), rows)
 
 
-def _section(title: str, rows: Sequence[str], count: int) -> Iterator[str]:
-    """Yield the title, its rows, and the number of hidden rows; nothing without rows."""
-    if not rows:
-        return
-    yield ""
-    yield title
-    yield from rows
-    if count > SHOWN:
-        yield f"  and {count - SHOWN} more"
-
-
-def _left(moment: Any, view: FrontierOverview) -> str:
+def _left(moment: Any, view: collection_status.FrontierOverview) -> str:
     """Return the time left until then; a dash when it is past, or too far off to be real."""
     seconds = (moment - view.at).total_seconds() if moment is not None else 0
     if seconds > 3_650 * 86_400:
         return "no end"
     return format_duration(seconds) if seconds > 0 else "-"
-
-
-def _hosts(reports: Sequence[HostReport], view: FrontierOverview, columns: int | None) -> list[str]:
-    return host_table(reports[:SHOWN], view.at, columns=columns, indent="  ")
-
-
-def _groups(groups: Sequence[ReasonGroup], columns: int | None) -> list[str]:
-    rows = []
-    for group in groups[:SHOWN]:
-        url, reason = group.examples[0]
-        rows.append((f"{group.count:,}", group.reason, f"{url}  ({reason})"))
-    return table(("pages>", "reason", "such as"), rows, columns=columns, indent="  ") if rows else []
-
-
-def _members(members: Mapping[str, Mapping[str, Any]], columns: int | None) -> list[str]:
-    rows = []
-    for name, facts in list(members.items())[:SHOWN]:
-        address, visits = facts.get("address"), member_number(facts, "visits")
-        free, reserve = member_number(facts, "free_bytes"), member_number(facts, "reserve_bytes")
-        low = " LOW" if free is not None and reserve is not None and free < reserve else ""
-        rows.append(
-            (
-                name,
-                f"{visits:.0f}" if visits is not None else "-",
-                f"{format_size(free)}{low}" if free is not None else "-",
-                str(facts.get("version", "-")),
-                str(address) if isinstance(address, str | int) else "-",
-            )
-        )
-    head = ("name", "visits>", "free>", "version", "address")
-    return table(head, rows, columns=columns, indent="  ") if rows else []
 
 
 REFRESH_S = 1.0
@@ -244,7 +216,6 @@ REFRESH_S = 1.0
 def status_command(
     *,
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
     watch: bool = option("Refresh each second, until Ctrl-C."),
     listen: str = option(
         f"Serve the status there to scripts and Prometheus; :PORT listens on every address.  [without a value: {DEFAULT_LISTEN}]",
@@ -267,8 +238,15 @@ def status_command(
     with open_status_reader(where) as reader:
         if listen:
             reader.status()  # report unreadable stores at start-up
+
+            async def serve() -> None:
+                with StopSignals(lambda: None) as stop, stop.cut_short():
+                    async with serve_status(reader, listen, names=names) as address:
+                        click.echo(address)
+                        await stop.event.wait()
+
             with suppress(KeyboardInterrupt):
-                asyncio.run(_serve(reader, listen, names))
+                asyncio.run(serve())
             return
         if not watch:
             status = reader.status()
@@ -286,18 +264,8 @@ def status_command(
                 tick.wait(REFRESH_S)
 
 
-async def _serve(reader: StatusReader, listen: str, names: Sequence[str]) -> None:
-    """Serve the status until SIGINT or SIGTERM."""
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with serve_status(reader, listen, names=names) as address:
-        click.echo(address)
-        await stop.wait()
-
-
 @contextmanager
-def open_status_reader(where: CommandTarget) -> Iterator[StatusReader]:
+def open_status_reader(where: CommandTarget) -> Iterator[collection_status.StatusReader]:
     """Yield a status reader for the target; the frontier is opened if it exists."""
     layout = where.layout
     if not where.is_shared or layout.marker.exists():
@@ -311,7 +279,7 @@ def open_status_reader(where: CommandTarget) -> Iterator[StatusReader]:
                 opened.append(stack.enter_context(where.frontier()))
             return opened[0] if opened else None
 
-        def checks(now: datetime) -> CopyCheckSummary | None:
+        def checks(now: datetime) -> collection_status.CopyCheckSummary | None:
             url = where.settings.index.url
             if not registries and (url or layout.links_db.is_file()):
                 # Loaded where there is a registry: most that steers a crawl needs no such library.
@@ -321,19 +289,15 @@ def open_status_reader(where: CommandTarget) -> Iterator[StatusReader]:
             counting = import_module("qa.check_store") if registries else None
             return counting.count_checks(registries[0], now=now) if counting else None
 
-        yield StatusReader(
-            layout if layout.marker.exists() else None,
-            frontier,
-            settings=where.settings,
-            clock=SystemClock(),
-            checks=checks,
+        yield collection_status.StatusReader(
+            layout if layout.marker.exists() else None, frontier, settings=where.settings, clock=CLOCK, checks=checks
         )
 
 
-@cli_command("alive")
+@cli_command("alive", has_json=False)
 def alive_command(
     *,
-    kind: str = argument(type=click.Choice(SERVICE_KINDS)),
+    kind: str = argument(choices=SERVICE_KINDS),
     collection: Path = COLLECTION,
     profile: str = PROFILE,
     frontier_url: str = FRONTIER,
@@ -344,6 +308,6 @@ def alive_command(
     """
     settings = SharedStores(frontier_url=frontier_url).applied_to(load_profile(profile))
     with open_frontier(Layout(collection), settings.frontier, settings.politeness) as frontier:
-        alive = is_announced_on(frontier, kind, socket.gethostname(), SystemClock())
+        alive = is_announced_on(frontier, kind, socket.gethostname(), CLOCK)
     click.echo("alive" if alive else f"No {kind} of this machine has reported in time.")
     return ExitCode.OK if alive else ExitCode.SOME_FAILED

@@ -9,7 +9,6 @@ from itertools import chain
 
 import click
 
-from core.clock import SystemClock
 from core.errors import InputError
 from core.json_values import json_value
 from core.timestamps import format_duration
@@ -19,9 +18,9 @@ from crawler.frontier.frontier_export import ItemSelection, items_to_retry, reco
 from weboid.app.text_table import clean, table, width
 from weboid.cli.crawl.crawl_control import host_state, hosts_command
 from weboid.cli.crawl.frontier_transfer import export_command, import_command, snapshot
-from weboid.cli.support.command_target import DRY_RUN, HOST, JOB, MATCH, REASON, TARGET, CommandTarget, selection_of
-from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.command_target import DRY_RUN, HOST, JOB, MATCH, SELECTION, TARGET, CommandTarget, selection_of
+from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import output, table_lines
 
 CHAIN_LIMIT = 50
 
@@ -38,31 +37,23 @@ def via_chain(frontier: Frontier, record: ItemRecord) -> list[str]:
 
 
 def item_table(records: Sequence[ItemRecord], now: datetime) -> list[str]:
-    """Return one line per item; columns without content are left out."""
-    if not records:
-        return []
-    state = records[0].state
-    head = {
-        ItemState.QUEUED: ("lane", "hops>", "waits for", "url"),
-        ItemState.CLAIMED: ("worker", "lease", "try>", "url"),
-    }.get(state, ("ended", "reason", "url"))
-    return table(head, [_row(record, now) for record in records], columns=width())
-
-
-def _row(record: ItemRecord, now: datetime) -> tuple[str, ...]:
-    item = record.item
-    match record.state:
-        case ItemState.QUEUED:
+    """Return one line per item, below a head; all items are in one state."""
+    rows: list[tuple[str, ...]] = []
+    head: tuple[str, ...] = ("ended", "reason", "url")
+    for record in records:
+        item = record.item
+        if record.state is ItemState.QUEUED:
+            head = ("lane", "hops>", "waits for", "url")
             wait_s = 0.0 if record.due_at is None else (record.due_at - now).total_seconds()
             wait = format_duration(wait_s) if wait_s > 0 else "-"
-            return item.lane.name.lower(), str(item.hops), wait, item.url
-        case ItemState.CLAIMED:
-            until = record.lease_until
+            rows.append((item.lane.name.lower(), str(item.hops), wait, item.url))
+        elif record.state is ItemState.CLAIMED:
+            head, until = ("worker", "lease", "try>", "url"), record.lease_until
             lease = format_duration((until - now).total_seconds()) if until is not None else "-"
-            return record.worker, lease, str(item.attempts), item.url
-        case _:
-            ended = record.ended_at
-            return f"{ended:%m-%d %H:%M}" if ended else "-", record.outcome, item.url
+            rows.append((record.worker, lease, str(item.attempts), item.url))
+        else:
+            rows.append((f"{record.ended_at:%m-%d %H:%M}" if record.ended_at else "-", record.outcome, item.url))
+    return table_lines(head, rows) if rows else []
 
 
 def item_details(record: ItemRecord, path: Sequence[str], now: datetime) -> Iterator[tuple[str, str]]:
@@ -117,31 +108,30 @@ def _when(moment: datetime, now: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC ({ago})"
 
 
+@click.group("queue", cls=CommandGroup)
+def queue_group() -> None:
+    """Inspect and repair the crawl queue."""
+
+
 _STATES = [str(state) for state in ItemState]
-_CLOCK = SystemClock()
 
 
-@cli_command("ls")
+@cli_command("ls", queue_group)
 def list_command(
     *,
-    state: str = option(type=click.Choice(_STATES), default="queued"),
-    host: str | None = HOST,
-    job: str | None = JOB,
-    reason: str = REASON,
-    match: str | None = MATCH,
-    limit: int = option(type=click.IntRange(1, 1_000_000), default=20),
+    state: str = option(choices=_STATES, default="queued"),
+    selection: ItemSelection = SELECTION,
+    limit: int = option(within=(1, 1_000_000), default=20),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """List items in one state.
 
     With --json one line per item, in the format of `export`. Queued ones are in claim order, others latest first. With
     --job, --reason or --match all items of the state are searched, and the order is undefined.
     """
-    selection = selection_of(host, job, reason, match)
     with where.frontier() as frontier:
-        if selection.is_empty or selection == ItemSelection(host=host):
-            records = list(frontier.ls(ItemState(state), limit=limit, host=host))
+        if selection.is_empty or selection == ItemSelection(host=selection.host):
+            records = list(frontier.ls(ItemState(state), limit=limit, host=selection.host))
         else:
             # The first with different URLs.
             by_url: dict[str, ItemRecord] = {}
@@ -155,19 +145,19 @@ def list_command(
         for record in records:
             output.json(record_facts(record))
         return
-    for line in item_table(records, _CLOCK.now()):
+    for line in item_table(records, CLOCK.now()):
         click.echo(line)
     shown = f"{len(records)} of " if len(records) < total else ""
     click.echo(f"{shown}{total} {state}.", err=True)
 
 
-@cli_command("show")
-def show_command(*, url: str = argument(), where: CommandTarget = TARGET, output: CommandOutput = OUTPUT) -> None:
+@cli_command("show", queue_group)
+def show_command(*, url: str = argument(), where: CommandTarget = TARGET) -> None:
     """Show everything that is known of a URL.
 
     Its state, the path to it from its seed, its attempts with their reasons, and its host's state.
     """
-    now = _CLOCK.now()
+    now = CLOCK.now()
     with where.frontier() as frontier:
         spellings = [url] if "://" in url else [f"https://{url}", f"http://{url}"]
         record = next(filter(None, (frontier.find(fetch_key(each)) for each in spellings)), None)
@@ -182,18 +172,14 @@ def show_command(*, url: str = argument(), where: CommandTarget = TARGET, output
     output.show(facts, lines + failed_claims(record))
 
 
-@cli_command("retry")
+@cli_command("retry", queue_group)
 def retry_command(
     *,
     urls: tuple[str, ...] = argument("[URL]..."),
-    state: str | None = option("All in this state.", type=click.Choice(["dead", "skipped"])),
-    host: str | None = HOST,
-    job: str | None = JOB,
-    reason: str = REASON,
-    match: str | None = MATCH,
+    state: str | None = option("All in this state.", choices=("dead", "skipped")),
+    selection: ItemSelection = SELECTION,
     dry_run: bool = DRY_RUN,
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Queue dead or skipped items once more.
 
@@ -202,7 +188,6 @@ def retry_command(
     """
     if bool(urls) == bool(state):
         raise InputError("Select items: URLs, or --state dead or --state skipped.")
-    selection = selection_of(host, job, reason, match)
     with where.frontier() as frontier:
         problems: list[str] = []
         if urls:
@@ -211,14 +196,14 @@ def retry_command(
         else:
             batches = select_items(frontier, ItemState(str(state)), selection)
         seen: set[int] = set()
-        count = sum(requeue(frontier, batch, seen, now=_CLOCK.now(), dry_run=dry_run) for batch in batches)
+        count = sum(requeue(frontier, batch, seen, now=CLOCK.now(), dry_run=dry_run) for batch in batches)
     for text in problems:
         click.echo(text, err=True)
-    _show_count(count, "queued again", dry_run=dry_run, output=output)
+    _show_count(count, "queued again", dry_run=dry_run)
     return ExitCode.SOME_FAILED if problems else ExitCode.OK
 
 
-@cli_command("rm")
+@cli_command("rm", queue_group)
 def remove_command(
     *,
     urls: tuple[str, ...] = argument("[URL]..."),
@@ -229,7 +214,6 @@ def remove_command(
     yes: bool = option("Do not ask."),
     dry_run: bool = DRY_RUN,
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Skip queued items unvisited.
 
@@ -250,13 +234,13 @@ def remove_command(
             click.confirm(question, abort=True, err=True)
         if not dry_run and (yes or count):
             if urls:
-                count = frontier.discard(map(fetch_key, urls), now=_CLOCK.now(), reason=reason)
+                count = frontier.discard(map(fetch_key, urls), now=CLOCK.now(), reason=reason)
             else:
                 count = sum(
-                    frontier.discard([each.item.url for each in batch], now=_CLOCK.now(), reason=reason)
+                    frontier.discard([each.item.url for each in batch], now=CLOCK.now(), reason=reason)
                     for batch in select_items(frontier, ItemState.QUEUED, selection)
                 )
-    _show_count(count, "skipped", dry_run=dry_run, output=output)
+    _show_count(count, "skipped", dry_run=dry_run)
 
 
 def _count_purged(frontier: Frontier, urls: Sequence[str], selection: ItemSelection) -> int:
@@ -270,23 +254,9 @@ def _count_purged(frontier: Frontier, urls: Sequence[str], selection: ItemSelect
     )
 
 
-def _show_count(count: int, what: str, *, dry_run: bool, output: CommandOutput) -> None:
+def _show_count(count: int, what: str, *, dry_run: bool) -> None:
     output.show({what.replace(" ", "_"): count, "dry_run": dry_run}, f"{count} {'would be ' if dry_run else ''}{what}.")
 
 
-@click.group("queue", cls=CommandGroup)
-def queue_group() -> None:
-    """Inspect and repair the crawl queue."""
-
-
-for _each in (
-    list_command,
-    show_command,
-    retry_command,
-    remove_command,
-    export_command,
-    import_command,
-    snapshot,
-    hosts_command,
-):
+for _each in (export_command, import_command, snapshot, hosts_command):
     queue_group.add_command(_each)

@@ -15,8 +15,7 @@ from typing import BinaryIO, TextIO
 
 import click
 
-from core.clock import SystemClock
-from core.errors import DiskFullError, InputError, InvariantError, UnavailableError
+from core.errors import DiskFullError, InputError, InvariantError, UnavailableError, is_disk_full
 from core.json_values import json_facts
 from core.layout import Layout
 from core.timestamps import LONGEST_DURATION, parse_duration, warc_date
@@ -30,14 +29,12 @@ from crawler.run.context_builder import make_slot_assigner
 from crawler.run.crawl_run import add_in_batches
 from crawler.worker.crawl_events import rotate_crawl_log
 from crawler.worker.worker_pool import SNAPSHOT_ORDER
-from warc.local_storage import replacing_file
+from warc.local_storage import replace_file, replacing_file, sync_folder
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import named_file, output
 from weboid.cli.support.progress import search_progress
 from weboid.cli.support.run_output import format_size
-
-_CLOCK = SystemClock()
 
 
 @cli_command("add")
@@ -47,7 +44,7 @@ def add_command(
     list_file: str | None = option("One URL per line; - is standard input.", "--list", metavar="FILE"),
     lane: str = option(
         "now: a reader is waiting; high: before the regular crawl.",
-        type=click.Choice([lane.name.lower() for lane in Lane]),
+        choices=[lane.name.lower() for lane in Lane],
         default="standard",
     ),
     again: bool = option("Also queue URLs that were visited before."),
@@ -58,7 +55,6 @@ def add_command(
     ),
     job: str = option("Crawl whose scope and budget apply.", default="", metavar="NAME"),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Add URLs, also to a running crawl.
 
@@ -79,14 +75,13 @@ def add_command(
             names = ", ".join(jobs[:20]) or "none"
             raise InputError(f"There is no job {job!r}; known: {names}. `weboid crawl` makes one.")
         items = (NewItem(url, Lane[lane.upper()], job=job) for url in url_list)
-        result = asyncio.run(add_in_batches(frontier, turns, items, now=_CLOCK.now, again=age))
+        result = asyncio.run(add_in_batches(frontier, turns, items, now=CLOCK.now, again=age))
         url_list.require_some()
-        now = _CLOCK.now()
+        now = CLOCK.now()
         stats, worked_on = frontier.stats(now), where.is_worked_on(frontier, now=now)
     facts = {
         **json_facts(result, "added duplicates requeued"),
-        "queued": stats.queued,
-        "paused": stats.paused,
+        **json_facts(stats, "queued paused"),
         "worked_on": worked_on,
     }
     parts = [f"{result.added} added"]
@@ -112,9 +107,8 @@ _ORDER = (ItemState.QUEUED, ItemState.CLAIMED, ItemState.DONE, ItemState.SKIPPED
 def export_command(
     *,
     file: str = argument("FILE"),
-    states: tuple[str, ...] = option(None, "--state", type=click.Choice([str(each) for each in _ORDER])),
+    states: tuple[str, ...] = option(None, "--state", choices=_ORDER),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Write the frontier as JSON lines.
 
@@ -123,7 +117,7 @@ def export_command(
     """
     wanted = [each for each in _ORDER if not states or str(each) in states]
     counts = dict.fromkeys(map(str, wanted), 0)
-    bar = search_progress("lines", quiet=output.is_json)
+    bar = search_progress("lines")
     with where.frontier() as frontier, _open_output(file) as out, bar:
         task = bar.add_task("", total=None)
         for state in wanted:
@@ -157,11 +151,10 @@ def import_command(
     states: tuple[str, ...] = option(
         "Load only items in this state; may be given several times.",
         "--state",
-        type=click.Choice([str(each) for each in _ORDER]),
+        choices=_ORDER,
         default=("queued", "claimed"),
     ),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Queue the unfinished items of an export.
 
@@ -169,19 +162,17 @@ def import_command(
     --state is named: a frontier takes no history from another one. To move all of it, use `snapshot`.
     """
     chosen = frozenset(map(ItemState, states))
-    bar = search_progress("lines", quiet=output.is_json)
+    bar = search_progress("lines")
     with ExitStack() as stack:
         frontier = stack.enter_context(where.frontier(make=True))
         lines: BinaryIO = sys.stdin.buffer
         if file != "-":
-            try:
+            with named_file(file):
                 lines = stack.enter_context(Path(file).open("rb"))
-            except OSError as error:
-                raise InputError(f"{file} cannot be read: {error.strerror or error}.") from error
         stack.enter_context(bar)
         task = bar.add_task("", total=None)
         taken = add_lines(
-            frontier, lines, chosen, now=_CLOCK.now, progress=lambda number: bar.update(task, completed=number)
+            frontier, lines, chosen, now=CLOCK.now, progress=lambda number: bar.update(task, completed=number)
         )
     for problem in taken.problems:
         click.echo(f"{file}, {problem}", err=True)
@@ -200,10 +191,7 @@ _MARGIN = 1.1  # of the space that a copy needs
 
 @cli_command("snapshot", hidden=True)
 def snapshot(
-    *,
-    folder: Path | None = argument("[DIR]", type=click.Path(path_type=Path)),
-    where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
+    *, folder: Path | None = argument("[DIR]", type=click.Path(path_type=Path)), where: CommandTarget = TARGET
 ) -> None:
     """Copy the frontier while it is in use.
 
@@ -221,7 +209,7 @@ def snapshot(
                 raise InvariantError("The shared frontier is not in Redis.")
             try:
                 file = frontier.save()  # by Redis itself; empty if its name is unknown
-                frontier.give_order(SNAPSHOT_ORDER, "", warc_date(_CLOCK.now()))
+                frontier.give_order(SNAPSHOT_ORDER, "", warc_date(CLOCK.now()))
             except UnavailableError as error:
                 raise UnavailableError(
                     f"{error} The user needs +bgsave and +info: name one that has these in --frontier."
@@ -236,7 +224,7 @@ def snapshot(
         return
     if folder is None:
         raise InputError("Name the folder of the copy: `weboid queue snapshot DIR`.")
-    made = snapshot_frontier(read_collection(where.layout.root), folder, now=_CLOCK.now())
+    made = snapshot_frontier(read_collection(where.layout.root), folder, now=CLOCK.now())
     facts = {"folder": str(made.folder), "bytes": made.size_bytes, "log": str(made.log) if made.log else None}
     lines = [f"The frontier is copied to {made.folder}, {format_size(made.size_bytes)}."]
     if made.log:
@@ -268,25 +256,17 @@ def snapshot_frontier(layout: Layout, folder: Path, *, now: datetime) -> Frontie
         partial = copy.frontier_db.with_suffix(".partial")
         copy_database(layout.frontier_db, partial)
         log = rotate_crawl_log(layout.crawl_log, now=now)
-        _fsync(partial)
+        with partial.open("rb") as copied:
+            os.fsync(copied.fileno())
         partial.rename(copy.frontier_db)
+        sync_folder(copy.databases)
         # The marker is written last: a folder without it is not recognised as a collection.
-        shutil.copyfile(layout.marker, copy.marker)
-        _fsync(copy.marker)
-        _fsync(copy.databases)
-        _fsync(folder)
+        replace_file(copy.marker, layout.marker.read_bytes())
+        sync_folder(folder)
     except sqlite3.Error as error:
         raise UnavailableError(f"{layout.frontier_db} cannot be copied: {error}.") from error
     except OSError as error:
-        if error.errno == 28:  # ENOSPC
+        if is_disk_full(error):
             raise DiskFullError(f"The disk that holds {folder} is full: free some.") from error
         raise UnavailableError(f"{folder} cannot be written: {error.strerror or error}.") from error
     return FrontierSnapshot(folder, copy.frontier_db.stat().st_size, log)
-
-
-def _fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

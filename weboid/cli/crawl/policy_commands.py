@@ -1,18 +1,17 @@
 """`weboid policy`: archiving policy entries, and the rules that decide on a URL."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from datetime import datetime
 from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.errors import InputError
 from core.layout import CA_FILE
 from core.urls import fetch_key, host_of
-from crawler.capture.proxy_fetcher import ProxyFetcher, pool_fetcher
+from crawler.capture.proxy_fetcher import pool_fetcher
 from crawler.collection import open_collection
 from crawler.frontier.base import POLICY_ORDER, Frontier, FrontierItem, ItemRecord, Lane
 from crawler.jobs.job_settings import JobSettings
@@ -21,13 +20,12 @@ from crawler.policy.policy_evaluator import PolicyOpinion
 from crawler.policy.policy_rule import make_policy
 from crawler.pools.resource_pool import open_local_pool
 from crawler.rules.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
-from weboid.app.text_table import clean, table, width
+from weboid.app.text_table import clean, table
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.commands import CommandGroup, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput, end_moment
+from weboid.cli.support.commands import CLOCK, CommandGroup, argument, cli_command, option
+from weboid.cli.support.options import end_moment, output
 from weboid.cli.support.stores import actor_name, make_collection
 
-_CLOCK = SystemClock()
 _WORDS = {
     RuleAction.VISIT: "visited",
     RuleAction.SKIP: "skipped",
@@ -36,7 +34,7 @@ _WORDS = {
 }
 
 
-def _show_rules(url: str, job: str, where: CommandTarget, output: CommandOutput, *, fetch: bool) -> None:
+def _show_rules(url: str, job: str, where: CommandTarget, *, fetch: bool) -> None:
     """Print the result of each rule for a URL, and which one decides."""
     key = fetch_key(url)
     with where.frontier() as frontier:
@@ -73,7 +71,7 @@ def _show_rules(url: str, job: str, where: CommandTarget, output: CommandOutput,
 async def _rule_opinions(
     url: str, job: str, record: ItemRecord | None, frontier: Frontier, where: CommandTarget, *, fetch: bool
 ) -> list[PolicyOpinion]:
-    jobs = JobSettings(frontier, where.settings, clock=_CLOCK)
+    jobs = JobSettings(frontier, where.settings, clock=CLOCK)
     jobs.look()
     item = FrontierItem("", url, host_of(url), Lane.STANDARD, 0, "", 0, job=job)
     if record is not None:
@@ -83,16 +81,21 @@ async def _rule_opinions(
         return verb()
 
     async with AsyncExitStack() as stack:
-        fetcher = await stack.enter_async_context(_open_fetcher(where)) if fetch else None
+        fetcher = None
+        if fetch:  # for robots.txt, through an own proxy
+            settings = where.settings
+            collection = await stack.enter_async_context(open_collection(where.layout.root, clock=CLOCK))
+            pool = await stack.enter_async_context(open_local_pool(collection, settings, clock=CLOCK))
+            fetcher = pool_fetcher(pool, settings, ca=collection.layout.ca / CA_FILE)
         policy = make_policy(
             frontier,
             where.settings.policy,
             fetcher=None if fetcher is None else lambda: fetcher,
             settings_for=lambda each: jobs.settings_for(each.url, job),
-            clock=_CLOCK,
+            clock=CLOCK,
             ask=ask,
         )
-        opinions = await policy.explain(item, now=_CLOCK.now())
+        opinions = await policy.explain(item, now=CLOCK.now())
     return [_scope_opinion(jobs, url, job, is_known=record is not None), *opinions]
 
 
@@ -110,20 +113,6 @@ def _scope_opinion(jobs: JobSettings, url: str, job: str, *, is_known: bool) -> 
         return PolicyOpinion("scope", ALLOW_VISIT, f"a link to it from a seed is followed: {decision.reason}")
     reason = f"scope: {decision.reason}"
     return PolicyOpinion("scope", RuleDecision(RuleAction.SKIP, reason), f"{reason}, for a link from a seed")
-
-
-@asynccontextmanager
-async def _open_fetcher(where: CommandTarget) -> AsyncIterator[ProxyFetcher]:
-    """Yield a fetcher for robots.txt through an own proxy."""
-    settings = where.settings
-    async with (
-        open_collection(where.layout.root, clock=_CLOCK) as collection,
-        open_local_pool(collection, settings, clock=_CLOCK) as supervisor,
-    ):
-        yield pool_fetcher(supervisor, settings, ca=collection.layout.ca / CA_FILE)
-
-
-_KINDS = click.Choice([str(kind) for kind in PolicyKind])
 
 
 @click.group("policy", cls=CommandGroup)
@@ -144,12 +133,11 @@ def list_command(
     fetch: bool = option(
         "With URL: fetch an unknown robots.txt through a proxy; needs exclusive use of the collection."
     ),
-    kind: str | None = option("Only these.", type=_KINDS),
+    kind: str | None = option("Only these.", choices=PolicyKind),
     url: str | None = option("Only entries that match the URL.", "--for", metavar="URL"),
     actor: str | None = option("Only entries by this actor; crawl: entries that crawls added.", "--by"),
     expired: bool = option("Include expired entries."),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the entries, or which rules decide on a URL.
 
@@ -158,11 +146,11 @@ def list_command(
     if (decided is None and (job or fetch)) or (decided is not None and (kind or url or actor or expired)):
         raise InputError("--job and --fetch are for a URL, the other options for the list of entries.")
     if decided is not None:
-        _show_rules(decided, job, where, output, fetch=fetch)
+        _show_rules(decided, job, where, fetch=fetch)
         return
     with where.frontier() as frontier:
         entries = read_entries(frontier.orders(POLICY_ORDER))
-    now = _CLOCK.now()
+    now = CLOCK.now()
     shown = dict(entries.by_id)
     if url is not None:
         key = fetch_key(url, allow_single_label=True)
@@ -176,21 +164,13 @@ def list_command(
     facts = {key: {"id": key, **entry.facts} for key, entry in shown.items()}
     unread = [{"id": key, "reason": why} for key, why in entries.unread.items()]
     document = {"entries": list(facts.values()), "unreadable": unread}
-    ordered = sorted(shown.items(), key=lambda each: (each[1].kind, each[1].pattern))
-    rows = [
-        (
-            key,
-            str(entry.kind),
-            f"{entry.pattern}  {entry.key}={entry.value}" if entry.key else entry.pattern,
-            "never" if entry.expires_at is None else f"{entry.expires_at:%Y-%m-%d %H:%M}",
-            entry.actor,
-            f"{entry.made_at:%Y-%m-%d}",
-            entry.reason,
-        )
-        for key, entry in ordered
-    ]
+    rows = []
+    for key, entry in sorted(shown.items(), key=lambda each: (each[1].kind, each[1].pattern)):
+        pattern = f"{entry.pattern}  {entry.key}={entry.value}" if entry.key else entry.pattern
+        expires, made = entry.expires_at or "never", entry.made_at.date()
+        rows.append((key, entry.kind, pattern, expires, entry.actor, made, entry.reason))
     head = ("id", "kind", "pattern", "expires", "by", "made", "reason")
-    output.show(document, table(head, rows, columns=width()) if rows else "There is no entry.")
+    output.table(document, head, rows, "There is no entry.")
     if output.is_json:
         return
     for key, why in entries.unread.items():
@@ -201,7 +181,7 @@ def list_command(
 def add_command(
     *,
     patterns: tuple[str, ...] = argument("PATTERN...", required=True),
-    kind: str | None = option("Kind of the entries.  [default: blacklist]", type=_KINDS),
+    kind: str | None = option("Kind of the entries.  [default: blacklist]", choices=PolicyKind),
     settings: tuple[str, ...] = option(
         "Setting for matching URLs: robots=ignore, noarchive=obey, archive=never, ban_s=3600.",
         "--set",
@@ -211,10 +191,9 @@ def add_command(
     expires: str | None = option("After this time (30d), or on this day (2026-12-31).", metavar="WHEN"),
     actor: str | None = option("Author of the change.  [default: you]", "--by"),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Add entries, or change those about the same pattern."""
-    now = _CLOCK.now()
+    now = CLOCK.now()
     chosen = PolicyKind(kind) if kind else PolicyKind.SETTING if settings else PolicyKind.BLACKLIST
     if (chosen is PolicyKind.SETTING) != bool(settings):
         raise InputError("--set KEY=VALUE is required for settings, and possible only there.")
@@ -256,9 +235,8 @@ def add_command(
 def remove_command(
     *,
     names: tuple[str, ...] = argument("ID|PATTERN...", required=True),
-    kind: str | None = option("Only entries of that kind.", type=_KINDS),
+    kind: str | None = option("Only entries of that kind.", choices=PolicyKind),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Remove entries, by their ids or all of a pattern."""
     removed = []

@@ -4,7 +4,6 @@ import asyncio
 import os
 import secrets
 import socket
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -12,10 +11,8 @@ from typing import Self
 
 import click
 import uvloop
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-from core.clock import SystemClock
 from core.config.settings import LinksSettings, Settings
 from core.errors import InputError
 from core.json_values import json_facts
@@ -34,8 +31,9 @@ from net.address_policy import is_own
 from net.stop_signals import StopSignals
 from weboid.app.link_facts import watched_urls
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import DURATION, OUTPUT, PROFILE, CommandOutput, ParsedType, warn_missing_contact
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import DURATION, PROFILE, ParsedType, output, warn_missing_contact
+from weboid.cli.support.progress import terminal_progress
 from weboid.cli.support.run_options import open_webhooks
 from weboid.cli.support.stores import STORES, CollectionStores, open_existing_registry, registry_settings
 
@@ -45,19 +43,12 @@ _SHOWN = (LinkState.ALIVE, LinkState.DYING, LinkState.DEAD, LinkState.BLOCKED)
 class CheckReporter:
     """Progress output of a check. A context manager that removes the bar at its end."""
 
-    def __init__(self, output: CommandOutput) -> None:
-        self._output = output
+    def __init__(self) -> None:
         self.on_results: Callable[[Sequence[RecordedResult]], None] = lambda _results: None
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TextColumn("{task.fields[states]}"),
-            TimeRemainingColumn(),
+        columns = (TextColumn(text) for text in ("{task.fields[rate]}", "{task.fields[states]}"))
+        self._bar = terminal_progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *columns, TimeRemainingColumn()
         )
-        shown = not output.is_json and sys.stderr.isatty()
-        self._bar = Progress(*columns, console=Console(stderr=True), disable=not shown)
         self._task = self._bar.add_task("Checking", total=None, rate="", states="")
 
     def __enter__(self) -> Self:
@@ -76,7 +67,7 @@ class CheckReporter:
         self.on_results(booked)
         for each in booked:
             is_first = each.before is LinkState.UNKNOWN and each.after is LinkState.ALIVE
-            if not self._output.json(check_facts(each)) and each.before is not each.after and not is_first:
+            if not output.json(check_facts(each)) and each.before is not each.after and not is_first:
                 self._say(check_line(each), err=False)
         speed = self._bar.tasks[0].speed
         self._bar.update(
@@ -98,8 +89,8 @@ class CheckReporter:
     def handed_over(self, error: LeaseHeldError, named: Sequence[UrlRow]) -> None:
         """Report that the URLs are left to the checker that holds their hosts."""
         for each in named:
-            self._output.json({"url": each.url, "handed_to": error.holder})
-        if not self._output.is_json:
+            output.json({"url": each.url, "handed_to": error.holder})
+        if not output.is_json:
             self._say(
                 f"Another checker is working on these hosts ({clean(error.holder)}): it checks them next. "
                 "`weboid links show URL` shows the result."
@@ -134,14 +125,11 @@ def check_facts(booked: RecordedResult) -> dict[str, object]:
     """Return a result as JSON values."""
     finding = booked.finding
     return {
-        "url": booked.url,
-        "before": booked.before.name.lower(),
-        "state": booked.after.name.lower(),
+        **json_facts(booked, "url before awaits_opinion", state="after"),
         **json_facts(finding, "verdict how http note"),
         "code": int(finding.code),
         "final_url": finding.final_url or None,
         "due": None if booked.due_day is None else date_of(booked.due_day).isoformat(),
-        "awaits_opinion": booked.awaits_opinion,
     }
 
 
@@ -170,7 +158,6 @@ def _summary(tally: CheckTally) -> str:
     return text
 
 
-_CLOCK = SystemClock()
 _PATIENCE_S = 600.0  # of a check that ends by itself
 _MOST_HOSTS = 20
 
@@ -197,13 +184,12 @@ def check_command(
         show_default=False,
         metavar="I/N",
     ),
-    limit: int | None = option("Maximum number of checks.", type=click.IntRange(1), metavar="COUNT"),
-    length: timedelta | None = option("Stop after this time: 30m, 8h.", "--for", type=DURATION, metavar="DURATION"),
+    limit: int | None = option("Maximum number of checks.", within=(1, None), metavar="COUNT"),
+    length: timedelta | None = option("Stop after this time: 30m, 8h.", "--for", type=DURATION),
     dry_run: bool = option("Show what is due, without requests."),
     is_watch: bool = option("Keep running: check URLs as they become due.", "--watch"),
     stores: CollectionStores = STORES,
     profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Check the links that are due, or the given URLs.
 
@@ -219,7 +205,7 @@ def check_command(
     order = _CheckOptions(settings, part, limit, length, is_watch)
     with open_existing_registry(Layout(stores.root), settings) as store:
         if dry_run:
-            today = day_of(_CLOCK.now())
+            today = day_of(CLOCK.now())
             with store.reading() as rows:
                 count = due_urls.count_due(rows, part, today)
                 hosts = due_urls.count_by_host(rows, part, today, limit=_MOST_HOSTS)
@@ -230,17 +216,11 @@ def check_command(
             output.show(facts, lines)
             return ExitCode.OK
         warn_missing_contact(settings.links.contact)
-        show = CheckReporter(output)
+        show = CheckReporter()
         with show, open_webhooks(stores.root, settings) as hooks:
             if hooks is not None:
                 show.on_results = hooks.put_results
             return uvloop.run(_check(store, watched_urls(store, urls) if urls else (), order, show))
-
-
-def _worker(*, patience_s: float | None = None) -> check_worker.CheckWorkerOptions:
-    name = f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(4)}"
-    worker = check_worker.CheckWorkerOptions(name, is_own)
-    return worker if patience_s is None else replace(worker, patience_s=patience_s)
 
 
 async def _check(store: RegistryStore, named: Sequence[UrlRow], order: _CheckOptions, show: CheckReporter) -> int:
@@ -248,12 +228,29 @@ async def _check(store: RegistryStore, named: Sequence[UrlRow], order: _CheckOpt
     parts = [order.part]
     if named:
         parts = [share_of_bucket(bucket) for bucket in sorted({bucket_of(each.host) for each in named})]
-    plan = check_worker.plan_from_settings(order.settings.links, order.part, limit=order.limit)
-    worker = _worker(patience_s=None if order.is_watch else _PATIENCE_S)
+    links = order.settings.links
+    plan = check_worker.plan_from_settings(links, order.part, limit=order.limit)
+    name = f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(4)}"
+    worker = check_worker.CheckWorkerOptions(name, is_own)
+    if not order.is_watch:
+        worker = replace(worker, patience_s=_PATIENCE_S)
     code: int = ExitCode.STOPPED
     stop = StopSignals(show.stopping)
     with stop, stop.cut_short():
-        async with check_worker.open_check_context(store, order.settings, parts, worker, clock=_CLOCK) as means:
+        async with check_worker.open_check_context(store, order.settings, parts, worker, clock=CLOCK) as means:
+            chores = check_worker.CheckerMaintenance(means, order.part, keep_days=links.keep_days)
+            warned_day = -1
+
+            async def after_pass(tally: CheckTally) -> None:
+                """Report a pass of a watching check, run the maintenance that is due, and warn once a day."""
+                nonlocal warned_day
+                show.passed(tally)
+                await chores.run(stop.event)
+                today = day_of(CLOCK.now())
+                if today != warned_day and not stop.event.is_set():
+                    warned_day = today
+                    show.warn(await _warnings(means, links))
+
             if order.length is not None:
                 asyncio.get_running_loop().call_later(order.length.total_seconds(), stop.event.set)
             if named:
@@ -264,25 +261,21 @@ async def _check(store: RegistryStore, named: Sequence[UrlRow], order: _CheckOpt
                     show.handed_over(held, named)
                     return ExitCode.OK
                 show.begin(len(named))
-            elif await check_worker.take_leases(means.tenure, stop.event, clock=_CLOCK, waiting=show.held):
-                today = day_of(_CLOCK.now())
+            elif await check_worker.take_leases(means.tenure, stop.event, clock=CLOCK, waiting=show.held):
+                today = day_of(CLOCK.now())
                 show.begin(await means.desk.read(lambda rows: due_urls.count_due(rows, order.part, today)))
             else:
                 return code
             if order.is_watch:
-                between = _AfterPass(means, order, stop, show)
-                await check_worker.check_continuously(means, plan, stop.event, between=between, on_kept=show.kept)
+                await check_worker.check_continuously(means, plan, stop.event, between=after_pass, on_kept=show.kept)
                 return ExitCode.OK
             tally = await CheckRun(means, plan, on_kept=show.kept).run(stop.event, named=named or None)
             if named:
                 show.end(tally)
             else:
                 if tally.is_complete:
-                    chores = check_worker.CheckerMaintenance(
-                        means, order.part, keep_days=order.settings.links.keep_days
-                    )
                     await chores.run(stop.event)
-                warnings = await _warnings(means, order.settings.links)
+                warnings = await _warnings(means, links)
                 show.end(tally, warnings, await means.desk.read(due_urls.count_awaiting))
             code = ExitCode.OK if tally.is_complete or order.limit is not None else ExitCode.STOPPED
     return code
@@ -290,7 +283,7 @@ async def _check(store: RegistryStore, named: Sequence[UrlRow], order: _CheckOpt
 
 async def _warnings(means: CheckContext, links: LinksSettings) -> list[str]:
     """Return warnings if not all links are checked in time, with remedies (W38)."""
-    now = _CLOCK.now()
+    now = CLOCK.now()
     found = await means.desk.read_aside(lambda rows: run_forecast(rows, links, now=now))
     if found is not None and not found.fits:
         return [found.sentence]
@@ -301,22 +294,3 @@ async def _warnings(means: CheckContext, links: LinksSettings) -> list[str]:
         f"A URL has been due for {late} days, but a pass should take {links.pass_days}: let "
         "checks run longer, with more [links] connections, or with a --part on another machine."
     ]
-
-
-class _AfterPass:
-    """Callback after each pass of a watching check: progress, maintenance, daily warnings."""
-
-    def __init__(self, means: CheckContext, order: _CheckOptions, stop: StopSignals, show: CheckReporter) -> None:
-        links = order.settings.links
-        self._chores = check_worker.CheckerMaintenance(means, order.part, keep_days=links.keep_days)
-        self._means, self._links, self._stop, self._show = means, links, stop, show
-        self._warned_day = -1
-
-    async def __call__(self, tally: CheckTally) -> None:
-        """Report the pass, and run the maintenance that is due."""
-        self._show.passed(tally)
-        await self._chores.run(self._stop.event)
-        today = day_of(_CLOCK.now())
-        if today != self._warned_day and not self._stop.event.is_set():
-            self._warned_day = today
-            self._show.warn(await _warnings(self._means, self._links))

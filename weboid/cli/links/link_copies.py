@@ -5,18 +5,14 @@ import getpass
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import click
 
-from core.config.settings import Settings
 from core.errors import InputError
 from core.json_values import json_facts
-from core.layout import Layout
 from core.timestamps import parse_moment, warc_date
-from crawler.collection import read_collection
 from crawler.profiles import load_profile
 from links.archives import copy_store
 from links.archives.archive_urls import OTHER, SERVICES, AddressFault, ArchiveUrl, is_copy_of, recognise
@@ -28,9 +24,9 @@ from links.registry.archive_backlog import want_urls
 from links.registry.database import RegistryStore, open_registry_store
 from links.registry.urls import UrlRow, require_observed
 from weboid.app import copy_sources
-from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, made_by, option
-from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput
+from weboid.app.text_table import clean
+from weboid.cli.support.commands import CLOCK, ExitCode, GroupWithDefault, argument, cli_command, made_by, option
+from weboid.cli.support.options import PROFILE, output, table_lines
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
 
@@ -44,37 +40,26 @@ _SAYS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class _CopiesContext:
-    """Stores, settings and output of the commands."""
+    """Stores and settings of the commands."""
 
-    layout: Layout
-    settings: Settings
-    front: str
-    output: CommandOutput
-
-    @property
-    def origins(self) -> tuple[str, ...]:
-        """Return the origin of our own copies, if one is named."""
-        return (self.front,) if self.front else ()
+    def __init__(
+        self,
+        front: str = option("Public origin of our own copies.", default="", metavar="ORIGIN"),
+        profile: str = PROFILE,
+        stores: CollectionStores = STORES,
+    ) -> None:
+        self.layout, self.front = stores.layout, front
+        self.settings = registry_settings(profile, stores.database_url, stores.root)
+        self.origins = (front,) if front else ()
 
     def registry(self) -> AbstractContextManager[RegistryStore]:
         """Open the link registry."""
         return closing(open_registry_store(self.layout, self.settings.index.url))
 
 
-def _copies_context(
-    front: str = option("Public origin of our own copies.", default="", metavar="ORIGIN"),
-    profile: str = PROFILE,
-    stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
-) -> _CopiesContext:
-    settings = registry_settings(profile, stores.database_url, stores.root)
-    return _CopiesContext(read_collection(stores.root), settings, front, output)
-
-
-_CONTEXT = made_by(_copies_context)
-_LIMIT = option("Maximum number of links.", type=click.IntRange(1), default=100)
+_CONTEXT = made_by(_CopiesContext)
+_LIMIT = option("Maximum number of links.", within=(1, None), default=100)
 _DRY_RUN = option("List the links, without requests.")
 
 
@@ -111,7 +96,7 @@ def find_command(
     context: _CopiesContext = _CONTEXT,
 ) -> int:
     """Search archives for copies of URL, or of links that have none."""
-    now, output, has_archives = copy_sources.CLOCK.now(), context.output, bool(context.settings.links.archives)
+    now, has_archives = CLOCK.now(), bool(context.settings.links.archives)
     with context.registry() as store:
         if not url and not has_archives and not dry_run:
             lacking = copy_sources.count_without_copy(store, context.layout, context.settings)
@@ -132,7 +117,7 @@ def find_command(
         at = citation_day(None if accessed is None else parse_moment(accessed), None, now)
         sought = asyncio.run(_search_all(context, store, wanted, at, is_thorough=thorough))
     for each, found in zip(wanted, sought, strict=True):
-        _print_result(output, each, found)
+        _print_result(each, found)
     lacking = sum(found.best is None for found in sought)
     if lacking and not has_archives and not output.is_json:
         click.echo(copy_sources.no_archives_notice(lacking), err=True)
@@ -142,7 +127,7 @@ def find_command(
 @cli_command("check", command, hidden=True)
 def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _CopiesContext = _CONTEXT) -> None:
     """Check the copies whose last check was more than three months ago."""
-    now, output = copy_sources.CLOCK.now(), context.output
+    now = CLOCK.now()
     with context.registry() as store:
         with store.reading() as rows:
             waiting = copy_store.due_copies(rows, day_of(now), limit)
@@ -154,7 +139,7 @@ def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _Co
             return
 
         async def check() -> list[CopyVisit]:
-            with progress_bar("Looking at copies", len(waiting), quiet=output.is_json) as step:
+            with progress_bar("Looking at copies", len(waiting)) as step:
                 own = context.origins
                 async with copy_sources.open_archives(context.settings, origins=own) as archives:
                     return await check_due_copies(store, archives.asker, now=now, limit=limit, own=own, on_check=step)
@@ -163,12 +148,9 @@ def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _Co
     for done in visits:
         facts = {
             "url": done.copy.url.url,
-            "archive": done.copy.kept.service,
-            "address": done.copy.kept.address,
+            **json_facts(done.copy.kept, "address", archive="service"),
             "outcome": str(done.visit),
-            "sight": str(done.seen.sight),
-            "now_at": done.seen.address,
-            "note": done.seen.note,
+            **json_facts(done.seen, "sight note", now_at="address"),
         }
         if not output.json(facts) and done.visit is not copy_store.CopyCheckEffect.GOOD:
             note = f": {clean(done.seen.note)}" if done.seen.note else ""
@@ -203,7 +185,7 @@ def set_command(
             observed = require_observed(rows, url)
             if archive is not None and address is not None:
                 made = copy_store.CopyChoice(getpass.getuser(), address, archive, is_admin=True)
-                copy_store.choose_copy(rows, observed, made, day=day_of(copy_sources.CLOCK.now()), own=context.origins)
+                copy_store.choose_copy(rows, observed, made, day=day_of(CLOCK.now()), own=context.origins)
             else:
                 copy_store.lock_copies(rows, observed, is_locked=bool(is_locked), is_admin=True)
         _show(context, store, observed)
@@ -228,27 +210,24 @@ def _show(context: _CopiesContext, store: RegistryStore, url: UrlRow) -> None:
         "url": url.url,
         "state": url.state.name.lower(),
         "copies": [_facts(each) for each in stored],
-        "own": None if own is None else {"address": own.address, "timestamp": own.timestamp},
+        "own": own and json_facts(own, "address timestamp"),
         "asked": None,
     }
     known = []
     for each in stored:
         by = (each.chosen_by or "-") + (" (locked)" if each.is_locked else "")
-        seen = str(date_of(each.checked_day))
-        if each.missed_day is not None:
-            seen = f"missed {date_of(each.missed_day)}"
-        address = each.address or "(no version is chosen)"
-        known.append((each.service, each.timestamp[:8] or "-", seen, by, address))
+        seen = str(date_of(each.checked_day)) if each.missed_day is None else f"missed {date_of(each.missed_day)}"
+        known.append((each.service, each.timestamp[:8] or "-", seen, by, each.address or "(no version is chosen)"))
     if own is not None:
         known.insert(0, (own.service, own.timestamp[:8], "-", "-", own.address))
     head = ("archive", "taken", "seen", "by", "address")
-    lines = table(head, known, columns=width()) if known else ["No copy is known."]
+    lines = table_lines(head, known) if known else ["No copy is known."]
     if search is not None:
         day, again = str(date_of(search.day)), str(date_of(search.again_day))
         outcome = search.outcome.name.lower()
         document["asked"] = {"day": day, "outcome": outcome, "again": again, "note": search.note}
         lines.append(f"Archives were asked on {day} ({outcome}), and will be again from {again} on.")
-    context.output.show(document, lines)
+    output.show(document, lines)
 
 
 def _facts(kept: copy_store.StoredCopy) -> dict[str, Any]:
@@ -272,12 +251,12 @@ async def _search_all(
     cited = copy_sources.CitationDays(store, settings, asks_wikis=bool(settings.links.archives))
     with (
         copy_sources.open_own_captures(context.layout, settings.index.url, context.front) as own,
-        progress_bar("Asking archives", len(wanted), quiet=context.output.is_json) as step,
+        progress_bar("Asking archives", len(wanted)) as step,
     ):
         async with copy_sources.open_archives(settings, own, context.origins) as archives:
             found = []
             for each in wanted:
-                now = copy_sources.CLOCK.now()
+                now = CLOCK.now()
                 days = await cited.of(each.id, now)
                 asked = [accessed, *days] if accessed is not None else list(days)
                 found.append(await search_copies(store, archives, each, now=now, days=asked, is_thorough=is_thorough))
@@ -288,15 +267,13 @@ async def _search_all(
             return found
 
 
-def _print_result(output: CommandOutput, url: UrlRow, sought: CopySearchResult) -> None:
+def _print_result(url: UrlRow, sought: CopySearchResult) -> None:
     best = sought.best
     document = {
         "url": url.url,
         "outcome": str(sought.step),
-        "best": None if best is None else {"archive": best.service, "address": best.address},
-        "copies": [
-            {"archive": each.service, "address": each.address, "timestamp": each.timestamp} for each in sought.copies
-        ],
+        "best": best and json_facts(best, "address", archive="service"),
+        "copies": [json_facts(each, "address timestamp", archive="service") for each in sought.copies],
         **json_facts(sought, "troubles is_wanted note"),
     }
     if output.json(document):
@@ -326,7 +303,6 @@ def recognise_command(
     front: tuple[str, ...] = option("Another origin of this archive.", metavar="ORIGIN"),
     ask: bool = option("Query the archive for the page, or with --of fetch the copy."),
     profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Recognise archive URLs: the archive, the archived page, and the time.
 
@@ -349,7 +325,7 @@ async def _query_archives(
     async with copy_sources.open_archives(load_profile(profile), origins=own) as archives:
         if reference is not None:
             seen = [await check_copy(archives.asker, url, reference, own=own) for url in urls]
-            return [{"seen": {"sight": str(each.sight), "address": each.address, "note": each.note}} for each in seen]
+            return [{"seen": json_facts(each, "sight address note")} for each in seen]
         documents: list[dict[str, Any]] = [{} for _ in urls]
         for url, document in zip(urls, documents, strict=True):
             address = recognise(url, own=own)

@@ -3,11 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace as changed
-from datetime import datetime
 
 import click
 
-from core.clock import SystemClock
 from core.config.settings import LinksSettings, Settings
 from core.errors import InputError
 from core.json_values import json_facts
@@ -16,22 +14,8 @@ from links.check_history import date_of
 from links.checker.check_worker import ReplacementTester
 from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
+from links.feedback import marks as link_marks
 from links.feedback import replacements
-from links.feedback.marks import (
-    LinkMark,
-    MarkKind,
-    MarkSet,
-    MarkTally,
-    active_marks,
-    apply_marks,
-    check_mark,
-    lift_marks,
-    named_marks,
-    pending_marks,
-    preview_marks,
-    put_marks,
-    read_marks,
-)
 from links.feedback.reporter_limits import limits_of
 from links.feedback.reports import ReportResult, WithdrawalResult, add_report, withdraw_reports
 from links.registry.database import RegistryStore, RegistryThread
@@ -39,13 +23,12 @@ from links.registry.urls import require_observed
 from links.states import LinkState
 from net.address_policy import is_own
 from weboid.app.link_facts import mark_json, moment_text, proposal_context, replacement_json
-from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput, end_moment
+from weboid.app.text_table import clean
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import PROFILE, end_moment, output, table_lines
 from weboid.cli.support.progress import search_progress
 from weboid.cli.support.stores import STORES, CollectionStores, actor_name, registry_settings, reporter_digest
 
-_CLOCK = SystemClock()
 _BECOMES = {
     LinkState.PERMALIVE: "always alive",
     LinkState.PERMADEAD: "always dead",
@@ -54,7 +37,7 @@ _BECOMES = {
 }
 
 
-_STATES = [str(kind) for kind in MarkKind if kind is not MarkKind.SETTING]
+_STATES = [str(kind) for kind in link_marks.MarkKind if kind is not link_marks.MarkKind.SETTING]
 
 
 @cli_command("mark")
@@ -70,7 +53,6 @@ def mark_command(
     actor: str | None = option("Author of the decision.  [default: you]", metavar="NAME"),
     dry_run: bool = option("Show how many links would change."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Mark links as alive, dead or never to be requested; list marks.
 
@@ -103,30 +85,30 @@ def mark_command(
         )
     if is_settling:
         with stores.registry() as registry:
-            tally = _settled(registry, quiet=output.is_json)
-        _print_marked("settled", (), tally, dry_run=False, output=output)
+            tally = _settled(registry)
+        _print_marked("settled", (), tally, dry_run=False)
     elif is_removal:
-        _change_marks(stores, [], words, actor, dry_run=dry_run, output=output)
+        _change_marks(stores, [], words, actor, dry_run=dry_run)
     elif words:
         made = _new_marks(words, reason, until, actor)
-        _change_marks(stores, made, (), actor, dry_run=dry_run, output=output)
+        _change_marks(stores, made, (), actor, dry_run=dry_run)
     else:
-        _list_marks(stores, url, with_all=with_all, output=output)
+        _list_marks(stores, url, with_all=with_all)
 
 
-def _new_marks(words: Sequence[str], reason: str, until: str | None, actor: str | None) -> list[LinkMark]:
+def _new_marks(words: Sequence[str], reason: str, until: str | None, actor: str | None) -> list[link_marks.LinkMark]:
     """Return the marks that a command line describes. Raises InputError."""
     key, is_setting, value = (part.strip() for part in words[0].partition("="))
     if not is_setting and key not in _STATES:
         raise InputError(f"{key[:80]!r} is not a state: write {', '.join(_STATES)}, or KEY=VALUE.")
     if len(words) == 1 or not reason:
         raise InputError("Name the links, and the reason: `mark STATE PATTERN... --reason TEXT`.")
-    kind = MarkKind.SETTING if is_setting else MarkKind(key)
-    now = _CLOCK.now()
+    kind = link_marks.MarkKind.SETTING if is_setting else link_marks.MarkKind(key)
+    now = CLOCK.now()
     end = None if until is None else end_moment(until, now=now, option="--until")
     return [
-        check_mark(
-            LinkMark(
+        link_marks.check_mark(
+            link_marks.LinkMark(
                 id=0,
                 kind=kind,
                 pattern=pattern,
@@ -143,39 +125,43 @@ def _new_marks(words: Sequence[str], reason: str, until: str | None, actor: str 
 
 
 def _change_marks(
-    stores: CollectionStores,
-    made: list[LinkMark],
-    names: Sequence[str],
-    actor: str | None,
-    *,
-    dry_run: bool,
-    output: CommandOutput,
+    stores: CollectionStores, made: list[link_marks.LinkMark], names: Sequence[str], actor: str | None, *, dry_run: bool
 ) -> None:
     """Set marks, and remove those with the names; print them and the links that change."""
     with stores.registry() as registry:
         with registry.reading() as rows:
-            lifted = named_marks(rows, names) if names else []
+            lifted = link_marks.named_marks(rows, names) if names else []
         if dry_run:
-            tally = preview_marks(registry, made, [mark.id for mark in lifted], _CLOCK)
+            tally = link_marks.preview_marks(registry, made, [mark.id for mark in lifted], CLOCK)
         else:
             with registry.writing() as rows:
-                made = put_marks(rows, made)
-                lift_marks(rows, lifted, actor_name(actor), _CLOCK.now())
-            tally = _settled(registry, quiet=output.is_json)
-    _print_marked("lifted" if names else "marked", lifted or made, tally, dry_run=dry_run, output=output)
+                made = link_marks.put_marks(rows, made)
+                link_marks.lift_marks(rows, lifted, actor_name(actor), CLOCK.now())
+            tally = _settled(registry)
+    _print_marked("lifted" if names else "marked", lifted or made, tally, dry_run=dry_run)
 
 
-def _list_marks(stores: CollectionStores, url: str | None, *, with_all: bool, output: CommandOutput) -> None:
-    now = _CLOCK.now()
+def _list_marks(stores: CollectionStores, url: str | None, *, with_all: bool) -> None:
+    now = CLOCK.now()
     with stores.registry() as registry, registry.reading() as rows:
-        marks = read_marks(rows, with_lifted=with_all)
-        waiting = {mark.id for mark in pending_marks(rows, now)}
+        marks = link_marks.read_marks(rows, with_lifted=with_all)
+        waiting = {mark.id for mark in link_marks.pending_marks(rows, now)}
         if url is not None:
-            decides = MarkSet(active_marks(rows), _CLOCK.now).first(fetch_key(url))
+            decides = link_marks.MarkSet(link_marks.active_marks(rows), CLOCK.now).first(fetch_key(url))
             marks = [mark for mark in marks if decides is not None and mark.id == decides.id]
     shown = [mark for mark in marks if with_all or mark.holds(now) or mark.id in waiting]
     found = [{**mark_json(mark), "settled": mark.id not in waiting} for mark in shown]
-    lines = _mark_lines(shown, now) if shown else ["There is no mark."]
+    table = []
+    for mark in shown:
+        ends = "never" if mark.until is None else f"{mark.until:%Y-%m-%d %H:%M}"
+        if mark.lifted is not None:
+            ends = f"lifted {(moment_text(mark.lifted) or '')[:10]} by {mark.lifted_by}"
+        elif not mark.holds(now):
+            ends = f"over since {mark.until:%Y-%m-%d}"
+        kind, made = f"{mark.kind} {mark.key}={mark.value}" if mark.key else mark.kind, moment_text(mark.moment) or ""
+        table.append((str(mark.id), kind, mark.pattern, ends, mark.actor, made[:10], mark.reason))
+    head = ("#>", "kind", "pattern", "ends", "by", "made", "reason")
+    lines = table_lines(head, table) if table else ["There is no mark."]
     if waiting:
         lines.append(
             f"{len(waiting):,} of the marks are not applied to all links yet:"
@@ -184,14 +170,14 @@ def _list_marks(stores: CollectionStores, url: str | None, *, with_all: bool, ou
     output.show(found, lines)
 
 
-def _settled(registry: RegistryStore, *, quiet: bool) -> MarkTally:
-    with search_progress("links", quiet=quiet) as progress:
+def _settled(registry: RegistryStore) -> link_marks.MarkTally:
+    with search_progress("links") as progress:
         task = progress.add_task("", total=None)
-        return apply_marks(registry, _CLOCK, on_progress=lambda count: progress.update(task, completed=count))
+        return link_marks.apply_marks(registry, CLOCK, on_progress=lambda count: progress.update(task, completed=count))
 
 
 def _print_marked(
-    done: str, marks: Sequence[LinkMark], tally: MarkTally, *, dry_run: bool, output: CommandOutput
+    done: str, marks: Sequence[link_marks.LinkMark], tally: link_marks.MarkTally, *, dry_run: bool
 ) -> None:
     counts = {state: tally.changed[state] for state in _BECOMES if tally.changed[state]}
     facts = {
@@ -213,23 +199,6 @@ def _print_marked(
     output.show(facts, lines)
 
 
-def _mark_lines(marks: Sequence[LinkMark], now: datetime) -> list[str]:
-    rows = []
-    for mark in marks:
-        ends = "never" if mark.until is None else f"{mark.until:%Y-%m-%d %H:%M}"
-        if mark.lifted is not None:
-            ends = f"lifted {(moment_text(mark.lifted) or '')[:10]} by {mark.lifted_by}"
-        elif not mark.holds(now):
-            ends = f"over since {mark.until:%Y-%m-%d}"
-        rows.append(
-            (
-                str(mark.id), f"{mark.kind} {mark.key}={mark.value}" if mark.key else mark.kind,
-                mark.pattern, ends, mark.actor, (moment_text(mark.moment) or "")[:10], mark.reason,
-            )
-        )  # fmt: skip
-    return table(("#>", "kind", "pattern", "ends", "by", "made", "reason"), rows, columns=width())
-
-
 _STAGES = {
     replacements.ProposalStage.WAITING: "waits for its test; not shown yet",
     replacements.ProposalStage.WORKS: "works, and is shown",
@@ -245,11 +214,10 @@ def replace_command(
     is_removal: bool = option("Remove the proposal for URL.", "--remove"),
     is_approval: bool = option("Approve NEW, without waiting for its test.", "--approve"),
     is_test: bool = option("Test proposals that wait or are due again.", "--test"),
-    limit: int = option("With --test: maximum number of proposals.", type=click.IntRange(min=1), default=500),
+    limit: int = option("With --test: maximum number of proposals.", within=(1, None), default=500),
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
     stores: CollectionStores = STORES,
     profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Propose another URL for a dead one; show or test proposals.
 
@@ -266,15 +234,15 @@ def replace_command(
     settings = registry_settings(profile, stores.database_url, stores.root)
     with stores.registry() as registry:
         if url is None:
-            return _test(registry, settings, limit, output=output)
+            return _test(registry, settings, limit)
         if is_removal:
             with registry.writing() as rows:
-                gone = replacements.remove_replacement(rows, url, reporter_digest(stores, actor), _CLOCK.now())
+                gone = replacements.remove_replacement(rows, url, reporter_digest(stores, actor), CLOCK.now())
             output.show({"removed": gone}, f"Removed {clean(gone)}.")
         elif is_approval:
-            around = proposal_context(registry, limits_of(settings.links.reports_per_day), _CLOCK)
+            around = proposal_context(registry, limits_of(settings.links.reports_per_day), CLOCK)
             with registry.writing() as rows:
-                replacements.approve_replacement(rows, url, address or "", _CLOCK.now(), around)
+                replacements.approve_replacement(rows, url, address or "", CLOCK.now(), around)
                 approved = replacements.replacements_of(rows, [require_observed(rows, url).id]).popitem()[1]
             facts: dict[str, object] = {"url": approved.url, "replacement": replacement_json(approved)}
             output.show(facts, f"{clean(approved.address)} is shown.")
@@ -291,10 +259,10 @@ def replace_command(
             proposed = found and replacement_json(found)
             output.show({"url": observed.url, "replacement": proposed}, lines)
         else:
-            around = proposal_context(registry, limits_of(settings.links.reports_per_day), _CLOCK)
+            around = proposal_context(registry, limits_of(settings.links.reports_per_day), CLOCK)
             who = reporter_digest(stores, actor)
             with registry.writing() as rows:
-                done = replacements.propose_replacement(rows, url, address, who, _CLOCK.now(), around)
+                done = replacements.propose_replacement(rows, url, address, who, CLOCK.now(), around)
             if done.archive:
                 text = f"is a copy in {done.archive}: stored as a copy."
             elif done.is_new:
@@ -306,17 +274,17 @@ def replace_command(
     return ExitCode.OK
 
 
-def _test(registry: RegistryStore, settings: Settings, limit: int, output: CommandOutput) -> int:
+def _test(registry: RegistryStore, settings: Settings, limit: int) -> int:
     def show(which: replacements.ReplacementProposal, stage: replacements.ProposalStage) -> None:
         facts = {"url": which.url, **replacement_json(changed(which, stage=stage))}
         output.show(facts, f"{clean(which.address)} {_STAGES[stage]}.")
 
     async def run() -> int:
-        turns = HostTurns(settings.links.host_gap_s, monotonic=_CLOCK.monotonic)
-        desk = RegistryThread(registry, monotonic=_CLOCK.monotonic, patience_s=0.0)
-        async with HttpProber(settings, is_own=is_own, turns=turns, clock=_CLOCK) as prober:
-            around = proposal_context(registry, limits_of(settings.links.reports_per_day), _CLOCK)
-            tester = ReplacementTester(desk, prober, turns, _CLOCK, around)
+        turns = HostTurns(settings.links.host_gap_s, monotonic=CLOCK.monotonic)
+        desk = RegistryThread(registry, monotonic=CLOCK.monotonic, patience_s=0.0)
+        async with HttpProber(settings, is_own=is_own, turns=turns, clock=CLOCK) as prober:
+            around = proposal_context(registry, limits_of(settings.links.reports_per_day), CLOCK)
+            tester = ReplacementTester(desk, prober, turns, CLOCK, around)
             stages = await tester.run(limit, on_result=show)
         desk.close()
         return stages.total()
@@ -339,11 +307,10 @@ def report_command(
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
     per_day: int = option(
         "Maximum number of reports per day, by all people together.",
-        type=click.IntRange(min=1),
+        within=(1, None),
         default=LinksSettings().reports_per_day,
     ),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Report links as reachable that are shown as dead.
 
@@ -352,7 +319,7 @@ def report_command(
     that are watched. When three reporters on two days report half of a domain, a note marks all of
     it as presumed reachable, and the bot leaves its links alone.
     """
-    now = _CLOCK.now()
+    now = CLOCK.now()
     with stores.registry() as registry:
         who = reporter_digest(stores, actor)
         with registry.writing() as rows:

@@ -19,7 +19,7 @@ from links.url_parts import url_parts_of
 from weboid.app.link_facts import found_link_json
 from weboid.app.text_table import clean, fitted, table, width
 from weboid.cli.support.commands import argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.options import output
 from weboid.cli.support.stores import STORES, CollectionStores, wiki_named
 
 _WARNINGS_SHOWN = 3
@@ -29,7 +29,6 @@ _WIKIS_ASKED = 200  # exclusion lists are compared with for a search over all wi
 def print_search(
     pattern: str,
     stores: CollectionStores,
-    output: CommandOutput,
     *,
     wiki: str | None,
     namespaces: tuple[int, ...],
@@ -102,9 +101,7 @@ def exclude_command(
     *,
     texts: tuple[str, ...] = argument("[ENTRY]..."),
     wiki: str = option("The wiki whose list it is.", required=True, metavar="DBNAME@FARM"),
-    word: str = option(
-        "Patterns of link search, or bare domains.", "--as", type=click.Choice(list(_FORMS)), default="pattern"
-    ),
+    word: str = option("Patterns of link search, or bare domains.", "--as", choices=list(_FORMS), default="pattern"),
     is_removal: bool = option("Remove the entries; searches show such links again.", "--remove"),
     suggest: bool = option("Show hosts to exclude, with their figures."),
     share: float = option(
@@ -113,14 +110,10 @@ def exclude_command(
         default=0.1,
     ),
     most_urls: int = option(
-        "With --suggest: maximum number of different links to it.",
-        "--urls",
-        type=click.IntRange(1, 100_000),
-        default=50,
+        "With --suggest: maximum number of different links to it.", "--urls", within=(1, 100_000), default=50
     ),
     dry_run: bool = option("Show the changes without making them."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Exclude hosts from link search; without ENTRY show the list.
 
@@ -141,47 +134,40 @@ def exclude_command(
             " `exclude` to see the list, or `exclude --suggest`."
         )
     if suggest:
-        _suggest(stores, wiki, share, most_urls, output)
+        _suggest(stores, wiki, share, most_urls)
     elif is_removal:
-        _remove_entries(stores, wiki, texts, word, output, dry_run=dry_run)
+        _remove_entries(stores, wiki, texts, word, dry_run=dry_run)
     elif texts:
-        _add_entries(stores, wiki, texts, word, output, dry_run=dry_run)
+        _add_entries(stores, wiki, texts, word, dry_run=dry_run)
     else:
-        _list_entries(stores, wiki, output)
+        _list_entries(stores, wiki)
 
 
-def _add_entries(
-    stores: CollectionStores, wiki: str, texts: Sequence[str], word: str, output: CommandOutput, *, dry_run: bool
-) -> None:
+def _add_entries(stores: CollectionStores, wiki: str, texts: Sequence[str], word: str, *, dry_run: bool) -> None:
     entries = [exclusion_list.parse_entry(text, _FORMS[word]) for text in texts]
     with stores.registry() as store:
-        with store.reading() as rows:
+        with store.reading() if dry_run else store.writing() as rows:
             found = wiki_named(rows, wiki)
-        changed: dict[str, int] = {}
-        if not dry_run:
-            with store.writing() as rows:
-                found = wiki_named(rows, wiki)
-                settings = parse_wiki_settings(found.settings)
-                for entry in entries:
-                    settings = exclusion_list.with_entry(settings, entry)
+            settings = parse_wiki_settings(found.settings)
+            for entry in entries:
+                settings = exclusion_list.with_entry(settings, entry)
+            if not dry_run:
                 change_wiki(rows, found, settings=settings)
-        for entry in entries:
-            changed[entry.text] = _known_links(store, found, entry, mark=not dry_run)
-    facts = [{"entry": entry.text, "as": word, "known_links": changed[entry.text]} for entry in entries]
+        counts = [_known_links(store, found, entry, mark=not dry_run) for entry in entries]
+    facts = [
+        {"entry": entry.text, "as": word, "known_links": count} for entry, count in zip(entries, counts, strict=True)
+    ]
     document = {"wiki": str(found.name), "entries": facts, "dry_run": dry_run}
-    lines = []
-    for entry in entries:
-        count = changed[entry.text]
+    lines, verb = [], "Would exclude" if dry_run else "Excluded"
+    for entry, count in zip(entries, counts, strict=True):
         note = f" (known links to it: {count:,})" if count else ""
-        lines.append(f"{'Would exclude' if dry_run else 'Excluded'} {clean(entry.text)} for {found.name}{note}.")
-    if any(changed.values()) and not dry_run:
+        lines.append(f"{verb} {clean(entry.text)} for {found.name}{note}.")
+    if any(counts) and not dry_run:
         lines.append("Searches omit them from now on; they are still archived and checked.")
     output.show(document, lines)
 
 
-def _remove_entries(
-    stores: CollectionStores, wiki: str, texts: Sequence[str], word: str, output: CommandOutput, *, dry_run: bool
-) -> None:
+def _remove_entries(stores: CollectionStores, wiki: str, texts: Sequence[str], word: str, *, dry_run: bool) -> None:
     marked = 0
     with stores.registry() as store, store.writing() as rows:
         found = wiki_named(rows, wiki)
@@ -205,7 +191,7 @@ def _remove_entries(
     output.show({**facts, "dry_run": dry_run}, lines)
 
 
-def _list_entries(stores: CollectionStores, wiki: str, output: CommandOutput) -> None:
+def _list_entries(stores: CollectionStores, wiki: str) -> None:
     with stores.registry() as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
         settings = parse_wiki_settings(found.settings)
@@ -216,16 +202,15 @@ def _list_entries(stores: CollectionStores, wiki: str, output: CommandOutput) ->
     facts += [_entry_facts(text, "", counts) for text in sorted(set(counts) - named)]
     document = {"wiki": str(found.name), "entries": facts, "unreadable": exclusion_list.unreadable(settings)}
     cells = [
-        (each["as"] or "removed", f"{each['links']:,}", f"{each['pages']:,}", each["last"] or "never", each["entry"])
+        (each["as"] or "removed", each["links"], each["pages"], each["last"] or "never", each["entry"])
         for each in facts
     ]
-    head = ("as", "links>", "pages>", "last", "entry")
-    output.table(document, head, cells, "Nothing is excluded.")
+    output.table(document, ("as", "links>", "pages>", "last", "entry"), cells, "Nothing is excluded.")
     for why in () if output.is_json else exclusion_list.unreadable(settings):
         click.echo(clean(why), err=True)
 
 
-def _suggest(stores: CollectionStores, wiki: str, share: float, most_urls: int, output: CommandOutput) -> None:
+def _suggest(stores: CollectionStores, wiki: str, share: float, most_urls: int) -> None:
     """Print the hosts that very many pages link to, always with the same few links."""
     with stores.registry() as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
@@ -245,14 +230,7 @@ def _suggest(stores: CollectionStores, wiki: str, share: float, most_urls: int, 
     ]
     head = ("host", "pages>", "of all>", "different links>", "rows>", "rows a link>")
     cells = [
-        (
-            each.host,
-            f"{each.pages:,}",
-            f"{each.share:.1%}",
-            f"{each.urls:,}",
-            f"{each.links:,}",
-            f"{each.links_per_url:,.1f}",
-        )
+        (each.host, each.pages, f"{each.share:.1%}", each.urls, each.links, f"{each.links_per_url:,.1f}")
         for each in hosts
     ]
     empty = f"No host is linked from {share:.1%} of the pages with {most_urls:,} links."

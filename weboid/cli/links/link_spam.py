@@ -2,11 +2,9 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.errors import BadUrlError, InputError
 from core.hosts import canonical_host, registrable
 from core.json_values import json_facts
@@ -20,21 +18,38 @@ from links.rules.spam_list import LIST_LIMIT_CHARS, SpamList, SpamListKind, Spam
 from links.rules.wiki_rules import FARM_WIDE, RuleBook, lists_kept, mark_pages_stale, put_list, remove_list, spam_on
 from links.url_parts import key_of
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import EXISTING_FILE, OUTPUT, CommandOutput
+from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, argument, cli_command, made_by, option
+from weboid.cli.support.options import EXISTING_FILE, named_file, output
 from weboid.cli.support.progress import search_progress
 from weboid.cli.support.stores import STORES, CollectionStores, farm_named, wiki_named
 
-_CLOCK = SystemClock()
 _PROBLEMS_SHOWN = 10
 _URLS_AT_ONCE = 2_000
 _WIKI_OPTION = option("The wiki.", required=True, metavar="DBNAME@FARM")
 
 
-_OWNER_OPTIONS: dict[str, Any] = {
-    "wiki": option("A wiki's own list.", metavar="DBNAME@FARM"),
-    "farm": option("A farm's list, which applies to all its wikis.", metavar="NAME"),
-}
+class _ListOwner:
+    """Wiki or farm of a list."""
+
+    def __init__(
+        self,
+        wiki: str | None = option("A wiki's own list.", metavar="DBNAME@FARM"),
+        farm: str | None = option("A farm's list, which applies to all its wikis.", metavar="NAME"),
+    ) -> None:
+        self._wiki, self._farm = wiki, farm
+        if (wiki is None) == (farm is None):
+            raise InputError("Name the list's owner: --farm NAME, or --wiki DBNAME@FARM.")
+
+    def ids(self, store: RegistryStore) -> tuple[int, int]:
+        """Return the ids of farm and wiki; `FARM_WIDE` when the list is the farm's."""
+        with store.reading() as rows:
+            if self._wiki is not None:
+                found = wiki_named(rows, self._wiki)
+                return found.farm_id, found.id
+            return farm_named(rows, self._farm or "").id, FARM_WIDE
+
+
+_OWNER = made_by(_ListOwner)
 
 
 @click.group("spam", cls=CommandGroup)
@@ -49,15 +64,11 @@ def spam_group() -> None:
 def add_command(
     *,
     file: Path = argument(type=EXISTING_FILE),
-    wiki: str | None = _OWNER_OPTIONS["wiki"],
-    farm: str | None = _OWNER_OPTIONS["farm"],
-    kind: str | None = option(
-        "Kind of the list.  [default: by the file's name]", type=click.Choice([str(kind) for kind in SpamListKind])
-    ),
+    owner: _ListOwner = _OWNER,
+    kind: str | None = option("Kind of the list.  [default: by the file's name]", choices=SpamListKind),
     name: str | None = option("Name of the list.  [default: the file's name]"),
     dry_run: bool = option("Report unusable lines, without storing the list."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Add a list in a wiki's format, replacing the one of that name.
 
@@ -67,17 +78,15 @@ def add_command(
     blacklist; a list of domains is the JSON of MediaWiki:BlockedExternalDomains.json. Lines that
     cannot be run are reported, and the rest is used.
     """
-    today = day_of(_CLOCK.now())
+    today = day_of(CLOCK.now())
     form = SpamListKind(kind or list_kind(file.name))
-    try:
+    with named_file(file):
         if file.stat().st_size > LIST_LIMIT_CHARS:
             raise InputError(f"{file} has more than {LIST_LIMIT_CHARS:,} bytes.")
         content = file.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise InputError(f"{file} cannot be read: {error.strerror or error}.") from error
     spam_list = SpamList(name or file.name, form, content)
     with stores.registry() as store, store.writing() as rows:
-        farm_id, wiki_id = _owner(store, wiki, farm)
+        farm_id, wiki_id = owner.ids(store)
         if dry_run:
             compiled = SpamLists([spam_list])
         else:
@@ -85,8 +94,7 @@ def add_command(
     problems = compiled.problems
     if output.is_json:
         document = {
-            "name": spam_list.name,
-            "kind": str(spam_list.kind),
+            **json_facts(spam_list, "name kind"),
             "lines": compiled.size,
             "problems": [{"line": each.hit.line, "text": each.text, "reason": each.reason} for each in problems],
             "dry_run": dry_run,
@@ -102,24 +110,18 @@ def add_command(
     return ExitCode.SOME_FAILED if problems else ExitCode.OK
 
 
-@cli_command("rm", spam_group)
-def remove_command(
-    *,
-    name: str = argument(),
-    wiki: str | None = _OWNER_OPTIONS["wiki"],
-    farm: str | None = _OWNER_OPTIONS["farm"],
-    stores: CollectionStores = STORES,
-) -> None:
+@cli_command("rm", spam_group, has_json=False)
+def remove_command(*, name: str = argument(), owner: _ListOwner = _OWNER, stores: CollectionStores = STORES) -> None:
     """Delete a list."""
     with stores.registry() as store, store.writing() as rows:
-        farm_id, wiki_id = _owner(store, wiki, farm)
+        farm_id, wiki_id = owner.ids(store)
         if not remove_list(rows, farm_id, name, wiki_id=wiki_id):
             raise InputError(f"There is no list {name[:80]!r}; `weboid links spam ls` shows all.")
     click.echo(f"Forgot {clean(name)}.")
 
 
 @cli_command("ls", spam_group)
-def list_command(*, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT) -> None:
+def list_command(*, stores: CollectionStores = STORES) -> None:
     """Show the stored lists."""
     with stores.registry() as store, store.reading() as rows:
         stored = lists_kept(rows)
@@ -128,19 +130,14 @@ def list_command(*, stores: CollectionStores = STORES, output: CommandOutput = O
     facts = [
         {
             "of": wikis.get(each.wiki_id, "?") if each.wiki_id else names.get(each.farm_id, "?"),
-            "name": each.name,
-            "kind": str(each.kind),
+            **json_facts(each, "name kind"),
             "loaded": str(date_of(each.loaded_day)),
         }
         for each in stored
     ]
-    rows_shown = [(each["of"], each["kind"], each["loaded"], each["name"]) for each in facts]
-    output.table(
-        {"lists": facts},
-        ("of", "kind", "loaded", "name"),
-        rows_shown,
-        "There is no list: `weboid wiki watch` fetches those of its wikis, `weboid links spam add` adds one.",
-    )
+    head = ("of", "kind", "loaded", "name")
+    empty = "There is no list: `weboid wiki watch` fetches those of its wikis, `weboid links spam add` adds one."
+    output.table({"lists": facts}, head, [[each[name] for name in head] for each in facts], empty)
 
 
 @cli_command("show", spam_group)
@@ -148,10 +145,9 @@ def show_command(
     *,
     urls: tuple[str, ...] = argument("[URL]..."),
     wiki: str = _WIKI_OPTION,
-    limit: int = option(type=click.IntRange(1, 100_000), default=100),
+    limit: int = option(within=(1, 100_000), default=100),
     after: str = option("Continue at the place that an earlier answer ended with.", metavar="PLACE", default=""),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the pages of a wiki that have listed links.
 
@@ -197,10 +193,7 @@ def show_command(
         ],
         "after": more,
     }
-    rows_shown = [
-        (each.title, str(date_of(each.first_day)), str(date_of(each.last_day)), each.url, str(each.hit))
-        for each in hits
-    ]
+    rows_shown = [(each.title, date_of(each.first_day), date_of(each.last_day), each.url, each.hit) for each in hits]
     head = ("page", "first", "last", "link", "named by")
     output.table(document, head, rows_shown, f"No page of {found.name} has such a link.")
     if more and not output.is_json:
@@ -213,7 +206,6 @@ def run_command(
     wiki: str = _WIKI_OPTION,
     dry_run: bool = option("List the links that would be found; mark nothing."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Match all known links against the lists, after the lists have changed.
 
@@ -227,7 +219,7 @@ def run_command(
 
         looked_at, marked, last = 0, 0, 0
         named: dict[str, str] = {}
-        with search_progress("links checked", quiet=False) as progress:
+        with search_progress("links checked") as progress:
             task = progress.add_task("")
             while True:
                 with store.reading() as rows:
@@ -251,29 +243,17 @@ def run_command(
     output.show({**document, "pages_marked": marked, "dry_run": dry_run}, lines)
 
 
-def _owner(store: RegistryStore, wiki: str | None, farm: str | None) -> tuple[int, int]:
-    """Return (farm, wiki) of a list; the wiki is `FARM_WIDE` when it is the farm's."""
-    if (wiki is None) == (farm is None):
-        raise InputError("Name the list's owner: --farm NAME, or --wiki DBNAME@FARM.")
-    with store.reading() as rows:
-        if wiki is not None:
-            found = wiki_named(rows, wiki)
-            return found.farm_id, found.id
-        return farm_named(rows, farm or "").id, FARM_WIDE
-
-
 @cli_command("additions", spam_group, hidden=True)
 def additions_command(
     *,
     domain: str | None = option("Each link to that domain, with its page.", metavar="DOMAIN"),
     account: str | None = option("Each link by that account.", "--user", metavar="NAME"),
     least_wikis: int = option(
-        "Without --domain and --user: minimum number of wikis of a farm.", "--wikis", type=click.IntRange(1), default=2
+        "Without --domain and --user: minimum number of wikis of a farm.", "--wikis", within=(1, None), default=2
     ),
-    days: int = option("Number of days back from today.", type=click.IntRange(1, KEEP_DAYS), default=KEEP_DAYS),
-    limit: int = option(type=click.IntRange(1, 100_000), default=100),
+    days: int = option("Number of days back from today.", within=(1, KEEP_DAYS), default=KEEP_DAYS),
+    limit: int = option(within=(1, 100_000), default=100),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show which accounts add links to one domain on several wikis.
 
@@ -281,7 +261,7 @@ def additions_command(
     where the revision that added it is certain; look at the revision before you conclude anything.
     Additions are deleted after 90 days. See docs/how-to/link-search.md.
     """
-    since = day_of(_CLOCK.now()) - days + 1
+    since = day_of(CLOCK.now()) - days + 1
     try:
         named = registrable(canonical_host(domain.strip())) if domain else ""
     except BadUrlError as error:
@@ -308,7 +288,6 @@ def additions_command(
                 }
                 for each in spreads
             ]
-    cells = [[f"{each:,}" if isinstance(each, int) else each for each in fact.values()] for fact in facts]
     heads = [f"{name}>" if isinstance(value, int) else name for name, value in (facts or [{}])[0].items()]
     key = "additions" if named or account else "spreads"
-    output.table({key: facts}, heads, cells, "No such links were added.")
+    output.table({key: facts}, heads, [list(fact.values()) for fact in facts], "No such links were added.")

@@ -15,6 +15,7 @@ import click
 
 from core.config.settings import Settings
 from core.errors import InputError
+from core.json_values import json_facts
 from core.layout import Layout
 from crawler.run.crawl_run import RunSummary
 from crawler.worker.crawl_events import Event, PageDone, PageSkipped
@@ -24,21 +25,10 @@ from links.registry.database import open_registry_store
 from net.backoff import ExponentialBackoff
 from net.stop_signals import wait_unless_stopped
 from warc.index.database import open_database
-from weboid.app.copy_sources import CLOCK
 from weboid.app.text_table import clean
 from weboid.app.visit_results import BrowserConfirmation, CaptureMirror, VisitLinks, hand_over_visits
-from weboid.cli.support.commands import ExitCode, cli_command, option
-from weboid.cli.support.options import (
-    COLLECTION,
-    DURATION,
-    INTERVAL,
-    OUTPUT,
-    PROFILE,
-    SHARED,
-    WORKERS,
-    CommandOutput,
-    SharedStores,
-)
+from weboid.cli.support.commands import CLOCK, ExitCode, cli_command, option
+from weboid.cli.support.options import COLLECTION, DURATION, INTERVAL, PROFILE, SHARED, WORKERS, SharedStores, output
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_options import open_webhooks, visit_once
 from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
@@ -56,15 +46,14 @@ def confirm_command(
     no_visit: bool = option("Use existing captures only."),
     hand_over: bool = option("Leave the visits to the process that works on the collection: `weboid archive --stay`."),
     lately: timedelta | None = option(
-        "Also compare captures of this period with the first copy: 7d.", "--captures", type=DURATION, metavar="DURATION"
+        "Also compare captures of this period with the first copy: 7d.", "--captures", type=DURATION
     ),
-    every: timedelta | None = option("Repeat at this interval: 6h.", type=INTERVAL, metavar="DURATION"),
+    every: timedelta | None = option("Repeat at this interval: 6h.", type=INTERVAL),
     dry_run: bool = option("List the waiting links only."),
     collection: Path = COLLECTION,
     shared: SharedStores = SHARED,
     profile: str = PROFILE,
     workers: int = WORKERS,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Confirm in a browser the links that are about to be marked dead.
 
@@ -88,9 +77,7 @@ def confirm_command(
                 click.echo(each.address)
             return
         task = BrowserConfirmation(store, database, layout, settings)
-        visit: VisitLinks | None = partial(
-            _visit, root=collection, workers=workers, settings=settings, quiet=output.is_json
-        )
+        visit: VisitLinks | None = partial(_visit, root=collection, workers=workers, settings=settings)
         if no_visit:
             visit = None
         elif hand_over:
@@ -101,18 +88,11 @@ def confirm_command(
             if hooks is not None:
                 hooks.put_results(task.recorded)
             for result in task.recorded:
-                finding, before, after = result.finding, result.before.name, result.after.name
-                facts = {
-                    "url": result.url,
-                    "verdict": str(finding.verdict),
-                    "code": int(finding.code),
-                    "note": finding.note,
-                    "before": before.lower(),
-                    "after": after.lower(),
-                }
+                finding = result.finding
+                facts = json_facts(result, "url before after") | json_facts(finding, "verdict note")
                 note = f" ({finding.note})" if finding.note else ""
-                change = f"{before.lower()} -> {after.lower()}"
-                output.show(facts, f"{change}  {result.url}  {finding.verdict}{note}")
+                change = f"{facts['before']} -> {facts['after']}"
+                output.show({**facts, "code": int(finding.code)}, f"{change}  {result.url}  {finding.verdict}{note}")
             if not output.is_json:
                 count = len(task.recorded)
                 click.echo(f"{count} results stored; {len(left)} links still await confirmation.", err=True)
@@ -120,8 +100,8 @@ def confirm_command(
             goes_on = goes_on and every is not None and asyncio.run(wait_unless_stopped(every))
 
 
-async def _visit(urls: Sequence[str], *, root: Path, workers: int, settings: Settings, quiet: bool) -> RunSummary:
-    with progress_bar("Asking the browser", len(urls), quiet=quiet) as step:
+async def _visit(urls: Sequence[str], *, root: Path, workers: int, settings: Settings) -> RunSummary:
+    with progress_bar("Asking the browser", len(urls)) as step:
 
         def report(event: Event) -> None:
             if isinstance(event, PageDone | PageSkipped):
@@ -133,13 +113,12 @@ async def _visit(urls: Sequence[str], *, root: Path, workers: int, settings: Set
 @cli_command("mirror")
 def mirror_command(
     *,
-    since: timedelta = option("Visits within this period.", type=DURATION, default="7d", metavar="DURATION"),
+    since: timedelta = option("Visits within this period.", type=DURATION, default="7d"),
     limit: int = option("Maximum number of links.", default=100),
-    every: timedelta | None = option("Repeat at this interval: 10m.", type=INTERVAL, metavar="DURATION"),
+    every: timedelta | None = option("Repeat at this interval: 10m.", type=INTERVAL),
     dry_run: bool = option("Show the links, without querying archives."),
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Submit visited pages to Save Page Now, and search other archives for copies of those that failed.
 
@@ -162,13 +141,13 @@ def mirror_command(
                 output.show({"url": url.url}, f"{visited}  {url.url}")
             return ExitCode.OK
         if every is None:
-            _, failed = _round(task, start, limit, output=output)
+            _, failed = _round(task, start, limit)
             return ExitCode.SOME_FAILED if failed else ExitCode.OK
         backoff = ExponentialBackoff(every.total_seconds(), max(_LONGEST_S, every.total_seconds()))
         failed, goes_on = False, True
         while goes_on:
             try:
-                start, failed = _round(task, start, limit, output=output)
+                start, failed = _round(task, start, limit)
             except InputError:
                 raise
             except Exception as error:
@@ -182,7 +161,7 @@ def mirror_command(
     return ExitCode.SOME_FAILED if failed else ExitCode.OK
 
 
-def _round(task: CaptureMirror, start: datetime, limit: int, output: CommandOutput) -> tuple[datetime, bool]:
+def _round(task: CaptureMirror, start: datetime, limit: int) -> tuple[datetime, bool]:
     """Mirror waiting visits; return the next start time, and whether some will be retried."""
     begun = CLOCK.now()
     todo = list(islice(task.waiting(start), limit))
@@ -190,10 +169,8 @@ def _round(task: CaptureMirror, start: datetime, limit: int, output: CommandOutp
     for each in done:
         copy = each.copy
         facts = {
-            "url": each.url,
-            "outcome": str(each.done),
-            "copy": None if copy is None else {"archive": copy.service, "address": copy.address},
-            "note": each.note,
+            **json_facts(each, "url note", outcome="done"),
+            "copy": copy and json_facts(copy, "address", archive="service"),
         }
         where = clean(each.note if copy is None else copy.address)
         output.show(facts, f"{each.done:<6} {clean(each.url)}  {where}")

@@ -14,38 +14,24 @@ from typing import Any, cast
 import click
 from rich.progress import Progress
 
-from core.clock import SystemClock
 from core.errors import InputError
 from core.json_values import json_facts
 from links.check_history import date_of, day_of
+from links.registry import wikis
 from links.registry.link_import import LinkImporter, MalformedLine, PageSpool, read_links, sorted_links
 from links.registry.lookups import links_of_page, pages_by_title
 from links.registry.pages import PageName, PutPage, put_pages
-from links.registry.wikis import (
-    PUBLIC,
-    InterwikiMap,
-    Wiki,
-    WikiName,
-    all_farms,
-    change_wiki,
-    ensure_wiki,
-    find_farm,
-    parse_wiki,
-    put_farm,
-    read_interwikis,
-)
 from links.rules.exclusion_list import EntryForm
 from links.rules.link_class import WATCHED, LinkClass
 from links.rules.wiki_rules import RuleBook
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import EXISTING_FILE, OUTPUT, CommandOutput
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import EXISTING_FILE, counted, named_file, output
 from weboid.cli.support.progress import count_progress
 from weboid.cli.support.stores import STORES, CollectionStores
 from wiki.settings import WikiSettings
 
-_CLOCK = SystemClock()
-_WIKI_SETTINGS = ("feed", "bot", "templates", PUBLIC, "is_private", "servers", "registers_own", *EntryForm)
+_WIKI_SETTINGS = ("feed", "bot", "templates", wikis.PUBLIC, "is_private", "servers", "registers_own", *EntryForm)
 
 
 @cli_command("set")
@@ -63,7 +49,6 @@ def set_wiki_command(
     farm_hosts: str | None = option("RE2 pattern of the farm's own hosts.", metavar="REGEX"),
     farm_address: str | None = option("The farm's first page; its host is one of the farm's own.", metavar="URL"),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Change any setting of a wiki or farm, or add one that has no API.
 
@@ -71,26 +56,33 @@ def set_wiki_command(
     together, and readers of one never see pages of another. Without @ the farm is WMF. `weboid wiki add`
     has options for most settings. See docs/how-to/wiki.md.
     """
-    wanted = parse_wiki(name)
+    wanted = wikis.parse_wiki(name)
     changes = _settings(settings)
     if url and not url.startswith(("http://", "https://")):
         raise InputError(f"{clean(url)!r} is not the address of an api.php: write https://wiki.example.org/w/api.php.")
     with stores.registry(make=True) as store, store.writing() as connection:
-        there = find_farm(connection, wanted.farm)
+        there = wikis.find_farm(connection, wanted.farm)
         if there is None and not new_farm:
-            known = ", ".join(farm.name for farm in all_farms(connection))
+            known = ", ".join(farm.name for farm in wikis.all_farms(connection))
             raise InputError(f"There is no farm {wanted.farm} (known: {known}); --new-farm creates it.")
         if there is None or farm_hosts is not None or farm_address is not None:
-            put_farm(
+            address, hosts = (there.address, there.internal) if there else ("", "")
+            wikis.put_farm(
                 connection,
                 wanted.farm,
-                address=_or(farm_address, there.address if there else ""),
-                internal=_or(farm_hosts, there.internal if there else ""),
+                address=address if farm_address is None else farm_address,
+                internal=hosts if farm_hosts is None else farm_hosts,
             )
-        wiki = ensure_wiki(connection, wanted, day=day_of(_CLOCK.now()))
+        wiki = wikis.ensure_wiki(connection, wanted, day=day_of(CLOCK.now()))
         merged = {**json.loads(wiki.settings), **changes} if changes else None
-        wiki = change_wiki(connection, wiki, url=url, pages_url=pages_url, settings=merged)
-    output.show(_facts(wiki), f"The settings of {wiki.name} are stored.")
+        wiki = wikis.change_wiki(connection, wiki, url=url, pages_url=pages_url, settings=merged)
+    facts = {
+        "wiki": str(wiki.name),
+        **json_facts(wiki, "url pages_url"),
+        "settings": json.loads(wiki.settings),
+        "since": str(date_of(wiki.added_day)),
+    }
+    output.show(facts, f"The settings of {wiki.name} are stored.")
     return ExitCode.OK
 
 
@@ -99,7 +91,7 @@ def _settings(texts: tuple[str, ...]) -> dict[str, Any]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise InputError(f"{text[:80]!r} is not a setting: write KEY=VALUE, such as {PUBLIC}=false.")
+            raise InputError(f"{text[:80]!r} is not a setting: write KEY=VALUE, such as {wikis.PUBLIC}=false.")
         try:
             found[key.strip()] = json.loads(value)
         except ValueError as error:
@@ -108,25 +100,11 @@ def _settings(texts: tuple[str, ...]) -> dict[str, Any]:
             ) from error
     if unknown := sorted(found.keys() - _WIKI_SETTINGS):
         raise InputError(f"{clean(unknown[0])!r} is not a setting of a wiki; there is {', '.join(_WIKI_SETTINGS)}.")
-    if not isinstance(found.get(PUBLIC, True), bool):
-        raise InputError(f"{PUBLIC} is true or false; with false only internal callers see it.")
+    if not isinstance(found.get(wikis.PUBLIC, True), bool):
+        raise InputError(f"{wikis.PUBLIC} is true or false; with false only internal callers see it.")
     groups = {key: found[key] for key in ("feed", "bot", "templates") if key in found}
     WikiSettings.parse(json.dumps(groups))  # report invalid settings now, not in the feed
     return found
-
-
-def _or(value: str | None, before: str) -> str:
-    return before if value is None else value
-
-
-def _facts(wiki: Wiki) -> dict[str, Any]:
-    return {
-        "wiki": str(wiki.name),
-        "url": wiki.url,
-        "pages_url": wiki.pages_url,
-        "settings": json.loads(wiki.settings),
-        "since": str(date_of(wiki.added_day)),
-    }
 
 
 @cli_command("add-page")
@@ -135,11 +113,10 @@ def add_page_command(
     wiki: str = argument("WIKI"),
     page: str = argument("PAGE"),
     urls: tuple[str, ...] = argument("[URL]..."),
-    page_id: int | None = option("The page ID in the wiki.", "--id", type=click.IntRange(1)),
+    page_id: int | None = option("The page ID in the wiki.", "--id", within=(1, None)),
     namespace: int = option("The page's namespace.", default=0),
     keep: bool = option("Add to the page's links instead of replacing them.", "--add"),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Set the links of a page of a wiki.
 
@@ -149,9 +126,9 @@ def add_page_command(
     page_urls = [url for url in urls if url != "-"]
     if not urls or "-" in urls:
         page_urls += [line.strip() for line in sys.stdin if line.strip()]
-    day = day_of(_CLOCK.now())
+    day = day_of(CLOCK.now())
     with stores.registry(make=True) as store, store.writing() as connection:
-        found = ensure_wiki(connection, parse_wiki(wiki), day=day)
+        found = wikis.ensure_wiki(connection, wikis.parse_wiki(wiki), day=day)
         name = PageName(page_id or 0, page, namespace)
         if not page_id:
             there = pages_by_title(connection, found.id, [page]).get(page)
@@ -187,7 +164,6 @@ def import_command(
     restart: bool = option("Start from the first page, even if a run was interrupted."),
     dry_run: bool = option("Show what the file contains; import nothing."),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Import the links of wikis from FILE, or from standard input.
 
@@ -201,25 +177,23 @@ def import_command(
     Files may be compressed by gzip. The file must have all links of each page that it names.
     An interrupted run continues where it stopped when the same file is imported again.
     """  # noqa: D301 a sign for click
-    wiki = None if wiki_name is None else parse_wiki(wiki_name)
+    wiki = None if wiki_name is None else wikis.parse_wiki(wiki_name)
     with ExitStack() as stack:
         store = stack.enter_context(stores.registry(make=not dry_run))
         # The digest identifies an import; that of input that cannot be read again is empty.
         stream, digest = cast("BufferedIOBase", sys.stdin.buffer), b""
         if file != "-":
             path = Path(file)
-            try:
+            with named_file(file):
                 stream = stack.enter_context(path.open("rb"))
-            except OSError as error:
-                raise InputError(f"{clean(file)} cannot be read: {error.strerror}.") from error
             found = path.stat()
             place = (str(path.absolute()), found.st_size, found.st_mtime_ns, str(wiki or ""))
             digest = blake2b(repr(place).encode("utf-8", "surrogatepass"), digest_size=16).digest()
         spool = stack.enter_context(closing(PageSpool()))
-        progress = stack.enter_context(count_progress(quiet=output.is_json))
+        progress = stack.enter_context(count_progress())
         bad = _read(stream, spool, wiki, progress, size=_size(stream))
         task = progress.add_task("writing", total=spool.pages())
-        importer = LinkImporter(store, day=day_of(_CLOCK.now()), digest=digest)
+        importer = LinkImporter(store, day=day_of(CLOCK.now()), digest=digest)
         if dry_run:
             done = importer.look(spool, progress=lambda more: progress.advance(task, more))
         else:
@@ -233,7 +207,7 @@ def import_command(
         "dry_run": dry_run,
     }
     would = "Would write" if dry_run else "Wrote"
-    lines = [f"{would} {done.pages:,} pages with {done.links:,} links."]
+    lines = [f"{would} {counted(done.pages, 'page')} with {counted(done.links, 'link')}."]
     if done.resumed:
         lines.insert(0, f"Continued after {done.resumed:,} pages that were written before.")
     output.show(facts, lines + [f"  {count:,} {sort}" for sort, count in sorts.items()])
@@ -248,7 +222,7 @@ def _size(stream: BufferedIOBase) -> int | None:
 
 
 def _read(
-    stream: BufferedIOBase, spool: PageSpool, wiki: WikiName | None, progress: Progress, *, size: int | None
+    stream: BufferedIOBase, spool: PageSpool, wiki: wikis.WikiName | None, progress: Progress, *, size: int | None
 ) -> int:
     """Spool all rows of the file; return the number of invalid lines."""
     bad = number = 0
@@ -280,7 +254,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "r": "\r"}
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
-@cli_command("interwiki")
+@cli_command("interwiki", has_json=False)
 def interwiki_command(*, known: Path = argument("MAP", type=EXISTING_FILE), file: str = argument("FILE|-")) -> int:
     """Write the interwiki links in FILE as URLs, which `weboid links import` reads.
 
@@ -292,19 +266,14 @@ def interwiki_command(*, known: Path = argument("MAP", type=EXISTING_FILE), file
     weboid links interwiki map.json iwlinks.tsv > iwlinks.jsonl
     cat externallinks.tsv iwlinks.jsonl | weboid links import - --wiki dewiki
     """  # noqa: D301 a sign for click
-    try:
-        prefixes = read_interwikis(known.read_bytes())
-    except OSError as error:
-        raise InputError(f"{known} cannot be read: {error.strerror or error}.") from error
+    with named_file(known):
+        prefixes = wikis.read_interwikis(known.read_bytes())
     bad = 0
     with ExitStack() as stack:
         lines: Iterable[str] = sys.stdin
         if file != "-":
-            try:
-                path = Path(file)
-                lines = stack.enter_context(path.open(encoding="utf-8", errors="replace"))
-            except OSError as error:
-                raise InputError(f"{clean(file)} cannot be read: {error.strerror}.") from error
+            with named_file(file):
+                lines = stack.enter_context(Path(file).open(encoding="utf-8", errors="replace"))
         for found in _converted(lines, prefixes):
             if isinstance(found, str):
                 click.echo(found)
@@ -317,7 +286,7 @@ def interwiki_command(*, known: Path = argument("MAP", type=EXISTING_FILE), file
     return ExitCode.SOME_FAILED if bad else ExitCode.OK
 
 
-def _converted(lines: Iterable[str], prefixes: InterwikiMap) -> Iterator[str | int]:
+def _converted(lines: Iterable[str], prefixes: wikis.InterwikiMap) -> Iterator[str | int]:
     for number, line in enumerate(lines, start=1):
         cells = line.rstrip("\r\n").split("\t")
         if cells == [""] or (number == 1 and cells[0].strip().lower() == _HEAD):

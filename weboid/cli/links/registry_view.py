@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.errors import BadUrlError, InputError
 from core.hosts import host_name
 from core.json_values import json_facts
@@ -27,14 +26,13 @@ from links.rules.link_class import FTP, MISSING_TARGET
 from links.states import LinkState
 from weboid.app.copy_sources import count_without_copy, no_archives_notice, own_copy
 from weboid.app.link_facts import day_text, link_document, moment_text, states_json, url_json, use_json
-from weboid.app.text_table import clean, table, width
+from weboid.app.text_table import clean
 from weboid.cli.links.link_search_commands import print_search
-from weboid.cli.support.commands import argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput
+from weboid.cli.support.commands import CLOCK, argument, cli_command, option
+from weboid.cli.support.options import PROFILE, output, table_lines
 from weboid.cli.support.progress import session_progress
 from weboid.cli.support.stores import STORES, CollectionStores, open_existing_registry, registry_settings
 
-_CLOCK = SystemClock()
 _GROUPS = {str(each): states for each, states in STATES.items() if each is not StateClass.UNKNOWN}  # it is a state, too
 _STATES = click.Choice([*(state.name.lower() for state in LinkState), *_GROUPS])
 
@@ -55,10 +53,9 @@ def list_command(
     namespaces: tuple[int, ...] = option(
         "With PATTERN: only links on pages of that namespace; repeatable.", "--namespace", type=int
     ),
-    limit: int = option(type=click.IntRange(1, 100_000), default=100),
+    limit: int = option(within=(1, 100_000), default=100),
     after: str = option("Continue at the place that an earlier answer ended with.", metavar="PLACE", default=""),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """List URLs: all, of a pattern, or a wiki's; or the wiki's pages.
 
@@ -75,7 +72,6 @@ def list_command(
         print_search(
             pattern,
             stores,
-            output,
             wiki=wiki_name,
             namespaces=namespaces,
             states=STATES[StateClass.UNKNOWN] if states == ("unknown",) else chosen,
@@ -95,8 +91,20 @@ def list_command(
         raise InputError(f"{after[:80]!r} is not a position: copy it from the end of an earlier answer.")
     with stores.registry() as store, store.snapshot() as reader:
         wiki = known_wiki(reader, parse_wiki(wiki_name)) if wiki_name else None
+        rows: list[_ListingRow]
         if as_pages and wiki is not None:
-            rows = _pages(reader, wiki, limit, start)
+            rows = [
+                (
+                    {
+                        **json_facts(row, "page_id namespace title", stale="is_stale"),
+                        "read": day_text(row.listed_day),
+                        "seen": day_text(row.touched_day),
+                        "asked": day_text(row.asked_day),
+                    },
+                    (row.page_id,),
+                )
+                for row in lookups.pages_of_wiki(reader, wiki, limit=limit, after=start[0] if start else 0)
+            ]
         else:
             numbers = sorted(map(int, chosen)) or lookups.EVERY_STATE
             rows = _links(reader, wiki, host_name(host) if host else "", numbers, limit, start)
@@ -108,22 +116,6 @@ def list_command(
     click.echo("\n".join(_table([facts for facts, _ in rows], is_filtered=bool(states or host))))
     if place:
         click.echo(f"There may be more: --after {place}", err=True)
-
-
-def _pages(reader: Reader, wiki: Wiki, limit: int, after: tuple[int, ...]) -> list[_ListingRow]:
-    rows = lookups.pages_of_wiki(reader, wiki, limit=limit, after=after[0] if after else 0)
-    return [
-        (
-            {
-                **json_facts(row, "page_id namespace title", stale="is_stale"),
-                "read": day_text(row.listed_day),
-                "seen": day_text(row.touched_day),
-                "asked": day_text(row.asked_day),
-            },
-            (row.page_id,),
-        )
-        for row in rows
-    ]
 
 
 def _links(
@@ -159,24 +151,18 @@ def _table(facts: list[dict[str, Any]], *, is_filtered: bool) -> list[str]:
     if not facts:
         return ["None matches." if is_filtered else "There is none."]
     if "url" not in facts[0]:
-        head = ("id>", "read", "stale", "title")
-        rows = [
+        pages = [
             (str(each["page_id"]), each["read"] or "never", "yes" if each["stale"] else "no", each["title"])
             for each in facts
         ]
-        return table(head, rows, columns=width())
-    has_pages = "title" in facts[0]
-    head = ("state", "checked", *(("page",) if has_pages else ()), "url")
-    rows = [
-        (
-            each["state"] + (" (gone)" if each.get("gone") else ""),
-            each["checked"] or "never",
-            *((clean(each["title"]) or str(each["page_id"]),) if has_pages else ()),
-            each["url"],
+        return table_lines(("id>", "read", "stale", "title"), pages)
+    has_pages, rows = "title" in facts[0], []
+    for each in facts:
+        page = (each["title"] or str(each["page_id"]),) if has_pages else ()
+        rows.append(
+            (each["state"] + " (gone)" * bool(each.get("gone")), each["checked"] or "never", *page, each["url"])
         )
-        for each in facts
-    ]
-    return table(head, rows, columns=width())
+    return table_lines(("state", "checked", *["page"] * has_pages, "url"), rows)
 
 
 _REASONS = {
@@ -190,10 +176,9 @@ def show_command(
     *,
     url: str = argument(),
     limit: int = option(
-        "Maximum number of pages to list.", "--pages", type=click.IntRange(0, 100_000), default=50, show_default=False
+        "Maximum number of pages to list.", "--pages", within=(0, 100_000), default=50, show_default=False
     ),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show a URL's state, history, citations and copies.
 
@@ -205,13 +190,13 @@ def show_command(
         identity = identity_key(fetch_key(url, allow_single_label=True))
     except BadUrlError as error:
         fault = error
-    today = day_of(_CLOCK.now())
+    today = day_of(CLOCK.now())
     with stores.registry() as store, store.snapshot() as reader:
         found = find_urls(reader, [identity]).get(identity) if identity else None
         refused = [] if found is not None else lookups.refused_uses(reader, url, limit=max(limit, 1))
         if refused:
             names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
-            _show_refused(url, refused, names, output=output)
+            _show_refused(url, refused, names)
             return
         if fault is not None:
             raise fault
@@ -232,7 +217,7 @@ def show_command(
     output.show(document, _lines(document))
 
 
-def _show_refused(url: str, uses: list[lookups.RefusedUse], names: dict[int, str], output: CommandOutput) -> None:
+def _show_refused(url: str, uses: list[lookups.RefusedUse], names: dict[int, str]) -> None:
     pages = [use_json(use.page, names, use.first_day) for use in uses]
     reason = uses[0].reason
     document = {"url": url, "is_watched": False, "reason": reason, "pages": pages}
@@ -298,11 +283,7 @@ def _page_line(page: dict[str, Any]) -> str:
 
 @cli_command("passes")
 def passes_command(
-    *,
-    limit: int = option(type=click.IntRange(1, 1000), default=20),
-    stores: CollectionStores = STORES,
-    profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
+    *, limit: int = option(within=(1, 1000), default=20), stores: CollectionStores = STORES, profile: str = PROFILE
 ) -> None:
     """Show the latest passes, links by state, and whether all links are checked in time.
 
@@ -310,7 +291,7 @@ def passes_command(
     takes a while when there are many millions.
     """
     settings = registry_settings(profile, stores.database_url, stores.root)
-    now = _CLOCK.now()
+    now = CLOCK.now()
     layout = Layout(stores.root)
     with open_existing_registry(layout, settings) as store:
         with store.reading() as rows:
@@ -325,9 +306,7 @@ def passes_command(
             {**json_facts(row, "part due done"), "started": moment_text(row.started), "ended": moment_text(row.ended)}
             for row in passes
         ],
-        "outlook": None
-        if seen is None
-        else {"fits": seen.fits, "load": round(seen.load, 3), "sentence": seen.sentence},
+        "outlook": seen and {**json_facts(seen, "fits sentence"), "load": round(seen.load, 3)},
         "states": states,
         "longest_due_days": late,
         "awaiting_opinion": awaiting,
@@ -354,18 +333,12 @@ def passes_command(
 def _pass_lines(found: list[CheckRunRow], now: int) -> list[str]:
     if not found:
         return ["There was no pass yet: `weboid links check` starts one."]
-    rows = [
-        (
-            f"{datetime.fromtimestamp(row.started, UTC):%Y-%m-%d %H:%M}",
-            row.part,
-            f"{row.due}",
-            f"{row.done}",
-            (f"{row.done / max((row.ended or now) - row.started, 1):.1f}"),
-            format_duration(row.ended - row.started) if row.ended is not None else "not at its end",
-        )
-        for row in found
-    ]
-    return table(("began", "part", "due>", "done>", "a second>", "took"), rows, columns=width())
+    rows = []
+    for row in found:
+        rate = f"{row.done / max((row.ended or now) - row.started, 1):.1f}"
+        took = format_duration(row.ended - row.started) if row.ended is not None else "not at its end"
+        rows.append((datetime.fromtimestamp(row.started, UTC), row.part, str(row.due), str(row.done), rate, took))
+    return table_lines(("began", "part", "due>", "done>", "a second>", "took"), rows)
 
 
 @cli_command("purge")
@@ -374,19 +347,18 @@ def purge_command(
     dry_run: bool = option("Show the number of entries, without deleting."),
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Delete old check results, and URLs, links and pages not seen for `[links] keep_days`.
 
     To be run once a day. It works in small steps, concurrently with other commands, and may be stopped at any moment.
     """
     keep_days = load_profile(profile).links.keep_days
-    today = day_of(_CLOCK.now())
+    today = day_of(CLOCK.now())
     with stores.registry() as store:
         if dry_run:
             gone = to_purge(store, day=today, keep_days=keep_days)
         else:
-            with session_progress(quiet=output.is_json) as show:
+            with session_progress() as show:
                 gone = purge(store, day=today, keep_days=keep_days, progress=lambda what, _: show(f"deleting {what}"))
     counts = gone._asdict()
     parts = [f"{count:,} {what}" for what, count in counts.items() if count]

@@ -7,35 +7,23 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.errors import InputError
+from core.json_values import json_facts
 from core.playback_check import QaVerdict, picture_name
 from core.timestamps import warc_date
 from crawler.collection import read_collection
 from crawler.profiles import load_profile
 from playback.access.levels import DEFAULT_LEVEL, Level
-from qa.baseline import (
-    AFTER,
-    BEFORE,
-    BaselineHeader,
-    list_baselines,
-    open_baseline,
-    playback_fingerprint,
-    record_after,
-    record_before,
-)
+from qa import baseline as baselines
 from qa.check_run import CheckRunOptions
 from qa.page_changes import RegressionKind, count_by_kind, regression_as_json, sort_worst_first
 from qa.sample import MOST_PAGES, CandidateFilter, SampleCandidate, StratifiedSample, read_candidates
 from weboid.app.standalone_page import baseline_report_page
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import CHECK_JOBS, COLLECTION, OUTPUT, PROFILE, CommandOutput
+from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import CHECK_JOBS, COLLECTION, PROFILE, counted, output
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.stores import STORES, CollectionStores
-
-_CLOCK = SystemClock()
-_LEVELS = click.Choice([str(level) for level in Level])
 
 
 @click.group("baseline", cls=CommandGroup)
@@ -51,14 +39,13 @@ def command() -> None:
 def save(
     *,
     name: str = argument(),
-    sample: int = option("Pages.", type=click.IntRange(1, MOST_PAGES), default=100),
+    sample: int = option("Pages.", within=(1, MOST_PAGES), default=100),
     seed: int = option("Seed of the random sample.", default=0),
-    level: str = option("Check at this level.", type=_LEVELS, default=str(DEFAULT_LEVEL)),
+    level: str = option("Check at this level.", choices=Level, default=str(DEFAULT_LEVEL)),
     dry_run: bool = option("List the pages, without checking them."),
     jobs: int = CHECK_JOBS,
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Save how playback shows a sample of pages, under NAME.
 
@@ -67,28 +54,28 @@ def save(
     the same command continues where it stopped.
     """
     layout = read_collection(stores.root)
-    baseline = open_baseline(layout.quality_baselines, name)
+    baseline = baselines.open_baseline(layout.quality_baselines, name)
     if dry_run:
         for page in _sample(stores, sample, seed, level):
             plan = {"page_id": page.page_id, "url": page.url, "class": str(page.page_class)}
             output.show(plan, f"{page.timestamp}  {clean(page.url)}")
         return ExitCode.OK
-    engine = playback_fingerprint()
-    if any(each.name == name for each in list_baselines(layout.quality_baselines)):
+    engine = baselines.playback_fingerprint()
+    if any(each.name == name for each in baselines.list_baselines(layout.quality_baselines)):
         header = baseline.header()
-        is_whole = len(baseline.checks(BEFORE)) >= len(header.pages)
+        is_whole = len(baseline.checks(baselines.BEFORE)) >= len(header.pages)
         if is_whole or header.engine != engine:
             baseline.create(header)  # which is refused
     else:
         pages = tuple(_sample(stores, sample, seed, level))
-        header = BaselineHeader(name, level, engine, warc_date(_CLOCK.now()), seed, pages)
+        header = baselines.BaselineHeader(name, level, engine, warc_date(CLOCK.now()), seed, pages)
         baseline.create(header)
-    left = max(len(header.pages) - len(baseline.checks(BEFORE)), 0)
-    with progress_bar("looking", left, quiet=output.is_json) as step:
+    left = max(len(header.pages) - len(baseline.checks(baselines.BEFORE)), 0)
+    with progress_bar("looking", left) as step:
         options = _run_options(stores, profile, jobs)
-        record = record_before(options, baseline, header, lambda _checked, _tally: step(1))
+        record = baselines.record_before(options, baseline, header, lambda _checked, _tally: step(1))
         whole = asyncio.run(record)
-    verdicts = [each.verdict for each in baseline.checks(BEFORE).values()]
+    verdicts = [each.verdict for each in baseline.checks(baselines.BEFORE).values()]
     facts = {
         "name": name,
         "pages": len(header.pages),
@@ -111,7 +98,6 @@ def check(
     jobs: int = CHECK_JOBS,
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Check the pages of NAME again, and report what got better or worse.
 
@@ -120,19 +106,19 @@ def check(
     finishes the pages in progress; the same command continues where it stopped. Exit code 1: something got worse.
     """
     layout = read_collection(stores.root)
-    baseline = open_baseline(layout.quality_baselines, name)
-    header, engine = baseline.header(), playback_fingerprint()
-    before = baseline.checks(BEFORE)
+    baseline = baselines.open_baseline(layout.quality_baselines, name)
+    header, engine = baseline.header(), baselines.playback_fingerprint()
+    before = baseline.checks(baselines.BEFORE)
     pages = [page for page in header.pages if page.page_id in before]
     if dry_run:
         plan = {"pages": len(pages), "before": header.engine, "after": engine}
-        output.show(plan, f"{len(pages)} pages, played back by {engine}.")
+        output.show(plan, f"{counted(len(pages), 'page')}, played back by {engine}.")
         return ExitCode.OK
     baseline.begin_after(engine, again=again)
-    left = max(len(pages) - len(baseline.checks(AFTER)), 0)
-    with progress_bar("looking", left, quiet=output.is_json) as step:
+    left = max(len(pages) - len(baseline.checks(baselines.AFTER)), 0)
+    with progress_bar("looking", left) as step:
         options = _run_options(stores, profile, jobs)
-        record = record_after(options, baseline, header, lambda _checked, _tally: step(1))
+        record = baselines.record_after(options, baseline, header, lambda _checked, _tally: step(1))
         whole, unsorted = asyncio.run(record)
     results = sort_worst_first(unsorted)
     baseline.report.write_text(
@@ -152,25 +138,21 @@ def check(
 
 
 @cli_command("ls", command)
-def ls(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT) -> None:
+def ls(*, collection: Path = COLLECTION) -> None:
     """List the saved baselines."""
     root = read_collection(collection).quality_baselines
-    rows: list[dict[str, Any]] = []
-    for header in list_baselines(root):
-        stored = len(open_baseline(root, header.name).checks(BEFORE))
-        facts = {"name": header.name, "saved_at": header.saved_at, "level": header.level}
-        rows.append({**facts, "pages": len(header.pages), "kept": stored, "engine": header.engine})
-    head = ("name", "saved", "level", "pages>", "engine")
-    lines = [
-        (row["name"], row["saved_at"], row["level"], f"{row['kept']}/{row['pages']}", row["engine"]) for row in rows
-    ]
-    output.table(rows, head, lines)
+    facts, rows = [], []
+    for each in baselines.list_baselines(root):
+        count, stored = len(each.pages), len(baselines.open_baseline(root, each.name).checks(baselines.BEFORE))
+        facts.append({**json_facts(each, "name saved_at level engine"), "pages": count, "kept": stored})
+        rows.append((each.name, each.saved_at, each.level, f"{stored}/{count}", each.engine))
+    output.table(facts, ("name", "saved", "level", "pages>", "engine"), rows)
 
 
-@cli_command("rm", command)
+@cli_command("rm", command, has_json=False)
 def rm(*, name: str = argument(), collection: Path = COLLECTION) -> None:
     """Remove a baseline with its pictures."""
-    open_baseline(read_collection(collection).quality_baselines, name).remove()
+    baselines.open_baseline(read_collection(collection).quality_baselines, name).remove()
     click.echo(f"{name} is removed.")
 
 
@@ -188,7 +170,7 @@ def _sample(stores: CollectionStores, sample: int, seed: int, level: str) -> lis
 
 def _run_options(stores: CollectionStores, profile: str, jobs: int) -> CheckRunOptions:
     browser = load_profile(profile).browser
-    return CheckRunOptions(stores.layout, stores.database_url, browser, jobs, _CLOCK, cached=False)
+    return CheckRunOptions(stores.layout, stores.database_url, browser, jobs, CLOCK, cached=False)
 
 
 def _positive(counts: Any) -> list[tuple[str, int]]:

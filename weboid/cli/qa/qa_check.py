@@ -3,12 +3,11 @@
 import asyncio
 import os
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import InputError
 from core.hosts import host_name
@@ -27,26 +26,13 @@ from qa.sample import CandidateFilter
 from weboid.app.collection_repair import CollectionRepair, RepairRunOptions, RepairSummary
 from weboid.app.qa_run import QaOptions, QaRun
 from weboid.app.text_table import clean
+from weboid.cli.support import options
 from weboid.cli.support.command_target import CLUSTER_SECRET
-from weboid.cli.support.commands import COMMANDS, ExitCode, LazyGroupWithDefault, argument, cli_command, option
-from weboid.cli.support.options import (
-    CHECK_JOBS,
-    COLLECTION,
-    DEDUP,
-    FRONTIER,
-    OUTPUT,
-    PROFILE,
-    SHARED,
-    WORKERS,
-    CommandOutput,
-    SharedStores,
-    start_moment,
-)
+from weboid.cli.support.commands import CLOCK, COMMANDS, ExitCode, LazyGroupWithDefault, argument, cli_command, option
+from weboid.cli.support.options import output
 from weboid.cli.support.run_options import open_stored_levels, open_webhooks, unlock_logins
 from weboid.cli.support.stores import STORES, CollectionStores
 
-_CLOCK = SystemClock()
-_LEVELS = click.Choice([str(level) for level in Level])
 _NOTHING = "No page needs another capture."
 
 
@@ -56,7 +42,7 @@ def check_command(
     urls: tuple[str, ...] = argument("[URL]..."),
     sample: int = option(
         "Number of pages to check: those most likely to be broken, and some of every host.",
-        type=click.IntRange(1),
+        within=(1, None),
         default=100,
     ),
     every: bool = option("Check every page, suspect ones first.", "--all"),
@@ -66,10 +52,10 @@ def check_command(
         default="",
     ),
     host: str = option("Only pages of this host.", default="", metavar="HOST"),
-    levels: tuple[str, ...] = option("Check at this level.  [default: images]", "--level", type=_LEVELS),
+    levels: tuple[str, ...] = option("Check at this level.  [default: images]", "--level", choices=Level),
     full: bool = option("Check copies at level full, too, where the levels allow it; the default without --level."),
     again: bool = option("Check again what was checked already."),
-    jobs: int = CHECK_JOBS,
+    jobs: int = options.CHECK_JOBS,
     seed: int | None = option("Seed of the random sample; the same number draws the same sample."),
     fonts: bool = option(
         "Let copies load their own fonts, as `weboid serve --fonts` does.", "--fonts/--no-fonts", default=True
@@ -78,11 +64,10 @@ def check_command(
     no_record: bool = option("Write nothing into WARCs: no records, no repairs."),
     dry_run: bool = option("Show what would be checked, and why."),
     stores: CollectionStores = STORES,
-    frontier_url: str = FRONTIER,
-    dedup_url: str = DEDUP,
-    profile: str = PROFILE,
+    frontier_url: str = options.FRONTIER,
+    dedup_url: str = options.DEDUP,
+    profile: str = options.PROFILE,
     secret: ClusterSecret | None = CLUSTER_SECRET,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Check copies: does playback still show what the crawler saw?
 
@@ -93,7 +78,7 @@ def check_command(
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     layout = read_collection(stores.root)
-    settings = SharedStores(
+    settings = options.SharedStores(
         frontier_url=frontier_url, database_url=stores.database_url, dedup_url=dedup_url
     ).applied_to(load_profile(profile))
     with stores.levels() as book:
@@ -108,10 +93,10 @@ def check_command(
         str(chosen_levels[0]),
         ENGINE,
         host=host_name(host) if host else "",
-        since=start_moment(since, now=_CLOCK.now()) if since else None,
+        since=options.start_moment(since, now=CLOCK.now()) if since else None,
         again=again,
     )
-    options = QaOptions(
+    wish = QaOptions(
         urls,
         0 if every or (since and not has_sample) else sample,
         wanted,
@@ -124,12 +109,12 @@ def check_command(
     )
     repairing = repair_options(layout, settings, jobs, OPEN_REPAIRS_LIMIT, secret)
     with stores.index() as database, stores.registry() as store, open_webhooks(layout.root, settings) as hooks:
-        run = QaRun(options, repairing, stores.database_url, database, store)
+        run = QaRun(wish, repairing, stores.database_url, database, store)
         if hooks is not None:
             run.report = hooks.note
         if dry_run:
             return ExitCode.OK if run.plan(as_json=output.is_json) else ExitCode.SOME_FAILED
-        end = asyncio.run(run.perform(as_json=output.is_json, on_repair=RepairReporter(output)))
+        end = asyncio.run(run.perform(as_json=output.is_json, on_repair=report_repair))
     if end.stopped:
         return ExitCode.STOPPED
     return ExitCode.OK if end.is_well else ExitCode.SOME_FAILED
@@ -139,17 +124,14 @@ def check_command(
 def repair_command(
     *,
     limit: int = option(
-        "Maximum number of pages to capture again.",
-        type=click.IntRange(1, OPEN_REPAIRS_LIMIT),
-        default=OPEN_REPAIRS_LIMIT,
+        "Maximum number of pages to capture again.", within=(1, OPEN_REPAIRS_LIMIT), default=OPEN_REPAIRS_LIMIT
     ),
     dry_run: bool = option("List what would be captured again; do nothing."),
-    collection: Path = COLLECTION,
-    shared: SharedStores = SHARED,
-    profile: str = PROFILE,
-    workers: int = WORKERS,
+    collection: Path = options.COLLECTION,
+    shared: options.SharedStores = options.SHARED,
+    profile: str = options.PROFILE,
+    workers: int = options.WORKERS,
     secret: ClusterSecret | None = CLUSTER_SECRET,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Capture broken pages again, once, with the thorough profile.
 
@@ -162,9 +144,9 @@ def repair_command(
     layout = read_collection(collection)
     settings = shared.applied_to(load_profile(profile))
     with closing(open_registry_store(layout, settings.index.url)) as store:
-        options = repair_options(layout, settings, workers, limit, secret)
+        repairing = repair_options(layout, settings, workers, limit, secret)
         if dry_run:
-            rows = CollectionRepair(options, store).wanted()
+            rows = CollectionRepair(repairing, store).wanted()
             for row in rows:
                 check = row.check
                 wanted = {"event": "wanted", "url": check.url, "page_id": check.page_id}
@@ -176,7 +158,7 @@ def repair_command(
             return ExitCode.OK
 
         async def repair() -> tuple[RepairSummary, RecordsSummary]:
-            summary = await CollectionRepair(options, store).repair(RepairReporter(output))
+            summary = await CollectionRepair(repairing, store).repair(report_repair)
             if not summary.ended:
                 return summary, RecordsSummary()
             return summary, await write_checks(layout, settings, store, secret)
@@ -208,19 +190,13 @@ def repair_options(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RepairReporter:
-    """Output of each repair as it ends, as text or JSON lines."""
-
-    _output: CommandOutput
-
-    def __call__(self, event: Event) -> None:
-        """Report the event, as far as the output format includes it."""
-        if isinstance(event, PageRepaired):
-            text = clean(f"{event.state:15} {event.url}  {event.reason}")
-            self._output.show({"event": "repaired", **asdict(event)}, text)
-        elif isinstance(event, WaitStarted):
-            self._output.show({"event": "waiting", **asdict(event)}, clean(event.text))
+def report_repair(event: Event) -> None:
+    """Print a repair that has ended, or an outage."""
+    if isinstance(event, PageRepaired):
+        text = clean(f"{event.state:15} {event.url}  {event.reason}")
+        output.show({"event": "repaired", **asdict(event)}, text)
+    elif isinstance(event, WaitStarted):
+        output.show({"event": "waiting", **asdict(event)}, clean(event.text))
 
 
 command = LazyGroupWithDefault(

@@ -4,7 +4,7 @@ import asyncio
 import heapq
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.errors import InputError, PermanentError, PictureError, UnavailableError
 from core.json_values import json_facts
 from core.playback_check import QaVerdict
@@ -29,39 +28,29 @@ from qa.snapshot_reader import SnapshotReader, open_snapshots
 from warc.index.database import IndexDatabase
 from warc.index.queries import OFFERED, captures_of_pages
 from weboid.app.standalone_page import picture_data_url, render_standalone
-from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
-from weboid.cli.support.options import DEDUP, DURATION, FILE, OUTPUT, PROFILE, CommandOutput, SharedStores
+from weboid.app.text_table import clean
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option, option_dict
+from weboid.cli.support.options import DEDUP, DURATION, FILE, PROFILE, SharedStores, named_file, output, table_lines
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_options import visit_once
 from weboid.cli.support.stores import STORES, CollectionStores
 
-_CLOCK = SystemClock()
 _ROWS_SHOWN = 40  # paragraphs, for people
 _URLS_SHOWN = 10
 _REGIONS_SHOWN = 10
 _COLOURS = {QaVerdict.GOOD: "green", QaVerdict.DOUBTFUL: "yellow", QaVerdict.BROKEN: "red"}
+_DIFFERING = (DiffKind.CHANGED, DiffKind.ADDED, DiffKind.REMOVED)
 _BATCH = 16  # pages for each thread
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedCaptures:
-    """Two captures of a page and their differences."""
-
-    then: PageSnapshot  # the older
-    now: PageSnapshot  # the newer
-    changes: PageChanges
-    difference: TextDifference | None  # of the texts, by paragraphs; None when one is missing
-
-
 _DRIFT_OPTIONS: dict[str, Any] = {
-    "since": option("Without URL: pages captured again within this period: 30d.", type=DURATION, metavar="DURATION"),
-    "sample": option("Without URL: number of pages, chosen at random.", type=click.IntRange(1)),
+    "since": option("Without URL: pages captured again within this period: 30d.", type=DURATION),
+    "sample": option("Without URL: number of pages, chosen at random.", within=(1, None)),
     "seed": option(
         "Seed of the random sample; the same number draws the same pages.", type=int, default=0, show_default=False
     ),
-    "limit": option("Without URL: number of pages to show.", type=click.IntRange(1, 100_000), default=100),
-    "jobs": option("Without URL: number of pages at the same time.", type=click.IntRange(1, 64), default=2),
+    "limit": option("Without URL: number of pages to show.", within=(1, 100_000), default=100),
+    "jobs": option("Without URL: number of pages at the same time.", within=(1, 64), default=2),
 }
 
 
@@ -80,7 +69,6 @@ def compare_command(
     stores: CollectionStores = STORES,
     dedup_url: str = DEDUP,
     profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Compare two captures of a page, or two pictures.
 
@@ -99,12 +87,12 @@ def compare_command(
     if len(named) > 1:
         if len(named) > 2 or first or second or live or out:
             raise InputError("Name one URL, or two pictures (with no option but --heat).")
-        return compare_files(Path(named[0]), Path(named[1]), heat, output)
+        return compare_files(Path(named[0]), Path(named[1]), heat)
     url = named[0] if named else None
     if url is None:
         if first or second or live or out or heat:
             raise InputError("--at, --to, --live, --out and --heat compare one page: name its URL.")
-        _print_drifted(**drift, stores=stores, output=output)
+        _print_drifted(**drift, stores=stores)
         return ExitCode.OK
     if live and second:
         raise InputError("--live is the newer one: omit --to.")
@@ -129,21 +117,21 @@ def compare_command(
     if before.text is not None and after.text is not None:
         difference = compare_texts(before.text, after.text)
     changes = compare_snapshots(before, after, heat=heat is not None or out is not None)
-    compared = ComparedCaptures(before, after, changes, difference)
     if heat is not None:
         picture = changes.picture
         if picture is None or picture.heat is None:
             raise PermanentError("There is no heat map: a picture is missing or damaged.")
         heat.write_bytes(picture.heat)
     if out is not None:
-        out.write_text(comparison_page(compared), encoding="utf-8", errors="replace")
-    _print_changes(compared, output=output)
+        out.write_text(comparison_page(before, after, changes, difference), encoding="utf-8", errors="replace")
+    _print_changes(before, after, changes, difference)
     return ExitCode.SOME_FAILED if changes.drift is PageDrift.UNKNOWN else ExitCode.OK
 
 
-def comparison_page(compared: ComparedCaptures) -> str:
-    """Render all changes as one HTML page."""
-    then, now, changes = compared.then, compared.now, compared.changes
+def comparison_page(
+    then: PageSnapshot, now: PageSnapshot, changes: PageChanges, difference: TextDifference | None
+) -> str:
+    """Render all changes as one HTML page; `difference` of the texts by paragraphs: None when one is missing."""
     heat = None if changes.picture is None else changes.picture.heat
     return render_standalone(
         "changes.html",
@@ -151,7 +139,7 @@ def comparison_page(compared: ComparedCaptures) -> str:
         found=changes,
         now=now,
         facts=_facts(then, now),
-        difference=compared.difference,
+        difference=difference,
         pictures=[
             ("Before", picture_data_url(then.picture)),
             ("After", picture_data_url(now.picture)),
@@ -175,10 +163,11 @@ def _facts(then: PageSnapshot, now: PageSnapshot) -> list[tuple[str, str, str]]:
     return list(zip(names, row(then), row(now), strict=True))
 
 
-def _print_changes(compared: ComparedCaptures, output: CommandOutput) -> None:
+def _print_changes(
+    then: PageSnapshot, now: PageSnapshot, changes: PageChanges, difference: TextDifference | None
+) -> None:
     if output.is_json:
-        facts = changes_as_json(compared.changes, compared.then, compared.now)
-        difference = compared.difference
+        facts = changes_as_json(changes, then, now)
         if difference is not None:
             facts["paragraphs"] = {
                 **json_facts(difference, "added removed changed is_cut"),
@@ -190,11 +179,10 @@ def _print_changes(compared: ComparedCaptures, output: CommandOutput) -> None:
             }
         output.json(facts)
         return
-    changes = compared.changes
-    click.echo(f"{changes.drift}: {clean(compared.now.url)}")
+    click.echo(f"{changes.drift}: {clean(now.url)}")
     if changes.reason:
         click.echo(f"  {clean(changes.reason)}")
-    for name, before, after in _facts(compared.then, compared.now):
+    for name, before, after in _facts(then, now):
         same = before == after
         click.echo(f"  {name:<10}{clean(before) if same else f'{clean(before)} -> {clean(after)}'}")
     if changes.picture is not None:
@@ -208,21 +196,15 @@ def _print_changes(compared: ComparedCaptures, output: CommandOutput) -> None:
             f"  {label:<10}{differing.added_count} added, {differing.removed_count} removed,"
             f" {differing.kept_count} kept"
         )
-        shown = [*(("-", url) for url in differing.removed[:_URLS_SHOWN])]
-        shown += (("+", url) for url in differing.added[:_URLS_SHOWN])
-        for sign, url in shown:
-            click.echo(f"    {sign} {clean(url)}")
-    if compared.difference is not None:
-        _print_paragraphs(compared.difference)
-
-
-def _print_paragraphs(difference: TextDifference) -> None:
-    rows = [row for row in difference.rows if row.kind not in (DiffKind.SAME, DiffKind.FOLDED)]
+        for sign, urls in (("-", differing.removed), ("+", differing.added)):
+            for url in urls[:_URLS_SHOWN]:
+                click.echo(f"    {sign} {clean(url)}")
+    rows = [] if difference is None else [row for row in difference.rows if row.kind in _DIFFERING]
     for row in rows[:_ROWS_SHOWN]:
         for sign, pieces in (("-", row.before), ("+", row.after)):
             if pieces:
                 click.echo(f"  {sign} {clean(_plain(pieces))}")
-    if len(rows) > _ROWS_SHOWN or difference.is_cut:
+    if len(rows) > _ROWS_SHOWN or (difference is not None and difference.is_cut):
         click.echo("  … and more: --out FILE.html shows all of it.")
 
 
@@ -230,40 +212,28 @@ def _plain(pieces: tuple[TextRun, ...]) -> str:
     return "".join("…" if piece.is_gap else piece.text for piece in pieces)
 
 
-_DIFFERING = (DiffKind.CHANGED, DiffKind.ADDED, DiffKind.REMOVED)
-
-
 def _print_drifted(
-    *,
-    since: timedelta | None,
-    sample: int | None,
-    seed: int,
-    limit: int,
-    jobs: int,
-    stores: CollectionStores,
-    output: CommandOutput,
+    *, since: timedelta | None, sample: int | None, seed: int, limit: int, jobs: int, stores: CollectionStores
 ) -> None:
     layout = read_collection(stores.root)
-    start = None if since is None else _CLOCK.now() - since
+    start = None if since is None else CLOCK.now() - since
     with open_snapshots(layout, stores.database_url) as snapshots:
         urls: Iterable[str] = recaptured_urls(snapshots.database, start)
         if sample is not None:
             urls = sample_urls(urls, sample, seed)
-        drifted = _most_drifted(snapshots, urls, limit=limit, jobs=jobs, quiet=output.is_json)
+        drifted = _most_drifted(snapshots, urls, limit=limit, jobs=jobs)
     for facts in drifted if output.is_json else ():
         output.json(facts)
     rows = [
         (
             facts["drift"],
-            _share(facts["text"]),
-            _share(facts["picture"]),
+            *("" if share is None else f"{share:.3f}" for share in (facts["text"], facts["picture"])),
             clean(facts["url"] + (f"  ({facts['reason']})" if facts["reason"] else "")),
         )
         for facts in drifted
     ]
-    head = ("became", "text>", "picture>", "page")
     if not output.is_json:
-        click.echo("\n".join(table(head, rows, columns=width())))
+        click.echo("\n".join(table_lines(("became", "text>", "picture>", "page"), rows)))
 
 
 def recaptured_urls(database: IndexDatabase, since: datetime | None = None) -> Iterator[str]:
@@ -276,17 +246,12 @@ def recaptured_urls(database: IndexDatabase, since: datetime | None = None) -> I
 
 def sample_urls(urls: Iterable[str], count: int, seed: int) -> list[str]:
     """Return a sample of `count` URLs that depends only on `seed` and the set of URLs."""
-
-    def chance(url: str) -> bytes:
-        text = f"{seed}:{url}".encode("utf-8", "surrogatepass")
-        return blake2b(text, digest_size=16).digest()
-
-    return heapq.nsmallest(count, urls, key=chance)
+    return heapq.nsmallest(
+        count, urls, key=lambda url: blake2b(f"{seed}:{url}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    )
 
 
-def _most_drifted(
-    snapshots: SnapshotReader, urls: Iterable[str], *, limit: int, jobs: int, quiet: bool
-) -> list[dict[str, Any]]:
+def _most_drifted(snapshots: SnapshotReader, urls: Iterable[str], *, limit: int, jobs: int) -> list[dict[str, Any]]:
     """Return the changes of the pages that changed most, as JSON objects, the furthest first."""
 
     def compare(url: str) -> tuple[float, dict[str, Any]] | None:
@@ -305,16 +270,12 @@ def _most_drifted(
                 if changed is not None:
                     yield changed
 
-    with progress_bar("Comparing", None, quiet=quiet) as step, ThreadPoolExecutor(jobs) as threads:
+    with progress_bar("Comparing", None) as step, ThreadPoolExecutor(jobs) as threads:
         most = heapq.nsmallest(limit, compare_all(), key=lambda each: (-each[0], each[1]["url"]))
     return [facts for _, facts in most]
 
 
-def _share(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
-
-
-def compare_files(seen: Path, shown: Path, heat: Path | None, output: CommandOutput) -> int:
+def compare_files(seen: Path, shown: Path, heat: Path | None) -> int:
     """Print how much of `seen` is in `shown`, write the map of differences, return the exit code.
 
     Raises InputError for a file that cannot be used.
@@ -336,13 +297,8 @@ def compare_files(seen: Path, shown: Path, heat: Path | None, output: CommandOut
                 ) from fault
         raise InputError(f"The pictures cannot be compared: {error}") from error
     if heat is not None and comparison.heat is not None:
-        try:
+        with named_file(heat, "written", " Give --heat a file in an existing folder."):
             heat.write_bytes(comparison.heat)
-        except OSError as error:
-            raise InputError(
-                f"{clean(str(heat))} cannot be written: {error.strerror or error}."
-                " Give --heat a file in an existing folder."
-            ) from error
     document = {**asdict(comparison), "sentence": describe_differences(comparison)}
     del document["heat"]
     output.show(document, picture_lines(comparison))
@@ -360,14 +316,10 @@ def picture_lines(comparison: PictureComparison) -> list[str]:
     rows = [(name, f"{getattr(comparison, name):.4f}") for name in figures]
     sizes = [(f"size {side}", "{} x {}".format(*getattr(comparison, f"size_{side}"))) for side in ("seen", "shown")]
     lines = [f"{verdict}{faults}, score {comparison.score:.4f}", describe_differences(comparison), ""]
-    lines += table(["figure", "value>"], rows + sizes, columns=width())
+    lines += table_lines(["figure", "value>"], rows + sizes)
     if comparison.regions:
-        boxes = [
-            (each.kind.value, str(each.x), str(each.y), str(each.w), str(each.h))
-            for each in comparison.regions[:_REGIONS_SHOWN]
-        ]
-        head = ["region", "x>", "y>", "width>", "height>"]
-        lines += ["", *table(head, boxes, columns=width())]
+        boxes = [(each.kind, *map(str, (each.x, each.y, each.w, each.h))) for each in comparison.regions]
+        lines += ["", *table_lines(["region", "x>", "y>", "width>", "height>"], boxes[:_REGIONS_SHOWN])]
     if len(comparison.regions) > _REGIONS_SHOWN:
         lines.append(f"and {len(comparison.regions) - _REGIONS_SHOWN} more, see --json")
     return lines
@@ -375,16 +327,11 @@ def picture_lines(comparison: PictureComparison) -> list[str]:
 
 def _picture_bytes(path: Path) -> bytes:
     name = clean(str(path))
-    try:
-        if path.is_dir():
-            raise InputError(f"{name} is a folder: name a PNG, JPEG or WebP file in it.")
-        if path.exists() and not path.is_file():
-            raise InputError(f"{name} is not a regular file: save the picture in one.")
+    if path.is_dir():
+        raise InputError(f"{name} is a folder: name a PNG, JPEG or WebP file in it.")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{name} is not a regular file: save the picture in one.")
+    with named_file(path, remedy=" Check its name and folder."):
         if path.stat().st_size > MOST_BYTES:
             raise InputError(f"{name} is larger than {MOST_BYTES:,} bytes: give a smaller picture.")
         return path.read_bytes()
-    except FileNotFoundError as error:
-        raise InputError(f"{name} does not exist: check its name and folder.") from error
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{name} cannot be read: {reason}.") from error

@@ -4,8 +4,7 @@ import csv
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import Any
 
 import click
 
-from core.clock import SystemClock
 from core.errors import InputError, UnavailableError
+from core.json_values import read_json
 from core.page_classes import PageClass
 from core.playback_check import PlaybackFault, QaVerdict
 from crawler.collection import read_collection
@@ -26,46 +25,44 @@ from playback.web.page_store import PageStore
 from playback.web.reader_page import LevelOffers
 from playback.web.registry.registry_service import RegistrySource
 from qa.check_store import every_check
-from qa.check_table import CheckedPage, CheckFilter
+from qa.check_table import CheckFilter
 from qa.web.check_pages import check_fields
 from qa.web.check_presentation import CheckPictureFolder
 from qa.web.check_query import UNCHECKED, VisibleChecks, parse_check_filter, verdict_name
 from qa.web.review import ReviewAction, ReviewActions
 from qa.web.static_report import CheckReport, CheckReportWriter
 from warc.local_storage import replacing_file
-from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
-from weboid.cli.support.options import EXISTING_FILE, FILE, ORIGIN, OUTPUT, CommandOutput
+from weboid.app.text_table import clean
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option, option_dict
+from weboid.cli.support.options import EXISTING_FILE, FILE, ORIGIN, named_file, output, table_lines
 from weboid.cli.support.stores import STORES, CollectionStores
 
 _FILTER_OPTIONS: dict[str, Any] = {
     "verdict": option(
         "Only this verdict; a reviewer's overrides the check's.",
-        type=click.Choice([*filter(None, map(str, QaVerdict)), UNCHECKED]),
+        choices=[*filter(None, map(str, QaVerdict)), UNCHECKED],
     ),
     "host": option("Only pages of that host.", metavar="HOST"),
     "page_class": option(
         "Only visits of this class: " + ", ".join(filter(None, map(str, PageClass))) + ".",
         "--class",
         metavar="CLASS",
-        type=click.Choice([*filter(None, map(str, PageClass))]),
+        choices=[*filter(None, map(str, PageClass))],
     ),
     "fault": option(
         "Only copies with this fault: " + ", ".join(map(str, PlaybackFault)) + ".",
         metavar="FAULT",
-        type=click.Choice([*map(str, PlaybackFault)]),
+        choices=PlaybackFault,
     ),
     "below": option("Only scores below this: 0.8, or 80%.", metavar="SCORE"),
-    "level": option("Only checks at this level.", type=click.Choice([*map(str, Level)])),
+    "level": option("Only checks at this level.", choices=Level),
     "unreviewed": option("Only unreviewed checks.", is_flag=True),
 }
 
 _REPORT_OPTIONS: dict[str, Any] = {
     "out": option("File that --html writes.", type=FILE, default=Path("report.html")),
     "limit_pictures": option(
-        "With --html: number of results, worst first, whose pictures are included.",
-        type=click.IntRange(0, 5_000),
-        default=200,
+        "With --html: number of results, worst first, whose pictures are included.", within=(0, 5_000), default=200
     ),
     "title": option("With --html: title of the report.  [default: the folder's name]", default=""),
     "origin": option(
@@ -73,13 +70,6 @@ _REPORT_OPTIONS: dict[str, Any] = {
     ),
     "language": option("With --html: the report's language.", default=SOURCE),
 }
-
-
-def filter_from_options(values: dict[str, Any]) -> CheckFilter:
-    """Return the filter that the options' values name."""
-    flag = "1" if values["unreviewed"] else ""
-    named = {**values, "class": values["page_class"], "unreviewed": flag}
-    return parse_check_filter({name: value or "" for name, value in named.items()})
 
 
 # Values that a spreadsheet would run as a formula get a quote before them.
@@ -90,12 +80,11 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def ls_command(
     *,
     values: dict[str, Any] = option_dict(_FILTER_OPTIONS),
-    limit: int = option("At most.", type=click.IntRange(1), default=100),
+    limit: int = option("At most.", within=(1, None), default=100),
     as_csv: bool = option("CSV for spreadsheets.", "--csv"),
     as_html: bool = option("One HTML file with every result and pictures, for review.", "--html"),
     report: dict[str, Any] = option_dict(_REPORT_OPTIONS),
     stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """List the results of checks, worst first.
 
@@ -107,7 +96,9 @@ def ls_command(
     """
     if as_csv + as_html + output.is_json > 1:
         raise InputError("Use one of --json, --csv and --html.")
-    wanted = filter_from_options(values)
+    flag = "1" if values["unreviewed"] else ""
+    named = {**values, "class": values["page_class"], "unreviewed": flag}
+    wanted = parse_check_filter({name: value or "" for name, value in named.items()})
     if as_html:
         _write_report(wanted, stores, **report)
         return
@@ -124,8 +115,21 @@ def ls_command(
                     writer = csv.DictWriter(sys.stdout, fieldnames=list(facts))
                     writer.writeheader()
                 writer.writerow({name: _cell(value) for name, value in facts.items()})
+        elif lines := [
+            (
+                "-" if row.check.score is None else f"{row.check.score:.3f}",
+                verdict_name(row.verdict) + ("*" if row.review else ""),
+                row.check.level,
+                ",".join(row.check.faults),
+                row.check.captured_at[:19],
+                row.check.url,
+            )
+            for row in rows
+        ]:
+            head = ("score>", "verdict", "level", "faults", "captured", "url")
+            click.echo("\n".join(table_lines(head, lines)))
         else:
-            _print_table(list(rows))
+            click.echo("No such check; `weboid qa` makes checks.", err=True)
 
 
 def _cell(value: object) -> str:
@@ -144,30 +148,6 @@ def _cell(value: object) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _print_table(rows: list[CheckedPage]) -> None:
-    if not rows:
-        click.echo("No such check; `weboid qa` makes checks.", err=True)
-        return
-    lines = [
-        (
-            "-" if row.check.score is None else f"{row.check.score:.3f}",
-            verdict_name(row.verdict) + ("*" if row.review else ""),
-            row.check.level,
-            ",".join(row.check.faults),
-            row.check.captured_at[:19],
-            row.check.url,
-        )
-        for row in rows
-    ]
-    head = ("score>", "verdict", "level", "faults", "captured", "url")
-    for line in table(head, lines, columns=width()):
-        click.echo(line)
-
-
-_CLOCK = SystemClock()
-_NOTHING = "No copy of this collection was checked yet; run `weboid qa`."
-
-
 def _write_report(
     wanted: CheckFilter,
     stores: CollectionStores,
@@ -182,34 +162,21 @@ def _write_report(
     page_language.set(PageLanguage(check_language(language)))
     layout = read_collection(stores.root)
     name = title or layout.root.absolute().name
-    report = CheckReport(name, _CLOCK.now(), origin, limit_pictures)
-    with _open_report_source(stores) as (results, writer), ExitStack() as stack:
-        try:
+    report = CheckReport(name, CLOCK.now(), origin, limit_pictures)
+    with ExitStack() as stack:
+        database, decisions, permits = stack.enter_context(stores.readable())
+        source = stack.enter_context(closing(RegistrySource(layout, stores.database_url)))
+        if not source.is_there():
+            raise UnavailableError("No copy of this collection was checked yet; run `weboid qa`.")
+        results = VisibleChecks(source, PageStore(database, permits), CopyWarnings(permits))
+        offers = LevelOffers(LevelStore(decisions), None)
+        writer = CheckReportWriter(CheckPictureFolder(layout.quality_pictures), offers.shows_pictures)
+        with named_file(out, "written", " Give --out a file in an existing folder."):
             partial = stack.enter_context(replacing_file(out, mode=0o644))
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError(
-                f"{clean(str(out))} cannot be written: {reason}. Give --out a file in an existing folder."
-            ) from error
         with partial.open("w", encoding="utf-8", newline="\n") as file:
             count = writer.write(report, results.every(wanted), file)
         size = partial.stat().st_size / 1e6
     click.echo(f"{clean(str(out))}: {count:,} results, {size:,.1f} MB.")
-
-
-@contextmanager
-def _open_report_source(stores: CollectionStores) -> Iterator[tuple[VisibleChecks, CheckReportWriter]]:
-    """Yield a collection's publishable check results, and a writer of reports."""
-    with ExitStack() as stack:
-        database, decisions, permits = stack.enter_context(stores.readable())
-        layout = stores.layout
-        source = stack.enter_context(closing(RegistrySource(layout, stores.database_url)))
-        if not source.is_there():
-            raise UnavailableError(_NOTHING)
-        results = VisibleChecks(source, PageStore(database, permits), CopyWarnings(permits))
-        offers = LevelOffers(LevelStore(decisions), None)
-        pictures = CheckPictureFolder(layout.quality_pictures)
-        yield results, CheckReportWriter(pictures, offers.shows_pictures)
 
 
 _MOST_BYTES = 100_000_000
@@ -222,9 +189,9 @@ class ReviewMark:
 
     page_id: str  # of the page that was checked
     level: str  # of the check
-    verdict: QaVerdict | None  # None: no verdict; UNCHECKED: withdraws an earlier verdict
-    recrawl: bool  # whether the page is to be captured again
-    note: str  # the reviewer's note
+    verdict: QaVerdict | None = None  # None: no verdict; UNCHECKED: withdraws an earlier verdict
+    recrawl: bool = False  # whether the page is to be captured again
+    note: str | None = None  # the reviewer's note
 
     @property
     def acts(self) -> list[ReviewAction]:
@@ -233,7 +200,7 @@ class ReviewMark:
         return [*judged, *([ReviewAction.RECRAWL] if self.recrawl else [])]
 
 
-@cli_command("marks")
+@cli_command("marks", has_json=False)
 def marks_command(
     *,
     file: Path = argument(type=EXISTING_FILE),
@@ -248,11 +215,11 @@ def marks_command(
     author, marks = read_marks(file)
     counts: Counter[str] = Counter()
     with stores.registry() as store:
-        acts = ReviewActions(lambda: store, _CLOCK)
+        acts = ReviewActions(lambda: store, CLOCK)
         for mark in marks:
             # Each is kept by itself: who stops here finds what was read so far.
             for act in mark.acts:
-                is_known = acts.do(act, mark.page_id, mark.level, by=by or author, note=mark.note)
+                is_known = acts.do(act, mark.page_id, mark.level, by=by or author, note=(mark.note or "")[:500])
                 counts[str(act) if is_known else "unknown"] += 1
     summary = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
     click.echo(summary or "No mark.")
@@ -269,24 +236,7 @@ def read_marks(path: Path) -> tuple[str, list[ReviewMark]]:
         raise InputError(f"{path} cannot be read as a file of marks: {error}.") from error
     if not isinstance(document, dict) or document.get("weboid_marks") != 1:
         raise InputError(f"{path} is not a file of marks saved by a report.")
-    listed, marks = document.get("marks"), []
-    if not isinstance(listed, list):
-        raise InputError("The file has no list of marks.")
-    for number, each in enumerate(listed, 1):
-        try:
-            marks.append(_mark(each))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise InputError(f"Mark {number} is not valid: {clean(str(error))[:200]}.") from error
+    marks = read_json(list[ReviewMark], document.get("marks"), name="marks")
+    if odd := [each.verdict for each in marks if each.verdict not in (None, *_ACTS)]:
+        raise InputError(f"A mark is not {odd[0]}, but one of {', '.join(filter(None, _ACTS))}.")
     return str(document.get("by") or "")[:100], marks
-
-
-def _mark(fields: Mapping[str, Any]) -> ReviewMark:
-    name = fields.get("verdict")
-    verdict = None if name is None else QaVerdict(name)
-    if verdict is not None and verdict not in _ACTS:
-        raise ValueError(f"invalid verdict {name!r}")
-    page_id, level = fields["page_id"], fields["level"]
-    if not isinstance(page_id, str) or not isinstance(level, str):
-        raise TypeError("page_id and level must be strings")
-    note = fields.get("note") or ""
-    return ReviewMark(page_id, level, verdict, fields.get("recrawl") is True, str(note)[:500])

@@ -209,16 +209,6 @@ def is_stopped(frontier: Frontier) -> bool:
     return False
 
 
-def describe_exit(code: int) -> str:
-    """Format an exit code for display."""
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"signal {signal.Signals(-code).name}"
-    except ValueError:
-        return f"signal {-code}"
-
-
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
 _RETRY_WORDS = frozenset({"again", "later"})  # as `weboid.cli.support.run_output.event_line` begins them
 _RETRIES_EVERY = timedelta(hours=1)
@@ -239,10 +229,8 @@ class ChildCommandOptions:
     frontier_url: str = ""  # of a shared frontier, whose workers archive; empty: a child archives
     database_url: str = ""  # of a shared index and registry; empty: the collection's own
     workers: int = 1
-    # listening address of the front, (host, port); None: not served
-    serve: tuple[str, int] | None = None
-    # further options of `weboid serve`, such as `--replay-port=8081`
-    serve_options: tuple[str, ...] = ()
+    serve: tuple[str, int] | None = None  # listening address of the front; None: not served
+    serve_options: tuple[str, ...] = ()  # further options of `weboid serve`, such as `--replay-port=8081`
     as_json: bool = False
     qa: bool | None = None  # check the copies of archived pages; None: as the profile sets it
     clamd: str = ""  # address of a virus scanner; empty: there is none
@@ -314,7 +302,8 @@ def child_output_printer(*, as_json: bool, clock: Clock) -> Callable[[ProcessOut
         if isinstance(event, ProcessExit):
             again = f"started again in {event.again_s:.0f} s"
             facts = {"event": "ended", "code": event.code, "again_s": event.again_s}
-            text = f"ended ({describe_exit(event.code)}), {again}"
+            names = {-each: f"signal {each.name}" for each in signal.Signals}
+            text = f"ended ({names.get(event.code, f'exit code {event.code}')}), {again}"
         else:
             try:
                 facts = json.loads(event.line)

@@ -23,17 +23,8 @@ from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.status.collection_status import is_worked_on
 from proxy.control.handshake import ClusterSecret
 from weboid.app.operator_identity import collection_settings
+from weboid.cli.support import options
 from weboid.cli.support.commands import made_by, option
-from weboid.cli.support.options import (
-    COLLECTION,
-    DATABASE,
-    FRONTIER,
-    PROFILE,
-    WIKI_PROFILE,
-    value_or_file,
-    with_database,
-    with_frontier,
-)
 from weboid.cli.support.stores import CollectionStores
 
 
@@ -81,20 +72,20 @@ class CommandTarget:
 
 def _target_option(default_profile: Any, *, unattended: bool) -> Any:
     def command_target(
-        collection: Path = COLLECTION,
-        frontier_url: str = FRONTIER,
-        database_url: str = DATABASE,
+        collection: Path = options.COLLECTION,
+        frontier_url: str = options.FRONTIER,
+        database_url: str = options.DATABASE,
         profile: str = default_profile,
     ) -> CommandTarget:
         settings = collection_settings(profile, collection, unattended=unattended)
-        settings = with_database(with_frontier(settings, frontier_url), database_url)
+        settings = options.with_database(options.with_frontier(settings, frontier_url), database_url)
         return CommandTarget(Layout(collection), settings, profile)
 
     return made_by(command_target)
 
 
-TARGET = _target_option(PROFILE, unattended=False)
-WIKI_TARGET = _target_option(WIKI_PROFILE, unattended=True)
+TARGET = _target_option(options.PROFILE, unattended=False)
+WIKI_TARGET = _target_option(options.WIKI_PROFILE, unattended=True)
 HOST = option("Only this host's.", type=host_name, metavar="HOST")
 JOB = option("Only items of this crawl; '': of plain lists.", metavar="NAME")
 REASON = option("Only items whose reason contains this.", default="", metavar="TEXT")
@@ -102,14 +93,19 @@ MATCH = option("Only URLs that match this RE2 pattern.", metavar="PATTERN")
 DRY_RUN = option("Show what would be done.")
 
 
-def selection_of(host: str | None, job: str | None, reason: str, match: str | None) -> ItemSelection:
+def selection_of(
+    host: str | None = HOST, job: str | None = JOB, reason: str = REASON, match: str | None = MATCH
+) -> ItemSelection:
     """Return the item selection of the options."""
     pattern = None if match is None else compile_pattern(match, where="--match")
     return ItemSelection(host=host, job=job, reason=reason, pattern=pattern)
 
 
+SELECTION = made_by(selection_of)
+
+
 def _secret(_ctx: click.Context, _parameter: click.Parameter, value: str) -> ClusterSecret:
-    text = os.environ.get("WEBOID_SECRET", "") if not value else value_or_file(_ctx, _parameter, f"@{value}")
+    text = os.environ.get("WEBOID_SECRET", "") if not value else options.value_or_file(_ctx, _parameter, f"@{value}")
     if not text:
         raise click.UsageError(
             "A secret is needed: name its file with --secret-file, or put it into WEBOID_SECRET; "

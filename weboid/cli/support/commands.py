@@ -25,16 +25,8 @@ from typing import Any, get_args, get_origin
 
 import click
 
-from core.errors import (
-    CollectionInUseError,
-    CollectionVersionError,
-    ConfigError,
-    DiskFullError,
-    InputError,
-    TransientError,
-    UnavailableError,
-    WeboidError,
-)
+from core import errors
+from core.clock import SystemClock
 from core.layout import CONFIG_FILE
 
 
@@ -53,22 +45,24 @@ class ExitCode(IntEnum):
     INTERNAL = 70  # internal error
 
 
-def exit_code_for(error: WeboidError) -> ExitCode:
+def exit_code_for(error: errors.WeboidError) -> ExitCode:
     """Return the exit code of an error."""
     match error:
-        case InputError():
+        case errors.InputError():
             return ExitCode.INPUT
-        case DiskFullError():
+        case errors.DiskFullError():
             return ExitCode.DISK_FULL
-        case CollectionInUseError() | CollectionVersionError():
+        case errors.CollectionInUseError() | errors.CollectionVersionError():
             return ExitCode.COLLECTION
-        case UnavailableError() | TransientError():
+        case errors.UnavailableError() | errors.TransientError():
             return ExitCode.UNAVAILABLE
         case _:
             return ExitCode.INTERNAL
 
 
+CLOCK = SystemClock()
 QUIET = "weboid.quiet"
+JSON = "weboid.json"
 COMMANDS: dict[str, dict[str, str]] = tomllib.loads(  # of lazy groups
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )
@@ -84,35 +78,32 @@ def _plain(option: str) -> str:
     return re.split("[=.]", option, maxsplit=1)[0].replace("-", "").lower()
 
 
-def _option_hints() -> dict[str, str]:
-    """Return our option, or a sentence about it, by the plain name of another program's."""
-    hints = {_plain(name): ours for ours, names in FORMER_OPTIONS.items() for name in names.split()}
-    return hints | {_plain(name): hint for name, hint in _FORMER["hints"].items()}
-
-
 _SHORT_HELP = Path(__file__).with_name("short_help.toml")  # of lazy groups, by path
 
 
-def is_quiet() -> bool:
-    """Return True if the command prints errors and results only (`-q`)."""
+def is_set(flag: str) -> bool:
+    """Return True if the command that runs was given the flag of all commands: `QUIET` or `JSON`."""
     context = click.get_current_context(silent=True)
-    return context is not None and bool(context.find_root().meta.get(QUIET))
+    return context is not None and bool(context.find_root().meta.get(flag))
 
 
-def _set_log_level(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 of click
-    if value:
-        is_quiet_option = parameter.name == "quiet"
-        logging.getLogger().setLevel(logging.ERROR if is_quiet_option else logging.INFO)
-        context.find_root().meta[QUIET] = is_quiet_option
+def _set_flag(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 of click
+    meta = context.find_root().meta
+    if parameter.name == "as_json":
+        meta[JSON] = value
+    elif value:
+        meta[QUIET] = parameter.name == "quiet"
+        logging.getLogger().setLevel(logging.ERROR if meta[QUIET] else logging.INFO)
 
 
-def log_options() -> list[click.Parameter]:
-    """Return the options that every command has: `-q` and `-v`."""
+def _common_options() -> list[click.Parameter]:
+    """Return the options that every command has."""
     return [
-        click.Option(names, help=text, is_flag=True, expose_value=False, callback=_set_log_level)
-        for names, text in (
-            (("-q", "--quiet"), "Print errors and results only."),
-            (("-v", "--verbose"), "Log more details."),
+        make(names, help=text, is_flag=True, expose_value=False, callback=_set_flag)
+        for make, names, text in (
+            (RenamedOption, ("--json", "as_json"), "JSON for machines."),
+            (click.Option, ("-q", "--quiet"), "Print errors and results only."),  # no default of weboid.toml
+            (click.Option, ("-v", "--verbose"), "Log more details."),
         )
     ]
 
@@ -161,7 +152,7 @@ class ConfiguredCommand(ShortHelpCommand):
             if source is not click.core.ParameterSource.DEFAULT_MAP:
                 raise
             key = next(each for each, (parameter, _) in keys.items() if parameter == name)
-            raise ConfigError(f"{config.option_place(command, key)}: {error.message}") from error
+            raise errors.ConfigError(f"{config.option_place(command, key)}: {error.message}") from error
         if profile is None or profile.name is None:
             return context
         named = context.params.get(profile.name)
@@ -185,7 +176,9 @@ class ConfiguredCommand(ShortHelpCommand):
         except click.NoSuchOption as error:
             shown = {each for param in self.params for each in param.opts}
             ours = shown | {each for param in self.params for each in getattr(param, "former", ())}
-            known, hints = _option_hints(), {}
+            known = {_plain(name): option for option, names in FORMER_OPTIONS.items() for name in names.split()}
+            known |= {_plain(name): hint for name, hint in _FORMER["hints"].items()}
+            hints = {}
             for word in dict.fromkeys(each.partition("=")[0] for each in words if each.startswith("-")):
                 hint = "" if word in ours else known.get(_plain(word), "")
                 hint = hint if hint in ours else known.get(_plain(hint), hint)
@@ -198,9 +191,13 @@ class ConfiguredCommand(ShortHelpCommand):
             raise click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx) from error
         except click.BadParameter as error:
             value = error.message.partition("' is not one of ")[0].lstrip("'")
-            if value not in _FORMER["values"]:
+            text = error.message.replace("a valid integer range", "a whole number").replace(
+                "a valid float range", "a number"
+            )
+            if value in _FORMER["values"]:
+                text = f"{error.message} Use {_FORMER['values'][value]}."
+            if text == error.message:
                 raise
-            text = f"{error.message} Use {_FORMER['values'][value]}."
             raise click.BadParameter(text, error.ctx, error.param, error.param_hint) from error
 
 
@@ -405,26 +402,14 @@ class _ParameterSpec:
 
     def parameters(self, name: str, annotation: Any) -> list[click.Parameter]:
         attributes = {**_inferred(annotation, self), **self.attributes}
+        if "within" in attributes:
+            attributes["type"] = click.IntRange(*attributes.pop("within"))
+        if "choices" in attributes:
+            attributes["type"] = click.Choice([str(each) for each in attributes.pop("choices")])
         names = self.names
         if self.make is RenamedOption and not names:
             names = (f"--{name.strip('_').replace('_', '-')}",)
         return [self.make((*names, name), **attributes)]
-
-
-@dataclass(frozen=True, eq=False)
-class _FlagChoice:
-    """Flags of which the last one given is the value; the first is the default."""
-
-    flags: dict[str, str]
-
-    def parameters(self, name: str, _annotation: Any) -> list[click.Parameter]:
-        first = next(iter(self.flags))
-        return [
-            click.Option(
-                (f"--{value}", name), flag_value=value, help=text, **({"default": True} if value == first else {})
-            )
-            for value, text in self.flags.items()
-        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -454,7 +439,11 @@ class RenamedOption(click.Option):
 
 
 def option(help_text: str | None = None, *names: str, **attributes: Any) -> Any:
-    """Return an option as a parameter's default, shown in its help; `names` where they differ from its name."""
+    """Return an option as a parameter's default, shown in its help; `names` where they differ from its name.
+
+    Attributes are click's, `within`, the least and the greatest number (None: no bound), and `choices`: texts, or an
+    enumeration of texts.
+    """
     default = attributes.get("default")
     attributes.setdefault("show_default", default not in {None, ""} and default is not False)
     return _ParameterSpec(RenamedOption, names, {"help": help_text, **attributes})
@@ -463,11 +452,6 @@ def option(help_text: str | None = None, *names: str, **attributes: Any) -> Any:
 def argument(metavar: str | None = None, **attributes: Any) -> Any:
     """Return an argument as the default of a parameter."""
     return _ParameterSpec(click.Argument, (), {"metavar": metavar, **attributes})
-
-
-def alternatives(**flags: str) -> Any:
-    """Return flags for one parameter, with their help; the first is the default."""
-    return _FlagChoice(flags)
 
 
 def option_dict(options: dict[str, Any]) -> Any:
@@ -484,9 +468,12 @@ def made_by(make: Callable[..., Any]) -> Any:
 
 
 def cli_command(
-    name: str, group: click.Group | None = None, **attributes: Any
+    name: str, group: click.Group | None = None, *, has_json: bool = True, **attributes: Any
 ) -> Callable[[Callable[..., int | None]], Any]:
-    """Make a click command of a function, in `group` if there is one; None is returned as success."""
+    """Make a click command of a function, in `group` if there is one; None is returned as success.
+
+    `has_json`: it has the option `--json`, which `weboid.cli.support.options.output` follows.
+    """
 
     def decorate(function: Callable[..., int | None]) -> click.Command:
         parameters = dict(inspect.signature(function).parameters)
@@ -498,7 +485,8 @@ def cli_command(
         callback.__doc__ = function.__doc__
         register = click.command if group is None else group.command
         attributes.setdefault("cls", ConfiguredCommand)
-        params = [*_click_parameters(parameters), *log_options()]
+        common = [each for each in _common_options() if has_json or each.name != "as_json"]
+        params = [*_click_parameters(parameters), *common]
         made: click.Command = register(name, params=params, **attributes)(callback)
         return made
 

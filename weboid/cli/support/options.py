@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,10 +16,10 @@ import click
 from core.clock import clock_offset
 from core.config.profile import check_settings, parse_size
 from core.config.settings import INDEX_URL, Settings
-from core.errors import InputError
+from core.errors import DiskFullError, InputError, is_disk_full
 from core.timestamps import parse_duration, parse_moment, warc_date
 from weboid.app.operator_identity import contact_notice
-from weboid.cli.support.commands import made_by, option
+from weboid.cli.support.commands import JSON, QUIET, is_set, made_by, option
 
 
 class ParsedType(click.ParamType[Any]):
@@ -43,6 +44,7 @@ class ParsedType(click.ParamType[Any]):
 
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 def _listen_address(text: str) -> object:
@@ -69,6 +71,22 @@ def _parse_interval(text: str) -> timedelta:
 
 
 INTERVAL = ParsedType("duration", _parse_interval)  # at which a command repeats its work
+
+
+@contextmanager
+def named_file(name: str | Path, what: str = "read", remedy: str = "") -> Iterator[None]:
+    """Raise errors of the system in the block as InputError, or DiskFullError, that name the file."""
+    try:
+        yield
+    except OSError as error:
+        from weboid.app.text_table import clean
+
+        shown = clean(str(name))
+        if is_disk_full(error):
+            raise DiskFullError(
+                f"{shown}: the disk is full. Free some space, then give the same command again."
+            ) from error
+        raise InputError(f"{shown} cannot be {what}: {error.strerror or error}.{remedy}") from error
 
 
 def end_moment(text: str, *, now: datetime, option: str) -> datetime:
@@ -143,11 +161,18 @@ def _profile(default: str) -> Any:
     )
 
 
-@dataclass(frozen=True, slots=True)
 class CommandOutput:
-    """Standard output of a command: text, or with `--json` a line of JSON for each result."""
+    """Standard output of the command that runs: text, or with `--json` a line of JSON for each result."""
 
-    is_json: bool
+    @property
+    def is_json(self) -> bool:
+        """Return True if the output is JSON."""
+        return is_set(JSON)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Return True if errors and results only are printed (`-q`)."""
+        return is_set(QUIET)
 
     def show(self, facts: object, text: str | Iterable[str]) -> None:
         """Print the facts as JSON, or else the text."""
@@ -156,11 +181,9 @@ class CommandOutput:
         for line in (text,) if isinstance(text, str) else text:
             click.echo(line)
 
-    def table(self, facts: object, head: Sequence[str], rows: Sequence[Sequence[str]], empty: str = "") -> None:
+    def table(self, facts: object, head: Sequence[str], rows: Sequence[Sequence[object]], empty: str = "") -> None:
         """Print the facts as JSON, or else the rows as a table; in place of a table without rows `empty`, if given."""
-        from weboid.app.text_table import table, width
-
-        self.show(facts, table(head, rows, columns=width()) if rows or not empty else empty)
+        self.show(facts, table_lines(head, rows) if rows or not empty else empty)
 
     def json(self, facts: object) -> bool:
         """Print the facts, moments as WARC dates, and return True, if the output is JSON."""
@@ -169,30 +192,49 @@ class CommandOutput:
         return self.is_json
 
 
-def output_format(as_json: bool = option("JSON for machines.", "--json")) -> CommandOutput:  # noqa: FBT001
-    """Return the output that `--json` chooses."""
-    return CommandOutput(as_json)
+output = CommandOutput()
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number and what it counts.
+
+    >>> counted(1, "page"), counted(2000, "page")
+    ('1 page', '2,000 pages')
+    """
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def table_lines(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """Return the rows as a table of the terminal's width: numbers with separators, moments to the minute, None empty."""
+    from weboid.app.text_table import table, width
+
+    return table(head, [[_cell(value) for value in row] for row in rows], columns=width())
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M}"
+    return "" if value is None else f"{value:,}" if type(value) is int else str(value)
 
 
 COLLECTION = option(
     "Folder of WARCs, index and frontier.",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     default=Path("collection"),
     envvar="WEBOID_COLLECTION",
     callback=_check_trial_clock,
 )
-OUTPUT = made_by(output_format)
 PROFILE, WIKI_PROFILE = _profile("default"), _profile("wiki")
 WORKERS = option(
     "Number of pages at the same time.",
-    type=click.IntRange(1, 64),
+    within=(1, 64),
     default=lambda: min(2 * (os.cpu_count() or 1), 8),
     show_default="two per core, at most 8",
     envvar="WEBOID_WORKERS",
 )
 CHECK_JOBS = option(
     "Number of pages at the same time.",
-    type=click.IntRange(1, 64),
+    within=(1, 64),
     default=lambda: 1 + (os.cpu_count() or 1),
     show_default="one more than cores",
 )

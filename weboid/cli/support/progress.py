@@ -1,6 +1,8 @@
 """Progress on a terminal, below the output of a command: bars, searches, and a run's pages."""
 
+import asyncio
 import logging
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,38 +27,39 @@ from core.playback_check import QaVerdict
 from crawler.frontier.base import AddResult
 from crawler.worker import crawl_events
 from net.backoff import WaitStarted
+from weboid.cli.support.options import output
 from weboid.cli.support.run_output import RunReporter, event_line, page_line, worst_first
 
 if TYPE_CHECKING:
     from crawler.run.crawl_run import RunSummary
 
 
-def terminal_progress(*columns: ProgressColumn, quiet: bool) -> Progress:
-    """Return a progress on standard error; without output where that is not a terminal."""
+def terminal_progress(*columns: ProgressColumn) -> Progress:
+    """Return a progress on standard error; without output for -q or --json, or where that is not a terminal."""
     console = Console(stderr=True)
-    disable = quiet or not console.is_terminal
+    disable = output.is_quiet or output.is_json or not console.is_terminal
     return Progress(*columns, console=console, transient=True, disable=disable)
 
 
-def search_progress(what: str, *, quiet: bool) -> Progress:
+def search_progress(what: str) -> Progress:
     """Return a progress whose end is unknown."""
     count = TextColumn(f"{{task.completed:,.0f}} {what}")
-    return terminal_progress(SpinnerColumn(), count, TimeElapsedColumn(), quiet=quiet)
+    return terminal_progress(SpinnerColumn(), count, TimeElapsedColumn())
 
 
 @contextmanager
-def progress_bar(title: str, total: int | None, *, quiet: bool) -> Iterator[Callable[[float], None]]:
+def progress_bar(title: str, total: int | None) -> Iterator[Callable[[float], None]]:
     """Yield a function that advances a bar."""
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with terminal_progress(*columns, quiet=quiet) as progress:
+    with terminal_progress(*columns) as progress:
         task = progress.add_task(title, total=total)
         yield lambda count: progress.advance(task, count)
 
 
-def count_progress(*, quiet: bool) -> Progress:
+def count_progress() -> Progress:
     """Return a progress of tasks, each with a bar, its numbers and the time left."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn())
-    return terminal_progress(*columns, TimeRemainingColumn(), quiet=quiet)
+    return terminal_progress(*columns, TimeRemainingColumn())
 
 
 _COLOURS = {
@@ -148,9 +151,22 @@ class _AboveBarHandler(logging.Handler):
 
 
 @contextmanager
-def session_progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+def session_progress() -> Iterator[Callable[[str], None]]:
     """Yield a function that shows the present state of a session in one line."""
     columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with terminal_progress(*columns, quiet=quiet) as progress:
+    with terminal_progress(*columns) as progress:
         task = progress.add_task("", total=None)
         yield lambda text: progress.update(task, description=text)
+
+
+@contextmanager
+def stopped_by_enter(stop: asyncio.Event) -> Iterator[None]:
+    """Set the event, too, when Enter is pressed during the block, where there is a terminal."""
+    has_terminal, loop = sys.stdin.isatty(), asyncio.get_running_loop()
+    if has_terminal:
+        loop.add_reader(sys.stdin, stop.set)
+    try:
+        yield
+    finally:
+        if has_terminal:
+            loop.remove_reader(sys.stdin)

@@ -16,21 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.clock import SystemClock
 from core.config.settings import Settings
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError
 from core.layout import CONFIG_FILE, Layout
-from weboid.cli.support.commands import option
+from weboid.cli.support.commands import CLOCK, option
 
 QA = option(
     "Check the copies of pages as they are archived, and capture broken ones again.  [default: as set in the profile]",
     "--qa/--no-qa",
     default=None,
 )
-STORED_LEVELS = click.Choice([str(level) for level in StoredLevel])
 STORE = option(
-    "Recording level of each page.  [default: as set by `weboid level`, else everything]", type=STORED_LEVELS
+    "Recording level of each page.  [default: as set by `weboid level`, else everything]", choices=StoredLevel
 )
 SCAN = option(
     "Scan archived payloads with clamd, if one is running (docs/how-to/scanning.md).  [default: scan]",
@@ -48,7 +46,6 @@ if TYPE_CHECKING:
     from playback.access.level_store import LevelStore
     from render.sign_in import SiteLogins
     from weboid.app.webhooks.webhook_sender import WebhookEmitter
-    from weboid.cli.support.options import CommandOutput
 
 
 def background_checks(settings: Settings, *, qa: bool | None) -> RunExtension | None:
@@ -68,7 +65,7 @@ def open_webhooks(root: Path, settings: Settings) -> AbstractContextManager[Webh
     if not config.exists() or "webhooks" not in config.read_text(encoding="utf-8"):
         return nullcontext()
     emitter: WebhookEmitter = import_module("weboid.app.webhooks.webhook_sender").WebhookEmitter(
-        root, settings, clock=SystemClock()
+        root, settings, clock=CLOCK
     )
     return emitter
 
@@ -78,7 +75,6 @@ def run_with_reports(
     root: Path,
     settings: Settings,
     workers: int,
-    output: CommandOutput,
     *,
     qa: bool | None,
     stays: bool,
@@ -95,10 +91,10 @@ def run_with_reports(
     companion, layout = background_checks(settings, qa=qa), Layout(root)
     with open_stored_levels(layout, settings.index.url) as level_of, open_webhooks(root, settings) as hooks:
         config = RunConfig(root, settings, workers, stays, logins, companion, stored_level_of=level_of)
-        reporter = run_reporter(as_json=output.is_json)
+        reporter = run_reporter()
         report = reporter.event if hooks is None else hooks.reporting(reporter.event)
         events = {"started": reporter.started, "report": report, "stopping": reporter.stopping}
-        summary = asyncio.run(run(config, clock=SystemClock(), **events))
+        summary = asyncio.run(run(config, clock=CLOCK, **events))
         reporter.ended(summary)
         if hooks is not None:
             hooks.put_summary(summary, jobs)
@@ -114,7 +110,7 @@ async def visit_once(
     once = replace(settings, frontier=replace(settings.frontier, attempts=1))
     with open_stored_levels(Layout(root), settings.index.url) as level_of:
         config = RunConfig(root, once, workers, stored_level_of=level_of)
-        return await archive_urls(config, urls, again=timedelta(0), clock=SystemClock(), report=report)
+        return await archive_urls(config, urls, again=timedelta(0), clock=CLOCK, report=report)
 
 
 def with_store(settings: Settings, level: str | None) -> Settings:
@@ -160,7 +156,7 @@ def unlock_logins(settings: Settings, root: Path) -> SiteLogins | None:
     return open_logins(
         Layout(root).logins,
         settings.login,
-        now=SystemClock().now(),
+        now=CLOCK.now(),
         ask=lambda: ask_passphrase("Passphrase of the logins"),
         warn=lambda text: click.echo(text, err=True),
     )

@@ -19,24 +19,10 @@ from core.page_classes import GOOD, PageClass
 from core.page_manifest import VisitOutcome
 from core.timestamps import warc_date
 from crawler.frontier.base import AddResult
-from crawler.worker.crawl_events import (
-    DiskSpaceLow,
-    DiskSpaceRestored,
-    Event,
-    FileRecovered,
-    IndexRestored,
-    LinksAdded,
-    PageChecked,
-    PageDeferred,
-    PageDone,
-    PageRepaired,
-    PageRetried,
-    PageSkipped,
-    QueueStatus,
-    SnapshotMade,
-)
+from crawler.worker import crawl_events
 from net.backoff import WaitEnded, WaitStarted
-from weboid.cli.support.commands import ExitCode, is_quiet
+from weboid.cli.support.commands import ExitCode
+from weboid.cli.support.options import output
 
 if TYPE_CHECKING:
     from core.playback_check import QaVerdict
@@ -53,9 +39,9 @@ def _echo(text: str, *, err: bool = False) -> None:
         signal.raise_signal(signal.SIGINT)
 
 
-def page_line(event: PageDone | PageSkipped) -> str:
+def page_line(event: crawl_events.PageDone | crawl_events.PageSkipped) -> str:
     """Return a page in one line: outcome, status, records, bytes, seconds, URL, defects."""
-    if isinstance(event, PageSkipped):
+    if isinstance(event, crawl_events.PageSkipped):
         return f"skipped   {'':>3} {event.url}  ({event.reason})"
     page = event.page
     if page is None:
@@ -72,34 +58,34 @@ def page_line(event: PageDone | PageSkipped) -> str:
     )
 
 
-def event_line(event: Event) -> str:
+def event_line(event: crawl_events.Event) -> str:
     """Return an event between pages in one line."""
     match event:
-        case PageChecked():
+        case crawl_events.PageChecked():
             score = "   -" if event.score is None else f"{event.score:4.2f}"
             reason = f"  ({event.reason})" if event.reason else ""
             text = f"{event.verdict or 'unchecked':9} {score} {event.url}{reason}"
-        case PageRepaired():
+        case crawl_events.PageRepaired():
             text = f"repaired  {event.url}: {event.state}; {event.reason}"
-        case PageRetried():
+        case crawl_events.PageRetried():
             text = f"again     {event.url}: {event.reason}"
-        case PageDeferred():
+        case crawl_events.PageDeferred():
             until = f"{event.until:%Y-%m-%d %H:%M:%S} UTC"
             text = f"later     {event.url}: {event.reason}; not before {until}"
-        case DiskSpaceLow():
+        case crawl_events.DiskSpaceLow():
             text = (
                 f"waiting   for space on the disk: {format_size(event.free_bytes)} free, "
                 f"{format_size(event.wanted_bytes)} needed. The run continues when there is more space."
             )
-        case DiskSpaceRestored():
+        case crawl_events.DiskSpaceRestored():
             text = f"going on  after {event.seconds:.0f} s: space is available again"
         case WaitStarted():
             text = f"waiting   {event.text} The run continues when it is available again."
         case WaitEnded():
             text = f"going on  after {event.seconds:.0f} s: the {event.reason} is available again"
-        case SnapshotMade():
+        case crawl_events.SnapshotMade():
             text = f"snapshot  of {event.at:%Y-%m-%d %H:%M:%S} UTC: a new crawl log begins"
-        case FileRecovered() | IndexRestored():
+        case crawl_events.FileRecovered() | crawl_events.IndexRestored():
             text = f"recovered {event.text}"
         case _:
             raise InvariantError(f"Not an event between pages: {event!r}.")
@@ -159,22 +145,28 @@ def format_size(count: float) -> str:
 _NAMES: dict[type, str] = {
     WaitStarted: "waiting",
     WaitEnded: "going_on",
-    PageSkipped: "skipped",
-    PageRetried: "retry",
-    LinksAdded: "links",
-    PageChecked: "checked",
-    PageRepaired: "repaired",
-    QueueStatus: "progress",
-    DiskSpaceRestored: "resumed",
-    IndexRestored: "index_restored",
+    crawl_events.PageSkipped: "skipped",
+    crawl_events.PageRetried: "retry",
+    crawl_events.PageDeferred: "later",
+    crawl_events.SnapshotMade: "snapshot",
+    crawl_events.LinksAdded: "links",
+    crawl_events.PageChecked: "checked",
+    crawl_events.PageRepaired: "repaired",
+    crawl_events.QueueStatus: "progress",
+    crawl_events.DiskSpaceRestored: "resumed",
+    crawl_events.IndexRestored: "index_restored",
 }
 _SAME = ("page_id", "final_url", "captured_at", "status", "mime", "title", "records", "seconds")
 
 
 class RunReporter:
-    """Progress output of a run: one line per page, then a summary."""
+    """Progress output of a run: one line per page, then a summary.
 
-    def __init__(self) -> None:
+    A quiet one prints lost records alone; failures show in the exit code.
+    """
+
+    def __init__(self, *, is_quiet: bool = False) -> None:
+        self._is_quiet = is_quiet
         self._done = 0
         self._todo = 0
 
@@ -186,18 +178,18 @@ class RunReporter:
         if known and not todo:
             self._print("--again archives known URLs again; `weboid queue retry URL` retries one that was given up.")
 
-    def event(self, event: Event) -> None:
+    def event(self, event: crawl_events.Event) -> None:
         """Report an event, e.g. a page that ended or is retried."""
-        if isinstance(event, LinksAdded):
+        if isinstance(event, crawl_events.LinksAdded):
             self._todo += event.count
-        elif isinstance(event, QueueStatus):
+        elif isinstance(event, crawl_events.QueueStatus):
             self._todo = self._done + event.queued + event.claimed
-        elif isinstance(event, PageDone | PageSkipped):
+        elif isinstance(event, crawl_events.PageDone | crawl_events.PageSkipped):
             self._done += 1
             # The frontier's counts are slightly old: items returned since are not included yet.
             self._todo = max(self._todo, self._done)
             self._page(event)
-        elif not (isinstance(event, PageChecked) and event.verdict == "good"):
+        elif not (isinstance(event, crawl_events.PageChecked) and event.verdict == "good"):
             self._between(event)  # the summary counts good copies
 
     def stopping(self) -> None:
@@ -210,38 +202,27 @@ class RunReporter:
             self._print(line)
 
     def _print(self, text: str) -> None:
-        _echo(text)
+        if not self._is_quiet:
+            _echo(text)
 
-    def _page(self, event: PageDone | PageSkipped) -> None:
+    def _page(self, event: crawl_events.PageDone | crawl_events.PageSkipped) -> None:
         self._print(f"[{self._done}/{self._todo}] {page_line(event)}")
 
-    def _between(self, event: Event) -> None:
-        lost = isinstance(event, FileRecovered) and event.lost
-        _echo(f"  {event_line(event)}", err=lost)
+    def _between(self, event: crawl_events.Event) -> None:
+        lost = isinstance(event, crawl_events.FileRecovered) and event.lost
+        if lost or not self._is_quiet:
+            _echo(f"  {event_line(event)}", err=lost)
 
 
-def run_reporter(*, as_json: bool) -> RunReporter:
+def run_reporter() -> RunReporter:
     """Return the reporter for JSON, a terminal, or plain output."""
-    if as_json:
+    if output.is_json:
         return JsonRunReporter()
-    if is_quiet():
-        return QuietRunReporter()
-    if not sys.stdout.isatty():
-        return RunReporter()
+    if output.is_quiet or not sys.stdout.isatty():
+        return RunReporter(is_quiet=output.is_quiet)
     from weboid.cli.support.progress import BarRunReporter
 
     return BarRunReporter()
-
-
-class QuietRunReporter(RunReporter):
-    """Reporter of lost records alone; failures show in the exit code."""
-
-    def _print(self, text: str) -> None:
-        pass
-
-    def _between(self, event: Event) -> None:
-        if isinstance(event, FileRecovered) and event.lost:
-            super()._between(event)
 
 
 class JsonRunReporter(RunReporter):
@@ -251,17 +232,14 @@ class JsonRunReporter(RunReporter):
         """Write the number of added URLs."""
         self._show({"event": "started", **asdict(added), "todo": todo})
 
-    def event(self, event: Event) -> None:
+    def event(self, event: crawl_events.Event) -> None:
         """Write the event; a page without its long lists, which are in its manifest."""
         match event:
-            case DiskSpaceLow():
+            case crawl_events.DiskSpaceLow():
                 self._show({"event": "paused", "reason": "disk", **asdict(event)})
-            case PageDeferred():
-                until = warc_date(event.until)
-                self._show({"event": "later", **asdict(event), "until": until})
-            case FileRecovered():
+            case crawl_events.FileRecovered():
                 self._show({"event": "recovered", **event.facts})
-            case PageDone():
+            case crawl_events.PageDone():
                 page = event.page
                 facts: dict[str, object] = {
                     "event": "page",
@@ -274,8 +252,6 @@ class JsonRunReporter(RunReporter):
                     facts |= {name: getattr(page, name) for name in _SAME}
                     facts |= {"class": page.page_class, "bytes": page.stored_bytes}
                 self._show(facts)
-            case SnapshotMade():
-                self._show({"event": "snapshot", "at": warc_date(event.at)})
             case _:
                 self._show({"event": _NAMES[type(event)], **asdict(event)})
 
@@ -300,7 +276,7 @@ class JsonRunReporter(RunReporter):
         )
 
     def _show(self, facts: dict[str, object]) -> None:
-        _echo(json.dumps(facts, ensure_ascii=False))
+        _echo(json.dumps(facts, ensure_ascii=False, default=warc_date))
 
 
 def run_exit_code(summary: RunSummary, *, bad: int) -> ExitCode:

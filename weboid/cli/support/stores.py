@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import InputError, UnavailableError
 from core.layout import Layout
 from crawler.collection import open_collection, read_collection
 from weboid.app.operator_identity import collection_settings
-from weboid.cli.support.commands import made_by
+from weboid.cli.support.commands import CLOCK, made_by
 from weboid.cli.support.options import COLLECTION, DATABASE, with_database
 
 if TYPE_CHECKING:  # each command loads the libraries of the stores that it opens
@@ -72,7 +71,7 @@ class CollectionStores:
 
         with self.index() as database, self.decisions() as decisions:
             holds = HoldIndex(decisions, lists_folder(self.layout.decisions_db))
-            yield database, decisions, AccessControl(decisions, database.rows, SystemClock().now, holds)
+            yield database, decisions, AccessControl(decisions, database.rows, CLOCK.now, holds)
 
     @contextmanager
     def levels(self) -> Iterator["LevelStore"]:
@@ -98,7 +97,7 @@ def open_existing_registry(layout: Layout, settings: Settings) -> Iterator["Regi
 
 async def make_collection(root: Path) -> None:
     """Create the collection if it is missing."""
-    async with open_collection(root, clock=SystemClock()):
+    async with open_collection(root, clock=CLOCK):
         pass
 
 

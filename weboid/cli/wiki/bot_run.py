@@ -1,7 +1,7 @@
 """`weboid wiki bot run`, `show`, `ls` and `review`: repair of dead citations, past edits and their outcome."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import click
@@ -18,15 +18,15 @@ from links.registry.wikis import Wiki, all_wikis
 from net.stop_signals import StopSignals
 from weboid.app.copy_sources import OwnCaptures
 from weboid.app.link_facts import moment_text
-from weboid.app.text_table import clean, table, width
+from weboid.app.text_table import clean
 from weboid.app.wiki.bot_run import BotRun, edit_facts, outcome_facts, tally_facts
 from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import output, table_lines
 from weboid.cli.support.progress import terminal_progress
 from weboid.cli.support.stores import actor_name
-from weboid.cli.wiki.bot_setup import CLOCK, choose_wiki, front_origin, source_warnings
+from weboid.cli.wiki.bot_setup import choose_wiki, front_origin, source_warnings
 from weboid.cli.wiki.wikitext_files import skip_reason_line
 from wiki.bot.page_edit import PageEditResult, PageEditStatus
 from wiki.bot.past_edits import RevertReview, edits_to_review, review_revert
@@ -34,6 +34,7 @@ from wiki.bot.wiki_bot import BotOptions, BotRunSummary, check_settings
 from wiki.settings import to_json
 
 _QUIET = (PageEditStatus.NOTHING, PageEditStatus.GONE, PageEditStatus.UNFIT)
+_BAD = (PageEditStatus.REFUSED, PageEditStatus.UNSAFE, PageEditStatus.UNKNOWN, PageEditStatus.BROKEN)
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -42,13 +43,12 @@ def command(
     *,
     name: str = argument("[NAME]", required=False, default=""),
     dry_run: bool = option("Show what would be changed; write nothing anywhere."),
-    limit: int | None = option("Maximum number of edits.", type=click.IntRange(1)),
+    limit: int | None = option("Maximum number of edits.", within=(1, None)),
     titles: tuple[str, ...] = option("Only this page.", "--page", metavar="TITLE"),
     look_back: bool = option("Only check the outcome of earlier edits."),
     front: str | None = option("With --dry-run: public origin of our own copies.", metavar="ORIGIN"),
     is_all: bool = option("Run on every wiki whose bot is switched on.", "--all"),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Repair citations of links that are confirmed dead.
 
@@ -63,11 +63,26 @@ def command(
         raise click.UsageError("--front needs --dry-run; `weboid wiki bot on --front` sets it.")
     if is_all and (name or titles):
         raise click.UsageError("--all is for every wiki: omit NAME and --page.")
-    show = _BotRunReporter(output, is_dry=dry_run)
+    show = _BotRunReporter(is_dry=dry_run)
+
+    async def run(task: BotRun, own: OwnCaptures | None) -> int:
+        with StopSignals(lambda: click.echo("Stopping after this page …", err=True)) as stop, stop.cut_short():
+            tally, job = await task.run(own, show.show, stop.event, is_look_back=look_back)
+            show.end(task, tally, job)
+        if stop.event.is_set():
+            return ExitCode.STOPPED
+        is_bad = any(tally.did[each] for each in _BAD)
+        return ExitCode.SOME_FAILED if is_bad or tally.unknown else ExitCode.OK
 
     def begin(store: RegistryStore, wiki: Wiki, own: str | None = None) -> int:
         wish = BotOptions(titles, limit, dry_run)
-        return _begin(BotRun(store, where.layout, where.settings, wiki, CLOCK, wish, own), where, show, look_back)
+        task = BotRun(store, where.layout, where.settings, wiki, CLOCK, wish, own)
+        if not dry_run:
+            check_settings(task.bot, str(wiki.name))
+        for line in () if look_back else source_warnings(store, where, wiki, task.bot):
+            click.echo(line, err=True)
+        with task.own_captures() as own_copies, show.progress():
+            return asyncio.run(run(task, own_copies))
 
     with where.stores.registry() as store:
         if is_all:
@@ -77,7 +92,7 @@ def command(
                 known = [wiki for wiki in all_wikis(rows) if wiki.url]
             known = [each for each in known if settings_of_wiki(each).bot.enabled]
             if not known:
-                show.line("The bot is off on every wiki: `weboid wiki bot on` switches it on.")
+                click.echo("The bot is off on every wiki: `weboid wiki bot on` switches it on.", err=True)
             for wiki in known:
                 try:
                     code = begin(store, wiki)
@@ -91,36 +106,10 @@ def command(
         return begin(store, choose_wiki(store, name), front_origin(front))
 
 
-def _begin(task: BotRun, where: CommandTarget, show: "_BotRunReporter", is_look_back: bool) -> int:  # noqa: FBT001
-    bot = task.bot
-    if not task.wish.is_dry:
-        check_settings(bot, str(task.wiki.name))
-    if not is_look_back:
-        for line in source_warnings(task.store, where, task.wiki, bot):
-            show.line(line)
-    with task.own_captures() as own, show.progress():
-        return asyncio.run(_run(task, own, show, is_look_back=is_look_back))
-
-
-async def _run(task: BotRun, own: OwnCaptures | None, show: "_BotRunReporter", *, is_look_back: bool) -> int:
-    done: list[tuple[BotRunSummary, str]] = []
-    with StopSignals(lambda: show.line("Stopping after this page …")) as stop, stop.cut_short():
-        done.append(await task.run(own, show.show, stop.event, is_look_back=is_look_back))
-    for tally, job in done:
-        show.end(task, tally, job)
-    if stop.event.is_set():
-        return ExitCode.STOPPED
-    tally, status = done[0][0], PageEditStatus
-    bad = (status.REFUSED, status.UNSAFE, status.UNKNOWN, status.BROKEN)
-    is_bad = sum(tally.did[each] for each in bad)
-    return ExitCode.SOME_FAILED if is_bad or tally.unknown else ExitCode.OK
-
-
 class _BotRunReporter:
     """Output of a run: coloured diffs as text, or one JSON line per page."""
 
-    def __init__(self, output: CommandOutput, *, is_dry: bool) -> None:
-        self._output = output
+    def __init__(self, *, is_dry: bool) -> None:
         self._is_dry = is_dry
         self._console = Console(highlight=False, soft_wrap=True)
         self._progress: Progress | None = None
@@ -131,15 +120,12 @@ class _BotRunReporter:
             *(SpinnerColumn(), TextColumn("{task.description}"), BarColumn()),
             *(TextColumn("{task.completed} pages"), TimeElapsedColumn()),
         )
-        self._progress = terminal_progress(*columns, quiet=self._output.is_json)
+        self._progress = terminal_progress(*columns)
         self._task = self._progress.add_task("looking", total=None)
         return self._progress
 
-    def line(self, text: str) -> None:
-        click.echo(text, err=True)
-
     def show(self, each: PageEditResult | BotEdit) -> None:
-        if self._output.json(edit_facts(each) if isinstance(each, BotEdit) else outcome_facts(each)):
+        if output.json(edit_facts(each) if isinstance(each, BotEdit) else outcome_facts(each)):
             return
         if isinstance(each, BotEdit):
             self._console.print(Text(clean(f"Edit {each.id} is {each.state.name.lower()}: {each.note}")))
@@ -159,7 +145,7 @@ class _BotRunReporter:
             self._console.print(Text("  " + skip_reason_line(link)))
 
     def end(self, task: BotRun, tally: BotRunSummary, job: str) -> None:
-        if self._output.json(tally_facts(tally, job)):
+        if output.json(tally_facts(tally, job)):
             return
         for title in tally.unknown:
             click.echo(f"The registry does not know the page {clean(title)}.", err=True)
@@ -194,12 +180,7 @@ _STATES = [each.name.lower() for each in EditState]
 
 
 @cli_command("show")
-def show_command(
-    *,
-    name: str = argument("[NAME]", required=False, default=""),
-    where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
-) -> None:
+def show_command(*, name: str = argument("[NAME]", required=False, default=""), where: CommandTarget = TARGET) -> None:
     """Show whether the bot is on, its account, and its edits' outcomes."""
     with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
@@ -242,11 +223,10 @@ def list_command(
     *,
     name: str = argument("[NAME]", required=False, default=""),
     states: tuple[str, ...] = option(
-        f"Only edits in this state: {', '.join(_STATES)}.", "--state", type=click.Choice(_STATES), metavar="STATE"
+        f"Only edits in this state: {', '.join(_STATES)}.", "--state", choices=_STATES, metavar="STATE"
     ),
-    limit: int = option("Maximum number of edits.", type=click.IntRange(1, 10_000), default=50),
+    limit: int = option("Maximum number of edits.", within=(1, 10_000), default=50),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """List the bot's edits, newest first."""
     wanted = [EditState[each.upper()] for each in states] or list(EditState)
@@ -254,7 +234,7 @@ def list_command(
         wiki = choose_wiki(store, name)
         with store.reading() as rows:
             edits = newest_edits(rows, wiki.id, wanted, limit=limit)
-        _show(store, wiki, edits, output=output)
+        _show(store, wiki, edits)
         if not edits and not output.is_json:
             click.echo(f"The bot has made no such edit on {wiki.name}.")
 
@@ -267,9 +247,8 @@ def review_command(
     decline: tuple[int, ...] = option("The edit was right: it may be repeated.", type=int, metavar="ID"),
     reason: str = option("Reason, in a few words.", default="", metavar="TEXT"),
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
-    limit: int = option("Maximum number of edits.", type=click.IntRange(1, 10_000), default=50),
+    limit: int = option("Maximum number of edits.", within=(1, 10_000), default=50),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the edits that people reverted; accept or decline each revert.
 
@@ -286,7 +265,7 @@ def review_command(
             for number in numbers
         ]
         edits = done or edits_to_review(store, wiki.id, limit=limit)
-        _show(store, wiki, edits, output=output)
+        _show(store, wiki, edits)
         if not output.is_json:
             for edit in edits:
                 for change in edit.changes:
@@ -298,7 +277,7 @@ def review_command(
             click.echo("Nothing awaits a review.")
 
 
-def _show(store: RegistryStore, wiki: Wiki, edits: Sequence[BotEdit], output: CommandOutput) -> None:
+def _show(store: RegistryStore, wiki: Wiki, edits: Sequence[BotEdit]) -> None:
     with store.reading() as rows:
         pages = find_pages(rows, wiki.id, {edit.page_id for edit in edits})
         links = urls_by_id(rows, {change.url_id for edit in edits for change in edit.changes})
@@ -315,28 +294,18 @@ def _show(store: RegistryStore, wiki: Wiki, edits: Sequence[BotEdit], output: Co
         return
     if not edits:
         return
+    lines = []
+    for edit in edits:
+        changes = sorted(edit.changes, key=lambda each: not each.is_undone)
+        cited = [
+            f"{names.get(each.url_id, '?')} ({each.kind}{', undone' if each.is_undone else ''})"
+            for each in changes[:_MOST_LINKS]
+        ]
+        if len(changes) > _MOST_LINKS:
+            cited.append(f"and {len(changes) - _MOST_LINKS:,} more")
+        when, state = (moment_text(edit.moment) or "")[:16], edit.state.name.lower()
+        state += " (talk)" if edit.kind is EditKind.TALK else ""
+        page, revision = titles.get(edit.page_id, f"number {edit.page_id}"), str(edit.rev or "")
+        lines.append((str(edit.id), when, state, page, " ".join(cited), revision, edit.undone_by, edit.note))
     head = ("edit>", "when", "state", "page", "links", "revision>", "undone by", "note")
-    lines = [
-        (
-            str(edit.id),
-            (moment_text(edit.moment) or "")[:16],
-            edit.state.name.lower() + (" (talk)" if edit.kind is EditKind.TALK else ""),
-            titles.get(edit.page_id, f"number {edit.page_id}"),
-            _links(edit, names),
-            str(edit.rev or ""),
-            edit.undone_by,
-            edit.note,
-        )
-        for edit in edits
-    ]
-    click.echo("\n".join(table(head, lines, columns=width())))
-
-
-def _links(edit: BotEdit, names: Mapping[int, str]) -> str:
-    """Return an edit's links in one line: undone ones first, and the number of further ones."""
-    results = [
-        f"{names.get(each.url_id, '?')} ({each.kind}{', undone' if each.is_undone else ''})"
-        for each in sorted(edit.changes, key=lambda each: not each.is_undone)
-    ]
-    more = len(results) - _MOST_LINKS
-    return " ".join([*results[:_MOST_LINKS], *([f"and {more:,} more"] if more > 0 else [])])
+    click.echo("\n".join(table_lines(head, lines)))

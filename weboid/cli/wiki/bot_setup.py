@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 import click
 
-from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import InputError
 from links.registry.database import RegistryStore
@@ -21,13 +20,12 @@ from weboid.app.wiki.bot_run import change_bot, switch_parts
 from weboid.app.wiki.wiki_clients import bot_api, settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import argument, cli_command, option, option_dict
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.options import counted, output
 from wiki.api.edit_request import BotAccount, allows_run, clear_messages, read_bot_account
 from wiki.api.page_query import read_text
 from wiki.bot.remedies import LOST_STATES
 from wiki.settings import TALK_MODES, BotSettings, WikiSettings, replace_settings
 
-CLOCK = SystemClock()
 _COUNTED: Final = 1_000  # lost links that are searched for copies of our own
 
 
@@ -87,9 +85,7 @@ def _lost_with_copies(store: RegistryStore, where: CommandTarget, wiki: Wiki) ->
 _SETTING_OPTIONS: dict[str, Any] = {
     "run_page": option("Edit only while the first line of this page is yes or run.", metavar="TITLE"),
     "edits_per_minute": option("Maximum number of edits per minute.", type=click.FloatRange(0.01, 600)),
-    "talk": option(
-        "Post messages on talk pages: never, beside edits, or only messages, no edits.", type=click.Choice(TALK_MODES)
-    ),
+    "talk": option("Post messages on talk pages: never, beside edits, or only messages, no edits.", choices=TALK_MODES),
     "convert_bare": option("Convert bare references to citations.", "--convert-bare/--keep-bare", default=None),
     "tag_dead": option("Tag dead links that have no copy.", "--tag-dead/--no-tag-dead", default=None),
     "mark": option("Mark edits with the bot flag.", "--mark/--no-mark", default=None),
@@ -108,7 +104,6 @@ def on_command(
     domains: tuple[str, ...] = option("Only for links of this domain.", "--domain", metavar="HOST"),
     messages_read: bool = option("Confirm that messages on the bot's talk page were read; it does not edit before."),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Switch on the bot for a wiki, with an account of its own.
 
@@ -118,7 +113,7 @@ def on_command(
     bot run --dry-run` shows the planned edits, `weboid wiki bot run` makes them.
     """
     if pages or domains:
-        _switch(where, name, pages, domains, is_on=True, output=output)
+        _switch(where, name, pages, domains, is_on=True)
         return
     if password_file:
         password_file = str(Path(password_file).expanduser().absolute())
@@ -153,7 +148,6 @@ def off_command(
     pages: tuple[str, ...] = option("Only for this page.", "--page", metavar="TITLE"),
     domains: tuple[str, ...] = option("Only for links of this domain.", "--domain", metavar="HOST"),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Switch off the bot for a wiki, or for pages and domains of it.
 
@@ -161,7 +155,7 @@ def off_command(
     again; `weboid wiki bot show` lists the exclusions.
     """
     if pages or domains:
-        _switch(where, name, pages, domains, is_on=False, output=output)
+        _switch(where, name, pages, domains, is_on=False)
         return
     with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
@@ -172,15 +166,15 @@ def off_command(
     )
 
 
-def _switch(
-    where: CommandTarget, name: str, pages: Sequence[str], domains: Sequence[str], *, is_on: bool, output: CommandOutput
-) -> None:
+def _switch(where: CommandTarget, name: str, pages: Sequence[str], domains: Sequence[str], *, is_on: bool) -> None:
     """Switch the bot on or off for pages and domains of a wiki."""
     with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
         bot = switch_parts(store, wiki, pages=pages, domains=domains, is_on=is_on)
     facts = {"wiki": str(wiki.name), "not_pages": bot.not_pages, "not_domains": bot.not_domains}
-    output.show(facts, f"The bot skips {len(bot.not_pages):,} pages and {len(bot.not_domains):,} domains.")
+    output.show(
+        facts, f"The bot skips {counted(len(bot.not_pages), 'page')} and {counted(len(bot.not_domains), 'domain')}."
+    )
 
 
 async def _check_account(
@@ -196,22 +190,18 @@ async def _check_account(
         raise InputError(f"The account {me.name} is {me.blocked}.")
     if "edit" not in me.rights:
         raise InputError(f"The account {me.name} may not edit: grant its bot password “Edit existing pages”.")
-    return me, list(_warnings(me, bot, page, is_read=is_read))
-
-
-def _warnings(me: BotAccount, bot: BotSettings, page: str | None, *, is_read: bool) -> list[str]:
-    results = []
+    warnings = []
     if bot.mark and "bot" not in me.rights:
-        results.append(
+        warnings.append(
             "The account has no bot flag (or its password lacks “High-volume access”): its edits appear in "
             "everybody's recent changes. Ask the wiki's bureaucrats, or use --no-mark."
         )
-    if bot.run_page and page is None:
-        results.append(f"The run page {bot.run_page} is missing: nothing is edited until it exists and says yes.")
-    elif bot.run_page and not allows_run(page or ""):
-        results.append(f"The run page {bot.run_page} does not say yes or run: nothing is edited.")
     if not bot.run_page:
-        results.append("There is no run page: only `bot off` or a message to the bot stops it.")
+        warnings.append("There is no run page: only `bot off` or a message to the bot stops it.")
+    elif page is None:
+        warnings.append(f"The run page {bot.run_page} is missing: nothing is edited until it exists and says yes.")
+    elif not allows_run(page):
+        warnings.append(f"The run page {bot.run_page} does not say yes or run: nothing is edited.")
     if me.has_messages and not is_read and bot.stop_on_messages:
-        results.append("The bot has unread messages. Nothing is edited until --messages-read is given.")
-    return results
+        warnings.append("The bot has unread messages. Nothing is edited until --messages-read is given.")
+    return me, warnings

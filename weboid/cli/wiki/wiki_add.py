@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import click
 
-from core.clock import SystemClock
 from core.config.settings import Settings
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError
+from core.json_values import json_facts
 from core.layout import Layout
 from core.timestamps import format_duration, parse_duration
 from links.check_history import day_of
@@ -24,9 +24,8 @@ from weboid.app.operator_identity import OperatorIdentity, check_operator, read_
 from weboid.app.text_table import clean
 from weboid.app.wiki.wiki_clients import open_api, open_items, settings_of_wiki, wiki_credentials
 from weboid.app.wiki.wiki_intake import stored_level_of_wiki
-from weboid.cli.support.commands import argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, WIKI_PROFILE, CommandOutput, warn_missing_contact
-from weboid.cli.support.run_options import STORED_LEVELS
+from weboid.cli.support.commands import CLOCK, argument, cli_command, option, option_dict
+from weboid.cli.support.options import WIKI_PROFILE, output, warn_missing_contact
 from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
 from wiki.api.client import WikiApi
 from wiki.api.credentials import WikiCredentials, split_basic
@@ -37,7 +36,6 @@ from wiki.api.transport import is_same_server
 from wiki.settings import GRACE_PRESETS_H, FeedSettings, replace_settings
 from wiki.sync.registration import CLEARED, WikiRegistration, find_registered, namespace_ids, put_wiki
 
-_CLOCK = SystemClock()
 _GRACE_H: Final = " ".join(map(str, GRACE_PRESETS_H))
 
 
@@ -54,6 +52,20 @@ class WikiProbe:
     trouble: str  # why some of it could not be queried; empty if it could
 
 
+_CRITERIA_OPTIONS: dict[str, Any] = {
+    name: option(text, f"--{singular}", metavar=metavar, multiple=True)
+    for name, singular, metavar, text in (
+        ("categories", "category", "C", "Only pages in or below this category."),
+        ("templates", "template", "T", "Only pages that use this template."),
+        ("properties", "property", "P", "Only pages whose Wikidata item has this statement: P31, or P31=Q5."),
+        ("not_categories", "not-category", "C", "Skip pages in or below this category."),
+        ("not_templates", "not-template", "T", "Skip pages that use this template."),
+        ("not_properties", "not-property", "P", "Skip pages whose Wikidata item has this statement."),
+        ("not_pages", "not-page", "TITLE", "Never this page."),
+    )
+}
+
+
 @cli_command("add")
 def command(
     *,
@@ -61,20 +73,10 @@ def command(
     name: str = option("Name of the wiki, such as mywiki@myfarm.", default="", metavar="NAME"),
     farm: str = option("Project that the wiki belongs to.", default="", metavar="FARM"),
     namespaces: tuple[str, ...] = option("Namespace to observe, by number or name.", "--namespace", metavar="N"),
-    categories: tuple[str, ...] = option("Only pages in or below this category.", "--category", metavar="C"),
-    templates: tuple[str, ...] = option("Only pages that use this template.", "--template", metavar="T"),
-    properties: tuple[str, ...] = option(
-        "Only pages whose Wikidata item has this statement: P31, or P31=Q5.", "--property", metavar="P"
-    ),
-    not_categories: tuple[str, ...] = option("Skip pages in or below this category.", "--not-category", metavar="C"),
-    not_templates: tuple[str, ...] = option("Skip pages that use this template.", "--not-template", metavar="T"),
-    not_properties: tuple[str, ...] = option(
-        "Skip pages whose Wikidata item has this statement.", "--not-property", metavar="P"
-    ),
+    criteria: dict[str, tuple[str, ...]] = option_dict(_CRITERIA_OPTIONS),
     item_api: str | None = option(
         "The api.php to query for Wikidata items, if it is not the one that the wiki names.", metavar="URL"
     ),
-    not_pages: tuple[str, ...] = option("Never this page.", "--not-page", metavar="TITLE"),
     grace_h: float | None = option(
         f"Archive a new link if it is still on the page after this time ({_GRACE_H}, or any).",
         "--grace",
@@ -83,7 +85,7 @@ def command(
     ),
     archive: bool | None = option("Archive new links, or only watch them.", "--archive/--no-archive"),
     store: str | None = option(
-        "Recording level of pages that the wiki cites.  [default: as set by `weboid level`]", type=STORED_LEVELS
+        "Recording level of pages that the wiki cites.  [default: as set by `weboid level`]", choices=StoredLevel
     ),
     account: str | None = option("Account that reads the wiki: USER@APP of a bot password.", metavar="NAME"),
     password_file: str | None = option("Its bot password, or an OAuth 2 token.", metavar="FILE"),
@@ -99,14 +101,13 @@ def command(
     ),
     stores: CollectionStores = STORES,
     profile: str = WIKI_PROFILE,
-    output: CommandOutput = OUTPUT,
 ) -> None:
     """Add a wiki, by any address of it, or change its settings.
 
     Its API is found and queried; nothing has to be installed there. For a known wiki the given options change and the
     rest stays; - in place of a list empties it. Without --namespace pages of the main namespace are observed.
     """
-    operator = _operator(stores.root, profile, contact, recrawl, as_json=output.is_json)
+    operator = _operator(stores.root, profile, contact, recrawl)
     settings = registry_settings(profile, stores.database_url, stores.root)
     if operator.contact:
         settings = replace(settings, links=replace(settings.links, contact=operator.contact))
@@ -116,22 +117,14 @@ def command(
             "file and name that with --basic-file."
         )
     changes: dict[str, Any] = {
-        "categories": _listed(categories),
-        "templates": _listed(templates),
-        "properties": _listed(properties),
-        "not_categories": _listed(not_categories),
-        "not_templates": _listed(not_templates),
-        "not_properties": _listed(not_properties),
+        **{name: _listed(values) for name, values in criteria.items()},
         "item_api": "" if item_api == CLEARED else item_api,
-        "not_pages": _listed(not_pages),
         "grace_h": grace_h,
         "archive": archive,
         "account": account,
         "password_file": _place(password_file),
         "basic_file": _place(basic_file),
     }
-    if operator.recrawl != read_operator(stores.root).recrawl:
-        _check_recrawl(operator.recrawl, FeedSettings().archived_days)
     with stores.registry(make=True) as registry:
         if operator != read_operator(stores.root):
             write_operator(stores.root, operator)
@@ -142,53 +135,44 @@ def command(
             changes["namespaces"] = namespace_ids(namespaces, seen.facts.namespaces)
         wanted = WikiRegistration(seen.address, seen.facts, name, farm, changes)
         with registry.writing() as connection:
-            wiki = put_wiki(connection, wanted, day=day_of(_CLOCK.now()))
+            wiki = put_wiki(connection, wanted, day=day_of(CLOCK.now()))
     stored = stored_level_of_wiki(
         Layout(stores.root),
         stores.database_url,
         wiki.name.in_levels,
         None if store is None else StoredLevel(store),
-        _CLOCK,
+        CLOCK,
     )
     if not output.json({**_facts(wiki, seen), "store": stored}):
         _report(wiki, seen, operator.recrawl, stored)
         warn_missing_contact(settings.links.contact or settings.visit.contact)
 
 
-def _check_recrawl(every: str, archived_days: int) -> None:
-    """Refuse an interval shorter than the time for which a page counts as archived (A02)."""
-    if every and parse_duration(every) < timedelta(days=archived_days):
-        raise InputError(
-            f"Pages archived in the last {archived_days} days are not archived again: write "
-            f"--recrawl {archived_days}d or more."
-        )
+def _operator(root: Path, profile: str, contact: str | None, recrawl: str | None) -> OperatorIdentity:
+    """Return the collection's operator as changed by the options, or by answers at a terminal."""
 
+    def ask(question: str) -> str:
+        return str(click.prompt(question, default="", show_default=False, err=True))
 
-def _operator(root: Path, profile: str, contact: str | None, recrawl: str | None, *, as_json: bool) -> OperatorIdentity:
-    there = read_operator(root)
-    is_first = not Layout(root).links_db.exists()
-    if contact is None and not as_json and sys.stdin.isatty():
-        settings = registry_settings(profile, "", root)
-        if not (settings.links.contact or settings.visit.contact):
-            contact = click.prompt(
-                "A page or mail address for sites that want to ask about visits (empty: none)",
-                default="",
-                show_default=False,
-                err=True,
-            )
-    if recrawl is None and is_first and not as_json and sys.stdin.isatty():
-        recrawl = click.prompt(
-            "Archive live pages again after how long, such as 90d (empty: never)",
-            default="",
-            show_default=False,
-            err=True,
-        )
-    operator = there
+    operator = read_operator(root)
+    if not output.is_json and sys.stdin.isatty():
+        if contact is None:
+            settings = registry_settings(profile, "", root)
+            if not (settings.links.contact or settings.visit.contact):
+                contact = ask("A page or mail address for sites that want to ask about visits (empty: none)")
+        if recrawl is None and not Layout(root).links_db.exists():
+            recrawl = ask("Archive live pages again after how long, such as 90d (empty: never)")
     if contact is not None:
         operator = replace(operator, contact=contact.strip())
     if recrawl is not None:
         operator = replace(operator, recrawl="" if recrawl == CLEARED else recrawl.strip())
     check_operator(operator)
+    days = FeedSettings().archived_days  # for which a page counts as archived (A02)
+    is_changed = operator.recrawl not in {"", read_operator(root).recrawl}
+    if is_changed and parse_duration(operator.recrawl) < timedelta(days=days):
+        raise InputError(
+            f"Pages archived in the last {days} days are not archived again: write --recrawl {days}d or more."
+        )
     return operator
 
 
@@ -258,12 +242,9 @@ def _place(text: str | None) -> str | None:
 def _facts(wiki: Wiki, seen: WikiProbe) -> dict[str, Any]:
     return {
         "wiki": str(wiki.name),
-        "url": wiki.url,
-        "pages_url": wiki.pages_url,
-        "site": seen.facts.name,
+        **json_facts(wiki, "url pages_url"),
+        **json_facts(seen.facts, "language dbname", site="name"),
         "mediawiki": ".".join(map(str, seen.facts.version)),
-        "language": seen.facts.language,
-        "dbname": seen.facts.dbname,
         "interwikis": len(seen.facts.interwikis),
         "user": seen.user or None,
         "high_limits": seen.has_high_limits,

@@ -7,15 +7,14 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from sqlalchemy import Connection, delete
 
-from core.clock import CLOCK_OFFSET, SystemClock
+from core.clock import CLOCK_OFFSET
 from core.config.settings import INDEX_URL, Settings
 from core.errors import ConfigError
 from core.json_values import json_facts
@@ -25,7 +24,7 @@ from links.registry.database import open_registry_store
 from links.registry.farm_queries import count_links, count_pages, links_of
 from links.registry.link_search import STATES
 from links.registry.schema import leases
-from links.registry.wikis import LEASE, FeedCursor, Wiki, all_farms, all_wikis, change_wiki, feeds_of
+from links.registry.wikis import Wiki, all_farms, all_wikis, change_wiki, feeds_of
 from playback.access.control import AccessControl
 from playback.web.cached_links.cached_answer import AnswerOrigins, CopyState, answer_link
 from playback.web.cached_links.cached_request import CachedQuestion, asked_url
@@ -34,14 +33,14 @@ from playback.web.page_store import PageStore
 from playback.web.registry.registry_service import RegistrySource
 from playback.web.registry.registry_values import Group
 from weboid.app.reader_queue_status import ReaderQueueStatus
-from weboid.app.text_table import clean, table, width
+from weboid.app.text_table import clean
 from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import FRONTIER, OUTPUT, CommandOutput, with_frontier
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import FOLDER, FRONTIER, output, table_lines, with_frontier
 from weboid.cli.support.run_options import WEBOID
 from weboid.cli.support.stores import STORES, CollectionStores
-from wiki.settings import WikiSettings, replace_settings
+from wiki.settings import replace_settings
 from wiki.sync.feed_context import CHANGES, SWEEP
 from wiki.sync.sweep import SweepCursor, late_warning
 
@@ -54,65 +53,78 @@ JUDGED_MOST: Final = 10_000
 _AT_ONCE: Final = 500
 _HEAD: Final = (*("wiki", "pages>", "links>", "queued>", "dead>", "no copy>", "bot", "feeds", "api"),)
 _SHOWN: Final = (CHANGES, SWEEP)  # to people; the others are workings of the feeder
-_CLOCK = SystemClock()
 _SHARED = frozenset({INDEX_URL, "WEBOID_FRONTIER", "WEBOID_DEDUP", "WEBOID_STORAGE"})  # stores that are not copies
 
 
-@dataclass(frozen=True)
-class WikiLinkCounts:
-    """Counts of a wiki's links, by what readers see."""
-
-    looked_at: int = 0  # links counted; at most `JUDGED_MOST`
-    queued: int = 0  # in the queue, or waiting for their site
-    dead: int = 0  # the cited content is not at the URL any more
-    bare: int = 0  # without a copy, here or elsewhere, and not queued
-
-
-@dataclass(frozen=True)
-class WikiOverview:
-    """Wiki with its counts and sync state."""
-
-    wiki: Wiki
-    settings: WikiSettings | None  # None: they cannot be used
-    pages: int
-    links: int
-    feeds: dict[str, FeedCursor]
-    trouble: str
-    counts: WikiLinkCounts
-
-
 @cli_command("ls")
-def list_command(
-    *, stores: CollectionStores = STORES, frontier_url: str = FRONTIER, output: CommandOutput = OUTPUT
-) -> None:
+def list_command(*, stores: CollectionStores = STORES, frontier_url: str = FRONTIER) -> None:
     """List the wikis, with their pages, links, states and bot.
 
     Links that are queued, dead or without a copy are counted among the first 10,000 of a wiki.
     """
-    now = _CLOCK.now()
+    rows, documents, troubles = [], [], []
     with stores.registry() as store, _finder(stores, frontier_url) as finder, store.reading() as connection:
-        lines = [_line(connection, wiki, finder, now) for wiki in all_wikis(connection)]
+        for wiki in all_wikis(connection):
+            document, feeds = _wiki_facts(connection, wiki, finder)
+            documents.append(document)
+            more = "+" if document["judged"] >= JUDGED_MOST else ""  # not all links were counted
+            most = (f"{n:,}" if n < COUNTED_MOST else f"over {n:,}" for n in (document["pages"], document["links"]))
+            counts = (f"{document[name]:,}{more}" for name in ("queued", "dead", "without_copy"))
+            bot = {True: "on", False: "off", None: "?"}[document["bot"]]
+            address = wiki.url or "no API is known: weboid wiki add URL --name …"
+            rows.append((str(wiki.name), *most, *counts, bot, feeds, address))
+            if document["trouble"]:
+                troubles.append(f"{wiki.name}: {clean(document['trouble'])}")
         farms = [{"farm": farm.name, "address": farm.address, "hosts": farm.internal} for farm in all_farms(connection)]
-    rows = []
-    for line in lines:
-        counts = line.counts
-        more = "+" if counts.looked_at >= JUDGED_MOST else ""  # not all links were counted
-        bot = "?" if line.settings is None else "on" if line.settings.bot.enabled else "off"
-        row = (
-            str(line.wiki.name),
-            *(_many(line.pages), _many(line.links)),
-            *(f"{count:,}{more}" for count in (counts.queued, counts.dead, counts.bare)),
-            *(bot, _feeds(line, now)),
-            line.wiki.url or "no API is known: weboid wiki add URL --name …",
-        )
-        rows.append(row)
-    known = (
-        table(_HEAD, rows, columns=width())
-        if rows
-        else ["No wiki is known: `weboid wiki add URL` adds one, by any address of it."]
-    )
-    troubles = [f"{line.wiki.name}: {clean(line.trouble)}" for line in lines if line.trouble]
-    output.show({"wikis": [_facts(line) for line in lines], "farms": farms}, known + troubles)
+    known = ["No wiki is known: `weboid wiki add URL` adds one, by any address of it."]
+    output.show({"wikis": documents, "farms": farms}, (table_lines(_HEAD, rows) if rows else known) + troubles)
+
+
+def _wiki_facts(reader: Connection, wiki: Wiki, finder: "LinkEvidenceReader | None") -> tuple[dict[str, Any], str]:
+    """Return a wiki's settings, counts of its links by what readers see, and sync state; the state also in words."""
+    now, bot, troubles = CLOCK.now(), None, []
+    try:
+        bot = settings_of_wiki(wiki).bot.enabled
+    except ConfigError as error:
+        troubles.append(str(error))
+    feeds = {kind: feed for kind, feed in feeds_of(reader, wiki.id).items() if kind in _SHOWN}
+    troubles += dict.fromkeys(feed.trouble for feed in feeds.values() if feed.trouble)
+    if SWEEP in feeds and (slow := late_warning(SweepCursor.parse(feeds[SWEEP].cursor), now=now)):
+        troubles.append(slow)
+    parts = []
+    for kind in _SHOWN:
+        if (feed := feeds.get(kind)) is not None:
+            past = max((now - feed.moment).total_seconds(), 0)
+            parts.append(f"{kind} {format_duration(past)} ago{' (stuck)' if feed.trouble else ''}")
+    known = links_of(reader, wiki.id, limit=JUDGED_MOST)
+    answers = []
+    dead, bare = sum(row.state in STATES[Group.UNREACHABLE] for row in known), len(known)
+    if finder is not None:
+        for start in range(0, len(known), _AT_ONCE):
+            batch = tuple(asked_url(row.url) for row in known[start : start + _AT_ONCE])
+            evidence = finder.find(CachedQuestion(wiki.name, batch), is_internal=True)
+            answers += [answer_link(facts, AnswerOrigins("", "")) for facts in evidence.facts]
+        dead = sum(each.is_dead for each in answers)
+        bare = sum(each.answer not in (CopyState.COPY, CopyState.QUEUED) for each in answers)
+    settings: Any = None
+    with suppress(ValueError):
+        settings = json.loads(wiki.settings)
+    document = {
+        "wiki": str(wiki.name),
+        **json_facts(wiki, "url pages_url"),
+        "pages": count_pages(reader, wiki.id, limit=COUNTED_MOST),
+        "links": count_links(reader, wiki.id, limit=COUNTED_MOST),
+        "queued": sum(each.answer is CopyState.QUEUED for each in answers),
+        "dead": dead,  # the cited content is not at the URL any more
+        "without_copy": bare,  # here or elsewhere, and not queued
+        "judged": len(known),  # links counted by what readers see
+        "bot": bot,
+        "counted_most": COUNTED_MOST,
+        "feeds": {kind: {"moment": warc_date(feed.moment), "trouble": feed.trouble} for kind, feed in feeds.items()},
+        "trouble": " ".join(troubles),
+        "settings": settings,
+    }
+    return document, ", ".join(parts) or ("not begun" if wiki.url else "-")
 
 
 @contextmanager
@@ -128,89 +140,10 @@ def _finder(stores: CollectionStores, frontier_url: str) -> Iterator["LinkEviden
         stores.index() as database,
         stores.decisions() as decisions,
         closing(RegistrySource(layout, stores.database_url)) as source,
-        closing(ReaderQueueStatus(layout, with_frontier(Settings(), frontier_url), clock=_CLOCK)) as status,
+        closing(ReaderQueueStatus(layout, with_frontier(Settings(), frontier_url), clock=CLOCK)) as status,
     ):
-        pages = PageStore(database, AccessControl(decisions, database.rows, _CLOCK.now))
-        yield LinkEvidenceReader(source, CopyLookup(database, pages), status, _CLOCK)
-
-
-def _counts(reader: Connection, wiki: Wiki, finder: "LinkEvidenceReader | None") -> WikiLinkCounts:
-    known = links_of(reader, wiki.id, limit=JUDGED_MOST)
-    if finder is None:
-        dead = sum(row.state in STATES[Group.UNREACHABLE] for row in known)
-        return WikiLinkCounts(len(known), 0, dead, len(known))
-    answers = []
-    for start in range(0, len(known), _AT_ONCE):
-        batch = tuple(asked_url(row.url) for row in known[start : start + _AT_ONCE])
-        evidence = finder.find(CachedQuestion(wiki.name, batch), is_internal=True)
-        answers += [answer_link(facts, AnswerOrigins("", "")) for facts in evidence.facts]
-    return WikiLinkCounts(
-        len(answers),
-        sum(each.answer is CopyState.QUEUED for each in answers),
-        sum(each.is_dead for each in answers),
-        sum(each.answer not in (CopyState.COPY, CopyState.QUEUED) for each in answers),
-    )
-
-
-def _line(reader: Connection, wiki: Wiki, finder: "LinkEvidenceReader | None", now: datetime) -> WikiOverview:
-    settings = None
-    trouble = ""
-    try:
-        settings = settings_of_wiki(wiki)
-    except ConfigError as error:
-        trouble = str(error)
-    feeds = {k: v for k, v in feeds_of(reader, wiki.id).items() if k in (CHANGES, SWEEP)}
-    troubles = dict.fromkeys(feed.trouble for feed in feeds.values() if feed.trouble)
-    slow = late_warning(SweepCursor.parse(feeds[SWEEP].cursor), now=now) if SWEEP in feeds else ""
-    return WikiOverview(
-        wiki,
-        settings,
-        count_pages(reader, wiki.id, limit=COUNTED_MOST),
-        count_links(reader, wiki.id, limit=COUNTED_MOST),
-        feeds,
-        " ".join([*([trouble] if trouble else []), *troubles, *([slow] if slow else [])]),
-        _counts(reader, wiki, finder),
-    )
-
-
-def _many(count: int) -> str:
-    return f"{count:,}" if count < COUNTED_MOST else f"over {COUNTED_MOST:,}"
-
-
-def _feeds(line: WikiOverview, now: datetime) -> str:
-    parts = []
-    for kind in _SHOWN:
-        feed = line.feeds.get(kind)
-        if feed is not None:
-            past = max((now - feed.moment).total_seconds(), 0)
-            parts.append(f"{kind} {format_duration(past)} ago{' (stuck)' if feed.trouble else ''}")
-    lease = line.feeds.get(LEASE)
-    if lease is not None and lease.moment > now:
-        parts.append("watched now")
-    if parts:
-        return ", ".join(parts)
-    return "not begun" if line.wiki.url else "-"
-
-
-def _facts(line: WikiOverview) -> dict[str, Any]:
-    settings: Any = None
-    with suppress(ValueError):
-        settings = json.loads(line.wiki.settings)
-    return {
-        "wiki": str(line.wiki.name),
-        "url": line.wiki.url,
-        "pages_url": line.wiki.pages_url,
-        "pages": line.pages,
-        "links": line.links,
-        **json_facts(line.counts, "queued dead", without_copy="bare", judged="looked_at"),
-        "bot": line.settings.bot.enabled if line.settings is not None else None,
-        "counted_most": COUNTED_MOST,
-        "feeds": {
-            kind: {"moment": warc_date(feed.moment), "trouble": feed.trouble} for kind, feed in line.feeds.items()
-        },
-        "trouble": line.trouble,
-        "settings": settings,
-    }
+        pages = PageStore(database, AccessControl(decisions, database.rows, CLOCK.now))
+        yield LinkEvidenceReader(source, CopyLookup(database, pages), status, CLOCK)
 
 
 @cli_command("check")
@@ -224,7 +157,6 @@ def check_command(
         "The wiki's secret.  [default: the same]", "--webhook-secret-file", metavar="FILE"
     ),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Check a wiki's set-up, and name what to do.
 
@@ -255,19 +187,16 @@ def check_command(
 def trial_command(
     *,
     name: str = argument("[WIKI]", required=False, default=""),
-    days: int = option("Days to simulate.", type=click.IntRange(1, 400), default=40),
+    days: int = option("Days to simulate.", within=(1, 400), default=40),
     gone: tuple[str, ...] = option("Simulate that this host is down; may be given several times.", metavar="HOST"),
-    limit: int = option("Maximum number of links.", type=click.IntRange(1, 10_000), default=200),
+    limit: int = option("Maximum number of links.", within=(1, 10_000), default=200),
     keep: Path | None = option(
-        "Keep the copy in this folder, for `weboid --clock-offset 40d … --collection DIR`.",
-        type=click.Path(file_okay=False, path_type=Path),
-        metavar="DIR",
+        "Keep the copy in this folder, for `weboid --clock-offset 40d … --collection DIR`.", type=FOLDER, metavar="DIR"
     ),
     bot: bool = option(
         "Show what the bot would write at that time.", "--bot/--no-bot", default=True, show_default=False
     ),
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Simulate the coming weeks of a wiki's links and the bot's edits.
 
@@ -304,17 +233,13 @@ def trial_command(
         output.show(document, _lines(forecasts, days))
         if bot and not output.is_json and any(each.events for each in forecasts):
             click.echo(f"\nThe bot, {days} days from now:")
-            words = [
-                "wiki",
-                "bot",
-                "run",
-                str(wiki.name),
-                "--dry-run",
-                f"--collection={root}",
-                f"--profile={where.profile}",
-            ]
+            own = (f"--collection={root}", f"--profile={where.profile}")
             environ = {name: value for name, value in os.environ.items() if name not in _SHARED}
-            ran = subprocess.run([*WEBOID, *words], env={**environ, CLOCK_OFFSET: f"{days}d"}, check=False)
+            ran = subprocess.run(
+                [*WEBOID, "wiki", "bot", "run", str(wiki.name), "--dry-run", *own],
+                env={**environ, CLOCK_OFFSET: f"{days}d"},
+                check=False,
+            )
             # A bot without a front or archives refuses with the reason, as it would on that day.
             refused = (ExitCode.OK, ExitCode.SOME_FAILED, ExitCode.INPUT)
             return ExitCode.OK if ran.returncode in refused else ExitCode.SOME_FAILED

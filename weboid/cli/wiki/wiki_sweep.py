@@ -5,18 +5,16 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-import click
 from rich.progress import Progress
 
-from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import InputError, WeboidError
 from links.registry.database import RegistryStore
 from links.registry.wikis import FeedHeldError, Wiki, parse_wiki
 from weboid.app.text_table import clean
 from weboid.cli.support.command_target import WIKI_TARGET, CommandTarget
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import counted, output
 from weboid.cli.support.progress import count_progress
 from weboid.cli.wiki.wiki_watch import sync_services, wiki_opener
 from wiki.settings import WikiSettings
@@ -27,15 +25,13 @@ from wiki.sync.wiki_feed import FeedRound
 from wiki.sync.wiki_source import WikiSource
 from wiki.sync.wiki_watcher import order_sweep, select_wikis, sweep_wiki
 
-_CLOCK = SystemClock()
-
 
 @cli_command("sweep")
 def command(
     *,
     names: tuple[str, ...] = argument("[NAME]..."),
     namespaces: tuple[int, ...] = option(
-        "Only pages of this namespace, by its number; repeatable.", "--namespace", type=click.IntRange(0)
+        "Only pages of this namespace, by its number; repeatable.", "--namespace", within=(0, None)
     ),
     categories: tuple[str, ...] = option(
         "Only pages in or below this category; repeatable.", "--category", metavar="TITLE"
@@ -43,7 +39,6 @@ def command(
     is_now: bool = option("Sweep even if none is due yet.", "--now"),
     dry_run: bool = option("Show what would be observed, without writing it."),
     where: CommandTarget = WIKI_TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Read every page of wikis again, of all known ones or of those that are named.
 
@@ -62,7 +57,7 @@ def command(
     with ExitStack() as stack:
         store = stack.enter_context(where.stores.registry(make=not dry_run))
         wikis = select_wikis(store, wanted)
-        progress = stack.enter_context(count_progress(quiet=output.is_json))
+        progress = stack.enter_context(count_progress())
         if dry_run:
             results = [_surveyed(wiki, store, where.settings, progress) for wiki in wikis]
         else:
@@ -89,7 +84,7 @@ async def _begun(wiki: Wiki, lists: Sequence[tuple[str, str]], source: WikiSourc
         facts = await source.facts()
         below, _ = await categories_below(source, roots, feed, facts)
         wanted += [("category", category_title(name, facts)) for name in sorted(below)]
-    await asyncio.to_thread(order_lists, shared.store, wiki.id, wanted, now=_CLOCK.now())
+    await asyncio.to_thread(order_lists, shared.store, wiki.id, wanted, now=CLOCK.now())
     return None
 
 
@@ -130,7 +125,7 @@ def _swept(
         is_left = is_now or bool(lists)
         trouble = "" if is_left else str(error)
         if is_now:
-            order_sweep(shared.store, wiki, now=_CLOCK.now())
+            order_sweep(shared.store, wiki, now=CLOCK.now())
     except WeboidError as error:
         trouble = str(error)
     progress.remove_task(task)
@@ -145,7 +140,7 @@ def _surveyed(wiki: Wiki, store: RegistryStore, settings: Settings, progress: Pr
     async def look() -> None:
         nonlocal survey
         async with opener(wiki) as source:
-            async for survey in survey_wiki(wiki, source, store, _CLOCK):
+            async for survey in survey_wiki(wiki, source, store, CLOCK):
                 total = max(survey.expected, survey.looked_at)
                 progress.update(task, completed=survey.looked_at, total=total or None)
 
@@ -170,7 +165,7 @@ def _sentence(facts: dict[str, Any]) -> str:
         return f"{name}: {facts['trouble']} Results so far are stored; the next run continues."
     if "dry_run" in facts:
         links = ", ".join(f"{count:,} {sort}" for sort, count in facts["links"].items()) or "none"
-        text = f"{name}: {facts['pages']:,} pages would be observed; their links: {links}."
+        text = f"{name}: {counted(facts['pages'], 'page')} would be observed; their links: {links}."
         others = ", ".join(f"{count:,} ({why})" for why, count in facts["not_observed"].items())
         return f"{text} Not observed: {others}." if others else text
     if facts["left_to_watch"]:
@@ -178,7 +173,7 @@ def _sentence(facts: dict[str, Any]) -> str:
     if not facts["pages"] and not facts["added"]:
         return f"{name}: no sweep is due; --now starts one."
     return (
-        f"{name}: {facts['pages']:,} pages with {facts['links']:,} links swept; {facts['added']:,} links "
+        f"{name}: {counted(facts['pages'], 'page')} with {counted(facts['links'], 'link')} swept; {facts['added']:,} links "
         f"are new or back, {facts['gone']:,} are gone, {facts['dropped']:,} pages are deleted; "
         f"{facts['taken']:,} links are to be archived."
     )

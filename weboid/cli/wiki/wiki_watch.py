@@ -6,18 +6,16 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from core.clock import SystemClock
 from core.config.settings import Settings, store_environment
 from core.errors import ConfigError, InputError
-from core.json_values import json_facts
 from crawler.frontier.base import Frontier
 from crawler.status.status_server import parse_listen_address
 from links.registry.database import RegistryStore
@@ -29,18 +27,10 @@ from weboid.app.text_table import clean
 from weboid.app.wiki.wiki_clients import open_items, open_wiki_api, route_to, wiki_user_agent
 from weboid.app.wiki.wiki_intake import FrontierArchive, WatchNote, open_level_setter, write_note
 from weboid.cli.serve import SERVE_OPTIONS, replay_port_for, serve_words
-from weboid.cli.support.child_commands import (
-    CHILD_NAMES,
-    ChildCommandOptions,
-    ProcessSupervisor,
-    child_output_printer,
-    is_stopped,
-    watch_children,
-    with_time,
-)
+from weboid.cli.support import child_commands
 from weboid.cli.support.command_target import WIKI_TARGET, CommandTarget
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
-from weboid.cli.support.options import ADDRESS, ORIGIN, OUTPUT, WORKERS, CommandOutput, warn_missing_contact
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option, option_dict
+from weboid.cli.support.options import ADDRESS, ORIGIN, WORKERS, output, warn_missing_contact
 from weboid.cli.support.run_options import QA
 from wiki.api.credentials import read_secret
 from wiki.api.transport import ApiTransport
@@ -48,17 +38,6 @@ from wiki.sync.feed_context import SyncServices, citation_readers
 from wiki.sync.webhook import AGE_LIMIT_S, ANY_WIKI, UseSignature, WebhookOptions, check_secret, serve_webhook
 from wiki.sync.wiki_source import WikiSource
 from wiki.sync.wiki_watcher import Opener, WatcherReport, WikiWatcher, notify_from_stream, select_wikis
-
-_CLOCK = SystemClock()
-
-
-@dataclass(frozen=True)
-class WebhookListener:
-    """Listening address of the webhook, and its secrets by wiki (empty: UDP datagrams only)."""
-
-    host: str
-    port: int
-    secrets: dict[str, bytes]
 
 
 @cli_command("watch")
@@ -91,13 +70,12 @@ def command(
     feed_only: bool = option("Only watch: other processes archive, check links and confirm results."),
     without: tuple[str, ...] = option(
         "Omit a part that runs elsewhere, such as check or confirm; repeatable.",
-        type=click.Choice(CHILD_NAMES),
+        choices=child_commands.CHILD_NAMES,
         metavar="PART",
     ),
     qa: bool | None = QA,
     workers: int = WORKERS,
     where: CommandTarget = WIKI_TARGET,
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Watch wikis: archive new links, and check all of them.
 
@@ -109,8 +87,11 @@ def command(
     SIGTERM end it; the next run continues where it stopped, however long ago that was. See docs/how-to/wiki.md.
     """
     wanted = [parse_wiki(name) for name in names]
-    listener = _listener(webhook, secret_files)
-    if once and (listener is not None or stream is not None):
+    source = click.get_current_context().get_parameter_source("secret_files")
+    secrets = {} if webhook is None else _webhook_secrets(secret_files)
+    if webhook is None and secret_files and source is ParameterSource.COMMANDLINE:
+        raise InputError("--webhook-secret-file is for the address that --webhook names: add --webhook HOST:PORT.")
+    if once and (webhook is not None or stream is not None):
         raise InputError("--once ends before any notification could arrive: leave out --webhook and --stream.")
     if serve is not None and (once or feed_only):
         raise InputError("--once and --feed-only serve no readers: leave out --listen, and run `weboid serve`.")
@@ -119,7 +100,7 @@ def command(
         name = for_serve[0].partition("=")[0]
         raise InputError(f"{name} is for the front that --listen starts: add --listen.")
     address = None if serve is None else parse_listen_address(serve)
-    home = ChildCommandOptions(
+    home = child_commands.ChildCommandOptions(
         where.layout.root,
         where.profile,
         where.settings.frontier.url,
@@ -140,23 +121,26 @@ def command(
         store = stack.enter_context(where.stores.registry(make=True))
         frontier = stack.enter_context(where.frontier(make=True))
         shared = sync_services(where, store, frontier)
-        show = WatchReporter(output)
+        show = WatchReporter()
         watch = WikiWatcher(shared, wiki_opener(where.settings), names=wanted, on_report=show.report)
         if not select_wikis(store, wanted):
             show.notice("No wiki is known yet: add one with `weboid wiki add URL`.")
         if once:
             is_well = asyncio.run(watch.once())
             return ExitCode.OK if is_well else ExitCode.SOME_FAILED
-        beside = ProcessSupervisor(
-            [] if feed_only else watch_children(home, where.settings.links, partial(is_stopped, frontier)),
-            clock=_CLOCK,
-            report=child_output_printer(as_json=output.is_json, clock=_CLOCK),
+        beside = child_commands.ProcessSupervisor(
+            []
+            if feed_only
+            else child_commands.watch_children(
+                home, where.settings.links, partial(child_commands.is_stopped, frontier)
+            ),
+            clock=CLOCK,
+            report=child_commands.child_output_printer(as_json=output.is_json, clock=CLOCK),
             environment=store_environment(home.database_url, home.frontier_url),
         )
         options = None
-        if listener is not None:
-            levels = stack.enter_context(open_level_setter(where.layout, where.settings.index.url, _CLOCK))
-            secrets = listener.secrets
+        if webhook is not None:
+            levels = stack.enter_context(open_level_setter(where.layout, where.settings.index.url, CLOCK))
             known = [str(each.name) for each in select_wikis(store, wanted)] if ANY_WIKI in secrets else []
             if len(known) > 1:
                 others = [name for name in known if name not in secrets]
@@ -166,28 +150,28 @@ def command(
                 )
             options = WebhookOptions(
                 watch.notify,
-                listener.secrets,
-                _CLOCK,
+                secrets,
+                CLOCK,
                 signature_store(store),
                 watch.names,
                 levels.set_level,
                 levels.set_wiki_levels,
             )
-        write_note(where.layout, _note(home, listener, webhook, secret_files, serving))
-        hearing = None if stream is None else stream_listener(stream, watch, where.settings)
-        return asyncio.run(_run(watch, [beside.run, *([hearing] if hearing else [])], listener, options, show))
+        write_note(where.layout, _note(home, webhook, secret_files, serving))
+        hearing = [] if stream is None else [partial(_hear_stream, stream, watch, where.settings)]
+        return asyncio.run(_run(watch, [beside.run, *hearing], webhook, options, show))
 
 
 async def _run(
     watch: WikiWatcher,
     beside: Sequence[Callable[[asyncio.Event], Coroutine[Any, Any, None]]],
-    webhook: WebhookListener | None,
+    webhook: str | None,
     options: WebhookOptions | None,
     show: "WatchReporter",
 ) -> int:
     async with AsyncExitStack() as stack:
         if webhook is not None and options is not None:
-            host, port = await stack.enter_async_context(serve_webhook(webhook.host, webhook.port, options))
+            host, port = await stack.enter_async_context(serve_webhook(*parse_listen_address(webhook), options))
             show.notice(f"Listening for change notifications on {host}:{port}.")
         stop = stack.enter_context(StopSignals(lambda: show.notice("Stopping: work in progress finishes.")))
         with stop.cut_short():
@@ -201,26 +185,20 @@ async def _run(
     return ExitCode.STOPPED if stop.at_once else ExitCode.OK
 
 
-def stream_listener(
-    url: str, watch: WikiWatcher, settings: Settings
-) -> Callable[[asyncio.Event], Coroutine[Any, Any, None]]:
-    """Return a listener that forwards notifications from a change stream until stopped."""
-
-    async def hear(stop: asyncio.Event) -> None:
-        async with ApiTransport(user_agent=wiki_user_agent(settings), route=route_to(url, settings)) as wire:
-            await notify_from_stream(wire, url, notify=watch.notify, watched=watch.databases, stop=stop)
-
-    return hear
+async def _hear_stream(url: str, watch: WikiWatcher, settings: Settings, stop: asyncio.Event) -> None:
+    """Forward notifications from a change stream until stopped."""
+    async with ApiTransport(user_agent=wiki_user_agent(settings), route=route_to(url, settings)) as wire:
+        await notify_from_stream(wire, url, notify=watch.notify, watched=watch.databases, stop=stop)
 
 
 def sync_services(where: CommandTarget, store: RegistryStore, frontier: Frontier) -> SyncServices:
     """Return what feeds of wikis share: registry, frontier and this process's name."""
     return SyncServices(
         store,
-        FrontierArchive(frontier, where.settings, clock=_CLOCK, layout=where.layout),
-        _CLOCK,
+        FrontierArchive(frontier, where.settings, clock=CLOCK, layout=where.layout),
+        CLOCK,
         lease_holder_name(),
-        citation_readers(_CLOCK),
+        citation_readers(CLOCK),
         is_gone=has_holder_ended,
     )
 
@@ -260,13 +238,12 @@ def has_holder_ended(holder: str) -> bool:
 class WatchReporter:
     """Output of a watch: one line for each round with changes."""
 
-    def __init__(self, output: CommandOutput) -> None:
-        self._output = output
+    def __init__(self) -> None:
         self._troubles: dict[str, str] = {}
 
     def notice(self, sentence: str) -> None:
         """Print a sentence on standard error; standard output stays machine-readable."""
-        click.echo(with_time(sentence, _CLOCK.now()), err=True)
+        click.echo(child_commands.with_time(sentence, CLOCK.now()), err=True)
 
     def report(self, report: WatcherReport) -> None:
         """Print the result of a round, or its error."""
@@ -277,45 +254,27 @@ class WatchReporter:
             if report.trouble != before:
                 self._line({"wiki": name, "trouble": report.trouble}, f"{name}: {report.trouble}")
             return
-        facts = round_facts(report)
         if before:
             self._line({"wiki": name, "trouble": None}, f"{name}: recovered.")
-        if any(facts.values()):
-            words = ", ".join(f"{n:,} {_WORDS[each]}" for each, n in facts.items() if n)
-            self._line({"wiki": name, **facts}, f"{name}: {words}.")
+        if (done := report.done) is None:
+            return
+        both = done.pages.plus(done.swept)
+        counts = (
+            ("changes", "changes", done.followed.changes),
+            ("pages", "pages read", done.pages.pages),
+            ("swept", "pages swept", done.swept.pages),
+            ("added", "links new", both.added),
+            ("gone", "links gone", both.gone),
+            ("dropped", "pages deleted", both.dropped),
+            ("taken", "links to be archived", done.handed.taken),
+            ("archived_already", "archived lately", done.handed.fresh),
+            ("put_off", "links wait, as the archive does not accept them", done.handed.put_off),
+        )
+        if words := [f"{count:,} {text}" for _, text, count in counts if count]:
+            self._line({"wiki": name, **{key: count for key, _, count in counts}}, f"{name}: {', '.join(words)}.")
 
     def _line(self, facts: dict[str, object], sentence: str) -> None:
-        self._output.show(facts, with_time(clean(sentence), _CLOCK.now()))
-
-
-def round_facts(report: WatcherReport) -> dict[str, int]:
-    """Return the result of a round as numbers."""
-    done = report.done
-    if done is None:
-        return {}
-    both = done.pages.plus(done.swept)
-    return {
-        "changes": done.followed.changes,
-        "pages": done.pages.pages,
-        "swept": done.swept.pages,
-        **json_facts(both, "added gone dropped"),
-        "taken": done.handed.taken,
-        "archived_already": done.handed.fresh,
-        "put_off": done.handed.put_off,
-    }
-
-
-_WORDS = {
-    "changes": "changes",
-    "pages": "pages read",
-    "swept": "pages swept",
-    "added": "links new",
-    "gone": "links gone",
-    "dropped": "pages deleted",
-    "taken": "links to be archived",
-    "archived_already": "archived lately",
-    "put_off": "links wait, as the archive does not accept them",
-}
+        output.show(facts, child_commands.with_time(clean(sentence), CLOCK.now()))
 
 
 def _owned_files(secret_files: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -323,10 +282,8 @@ def _owned_files(secret_files: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield str(parse_wiki(name)) if equals else ANY_WIKI, file
 
 
-def _listener(address: str | None, secret_files: Sequence[str]) -> WebhookListener | None:
-    if address is None:
-        return None
-    host, port = parse_listen_address(address)
+def _webhook_secrets(secret_files: Sequence[str]) -> dict[str, bytes]:
+    """Return the secrets by wiki; without any, only UDP datagrams are taken."""
     secrets: dict[str, bytes] = {}
     for owner, file in _owned_files(secret_files):
         if owner in secrets:
@@ -334,22 +291,18 @@ def _listener(address: str | None, secret_files: Sequence[str]) -> WebhookListen
         secrets[owner] = check_secret(read_secret(Path(file)))
     if len(set(secrets.values())) < len(secrets):
         raise ConfigError("Two wikis have the same secret: make each one with `openssl rand -hex 32`.")
-    return WebhookListener(host, port, secrets)
+    return secrets
 
 
 def _note(
-    home: ChildCommandOptions,
-    listener: WebhookListener | None,
-    webhook: str | None,
-    secret_files: Sequence[str],
-    serving: dict[str, Any],
+    home: child_commands.ChildCommandOptions, webhook: str | None, secret_files: Sequence[str], serving: dict[str, Any]
 ) -> WatchNote:
     replay = serving["replay_origin"]
     if home.serve is not None and not serving["origin"]:
         host, port = home.serve
         replay = http_origin(host, replay_port_for(port, serving["replay_port"]))
     files = {owner: str(Path(file).expanduser().absolute()) for owner, file in _owned_files(secret_files)}
-    return WatchNote(home.front, replay, webhook or "" if listener is not None else "", files)
+    return WatchNote(home.front, replay, webhook or "", files)
 
 
 def signature_store(store: RegistryStore) -> UseSignature:

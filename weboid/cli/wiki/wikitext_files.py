@@ -1,59 +1,49 @@
 """`weboid wiki read` and `repair`: citations and repairs in wikitext files."""
 
 import json
+import re
 import tomllib
+from bisect import bisect_left
 from collections.abc import Mapping
-from datetime import UTC, date
+from datetime import UTC
 from pathlib import Path
 from typing import IO, Any, Final
 
 import click
 
-from core.clock import SystemClock
 from core.errors import ConfigError, InputError
 from core.json_values import json_facts
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import EXISTING_FILE, OUTPUT, CommandOutput
+from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import EXISTING_FILE, named_file, output
 from wiki.api.edit_request import edit_objection
-from wiki.wikitext.citation_model import (
-    ArchivedCopy,
-    Citation,
-    CitationTag,
-    LinkCondition,
-    LinkRemedy,
-    NoRepairReason,
-    RepairedText,
-    RepairOptions,
-    TextSpan,
-    UnrepairedCitation,
-)
+from wiki.wikitext import citation_model
 from wiki.wikitext.citation_reader import read_citations
 from wiki.wikitext.edit_messages import unified_diff_of
 from wiki.wikitext.page_repair import repair_page
-from wiki.wikitext.template_map import rules_for
+from wiki.wikitext.template_map import FALLBACK, TemplateRules, languages, rules_for
 
 _LARGEST: Final = 16_000_000  # bytes; MediaWiki's own limit is 2 MB
 
 _WHY: Final = {
-    NoRepairReason.HELD: "a person excluded it from bots",
-    NoRepairReason.MALFORMED: "its URL cannot be read with certainty",
-    NoRepairReason.BROKEN: "its wikitext cannot be read with certainty",
-    NoRepairReason.DOUBLE: "a parameter is given twice",
-    NoRepairReason.COMMENT: "a comment or markup is in the way",
-    NoRepairReason.SEVERAL: "the template has several links, but room for one copy only",
-    NoRepairReason.OTHER_TEMPLATE: "no rule names the archive parameters of that template",
-    NoRepairReason.PLACE: "it is in a parameter, a heading or a gallery",
-    NoRepairReason.UNSAFE: "its copy is not of this page, or cannot be written there",
-    NoRepairReason.NO_COPY: "there is no copy, and the wiki has no tag to say so",
-    NoRepairReason.LATER: "another change comes first in the same place",
-    NoRepairReason.PAYWALL: "it needs a subscription, and its site refuses access without one",
-    NoRepairReason.UNSHOWN: "the address of its copy does not show the copy now",
-    NoRepairReason.FORBIDDEN: "the page excludes bots, or is marked as in use",
+    citation_model.NoRepairReason.HELD: "a person excluded it from bots",
+    citation_model.NoRepairReason.MALFORMED: "its URL cannot be read with certainty",
+    citation_model.NoRepairReason.BROKEN: "its wikitext cannot be read with certainty",
+    citation_model.NoRepairReason.DOUBLE: "a parameter is given twice",
+    citation_model.NoRepairReason.COMMENT: "a comment or markup is in the way",
+    citation_model.NoRepairReason.SEVERAL: "the template has several links, but room for one copy only",
+    citation_model.NoRepairReason.OTHER_TEMPLATE: "no rule names the archive parameters of that template",
+    citation_model.NoRepairReason.PLACE: "it is in a parameter, a heading or a gallery",
+    citation_model.NoRepairReason.UNSAFE: "its copy is not of this page, or cannot be written there",
+    citation_model.NoRepairReason.NO_COPY: "there is no copy, and the wiki has no tag to say so",
+    citation_model.NoRepairReason.LATER: "another change comes first in the same place",
+    citation_model.NoRepairReason.PAYWALL: "it needs a subscription, and its site refuses access without one",
+    citation_model.NoRepairReason.UNSHOWN: "the address of its copy does not show the copy now",
+    citation_model.NoRepairReason.FORBIDDEN: "the page excludes bots, or is marked as in use",
 }
 
 
-def skip_reason_line(refused: UnrepairedCitation) -> str:
+def skip_reason_line(refused: citation_model.UnrepairedCitation) -> str:
     """Return a line with the link that was not changed, and the reason."""
     url = clean(refused.citation.url)[:300]
     return f"left unchanged ({refused.reason}: {_WHY[refused.reason]}): {url}"
@@ -70,19 +60,18 @@ def read_page_text(file: IO[bytes]) -> str:
         raise InputError(f"The page is not UTF-8 (byte {error.start}): save it as UTF-8, as wikis do.") from error
 
 
-def read_template_map(path: Path | None) -> Mapping[str, Any] | None:
-    """Read the template map in a file; None without one."""
+def read_rules(language: str, path: Path | None) -> TemplateRules:
+    """Return the rules of a language, with the template map in the file; print a warning if the language has no map."""
+    if language.casefold().partition("-")[0] not in languages():
+        known = ", ".join(languages())
+        click.echo(f"{clean(language)} has no template map, so that of {FALLBACK} is used; maps: {known}.", err=True)
     if path is None:
-        return None
+        return rules_for(language)
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        with named_file(path):
+            return rules_for(language, tomllib.loads(path.read_text("utf-8")))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}") from error
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-
-
-_CLOCK = SystemClock()
 
 
 @cli_command("read")
@@ -91,51 +80,36 @@ def read_command(
     file: IO[bytes] = argument("FILE|-", type=click.File("rb")),
     language: str = option("Language of the wiki, which selects its template map.", default="en"),
     own: Path | None = option(
-        "A template map in TOML to apply over it, for testing.", "--templates", type=EXISTING_FILE, metavar="FILE"
+        "A template map in TOML to apply over it, for testing.", "--templates", type=EXISTING_FILE
     ),
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Show the citations of a page, as parsed from its wikitext.
 
     No request is made, and nothing is stored. Ends with 1 when a URL is malformed. See docs/reference/wikitext.md.
     """
     text = read_page_text(file)
-    rules = rules_for(language, read_template_map(own))
-    citations = read_citations(text, rules, today=_CLOCK.now().date())
-    lines = _LineCounter(text)
+    rules = read_rules(language, own)
+    citations = read_citations(text, rules, today=CLOCK.now().date())
+    breaks = [found.start() for found in re.finditer("\n", text)]
     if output.is_json:
-        listed = [_facts(citation, lines) for citation in citations]
+        listed = [_facts(citation, breaks) for citation in citations]
         output.json({"language": rules.language, "characters": len(text), "citations": listed})
     else:
-        shown = [line for citation in citations for line in _citation_lines(citation, lines)]
+        shown = [line for citation in citations for line in _citation_lines(citation, breaks)]
         click.echo("\n".join(shown) if citations else "No link was found.")
     return ExitCode.SOME_FAILED if any(each.is_malformed for each in citations) else ExitCode.OK
 
 
-class _LineCounter:
-    """Converter of text positions to line numbers; positions must be ascending."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._at = 0
-        self._line = 1
-
-    def of(self, place: int) -> int:
-        self._line += self._text.count("\n", self._at, place)
-        self._at = max(self._at, place)
-        return self._line
-
-
-def _citation_lines(citation: Citation, lines: _LineCounter) -> list[str]:
+def _citation_lines(citation: citation_model.Citation, breaks: list[int]) -> list[str]:
     """Return a citation as text: line and kind, and below it its fields."""
     kind = f"{citation.way} {citation.template}".strip()
-    items = [f"line {lines.of(citation.span.start)}: {clean(citation.url)}  ({clean(kind)})"]
+    items = [f"line {bisect_left(breaks, citation.span.start) + 1}: {clean(citation.url)}  ({clean(kind)})"]
     tags = (citation.dead_tag, citation.archive_tag)
     results = [
         ("title", citation.title),
         ("in the parameter of", citation.within),
-        ("seen", _day(citation.access_date)),
-        ("archived", f"{citation.archive_url} {_day(citation.archive_date)}".strip()),
+        ("seen", str(citation.access_date or "")),
+        ("archived", f"{citation.archive_url} {citation.archive_date or ''}".strip()),
         ("status", citation.status),
         ("marked by", ", ".join(tag.name for tag in tags if tag is not None)),
     ]
@@ -151,15 +125,14 @@ def _citation_lines(citation: Citation, lines: _LineCounter) -> list[str]:
     return items + [f"    {words}" for is_so, words in marks if is_so]
 
 
-def _facts(citation: Citation, lines: _LineCounter) -> dict[str, Any]:
+def _facts(citation: citation_model.Citation, breaks: list[int]) -> dict[str, Any]:
     return {
         **json_facts(
             citation,
             "url address template within title archive_url status is_said_dead is_treated_dead "
-            "is_paywalled is_malformed is_convertible is_held",
+            "is_paywalled is_malformed is_convertible is_held way access_date archive_date",
         ),
-        "way": str(citation.way),
-        "line": lines.of(citation.span.start),
+        "line": bisect_left(breaks, citation.span.start) + 1,
         "span": _span(citation.span),
         "url_span": _span(citation.url_span),
         "parameters": {
@@ -167,23 +140,15 @@ def _facts(citation: Citation, lines: _LineCounter) -> dict[str, Any]:
             for role, each in citation.parameters.items()
         },
         "reference": None if citation.reference is None else _span(citation.reference),
-        "access_date": _day(citation.access_date) or None,
-        "archive_date": _day(citation.archive_date) or None,
-        "dead_tag": None if citation.dead_tag is None else _tag(citation.dead_tag),
-        "archive_tag": None if citation.archive_tag is None else _tag(citation.archive_tag),
+        **{
+            name: tag and {"name": tag.name, "span": _span(tag.span)}
+            for name, tag in (("dead_tag", citation.dead_tag), ("archive_tag", citation.archive_tag))
+        },
     }
 
 
-def _tag(tag: CitationTag) -> dict[str, Any]:
-    return {"name": tag.name, "span": _span(tag.span)}
-
-
-def _span(span: TextSpan) -> list[int]:
+def _span(span: citation_model.TextSpan) -> list[int]:
     return [span.start, span.end]
-
-
-def _day(day: date | None) -> str:
-    return "" if day is None else day.isoformat()
 
 
 _KEYS: Final = frozenset({"condition", "copy", "is_ours", "bad_archives"})
@@ -203,11 +168,10 @@ def repair_command(
     ),
     language: str = option("The wiki's.", default="en"),
     own: Path | None = option(
-        "A template map in TOML to apply over that of the language.", "--templates", type=EXISTING_FILE, metavar="FILE"
+        "A template map in TOML to apply over that of the language.", "--templates", type=EXISTING_FILE
     ),
     bot: str = option("Account to name in tags.", default="", metavar="NAME"),
     as_diff: bool = option("Show what would change, instead of the text.", "--diff"),
-    output: CommandOutput = OUTPUT,
 ) -> int:
     """Repair the lost links in a page's wikitext, and print it.
 
@@ -222,23 +186,24 @@ def repair_command(
     if not isinstance(listed, Mapping):
         raise InputError(f"{remedies.name} must be an object: a remedy for each URL.")
     known = {url: _remedy(url, entry) for url, entry in listed.items()}
-    now = _CLOCK.now().astimezone(UTC)
-    rules = rules_for(language, read_template_map(own))
+    now = CLOCK.now().astimezone(UTC)
+    rules = read_rules(language, own)
     citations = read_citations(text, rules, today=now.date())
     if not edit_objection(text, bot):
-        done = repair_page(text, citations, known, rules, RepairOptions(now, bot))
+        done = repair_page(text, citations, known, rules, citation_model.RepairOptions(now, bot))
     else:
         selected = (each for each in citations if each.url in known)
-        done = RepairedText(text, (), tuple(UnrepairedCitation(each, NoRepairReason.FORBIDDEN) for each in selected))
+        done = citation_model.RepairedText(
+            text,
+            (),
+            tuple(
+                citation_model.UnrepairedCitation(each, citation_model.NoRepairReason.FORBIDDEN) for each in selected
+            ),
+        )
     if output.is_json:
-        names = ("kind", "url", "archive_url", "before", "after")
+        changes = [json_facts(each, "kind url archive_url before after") for each in done.changes]
         refused = [{"url": each.citation.url, "reason": each.reason} for each in done.refused]
-        document = {
-            "text": done.text,
-            "changes": [{name: getattr(each, name) for name in names} for each in done.changes],
-            "refused": refused,
-        }
-        output.json(document)
+        output.json({"text": done.text, "changes": changes, "refused": refused})
     elif as_diff:
         for line in unified_diff_of(text, done.text, Path(file.name).name).splitlines():
             click.secho(line, fg=_COLOURS.get(line[:1]))
@@ -249,12 +214,12 @@ def repair_command(
     return ExitCode.SOME_FAILED if done.refused else ExitCode.OK
 
 
-def _remedy(url: str, entry: Any) -> LinkRemedy:
+def _remedy(url: str, entry: Any) -> citation_model.LinkRemedy:
     place = f"The remedy of {url[:200]}"
     if not isinstance(entry, Mapping) or not entry.keys() <= _KEYS:
         raise InputError(f"{place} must be an object with {', '.join(sorted(_KEYS))}.")
-    if entry.get("condition") not in set(LinkCondition):
-        raise InputError(f"{place} has no condition; it is one of {', '.join(LinkCondition)}.")
+    if entry.get("condition") not in set(citation_model.LinkCondition):
+        raise InputError(f"{place} has no condition; it is one of {', '.join(citation_model.LinkCondition)}.")
     copy, bad = entry.get("copy"), entry.get("bad_archives", [])
     if copy is not None and not (
         isinstance(copy, Mapping)
@@ -267,9 +232,9 @@ def _remedy(url: str, entry: Any) -> LinkRemedy:
         )
     if not isinstance(bad, list) or not all(isinstance(each, str) for each in bad):
         raise InputError(f"{place} has bad_archives that are not a list of addresses.")
-    return LinkRemedy(
-        LinkCondition(entry["condition"]),
-        ArchivedCopy(**{"timestamp": "", **copy}) if copy is not None else None,
+    return citation_model.LinkRemedy(
+        citation_model.LinkCondition(entry["condition"]),
+        citation_model.ArchivedCopy(**{"timestamp": "", **copy}) if copy is not None else None,
         entry.get("is_ours") is True,
         frozenset(bad),
     )

@@ -100,7 +100,7 @@ def test_the_way_from_a_dry_run_to_a_review(desk: Desk) -> None:
     assert f"|archive-url={copy}" in looked
     assert "weboid wiki bot on" in desk.run("run", code=2)
     assert "own" in desk.run("on", "--front", desk.front, code=2)
-    assert "1 pages" in desk.run("off", "--page", title, "--domain", "www.example.org")
+    assert "1 page and 1 domain" in desk.run("off", "--page", title, "--domain", "www.example.org")
     assert desk.told("run", "--dry-run", "--front", desk.front)[-1]["did"] == {"off": 1}
     assert f"skips {title}, www.example.org" in desk.run("show")
     assert desk.told("on", "--page", title)[0]["not_pages"] == []

@@ -155,6 +155,14 @@ def test_a_wiki_that_is_not_known_is_named(run: Run) -> None:
     assert "weboid wiki add" in err
 
 
+def test_a_secret_without_an_address_to_listen_on_is_refused(run: Run) -> None:
+    """It would be ignored, and the wiki's notifications would find nobody."""
+    code, _, said = run("watch", "--webhook-secret-file", "secret")
+
+    assert code == ExitCode.INPUT
+    assert "add --webhook HOST:PORT" in said
+
+
 def test_a_process_knows_which_holders_have_ended() -> None:
     """Of this machine's processes; of others it cannot know."""
     mine = lease_holder_name()

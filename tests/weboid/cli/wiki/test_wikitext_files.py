@@ -70,6 +70,16 @@ def test_a_template_map_can_be_tried(read: Read, tmp_path: Path) -> None:
     assert "is not TOML" in read(page, "--templates", str(own))[2]
 
 
+def test_a_language_without_a_template_map_is_reported(read: Read) -> None:
+    """The map that is used instead is named; a variant has that of its language."""
+    code, out, told = read(PAGE, "--language", "xx")
+    _, _, silent = read(PAGE, "--language", "de-AT")
+
+    assert (code, silent) == (ExitCode.OK, "")
+    assert out.startswith("line 1: ")
+    assert told == "xx has no template map, so that of en is used; maps: de, en.\n"
+
+
 def test_a_malformed_url_ends_with_1(read: Read) -> None:
     """So that a check of a page fails."""
     assert read("{{cite web|url=www.a.test}}")[0] == ExitCode.SOME_FAILED
