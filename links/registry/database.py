@@ -31,6 +31,7 @@ from core.layout import Layout, is_frozen, read_only_uri
 from links.registry.schema import metadata
 from links.registry.statements import DatabaseSnapshot
 from net.backoff import ExponentialBackoff
+from warc.local_storage import locked_folder
 
 HEAD = "0013"  # the newest step's number; a test compares it with the folder
 _version = sa.table("link_version", sa.column("version_num"))
@@ -94,7 +95,6 @@ _WRITES = "weboid_writes"
 _CONNECTIONS = 8
 _IDLE = 4  # connections reserved for `snapshot`
 _PRAGMAS = (
-    "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = NORMAL",
     "PRAGMA cache_size = -65536",  # KiB
     "PRAGMA mmap_size = 268435456",
@@ -287,6 +287,9 @@ def _own(path: Path) -> RegistryStore:
 
     @sa.event.listens_for(engine, "connect")
     def _connected(connection: sqlite3.Connection, record: Any) -> None:
+        if not is_frozen(path) and connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+            with locked_folder(path.parent):  # SQLite does not wait for a journal mode
+                connection.execute("PRAGMA journal_mode = WAL")
         for pragma in _PRAGMAS:
             connection.execute(pragma)
         record.info["file"] = _file(path)
