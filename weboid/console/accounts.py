@@ -112,11 +112,11 @@ class AccountRow:
 
 
 TokenFacts = Annotated[dict[str, Any], FactsOf(
-    "TokenFacts", id=int, name=str, owner=str, role=ConsoleRole, scopes=list[str], added=int, expires=int | None,
-    used=int | None,
+    "TokenFacts", id=int, name=str, owner=str, role=ConsoleRole, scopes=list[str], added=datetime,
+    expires=datetime | None, used=datetime | None,
 )]  # fmt: skip
 LogEntry = Annotated[dict[str, Any], FactsOf(
-    "LogEntry", id=int, moment=int, actor=str, operation=str, fields=str, outcome=str, before=str, after=str,
+    "LogEntry", id=int, moment=datetime, actor=str, operation=str, fields=str, outcome=str, before=str, after=str,
 )]  # fmt: skip
 
 
@@ -359,7 +359,9 @@ class AccountStore(ConsoleDatabase):
         columns = "id, name, owner, role, scopes, added, expires, used"
         with self._rows() as rows:
             found = rows.execute(f"SELECT {columns} FROM tokens WHERE ? IN ('', owner) ORDER BY id DESC", (owner,))  # noqa: S608
-            return [{**each, "scopes": each["scopes"].split()} for each in map(dict, found)]
+            return [
+                {**_with_moments(each, "added", "expires", "used"), "scopes": each["scopes"].split()} for each in found
+            ]
 
     def remove_token(self, number: int, *, owner: str = "") -> None:
         """Remove a token, of that owner if one is named. Raises InputError if it is unknown."""
@@ -425,7 +427,7 @@ class AccountStore(ConsoleDatabase):
         """Return lines of the audit log before the number `before`, the newest first."""
         with self._rows() as rows:
             query = "SELECT * FROM audit WHERE ? IS NULL OR id < ? ORDER BY id DESC LIMIT ?"
-            return [dict(each) for each in rows.execute(query, (before, before, limit))]
+            return [_with_moments(each, "moment") for each in rows.execute(query, (before, before, limit))]
 
     def answer_once(self, key: str, request: str, perform: Callable[[], _Answer]) -> _Answer:
         """Return the stored answer of a key, or perform and store it. Raises InputError: a key of another request."""
@@ -492,3 +494,8 @@ def _hasher() -> Any:
 
 # A hash with the same parameters and an unknown password.
 _UNKNOWN = "$argon2id$v=19$m=65536,t=3,p=4$c29tZXNhbHRzb21lc2FsdA$5PG0vp6EI8K5hW9L1y6S8f0NHCpxI4m7o2c9a2VqH0o"
+
+
+def _with_moments(row: sqlite3.Row, *names: str) -> dict[str, Any]:
+    """Return the row with these Unix seconds as moments."""
+    return {**dict(row), **{name: row[name] and datetime.fromtimestamp(row[name], UTC) for name in names}}

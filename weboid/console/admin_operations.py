@@ -254,7 +254,7 @@ def remove_user(context: operations.OperationContext, name: str) -> RemovedAccou
 def list_tokens(context: operations.OperationContext) -> TokenList:
     """Return the API tokens of your account without their secrets; of all accounts to administrators."""
     user = context.user
-    return {"tokens": context.stores.accounts.tokens("" if user.may(ConsoleRole.ADMIN) else user.name)}
+    return {"tokens": json_value(context.stores.accounts.tokens("" if user.may(ConsoleRole.ADMIN) else user.name))}
 
 
 def _own_tokens(context: operations.OperationContext) -> Any:

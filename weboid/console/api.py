@@ -478,7 +478,7 @@ class ApiResources:
     def read_audit(self, cursor: Annotated[int | None, Query(ge=0, lt=1 << 63)] = None, limit: _Limit = 50) -> AuditLog:
         """Return the audit log, the newest first."""
         entries = self._stores.accounts.log_entries(before=cursor, limit=limit)
-        return {"entries": entries, "next": entries[-1]["id"] if len(entries) == limit else None}
+        return {"entries": json_value(entries), "next": entries[-1]["id"] if len(entries) == limit else None}
 
     def send_events(self, user: _Reader) -> StreamingResponse:
         """Send the crawl's counts as server-sent events, whenever they change, until the session or token ends."""

@@ -322,7 +322,9 @@ def _crawl_state(context: OperationContext, message: str) -> CrawlChange:
 # ----------------------------------------------------------------------------------------------------- hosts and queue
 
 HostFacts = Annotated[dict[str, Any], FactsOf("HostReport", HostReport)]
-HostBlock = Annotated[dict[str, Any], FactsOf("HostBlock", HostReport, "host blocked_until blocked_reason down_until")]
+HostBlockState = Annotated[
+    dict[str, Any], FactsOf("HostBlockState", HostReport, "host blocked_until blocked_reason down_until")
+]
 HostChange = Annotated[dict[str, Any], FactsOf("HostChange", HostReport, message=str)]
 CaptureFacts = Annotated[dict[str, Any], FactsOf(
     "CaptureFacts", CapturedPage, "page_id url timestamp status outcome title", path=str | None,
@@ -343,7 +345,7 @@ def read_host(context: OperationContext, host: HostName) -> HostFacts:
 
 
 @resource("/hosts/block")
-def read_block(context: OperationContext, host: HostName) -> HostBlock:
+def read_block(context: OperationContext, host: HostName) -> HostBlockState:
     """Return until when and why a host is not visited: its ETag is for If-Match, that of the host changes all the time."""
     names = ("host", "blocked_until", "blocked_reason", "down_until")
     return {name: value for name, value in read_host(context, host).items() if name in names}
