@@ -91,7 +91,7 @@ class SpamFacts(NamedTuple):
     last_day: int
 
 
-class PageFacts(NamedTuple):
+class WikiPageFacts(NamedTuple):
     """Page with its links as of the day it was read, `page.listed_day`."""
 
     page: WikiPageRow
@@ -243,7 +243,7 @@ def pages_by_title(reader: Reader, wiki_id: int, titles: Iterable[str]) -> dict[
     return {title: rows[name] for title, name in plain.items() if name in rows}
 
 
-def page_facts(reader: Reader, wiki_id: int, page_ids: Iterable[int], *, day: int) -> dict[int, PageFacts]:
+def page_facts(reader: Reader, wiki_id: int, page_ids: Iterable[int], *, day: int) -> dict[int, WikiPageFacts]:
     """Return the facts about the wiki's known pages and all their links, by the wiki's ids."""
     found = find_pages(reader, wiki_id, page_ids)
     by_number = {page.id: page for page in found.values()}
@@ -256,7 +256,9 @@ def page_facts(reader: Reader, wiki_id: int, page_ids: Iterable[int], *, day: in
     for row, page, first_day, spelling in rows:
         links[page].append(PageLinkFacts(facts[row.id], first_day, spelling))
     return {
-        page.page_id: PageFacts(page, tuple(links[number]), tuple(refused.get(number, ())), tuple(spam.get(number, ())))
+        page.page_id: WikiPageFacts(
+            page, tuple(links[number]), tuple(refused.get(number, ())), tuple(spam.get(number, ()))
+        )
         for number, page in by_number.items()
     }
 

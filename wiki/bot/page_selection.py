@@ -10,7 +10,7 @@ from links.archives.copy_store import citable_copies, last_search
 from links.check_result import StatusCode
 from links.registry import bot_edits
 from links.registry.database import RegistryStore
-from links.registry.lookups import PageFacts, links_of_wiki, page_facts, pages_by_title
+from links.registry.lookups import WikiPageFacts, links_of_wiki, page_facts, pages_by_title
 from links.registry.pages import number_of
 from links.registry.wikis import Wiki
 from links.url_parts import url_parts_of
@@ -74,7 +74,7 @@ def swept_lately(done: Sequence[bot_edits.BotEdit], now: int) -> dict[int, int]:
     }
 
 
-def _known_links(rows: Connection, page: PageFacts, ours: frozenset[int], day: int) -> Iterator[KnownLink]:
+def _known_links(rows: Connection, page: WikiPageFacts, ours: frozenset[int], day: int) -> Iterator[KnownLink]:
     for link in page.links:
         row = link.facts.row
         condition = condition_of(link.facts, day)

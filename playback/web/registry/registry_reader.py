@@ -300,7 +300,7 @@ def capitalize_title(title: str) -> str:
     return title[:1].upper() + title[1:]
 
 
-def _page(wiki: Wiki, facts: lookups.PageFacts, links: list[LinkRecord]) -> PageAnswer:
+def _page(wiki: Wiki, facts: lookups.WikiPageFacts, links: list[LinkRecord]) -> PageAnswer:
     """Return the answer with unwatched links: not checkable (W48), and spam listed (W52)."""
     page = facts.page
     spam = {hit.url: (hit,) for hit in facts.spam}
