@@ -168,8 +168,9 @@ def drop_reports(connection: Connection, url_ids: Collection[int]) -> int:
 def expire_reports(connection: Connection, day: int, *, limit: int) -> int:
     """Delete up to `limit` reports older than six months, which are not shown any more; return the number."""
     over = select(reports.c.id).where(reports.c.expires_day < day)
-    some = over.order_by(reports.c.expires_day).limit(limit)
-    return connection.execute(delete(reports).where(reports.c.id.in_(some))).rowcount
+    ids = connection.execute(over.order_by(reports.c.expires_day).limit(limit)).scalars().all()
+    # Not by a subquery, for which PostgreSQL reads the table as a whole.
+    return sum(connection.execute(delete(reports).where(reports.c.id.in_(some))).rowcount for some in batches(ids))
 
 
 def reachability_reports(connection: Connection, url_ids: Sequence[int], day: int) -> Mapping[int, ReachabilityReports]:

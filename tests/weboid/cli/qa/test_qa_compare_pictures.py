@@ -80,7 +80,7 @@ def test_a_heat_map_is_written_where_it_is_asked_for(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "cause"),
     [
-        ("missing.png", None, "does not exist"),
+        ("missing.png", None, "No such file or directory. Check its name and folder"),
         ("folder", "folder", "is a folder"),
         ("cut.png", packed(PAGE)[:5000], "damaged"),
         ("text.png", b"no picture at all", "not a PNG, JPEG or WebP"),
