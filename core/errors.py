@@ -22,7 +22,11 @@ class WeboidError(Exception):
 
 
 class InputError(WeboidError):
-    """User input that cannot be used; the text names the place and the remedy."""
+    """User input that cannot be used; the text, a template to translate with its values, names place and remedy."""
+
+    def __init__(self, template: str = "", **values: object) -> None:
+        super().__init__(template % values if values else template)
+        self.template, self.values = template, values
 
 
 class ConfigError(InputError):

@@ -23,7 +23,7 @@ from core.clock import Clock
 from core.errors import InputError, TransientError
 from core.json_values import FactsOf
 from core.urls import mask_passwords
-from playback.web.i18n import noop, translate
+from playback.web.i18n import noop
 
 SESSION_AGE = timedelta(days=14)
 SESSION_IDLE = timedelta(hours=12)
@@ -192,10 +192,12 @@ class AccountStore(ConsoleDatabase):
         """Add an account, or change its role and password; its sessions end but for one. Raises InputError."""
         name = name.strip()
         if not 0 < len(name) <= _NAME_LENGTH or not name.isprintable() or ":" in name:
-            raise InputError(f"An account's name has 1 to {_NAME_LENGTH} printable characters, and no colon.")
+            raise InputError(
+                noop("An account's name has 1 to %(count)s printable characters, and no colon."), count=_NAME_LENGTH
+            )
         if password is not None and len(password) < PASSWORD_LENGTH:
             raise InputError(
-                translate("The password is too short: use at least %(count)s characters.", count=PASSWORD_LENGTH)
+                noop("The password is too short: use at least %(count)s characters."), count=PASSWORD_LENGTH
             )
         hashed = "" if password is None else _hasher().hash(password)
         with self._rows() as rows:
@@ -229,7 +231,7 @@ class AccountStore(ConsoleDatabase):
         with self._rows() as rows:
             _keep_admin(rows, name)
             if not rows.execute("DELETE FROM users WHERE name = ?", (name,)).rowcount:
-                raise InputError(f"There is no account {name[:_NAME_LENGTH]!r}.")
+                raise InputError(noop("There is no account %(name)s."), name=repr(name[:_NAME_LENGTH]))
             for query in ("DELETE FROM tokens WHERE owner = ?", "DELETE FROM links WHERE name = ?"):
                 rows.execute(query, (name,))
 
@@ -340,14 +342,16 @@ class AccountStore(ConsoleDatabase):
     ) -> str:
         """Return a new API token, which is not shown again. Raises InputError: the role is too high, or too many."""
         if not owner.may(role):
-            raise InputError(f"A token cannot have a higher role than its owner, who is {owner.role}.")
+            raise InputError(
+                noop("A token cannot have a higher role than its owner, who is %(role)s."), role=owner.role
+            )
         secret = f"weboid_{secrets.token_urlsafe(32)}"
         expires = None if age is None else self._now + int(age.total_seconds())
         with self._rows() as rows:
             rows.execute("DELETE FROM tokens WHERE expires < ?", (self._now,))
             count = rows.execute("SELECT count(*) FROM tokens WHERE owner = ?", (owner.name,)).fetchone()[0]
             if count >= TOKENS_LIMIT:
-                raise InputError(f"You have {count} tokens: remove one first.")
+                raise InputError(noop("You have %(count)s tokens: remove one first."), count=count)
             rows.execute(
                 "INSERT INTO tokens (digest, name, owner, role, scopes, added, expires) VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (_digest(secret), name[:_NAME_LENGTH], owner.name, role, " ".join(scopes), self._now, expires),
@@ -367,7 +371,7 @@ class AccountStore(ConsoleDatabase):
         """Remove a token, of that owner if one is named. Raises InputError if it is unknown."""
         with self._rows() as rows:
             if not rows.execute("DELETE FROM tokens WHERE id = ? AND ? IN ('', owner)", (number, owner)).rowcount:
-                raise InputError(f"There is no token {number}.")
+                raise InputError(noop("There is no token %(number)s."), number=number)
 
     def token(self, secret: str) -> SignedInUser | None:
         """Return the user of an API token: with the lower of its role and its owner's; None when it is unknown or has expired."""
@@ -455,7 +459,7 @@ def _keep_admin(rows: sqlite3.Connection, name: str) -> None:
     role = rows.execute("SELECT role FROM users WHERE name = ?", (name,)).fetchone()
     others = rows.execute("SELECT count(*) FROM users WHERE role = 'admin' AND name != ?", (name,)).fetchone()[0]
     if role is not None and role[0] == ConsoleRole.ADMIN and not others:
-        raise InputError(translate("%(name)s is the last administrator: make another one first.", name=name))
+        raise InputError(noop("%(name)s is the last administrator: make another one first."), name=name)
 
 
 def bounded_json(value: Any, length: int) -> str:

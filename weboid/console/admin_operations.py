@@ -82,7 +82,7 @@ def add_policy(
 def remove_policy(context: operations.OperationContext, entry_id: str) -> RemovedPolicy:
     """Remove an archiving rule."""
     if not context.frontier.take_back(POLICY_ORDER, entry_id):
-        raise InputError(f"There is no rule {entry_id[:100]!r}.")
+        raise InputError(noop("There is no rule %(rule)s."), rule=repr(entry_id[:100]))
     return {"id": entry_id, "message": "The rule was removed."}
 
 
@@ -157,7 +157,7 @@ def lift_takedown(
     """Lift a take-down; it stays in the history."""
     found = list_takedowns(context.stores.decisions, after=number - 1, limit=1)
     if not found or (found[0].number, found[0].lifted_at) != (number, None):
-        raise InputError(f"No take-down in force has the number {number}.")
+        raise InputError(noop("No take-down in force has the number %(number)s."), number=number)
     lift_takedowns(context.stores.decisions, [number], actor=context.user.name, reason=reason, now=context.now)
     return {"number": number, "message": f"Take-down {number} was lifted."}
 
@@ -275,7 +275,7 @@ def add_token(
 ) -> NewToken:
     """Create an API token; the answer has its secret, which is not shown again."""
     if unknown := sorted(set(scopes) - {*operations.OPERATIONS, "read", "upload_file"}):
-        raise InputError(f"There is no operation {unknown[0]!r}.")
+        raise InputError(noop("There is no operation %(name)s."), name=repr(unknown[0]))
     if context.user.scopes or ":" in context.user.name:
         raise InputError(noop("A token cannot create tokens: sign in."))
     age = parse_duration(duration)

@@ -81,7 +81,7 @@ def set_bot(context: operations.OperationContext, *, wiki: WikiId, enabled: bool
     known = _wiki(context, wiki)
     bot = settings_of_wiki(known).bot
     if enabled and not bot.account:
-        raise InputError(f"The bot has no account yet: `weboid wiki bot on {wiki}` names one.")
+        raise InputError(noop("The bot has no account yet: `weboid wiki bot on %(wiki)s` names one."), wiki=wiki)
     change_bot(context.registry, known, replace_settings(bot, "bot", enabled=enabled))
     return {"wiki": wiki, "enabled": enabled, "message": f"The bot is {'on' if enabled else 'off'}."}
 
@@ -205,7 +205,7 @@ def approve_repair(
     if done.get("did") == PageEditStatus.CHANGED.name.lower():
         raise operations.StateConflictError(noop("The edit would be different now: look at the preview again."))
     why = ": ".join(filter(None, (str(done.get("did", "nothing to do")), str(done.get("note", "")))))
-    raise InputError(f"{title[:200]} was not edited ({why}).")
+    raise InputError(noop("%(title)s was not edited (%(reason)s)."), title=title[:200], reason=why)
 
 
 @operations.operation("/bot/skips", ConsoleRole.CURATOR)

@@ -22,6 +22,7 @@ from crawler.profiles import builtin_profiles, chain_settings, load_chain
 from crawler.status.collection_status import CollectionHoldings
 from links.registry.farm_queries import count_links, count_pages
 from links.registry.wikis import all_wikis, feeds_of
+from playback.web.i18n import noop
 from playback.web.text_search import TextSearch, parse_facets, parse_text_cursor
 from warc.local_storage import DiskReserve
 from warc.text_index.store import MEDIA, STATES
@@ -205,7 +206,11 @@ def write_settings(
             own.update(file_values(parse_config(path, before).document))
         new = dict(file_values(parse_config(path, text).document))
         if changed := sorted(key for key in own | new if own.get(key) != new.get(key)):
-            raise InputError(f"{changed[0]} names a program or a file: change it in {path} on its machine.")
+            raise InputError(
+                noop("%(name)s names a program or a file: change it in %(path)s on its machine."),
+                name=changed[0],
+                path=path,
+            )
         write_config(root, text)
     return {"version": text_version(text), "message": f"{path} has been saved."}
 

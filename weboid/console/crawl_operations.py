@@ -159,7 +159,11 @@ def set_sheet(
     """Change settings for a part of the web; workers follow within a second. Files are named on the machine only."""
     prefix = surt_prefix(prefix)
     for name, _ in file_values(settings):
-        raise InputError(f"{name} names a program or a file: change it in weboid.toml on its machine.")
+        raise InputError(
+            noop("%(name)s names a program or a file: change it in %(path)s on its machine."),
+            name=name,
+            path="weboid.toml",
+        )
     changed = change_sheet(context.frontier, prefix, settings)
     return {"prefix": prefix, "settings": changed, "message": f"The settings of {prefix} were changed."}
 

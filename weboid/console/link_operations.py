@@ -137,7 +137,9 @@ def known_page(context: OperationContext, wiki: str, title: str) -> tuple[Wiki, 
         known = known_wiki(rows, parse_wiki(wiki))
         page = pages_by_title(rows, known.id, [title]).get(title)
     if page is None:
-        raise UnknownThingError(f"The registry does not know the page {title[:200]!r} of {known.name}.")
+        raise UnknownThingError(
+            noop("The registry does not know the page %(title)s of %(wiki)s."), title=repr(title[:200]), wiki=known.name
+        )
     return known, page
 
 
@@ -183,7 +185,7 @@ def check_links(
 def _names(given: _Names) -> Sequence[str]:
     names = [given] if isinstance(given, str) else given
     if not 0 < len(names) <= URLS_LIMIT:
-        raise InputError(f"Name one URL to {URLS_LIMIT:,}.")
+        raise InputError(noop("Name one URL to %(count)s."), count=f"{URLS_LIMIT:,}")
     return names
 
 

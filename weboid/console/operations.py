@@ -218,7 +218,11 @@ def url_lines(urls: str | list[str]) -> list[str]:
     """Return the lines of a list of URLs. Raises InputError: more than `URLS_LIMIT`."""
     lines = urls.splitlines() if isinstance(urls, str) else urls
     if len(lines) > URLS_LIMIT:
-        raise InputError(f"The list has {len(lines):,} lines; at most {URLS_LIMIT:,} go into one request.")
+        raise InputError(
+            noop("The list has %(count)s lines; at most %(limit)s go into one request."),
+            count=f"{len(lines):,}",
+            limit=f"{URLS_LIMIT:,}",
+        )
     return lines
 
 
@@ -226,7 +230,7 @@ def crawl_settings(context: OperationContext, preset: str = "") -> Settings:
     """Return the settings of a crawl as commands have them: weboid.toml over a preset, never another file."""
     root = context.stores.layout.root
     if preset and preset not in builtin_profiles():
-        raise InputError(f"There is no preset {preset[:100]!r}.")
+        raise InputError(noop("There is no preset %(name)s."), name=repr(preset[:100]))
     name = f"{root / CONFIG_FILE}{preset and f'@{preset}'}" if (root / CONFIG_FILE).exists() else preset or "default"
     return collection_settings(name, root, unattended=True)
 
@@ -340,7 +344,7 @@ def read_host(context: OperationContext, host: HostName) -> HostFacts:
     """Return a host of the queue with its delay, failures and block."""
     report = context.frontier.host(host_name(host), now=context.now)
     if report is None:
-        raise UnknownThingError(f"The queue does not know the host {host[:200]!r}.")
+        raise UnknownThingError(noop("The queue does not know the host %(host)s."), host=repr(host[:200]))
     return dict(json_value(asdict(report)))
 
 
@@ -408,7 +412,7 @@ def retry_items(
 def _known(frontier: Frontier, url: str) -> ItemRecord:
     record = frontier.find(fetch_key(url))
     if record is None:
-        raise InputError(f"The queue does not know {url[:500]}.")
+        raise InputError(noop("The queue does not know %(url)s."), url=url[:500])
     return record
 
 

@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.clock import Clock
 from core.config.settings import Settings
-from core.errors import TransientError, UnavailableError
+from core.errors import InputError, TransientError, UnavailableError
 from core.layout import Layout
 from core.timestamps import format_duration
 from crawler.frontier.base import Frontier
@@ -256,6 +256,8 @@ async def read_form(request: Request) -> dict[str, list[str]]:
 
 def fault_of(error: Exception) -> str:
     """Return the text of an error in the user's language; of one of a form's fields the first, with the field's name."""
+    if isinstance(error, InputError):
+        return translate(error.template, **error.values)
     if not isinstance(error, ValidationError):
         return translate(str(error))
     first = error.errors()[0]

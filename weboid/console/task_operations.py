@@ -18,6 +18,7 @@ from typing_extensions import TypedDict
 from core.errors import DiskFullError, InputError
 from core.json_values import FactsOf
 from core.layout import check_name
+from playback.web.i18n import noop
 from qa.check_store import count_by_verdict, count_repairs, find_checks, list_worst_first
 from qa.check_table import CheckFilter
 from qa.web.check_pages import CheckFacts, check_fields
@@ -165,11 +166,13 @@ def start_import(
         with suppress(OSError, RuntimeError, ValueError):  # too long a name, a loop of links, a NUL
             is_there = path.resolve(strict=True).is_relative_to(incoming.resolve())  # also at the end of links
         if parts.is_absolute() or ".." in parts.parts or not is_there:
-            raise InputError(f"There is no file {name[:200]!r} in the collection's folder incoming/.")
+            raise InputError(
+                noop("There is no file %(name)s in the collection's folder incoming/."), name=repr(name[:200])
+            )
         paths.append(str(path))
     for url in urls:
         if not url.startswith(("http://", "https://")):
-            raise InputError(f"{url[:200]!r} is not an http or https URL.")
+            raise InputError(noop("%(url)s is not an http or https URL."), url=repr(url[:200]))
     command = ["import", "--json", *["--dry-run"] * dry_run, "--", *paths, *urls]
     return _queue(context, "import", lambda _folder: command, stops_runs=stop_runs and not dry_run)
 
@@ -196,7 +199,7 @@ def upload_endpoint(stores: ConsoleStores, require: Callable[..., SignedInUser])
         """Store the body as a file in `incoming/`, from which it can be imported."""
         check_name(name, of="a file", limit=200)
         if not name.endswith(_ENDINGS):
-            raise InputError(f"The name must end with {', '.join(_ENDINGS)}.")
+            raise InputError(noop("The name must end with %(endings)s."), endings=", ".join(_ENDINGS))
         folder, target = stores.layout.incoming, stores.layout.incoming / name
         folder.mkdir(exist_ok=True)
         reserve = DiskReserve(folder, stores.settings.proxy.disk_reserve_bytes)

@@ -378,15 +378,20 @@ def test_a_form_is_refused_in_the_language_of_its_page(console: Served) -> None:
             ("add_policy", {"pattern": "a.example"}),
             ("retry_items", {}),
             ("set_user", account),
+            ("remove_token", {"id": "7"}),
         )
         english, german = (
             [client.post(f"{language}/do/{name}", data={"csrf": token, **fields}).text for name, fields in forms]
             for language in ("", "/de")
         )
 
-    for text, said in zip(english, ("reason: Field required", "Name one URL", "at least 10 characters"), strict=True):
+    for text, said in zip(
+        english, ("reason: Field required", "Name one URL", "at least 10 characters", "no token 7"), strict=True
+    ):
         assert said in text
-    for text, said in zip(german, ("ist erforderlich", "einen Zustand an: dead", "mindestens 10 Zeichen"), strict=True):
+    for text, said in zip(
+        german, ("ist erforderlich", "einen Zustand an: dead", "mindestens 10 Zeichen", "kein Token 7"), strict=True
+    ):
         assert said in text
 
 
