@@ -112,21 +112,44 @@ class RecorderAuthority:
         except ValueError:
             names = [x509.DNSName(domain), x509.DNSName(f"*.{domain}")]
         builder = _unsigned(domain, self.cert.subject, self._leaf_key, LEAF_DAYS)
+        authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
+        builder = builder.add_extension(authority, critical=False)
         return builder.add_extension(x509.SubjectAlternativeName(names), critical=False).sign(self.key, hashes.SHA256())
+
+
+# Python 3.13 demands this, and the identifiers of keys (RFC 5280, 4.2.1.1 to 4.2.1.3).
+_SIGNS = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 def _authority(path: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     """Load or create the root certificate and its key, in a file readable by the owner only."""
+    key: Any = None
     if path.exists():
         text = path.read_bytes()
         key = serialization.load_pem_private_key(text, password=None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise ConfigError(f"{path} has no P-256 key: move it away, and the next start creates a new authority.")
-        return x509.load_pem_x509_certificate(text), key
-    key = ec.generate_private_key(ec.SECP256R1())
-    constraints = x509.BasicConstraints(ca=True, path_length=0)
-    builder = _unsigned("Weboid archiving proxy", None, key, 3650).add_extension(constraints, critical=True)
-    certificate = builder.sign(key, hashes.SHA256())
+        certificate = x509.load_pem_x509_certificate(text)
+        if any(isinstance(each.value, x509.KeyUsage) for each in certificate.extensions):
+            return certificate, key
+    key = key or ec.generate_private_key(ec.SECP256R1())  # of an earlier release, whose certificate had less
+    certificate = (
+        _unsigned("Weboid archiving proxy", None, key, 3650)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_SIGNS, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
     replace_file(path, _pem(key) + certificate.public_bytes(serialization.Encoding.PEM), mode=0o600)
     return certificate, key
 

@@ -8,19 +8,21 @@ import select
 import shutil
 import socket
 import sqlite3
+import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
 import pytest
 import pytest_asyncio
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 
 from core.config.settings import EgressSettings, Settings
-from core.layout import Layout
+from core.layout import CA_FILE, Layout
 from net.egress import Egress
 from proxy.archiving_proxy import ArchivingProxy, RecorderAuthority
 from proxy.control.client import ProxyClient
@@ -520,3 +522,33 @@ async def test_two_pages_side_by_side_are_never_mixed(
         assert {record.url for record in mine} == set(seen[name].urls)
         assert len(mine) == 2 * len(seen[name].urls)
     assert len(written) == 2 * sum(len(each.urls) for each in seen.values())
+
+
+async def test_certificates_pass_strict_verification_also_of_an_earlier_authority(tmp_path: Path) -> None:
+    """As clients of Python 3.13 verify; the key stays, so that those who trust the authority still do."""
+    first = RecorderAuthority(tmp_path)
+    name = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, "Weboid archiving proxy")])
+    earlier = (
+        x509.CertificateBuilder(
+            name, name, first.key.public_key(), 1, datetime(2026, 1, 1, tzinfo=UTC), datetime(2036, 1, 1, tzinfo=UTC)
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(first.key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+    )
+    (tmp_path / CA_FILE).write_bytes((tmp_path / CA_FILE).read_bytes().partition(b"-----BEGIN CERT")[0] + earlier)
+    authority = RecorderAuthority(tmp_path)
+    again = RecorderAuthority(tmp_path)
+
+    assert (authority.spki, again.certificate) == (first.spki, authority.certificate)
+    assert authority.key.public_key() == first.key.public_key()
+    for trusted, is_strict in ((authority.certificate, True), (earlier.decode(), False)):
+        own = ssl.create_default_context(cadata=trusted)
+        own.verify_flags = ssl.VERIFY_X509_STRICT if is_strict else ssl.VERIFY_DEFAULT
+        up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+        server = authority.context_for("www.site.example").wrap_bio(up, down, server_side=True)
+        client = own.wrap_bio(down, up, server_hostname="www.site.example")
+        for side in (client, server, client, server):
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+        assert client.version() == "TLSv1.3"

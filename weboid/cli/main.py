@@ -59,9 +59,14 @@ class _RootGroup(commands.LazyGroup):
             output.register(sys.stdout.fileno(), 0)
             if not output.poll(0):  # no error of standard output: another pipe is broken
                 raise
-            with Path(os.devnull).open("wb") as nowhere:
-                os.dup2(nowhere.fileno(), sys.stdout.fileno())
+            _discard_output()
             return commands.ExitCode.OK
+
+
+def _discard_output() -> None:
+    """Discard what is still to be written to standard output, which the interpreter would write at its end."""
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 class _JsonFormatter(logging.Formatter):
@@ -196,6 +201,7 @@ def _report_unexpected(error: Exception) -> commands.ExitCode:
 def _report_full_disk(text: str) -> commands.ExitCode:
     """Print what could not be written; return the exit code."""
     click.echo(f"weboid: The disk is full ({text.rstrip('.')}). Free some space, then run the command again.", err=True)
+    _discard_output()
     return commands.ExitCode.DISK_FULL
 
 

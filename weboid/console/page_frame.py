@@ -261,7 +261,8 @@ def fault_of(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return translate(str(error))
     first = error.errors()[0]
-    return f"{first['loc'][0] if first['loc'] else 'form'}: {translate(first['msg'])}"
+    field, message = first["loc"][0] if first["loc"] else "form", first["msg"]
+    return f"{field}: {translate(message)}"
 
 
 class ConsolePages:
