@@ -198,6 +198,7 @@ def test_an_installed_browser_that_does_not_start_is_told_as_such(
     program.write_text("#!/bin/sh\necho 'libnss3 is missing' >&2\nexit 127\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("WEBOID_BROWSER", raising=False)
 
     with pytest.raises(BrowserUnavailableError, match="exit code 127: libnss3 is missing") as told:
         find_browser(home=tmp_path)

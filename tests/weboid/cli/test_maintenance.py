@@ -118,8 +118,9 @@ def test_what_was_archived_is_scanned_after_the_run(copied: Weboid, monkeypatch:
     assert "scanned with ClamAV" in ran.err
 
 
-def test_the_doctor_says_what_to_do_about_a_missing_browser(weboid: Weboid) -> None:
+def test_the_doctor_says_what_to_do_about_a_missing_browser(weboid: Weboid, monkeypatch: pytest.MonkeyPatch) -> None:
     """The exit code says that something must be installed; the text says what."""
+    monkeypatch.delenv("WEBOID_BROWSER", raising=False)
     profile = weboid.folder / "lost.toml"
     profile.write_text('[browser]\nexecutable = "/nowhere/chromium"\n')
     ran = weboid.call("doctor", "--profile", str(profile))
@@ -131,8 +132,11 @@ def test_the_doctor_says_what_to_do_about_a_missing_browser(weboid: Weboid) -> N
     assert "/nowhere/chromium" in archiving.err
 
 
-def test_the_doctor_says_what_to_do_about_a_program_that_is_no_browser(weboid: Weboid) -> None:
+def test_the_doctor_says_what_to_do_about_a_program_that_is_no_browser(
+    weboid: Weboid, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And about stores that options or variables name."""
+    monkeypatch.delenv("WEBOID_BROWSER", raising=False)
     profile = weboid.folder / "wrong.toml"
     profile.write_text('[browser]\nexecutable = "/bin/true"\n')
 
