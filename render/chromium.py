@@ -325,7 +325,7 @@ class PageOptions:
         if self.token:
             headers["Content-Language"] = self.token  # `proxy.visit_registry.TOKEN_HEADER`
         if self.limits_codings:  # to those that readers of WARCs decode
-            yield "Network.setAcceptedEncodings", {"encodings": ["deflate", "gzip", "br"]}
+            headers["Accept-Encoding"] = "gzip, deflate, br"
         if self.ignores_certificates and kind in ("page", "iframe"):
             yield "Security.setIgnoreCertificateErrors", {"ignore": True}
         if headers:
