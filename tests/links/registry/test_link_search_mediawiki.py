@@ -117,9 +117,11 @@ def test_a_pattern_finds_what_mediawikis_finds(wiki: Wiki) -> None:
         "$r = []; foreach ( $d['patterns'] as $p ) { "
         "$l = LinkFilter::makeLikeArray( $p['rest'], $p['proto'] ); "
         "if ( $l === false ) { $r[] = null; continue; } $e = ''; "
+        "$l = is_array( $l[0] ) ? array_merge( ...$l ) : $l; "
         "foreach ( $l as $x ) { $e .= is_string( $x ) ? preg_quote( $x, '~' ) : '.*'; } "
         "$f = []; foreach ( $d['urls'] as $u ) { "
         "foreach ( LinkFilter::makeIndexes( Parser::normalizeLinkUrl( $u ) ) as $i ) { "
+        "$i = implode( '', (array)$i ); "  # host and path apart since MediaWiki 1.40
         "$f[] = (bool)preg_match( '~^' . $e . '$~s', $i ); } } $r[] = $f; }"
     )
     given = [
@@ -150,7 +152,8 @@ def test_a_pattern_finds_what_mediawikis_finds(wiki: Wiki) -> None:
 
 def test_hosts_stand_in_mediawikis_index(wiki: Wiki) -> None:
     """Byte for byte, so that a table of theirs and ours can be laid side by side (X08)."""
-    php = "$r = array_map( fn ( $u ) => LinkFilter::makeIndexes( $u ), $d );"
+    parts = "fn ( $i ) => implode( '', (array)$i )"  # host and path apart since MediaWiki 1.40
+    php = f"$r = array_map( fn ( $u ) => array_map( {parts}, LinkFilter::makeIndexes( $u ) ), $d );"
 
     for url, indexes in zip(URLS, asked(wiki, php, URLS), strict=True):
         locator = url_parts_of(fetch_key(url))
@@ -196,8 +199,11 @@ def test_a_search_finds_what_the_wikis_own_api_finds(wiki: Wiki, sqlite_store: R
     """A page is saved there, its links are fed to the registry, and both are asked (W03, X11).
 
     Patterns with a path behind a wildcard are left out, since the API drops such paths, and so are
-    IPv6 networks, which its escaping breaks, and letter case, which SQLite passes over there.
+    IPv6 networks, which its escaping breaks, and letter case, which SQLite passes over there. Since
+    MediaWiki 1.40 it finds subdomains and ports, too, for a host without a path.
     """
+    generator = answer(wiki, meta="siteinfo")["general"]["generator"]
+    is_new = int(generator.split(".")[1]) >= 40
     cited = [url for url in URLS if "/X" not in url]
     wiki.maintain("edit.php", "--user", "Admin", "Cited", text="\n".join(f"[{u} x]" for u in cited))
     found = answer(wiki, prop="extlinks", titles="Cited", ellimit="max")["pages"][0]["extlinks"]
@@ -209,6 +215,8 @@ def test_a_search_finds_what_the_wikis_own_api_finds(wiki: Wiki, sqlite_store: R
     different = []
     for pattern in PATTERNS:
         if pattern in DIFFERENCES or "@" in pattern or ":*]" in pattern:
+            continue
+        if is_new and not {"/", "*"} & set(pattern):
             continue
         for scheme in ("http", "https"):
             asked = {"list": "exturlusage", "eulimit": "max", "euquery": pattern}
