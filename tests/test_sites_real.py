@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -83,7 +84,9 @@ def test_an_article_has_pictures_tables_templates_and_external_links(web: TestWe
         page = next(
             text
             for title in web.wiki.titles[1:]  # type: ignore[union-attr]  # it was asked for
-            if 'class="thumb' in (text := http.get(f"http://{hosts.WIKI}/wiki/{title}").text)
+            if re.search(
+                'class="thumb|typeof="mw:File/Thumb', text := http.get(f"http://{hosts.WIKI}/wiki/{title}").text
+            )
         )
         pictures = [part.split('"')[0] for part in page.split(' src="')[1:]]
         stored = [path for path in pictures if path.startswith("/images/")]

@@ -1,5 +1,6 @@
 """Pages as they are now, lists of them, and a page's history."""
 
+import re
 from typing import Any
 
 import pytest
@@ -56,7 +57,8 @@ async def test_a_page_is_read_whole(proxy: WikiProxy, api_at: ApiAt, writer: Wri
         (found,) = await read_pages(api, page_ids=[page], **ALL)
         (bare,) = await read_pages(api, titles=["pg_whole"])
     assert (found.page_id, found.title, found.rev_id) == (page, "Pg whole", rev)
-    assert sorted(found.links) == ["//example.org/", "https://example.com/a?b=1&c=2", "https://example.com/t"]
+    links = [re.sub("^https:(?=//example.org/)", "", each) for each in found.links]  # complete since MediaWiki 1.40
+    assert sorted(links) == ["//example.org/", "https://example.com/a?b=1&c=2", "https://example.com/t"]
     assert sorted(found.interwiki_links) == [("doi", "10.1/x"), ("wikipedia", "Foo")]
     assert found.categories == ("Category:Pg cat",)
     assert found.templates == ("Template:Pg",)
