@@ -176,7 +176,9 @@ class RunReporter:
         known = f", {added.duplicates} already known" if added.duplicates else ""
         self._print(f"{added.added} added{known}; {todo} to archive.")
         if known and not todo:
-            self._print("--again archives known URLs again; `weboid queue retry URL` retries one that was given up.")
+            self._print(
+                "`weboid archive --again` archives known URLs again, `weboid queue retry --state dead` those that were given up."
+            )
 
     def event(self, event: crawl_events.Event) -> None:
         """Report an event, e.g. a page that ended or is retried."""
