@@ -170,9 +170,6 @@ class SqliteDatabase:
         for _, connection in idle:
             connection.close()
 
-    def __del__(self) -> None:  # Python 3.13 warns of connections that nobody closed
-        self.close()
-
     def _pooled(self, identity: _Identity) -> sqlite3.Connection | None:
         """Return a pooled connection to that file; close those to replaced files."""
         with self._lock:

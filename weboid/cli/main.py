@@ -65,6 +65,8 @@ class _RootGroup(commands.LazyGroup):
 
 def _discard_output() -> None:
     """Discard what is still to be written to standard output, which the interpreter would write at its end."""
+    if sys.stdout is None:  # closed by the shell
+        return
     with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
