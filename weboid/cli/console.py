@@ -17,7 +17,7 @@ from weboid.app.operator_identity import known_operator
 from weboid.cli.support.child_commands import is_stopped, queue_worker, running_children
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import CLOCK, COMMANDS, LazyGroupWithDefault, argument, cli_command, option
-from weboid.cli.support.options import COLLECTION, ORIGIN, output
+from weboid.cli.support.options import COLLECTION, CONSOLE_ADDRESS, ORIGIN, output
 from weboid.cli.support.stores import make_collection
 
 _ROLES = ("reader", "reviewer", "curator", "operator", "admin")
@@ -28,7 +28,7 @@ _ROLES = ("reader", "reviewer", "curator", "operator", "admin")
 )
 def console_command(
     *,
-    listen: str = option("Address to serve on; port 0: any free port.", default="127.0.0.1:8090", metavar="HOST:PORT"),
+    listen: str = option("Address to serve on; port 0: any free port.", default=CONSOLE_ADDRESS, metavar="HOST:PORT"),
     origin: str = option("Public origin, behind a proxy with TLS: https://console.example.", type=ORIGIN, default=""),
     front: str = option("Origin of the reader pages, which the console links to.", type=ORIGIN, default=""),
     worker: bool = option("Visit queued pages.", "--worker/--no-worker", default=True),
@@ -83,7 +83,9 @@ def user_command(
     ),
     link: bool = option("Print a link that signs the account in, once."),
     is_removal: bool = option("Remove it, with its sessions and tokens.", "--remove"),
-    console: str = option("Origin of the console, for the link.", default="http://127.0.0.1:8090", metavar="ORIGIN"),
+    console: str = option(
+        "Origin of the console, for the link.", default=f"http://{CONSOLE_ADDRESS}", metavar="ORIGIN"
+    ),
     collection: Path = COLLECTION,
 ) -> None:
     """List the console's accounts; add, change or remove one.

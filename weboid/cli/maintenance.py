@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack, closing, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -296,9 +296,8 @@ def rebuild_command(
     The old ones stay until the new ones are complete.
     """
     read_collection(stores.root)
-    settings = options.with_database(load_profile(profile), stores.database_url)
-    if dedup_url:
-        settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
+    shared = options.SharedStores(database_url=stores.database_url, dedup_url=dedup_url)
+    settings = shared.set_in(load_profile(profile))
 
     async def rebuild() -> dict[str, int]:
         async with open_collection(stores.root, clock=CLOCK) as opened:

@@ -35,7 +35,17 @@ from weboid.app.operator_identity import collection_settings, known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus
 from weboid.cli.support.child_commands import ManagedProcess, queue_worker, running_children, scanner
 from weboid.cli.support.commands import CLOCK, cli_command, option, option_dict
-from weboid.cli.support.options import ADDRESS, FILE, FRONTIER, ORIGIN, PROFILE, ParsedType, with_frontier
+from weboid.cli.support.options import (
+    ADDRESS,
+    CONSOLE,
+    CONSOLE_ORIGIN,
+    FILE,
+    FRONTIER,
+    ORIGIN,
+    PROFILE,
+    ParsedType,
+    with_frontier,
+)
 from weboid.cli.support.run_options import SCAN, WEBOID
 from weboid.cli.support.stores import STORES, CollectionStores
 
@@ -162,14 +172,8 @@ def command(
     profile: str = PROFILE,
     scan: bool = SCAN,
     no_replay: bool = option("Do not start replay; another server serves the copies."),
-    console: str = option(
-        "Serve the operator's console, too; without an address on 127.0.0.1:8090.",
-        default="",
-        type=ADDRESS,
-        is_flag=False,
-        flag_value="127.0.0.1:8090",
-    ),
-    console_origin: str = option("Public origin of the console, behind a proxy with TLS.", type=ORIGIN, default=""),
+    console: str = CONSOLE,
+    console_origin: str = CONSOLE_ORIGIN,
 ) -> None:
     """Serve the pages of a collection and its copies.
 

@@ -294,9 +294,8 @@ def import_command(
     there already are known by their SHA-256: the same command continues an interrupted import. Ends with 1 when
     something could not be read. See docs/how-to/import.md.
     """
-    settings = options.with_database(load_profile(profile), stores.database_url)
-    if dedup_url:
-        settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
+    shared = options.SharedStores(database_url=stores.database_url, dedup_url=dedup_url)
+    settings = shared.set_in(load_profile(profile))
     paths = [each for each in sources if not each.startswith(("http://", "https://"))]
     for each in paths:
         if not Path(each).exists():

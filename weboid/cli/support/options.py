@@ -249,6 +249,18 @@ STORAGE = option(
     metavar="URL",
     envvar="WEBOID_STORAGE",
 )
+CONSOLE_ADDRESS = "127.0.0.1:8090"
+CONSOLE = option(
+    f"Serve the operator's console, too; without an address on {CONSOLE_ADDRESS}.",
+    "--console",
+    default="",
+    type=ADDRESS,
+    is_flag=False,
+    flag_value=CONSOLE_ADDRESS,
+)
+CONSOLE_ORIGIN = option(
+    "Public origin of the console, behind a proxy with TLS.", "--console-origin", type=ORIGIN, default=""
+)
 DEDUP = _address("A dedup index in Redis, redis://host:port/number?index=NAME", "WEBOID_DEDUP")
 
 
@@ -261,14 +273,19 @@ class SharedStores:
     dedup_url: str = ""
     storage_url: str = ""
 
-    def applied_to(self, settings: Settings) -> Settings:
-        """Return the profile with these addresses; ConfigError: one is invalid, or they conflict."""
+    def set_in(self, settings: Settings) -> Settings:
+        """Return the profile with these addresses, of which some commands need fewer than a run: not checked."""
         settings = with_database(with_frontier(settings, self.frontier_url), self.database_url)
         if self.dedup_url:
             proxy = replace(settings.proxy, dedup_url=self.dedup_url)
             settings = replace(settings, proxy=proxy)
         if self.storage_url:
             settings = replace(settings, storage=replace(settings.storage, url=self.storage_url))
+        return settings
+
+    def applied_to(self, settings: Settings) -> Settings:
+        """Return the profile with these addresses; ConfigError: one is invalid, or they conflict."""
+        settings = self.set_in(settings)
         check_settings(settings, source="the command line")
         return _checked_stores(settings)
 

@@ -30,7 +30,7 @@ from weboid.cli.serve import SERVE_OPTIONS, replay_port_for, serve_words
 from weboid.cli.support import child_commands
 from weboid.cli.support.command_target import WIKI_TARGET, CommandTarget
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option, option_dict
-from weboid.cli.support.options import ADDRESS, ORIGIN, WORKERS, output, warn_missing_contact
+from weboid.cli.support.options import ADDRESS, CONSOLE, CONSOLE_ORIGIN, WORKERS, output, warn_missing_contact
 from weboid.cli.support.run_options import QA
 from wiki.api.credentials import read_secret
 from wiki.api.transport import ApiTransport
@@ -59,14 +59,8 @@ def command(
     once: bool = option("Do what is due now, then exit; for cron."),
     serve: str | None = option("Serve readers there, too: `weboid serve` with its defaults.", "--listen", type=ADDRESS),
     serving: dict[str, Any] = option_dict(SERVE_OPTIONS),
-    console: str = option(
-        "Serve the operator's console, too; without an address on 127.0.0.1:8090.",
-        default="",
-        type=ADDRESS,
-        is_flag=False,
-        flag_value="127.0.0.1:8090",
-    ),
-    console_origin: str = option("Public origin of the console, behind a proxy with TLS.", type=ORIGIN, default=""),
+    console: str = CONSOLE,
+    console_origin: str = CONSOLE_ORIGIN,
     feed_only: bool = option("Only watch: other processes archive, check links and confirm results."),
     without: tuple[str, ...] = option(
         "Omit a part that runs elsewhere, such as check or confirm; repeatable.",
