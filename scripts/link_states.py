@@ -175,6 +175,6 @@ def _bytes() -> list[str]:
         "|---|---|---|---|---|",
     ]
     for code in StatusCode:
-        told = str(code.outward or "-")
-        lines.append(f"| {int(code)} | {code.statuses or '-'} | {code.verdict} | {told} | {code.words} |")
+        outward = str(code.outward or "-")
+        lines.append(f"| {int(code)} | {code.statuses or '-'} | {code.verdict} | {outward} | {code.words} |")
     return [*lines, ""]

@@ -183,9 +183,8 @@ class ResourceComparison:
     score: float  # share of the parts by weight, from 0 to 1; 1 when the copy needs none
     seen: int  # number of parts that were loaded at capture and are needed by the copy
     shown: int  # how many of these were loaded at playback
-    lost: tuple[
-        LostPart, ...
-    ]  # the others, the heaviest first: ``status: …``, ``failed: …``, ``unanswered``, ``unasked``
+    # The others, the heaviest first: ``status: …``, ``failed: …``, ``unanswered``, ``unasked``
+    lost: tuple[LostPart, ...]
     main: str = ""  # URL of the heaviest certain loss that is essential: a style sheet, a large picture; empty: none
 
 
