@@ -16,6 +16,7 @@ import click
 from core.clock import CLOCK_OFFSET
 from core.clock import clock_offset as offset_now
 from core.errors import DiskFullError, WeboidError, is_disk_full
+from core.timestamps import format_duration
 from weboid.cli.support import commands
 
 
@@ -141,7 +142,9 @@ def weboid(
     if clock_offset:
         os.environ[CLOCK_OFFSET] = clock_offset  # the processes that we start have the same time
     if moved := offset_now():
-        click.echo(f"weboid: the clock is moved by {moved}: this is a trial.", err=True)
+        click.echo(
+            f"weboid: the clock is moved by {format_duration(moved.total_seconds())}: this is a trial.", err=True
+        )
     if no_color or os.environ.get("NO_COLOR"):  # https://no-color.org
         os.environ["NO_COLOR"] = "1"
         context.color = False

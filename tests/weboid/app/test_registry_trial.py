@@ -98,6 +98,24 @@ def test_it_is_shown_when_a_link_would_be_dead(known: Known) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("known", ["sqlite"], indirect=True)
+def test_the_bot_of_a_trial_cites_the_copies_of_the_given_front(
+    known: Known, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Without one it says what it needs; the wiki itself is out of reach here."""
+    options = ("wiki", "trial", "--days=2", "--gone=museum.org", f"--profile={known.weboid.profile}")
+    missing = "The bot needs copies to cite"
+    known.weboid.call(*options)
+    assert missing in capfd.readouterr().err
+    cited = known.weboid.call(*options, "--front=https://archive.example.org")
+    assert "dying after 1 failed check (" in cited.out
+    assert "The bot, 2 days from now" in cited.out
+    assert missing not in capfd.readouterr().err
+    refused = known.weboid.call(*options, "--front=archive")
+    assert (refused.code, "is not an origin" in refused.err) == (2, True)
+
+
+@pytest.mark.slow
 def test_a_copy_that_is_kept_takes_a_moved_clock(known: Known) -> None:
     """Whatever database the profile names; and the real registry does not."""
     weboid = known.weboid
@@ -106,7 +124,7 @@ def test_a_copy_that_is_kept_takes_a_moved_clock(known: Known) -> None:
     options = ("links", "check", "--dry-run", f"--profile={weboid.profile}")
     there = weboid.call("--clock-offset", "30d", *options, "--collection", COPY)
     assert there.code == 0, there
-    assert "the clock is moved by 30 days" in there.err
+    assert "the clock is moved by 30 d" in there.err
     assert "3 URLs are due." in there.out
     assert "3 URLs are due." not in weboid.call(*options, "--collection", COPY).out
     here = weboid.call("--clock-offset", "30d", *options)

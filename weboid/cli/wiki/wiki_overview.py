@@ -37,7 +37,7 @@ from weboid.app.text_table import clean
 from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import FOLDER, FRONTIER, output, table_lines, with_frontier
+from weboid.cli.support.options import FOLDER, FRONTIER, counted, output, table_lines, with_frontier
 from weboid.cli.support.run_options import WEBOID
 from weboid.cli.support.stores import STORES, CollectionStores
 from wiki.settings import replace_settings
@@ -196,6 +196,7 @@ def trial_command(
     bot: bool = option(
         "Show what the bot would write at that time.", "--bot/--no-bot", default=True, show_default=False
     ),
+    front: str | None = option("Public origin of our own copies, which the bot would cite.", metavar="ORIGIN"),
     where: CommandTarget = TARGET,
 ) -> int:
     """Simulate the coming weeks of a wiki's links and the bot's edits.
@@ -207,9 +208,10 @@ def trial_command(
     from playback.access.decision_store import copy_decisions
     from weboid.app.registry_trial import RegistryTrial, make_trial_copy  # with the link checker: half a second
     from weboid.app.wiki.wiki_intake import read_note
-    from weboid.cli.wiki.bot_setup import choose_wiki
+    from weboid.cli.wiki.bot_setup import choose_wiki, front_origin
     from weboid.cli.wiki.wiki_watch import lease_holder_name
 
+    cited = front_origin(front)
     with ExitStack() as stack:
         root = keep or Path(stack.enter_context(tempfile.TemporaryDirectory())) / "trial"
         url = where.settings.index.url
@@ -220,8 +222,9 @@ def trial_command(
         store = stack.enter_context(closing(open_registry_store(copy, "")))
         wiki = choose_wiki(store, name)
         settings = settings_of_wiki(wiki)
-        front = settings.bot.front or read_note(where.layout).front
-        off = {"enabled": False, "account": "", "password_file": "", "front": front}
+        if cited is None:
+            cited = settings.bot.front or read_note(where.layout).front
+        off = {"enabled": False, "account": "", "password_file": "", "front": cited}
         settings = replace(settings, bot=replace_settings(settings.bot, "bot", **off))
         with store.writing() as rows:
             change_wiki(rows, wiki, settings=settings.merged_into(wiki.settings))
@@ -256,7 +259,7 @@ def _lines(forecasts: Sequence["LinkForecast"], days: int) -> list[str]:
         lines.append(clean(each.url))
         for event in each.events:
             why = f" ({event['evidence']})" if event["evidence"] else ""
-            after = f" after {event['failed']} failed checks" if event["failed"] else ""
+            after = f" after {counted(event['failed'], 'failed check')}" if event["failed"] else ""
             lines.append(clean(f"  {event['day']}  {event['state']}{after}{why}"))
     if not forecasts:
         return ["The wiki has no links yet: `weboid wiki sweep` reads its pages."]

@@ -30,7 +30,7 @@ from weboid.cli.serve import SERVE_OPTIONS, replay_port_for, serve_words
 from weboid.cli.support import child_commands
 from weboid.cli.support.command_target import WIKI_TARGET, CommandTarget
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option, option_dict
-from weboid.cli.support.options import ADDRESS, CONSOLE, CONSOLE_ORIGIN, WORKERS, output, warn_missing_contact
+from weboid.cli.support.options import ADDRESS, CONSOLE, CONSOLE_ORIGIN, WORKERS, counted, output, warn_missing_contact
 from weboid.cli.support.run_options import QA
 from wiki.api.credentials import read_secret
 from wiki.api.transport import ApiTransport
@@ -254,18 +254,18 @@ class WatchReporter:
             return
         both = done.pages.plus(done.swept)
         counts = (
-            ("changes", "changes", done.followed.changes),
-            ("pages", "pages read", done.pages.pages),
-            ("swept", "pages swept", done.swept.pages),
-            ("added", "links new", both.added),
-            ("gone", "links gone", both.gone),
-            ("dropped", "pages deleted", both.dropped),
-            ("taken", "links to be archived", done.handed.taken),
-            ("archived_already", "archived lately", done.handed.fresh),
-            ("put_off", "links wait, as the archive does not accept them", done.handed.put_off),
+            ("changes", "change", "", done.followed.changes),
+            ("pages", "page", " read", done.pages.pages),
+            ("swept", "page", " swept", done.swept.pages),
+            ("added", "link", " new", both.added),
+            ("gone", "link", " gone", both.gone),
+            ("dropped", "page", " deleted", both.dropped),
+            ("taken", "link", " to be archived", done.handed.taken),
+            ("archived_already", "link", " archived lately", done.handed.fresh),
+            ("put_off", "link", " put off, as the archive does not accept them", done.handed.put_off),
         )
-        if words := [f"{count:,} {text}" for _, text, count in counts if count]:
-            self._line({"wiki": name, **{key: count for key, _, count in counts}}, f"{name}: {', '.join(words)}.")
+        if words := [counted(count, noun) + state for _, noun, state, count in counts if count]:
+            self._line({"wiki": name, **{key: count for key, *_, count in counts}}, f"{name}: {', '.join(words)}.")
 
     def _line(self, facts: dict[str, object], sentence: str) -> None:
         output.show(facts, child_commands.with_time(clean(sentence), CLOCK.now()))
