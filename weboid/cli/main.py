@@ -66,8 +66,6 @@ class _RootGroup(commands.LazyGroup):
 
 def _discard_output() -> None:
     """Discard what is still to be written to standard output, which the interpreter would write at its end."""
-    if sys.stdout is None:  # closed by the shell
-        return
     with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
@@ -159,6 +157,12 @@ def weboid(
 def main(arguments: Sequence[str] | None = None) -> Never:
     """Run the command line; every expected error ends with a message and its exit code."""
     os.umask(os.umask(0o077) | 0o007)  # what we write is for the owner, and for a group if he likes
+    # A standard stream that the shell closed (>&-): else the next file, a WARC or database, would get its number.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = Path(os.devnull).open(mode)  # noqa: SIM115 for the process's life
+            os.set_inheritable(stream.fileno(), True)  # noqa: FBT003 positional only
+            setattr(sys, name, stream)
     try:
         code = weboid.main(arguments, prog_name="weboid", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else commands.ExitCode.OK)

@@ -38,6 +38,17 @@ def test_a_command_whose_output_is_cut_off_has_succeeded(own: Weboid) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_a_closed_standard_stream_is_an_empty_one(own: Weboid, closed: str) -> None:
+    """No file that is opened later gets its number, and the command ends well."""
+    command = f'"{WEBOID}" status --collection "{own.collection}" {closed}'
+    ran = subprocess.run(["sh", "-c", command], cwd=own.folder, capture_output=True, text=True, check=False)
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert bool(ran.stdout) is (">&-" not in closed.replace("2>&-", ""))
+
+
+@pytest.mark.slow
 def test_output_to_a_full_disk_is_reported_in_a_line(own: Weboid) -> None:
     """With the exit code of a full disk; Linux has a device for it."""
     with Path("/dev/full").open("wb") as full:
