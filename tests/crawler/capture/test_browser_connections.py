@@ -492,7 +492,7 @@ async def test_a_host_that_does_not_answer_is_asked_once_by_the_browsers_connect
         chosen,
         proxy=replace(chosen.proxy, connect_timeout_s=1.0, read_timeout_s=1.0),
         policy=replace(chosen.policy, robots="ignore" if is_down else "obey"),
-        visit=replace(chosen.visit, timeout_s=3.0 if is_down else 60.0),
+        visit=replace(chosen.visit, timeout_s=8.0 if is_down else 60.0),
     )
     events: list[Event] = []
     config = RunConfig(tmp_path / "crawl", chosen, 1, stored_level_of=store_everything)
