@@ -33,8 +33,8 @@ from wiki.wikitext.repair_markup import (
     PageRepairContext,
     assess_copy,
     day_of_stamp,
-    is_url_safe,
     preferred_parameter,
+    safe_url,
     status_meaning,
     status_value,
     usable_copy,
@@ -187,15 +187,16 @@ def _repair_dead(writer: _TemplateWriter, citation: Citation, remedy: LinkRemedy
     elif in_place.worth is CopyWorth.GOOD and (copy is None or _day(in_place) is not None):
         # Move the archive URL to its parameter, and restore the original URL (B04, B15).
         moved = in_place.archive
-        if moved is None or _day(in_place) is None or not is_url_safe(in_place.secure):
+        if moved is None or _day(in_place) is None:
             raise CannotRepairError(NoRepairReason.UNSAFE)
-        _restore_link(writer, url)
-        _put_copy(writer, ArchivedCopy(in_place.secure, moved.timestamp), ExistingCopy(CopyWorth.NONE, ""), draft)
+        address = safe_url(in_place.secure)
+        writer.set(ParameterRole.URL, safe_url(url))
+        _put_copy(writer, ArchivedCopy(address, moved.timestamp), ExistingCopy(CopyWorth.NONE, ""), draft)
         draft.kind = RepairKind.MOVED
     elif copy is not None:
         _put_copy(writer, copy, there, draft)
         if in_place.worth is not CopyWorth.NONE:
-            _restore_link(writer, url)
+            writer.set(ParameterRole.URL, safe_url(url))
             draft.kind = RepairKind.MOVED
     else:  # a status without a copy, where the wiki has one; `tag_dead` writes tags
         new = _status(writer, "dead")
@@ -215,7 +216,7 @@ def _keep_copy(
 ) -> None:
     """Keep a good copy: use https, add its date, restore the original URL."""
     if in_place.worth is not CopyWorth.NONE:
-        _restore_link(writer, url)
+        writer.set(ParameterRole.URL, safe_url(url))
         draft.note(RepairKind.MOVED)
     if there.secure != there.address:
         writer.set(ParameterRole.ARCHIVE_URL, there.secure)
@@ -230,12 +231,6 @@ def _keep_copy(
 
 def _day(there: ExistingCopy) -> date | None:
     return day_of_stamp(there.archive.timestamp) if there.archive is not None else None
-
-
-def _restore_link(writer: _TemplateWriter, url: str) -> None:
-    if not is_url_safe(url):
-        raise CannotRepairError(NoRepairReason.UNSAFE)
-    writer.set(ParameterRole.URL, url)
 
 
 def _put_copy(writer: _TemplateWriter, copy: ArchivedCopy, there: ExistingCopy, draft: RepairDraft) -> None:
