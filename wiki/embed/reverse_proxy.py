@@ -218,6 +218,7 @@ class EmbedExchange:
             (b"content-type", b"text/html; charset=utf-8"),
             (b"content-length", b"%d" % len(text)),
             (b"cache-control", b"no-store"),
+            (b"connection", b"close"),  # what follows a faulty request may be part of it (RFC 9112, 6.1)
             (b"content-security-policy", b"default-src 'none'"),
         ]
         await self._whole(status, head, b"" if self._method == "HEAD" else text)
