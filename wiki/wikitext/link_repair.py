@@ -167,8 +167,10 @@ def remove_tag(text: str, tag: CitationTag, *, is_bare: bool) -> SpanEdit:
     if is_bare and not _URL_ENDS.match(text, end):
         return SpanEdit(start, end, "" if text[start - 1 : start].isspace() else " ")
     if _LEFT_OVER.match(text, end):
-        blank = len(text[:start].rstrip(" \t"))
-        start = blank if blank and text[blank - 1] != "\n" else start
+        blank = start
+        while blank > 0 and text[blank - 1] in " \t":
+            blank -= 1
+        start = blank if blank > 0 and text[blank - 1] != "\n" else start
     return SpanEdit(start, end, "")
 
 
