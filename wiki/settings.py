@@ -152,13 +152,9 @@ class WikiSettings:
 
 def to_json(group: FeedSettings | BotSettings) -> dict[str, Any]:
     """Return the values of a group that differ from the defaults, as JSON values."""
-    default = type(group)()
-    results = {each.name: getattr(group, each.name) for each in fields(group)}
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in results.items()
-        if value != getattr(default, name)
-    }
+    default, names = type(group)(), (each.name for each in fields(group))
+    changed = {name: getattr(group, name) for name in names if getattr(group, name) != getattr(default, name)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in changed.items()}
 
 
 def replace_settings(group: _Group, name: str, **values: Any) -> _Group:

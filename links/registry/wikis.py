@@ -333,10 +333,12 @@ def feeds_of(reader: Reader, wiki_id: int) -> dict[str, FeedCursor]:
     }
 
 
-def put_cursor(connection: Connection, wiki_id: int, kind: str, cursor: str, *, now: datetime) -> None:
-    """Store the feed's position, and clear its trouble."""
-    row = {"wiki_id": wiki_id, "kind": kind, "cursor": cursor, "moment": int(now.timestamp())}
-    upsert(connection, feeds, ["wiki_id", "kind"], [row | {"trouble": ""}])
+def put_cursors(connection: Connection, wiki_id: int, cursors: Mapping[str, str], *, now: datetime) -> None:
+    """Store the positions of feeds by kind, and clear their trouble."""
+    row = {"wiki_id": wiki_id, "moment": int(now.timestamp()), "trouble": ""}
+    upsert(
+        connection, feeds, ["wiki_id", "kind"], [row | {"kind": kind, "cursor": text} for kind, text in cursors.items()]
+    )
 
 
 def forget_feed(connection: Connection, wiki_id: int, kind: str) -> None:
@@ -351,7 +353,7 @@ def put_trouble(connection: Connection, wiki_id: int, kinds: Iterable[str], why:
     for kind in kinds:
         parameters = {"of": wiki_id, "which": kind, "why": plain}
         if not SET_TROUBLE.run(connection, parameters) and why:
-            put_cursor(connection, wiki_id, kind, "", now=now)
+            put_cursors(connection, wiki_id, {kind: ""}, now=now)
             SET_TROUBLE.run(connection, parameters)
 
 
@@ -373,7 +375,7 @@ def take_feed_lease(
             f"{there.moment:%H:%M:%S} UTC.",
             until=there.moment,
         )
-    put_cursor(connection, wiki_id, LEASE, holder, now=now + length)
+    put_cursors(connection, wiki_id, {LEASE: holder}, now=now + length)
 
 
 def _locked_lease(connection: Connection, wiki_id: int) -> FeedCursor | None:
@@ -395,7 +397,7 @@ def release_feed_lease(connection: Connection, wiki_id: int, holder: str, *, now
     """Release the lease, unless another process holds it."""
     there = _locked_lease(connection, wiki_id)
     if there is not None and there.cursor == holder:
-        put_cursor(connection, wiki_id, LEASE, "", now=now)
+        put_cursors(connection, wiki_id, {LEASE: ""}, now=now)
 
 
 FORGET_SIGNATURES = SqlStatement(delete(webhook_signatures).where(webhook_signatures.c.moment < one("before")))

@@ -202,21 +202,17 @@ class CollectionExport:
 
     def newest_page(self, selection: ExportSelection) -> tuple[str, str]:
         """Return id and URL of the newest page of a selection that readers may see; InputError: there is none."""
-        shown = (
-            (row["captured_ms"], row["page_id"], row["final_url"] or row["url"])
-            for rows in self._chosen_pages(selection)
-            for row in self._shown_pages(rows)
+        shown = chain.from_iterable(map(self._shown_pages, self._chosen_pages(selection)))
+        newest = max(
+            ((row["captured_ms"], row["page_id"], row["final_url"] or row["url"]) for row in shown), default=None
         )
-        newest = max(shown, default=None)
         if newest is None:
             raise InputError("Nothing to export: no page that may be shown matches.")
         return newest[1:]
 
     def _resumed(self, plan: sqlite3.Connection, request: ExportRequest) -> datetime | None:
         """Return the moment of an interrupted export of the same request, whose plan is used; else None."""
-        if not _has_plan(plan):
-            return None
-        about = plan.execute("SELECT request, moment, counts FROM about").fetchone()
+        about = plan.execute("SELECT request, moment, counts FROM about").fetchone() if _has_plan(plan) else None
         if about is None or about[0] != request.fingerprint(self._layout):
             return None
         for filename, inode in plan.execute("SELECT filename, inode FROM warcs").fetchall():
@@ -248,8 +244,9 @@ class CollectionExport:
             filled += size
             plan.execute("INSERT INTO warcs VALUES (?, ?, ?, NULL)", (filename, status.st_ino, part))
         count = self.count
-        count.pages = plan.execute("SELECT count(*) FROM pages").fetchone()[0]
-        count.records = plan.execute("SELECT count(*) FROM records").fetchone()[0]
+        count.pages, count.records = plan.execute(
+            "SELECT (SELECT count(*) FROM pages), (SELECT count(*) FROM records)"
+        ).fetchone()
         if not count.records:
             raise InputError("Nothing to export: no capture that may be shown matches.")
         names = ("pages", "records", "withheld_pages", "withheld_records", "missing_warcs")
@@ -270,13 +267,8 @@ class CollectionExport:
             return
         stored = plan.execute("SELECT filename, entry FROM warcs WHERE part = ? ORDER BY rowid", (number,)).fetchall()
         entries = [json.loads(entry) for _, entry in stored if entry]
-        writer = (
-            WaczWriter(target, moment, entries)
-            if request.form is ExportForm.WACZ
-            else CombinedWarcWriter(target, entries)
-        )
-        software = f"weboid {version('weboid')}"
-        with writer:
+        is_wacz, software = request.form is ExportForm.WACZ, f"weboid {version('weboid')}"
+        with WaczWriter(target, moment, entries) if is_wacz else CombinedWarcWriter(target, entries) as writer:
             there = {each["name"] for each in writer.entries}
             if isinstance(writer, CombinedWarcWriter) and not there:
                 names = {"isPartOf": "title", "description": "description"}
@@ -292,8 +284,8 @@ class CollectionExport:
                 writer.add_index(self._index_lines(plan, number))
                 pages = self._pages(plan, number, has_text=request.has_text)
                 writer.add_pages(pages, has_text=request.has_text)
-                chain = read_chain(self._layout)
-                evidence = {"checksumChain": chain.head} if chain.size else {}
+                sums = read_chain(self._layout)
+                evidence = {"checksumChain": sums.head} if sums.size else {}
                 writer.finish({"software": software, **request.facts, **evidence}, request.sign)
             else:
                 writer.publish()
@@ -383,9 +375,8 @@ class CollectionExport:
         self, writer: WaczWriter | CombinedWarcWriter, plan: sqlite3.Connection, filename: str
     ) -> dict[str, Any]:
         """Copy the planned parts of a WARC; return the entry of the file."""
-        rows = plan.execute(
-            "SELECT start, length FROM records WHERE filename = ? ORDER BY start", (filename,)
-        ).fetchall()
+        planned = "SELECT start, length FROM records WHERE filename = ? ORDER BY start"
+        rows = plan.execute(planned, (filename,)).fetchall()
         query = (
             "SELECT count(*) AS n, (SELECT indexed_to FROM files WHERE filename = :name) AS covered"
             " FROM captures WHERE filename = :name"
@@ -468,13 +459,10 @@ class CollectionExport:
 
     def _text(self, plan: sqlite3.Connection, page_id: str) -> str:
         """Return the visible text of a page if its record is exported; else an empty text."""
-        query = (
-            f"{_RECORDS} WHERE page_id = :page AND substr(url, 1, 9) = 'urn:text:' ORDER BY captured_ms DESC LIMIT 1"
-        )
-        for row in self._database.rows(query, {"page": page_id}):
+        query = f"{_RECORDS} WHERE page_id = :page AND substr(url, 1, 9) = 'urn:text:' ORDER BY captured_ms DESC"
+        for row in self._database.rows(f"{query} LIMIT 1", {"page": page_id}):
             place = (row["filename"], row["offset"])
-            found = plan.execute("SELECT 1 FROM records WHERE filename = ? AND start = ?", place)
-            if found.fetchone():
+            if plan.execute("SELECT 1 FROM records WHERE filename = ? AND start = ?", place).fetchone():
                 with suppress(PermanentError):
                     return self._artifacts.text(RecordPlace(row["url"], *place, row["length"], row["digest"]))
         return ""

@@ -8,10 +8,11 @@ step may be repeated: files are known by their SHA-256, pages by ids derived fro
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
@@ -40,7 +41,7 @@ from warc.index.indexer import IndexingResult, index_file
 from warc.index.protocol import CaptureIndex
 from warc.local_storage import WarcPath
 from warc.record_builder import artifact_member, warcinfo_facts
-from warc.record_reader import decode_blocks, decoded_body, open_record
+from warc.record_reader import Record, decode_blocks, decoded_body, open_record
 from warc.writer import WarcFile
 
 _LINE_LIMIT_BYTES = 16 << 20  # of a list of pages, with their text
@@ -53,6 +54,7 @@ _NEAR_MS = 86_400_000  # between the time in a list and that of the record
 _ROWS = 500
 _SYNC_PAGES = 500
 _COPIED = (ArtifactKind.VIEW, ArtifactKind.FULL_PAGE, ArtifactKind.THUMBNAIL)
+_PAYLOADS = ("response", "revisit", "resource")
 _TYPES = {"text/css": "Stylesheet", "text/html": "Document", "application/xhtml+xml": "Document"}
 _FAMILIES = {"image": "Image", "font": "Font", "audio": "Media", "video": "Media"}
 _DOCUMENTS = ", ".join(f"'{each}'" for each in sorted(DOCUMENT_TYPES))
@@ -123,10 +125,6 @@ class ImportResult:
     def count(self, state: str) -> int:
         """Return the number of files in that state."""
         return sum(each.state == state for each in self.files)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return asdict(self)
 
 
 class CollectionImport:
@@ -264,12 +262,9 @@ class CollectionImport:
     def _add_pages(self, archive: ForeignArchive, files: dict[str, FileImport]) -> None:
         before = self.result.pages + self.result.known_pages
         self._has_artifacts = any(next(self._rows_of(name, _IS_ARTIFACT), None) is not None for name in files)
-        for candidate in self._described_pages(files, ours=True):
-            self._add_page(candidate, files)
-        for source in archive.page_lists:
-            for candidate in listed_pages(source, self.result.problems):
-                self._add_page(candidate, files)
-        for candidate in self._described_pages(files, ours=False):
+        listed = (listed_pages(source, self.result.problems) for source in archive.page_lists)
+        described, others = (self._described_pages(files, ours=ours) for ours in (True, False))
+        for candidate in chain(described, *listed, others):
             self._add_page(candidate, files)
         if self.result.pages + self.result.known_pages == before:
             for name in files:
@@ -290,7 +285,7 @@ class CollectionImport:
         for name in files:
             for row in self._rows_of(name, _IS_PAGEINFO):
                 try:
-                    with open_record(self._layout.archive, name, row["offset"], row["length"]) as record:
+                    with self._open(row) as record:
                         data = decode_blocks(record.content, "", limit=MANIFEST_LIMIT)
                 except PermanentError as error:
                     if ours:
@@ -300,9 +295,8 @@ class CollectionImport:
                 with suppress(InputError, RecursionError):
                     manifest = parse_pageinfo(data)
                 if manifest is not None and ours:
-                    yield PageCandidate(
-                        manifest.url, "manifest", row["captured_ms"], manifest.page_id, manifest=manifest, row=row
-                    )
+                    own = PageCandidate(manifest.url, "manifest", row["captured_ms"], manifest.page_id)
+                    yield own._replace(manifest=manifest, row=row)
                 elif manifest is None and not ours:
                     with suppress(ValueError, InputError, AttributeError):
                         document = parse_json(data)
@@ -371,11 +365,9 @@ class CollectionImport:
             )
         artifacts.append((ArtifactKind.PAGEINFO, "application/json", page.to_json()))
         for kind, content_type, data in artifacts:
+            facts: dict[str, Any] = {"date": page.captured_at, "page_id": page_id, "login": page.login}
             uri = artifact_uri(kind, page.url)
-            member = artifact_member(
-                uri, data, date=page.captured_at, page_id=page_id, content_type=content_type, login=page.login
-            )[1]
-            self._writer.append((member,))
+            self._writer.append(artifact_member(uri, data, content_type=content_type, **facts)[1:])
         if self.result.pages % _SYNC_PAGES == 0:
             self._writer.sync()
             self._writer.keep()
@@ -390,11 +382,8 @@ class CollectionImport:
         query = _NEAREST.format(has_key=self._database.has_key)
         latest = unix_milliseconds(self._now())
         rows = self._database.rows(query, {**key, "url": url, "at": latest if at_ms is None else at_ms})
-        for row in rows:
-            is_near = at_ms is None or abs(row["captured_ms"] - at_ms) <= _NEAR_MS
-            if row["filename"] in files and row["record_type"] in {"response", "revisit", "resource"} and is_near:
-                return row
-        return None
+        kept = (row for row in rows if row["filename"] in files and row["record_type"] in _PAYLOADS)
+        return next((row for row in kept if at_ms is None or abs(row["captured_ms"] - at_ms) <= _NEAR_MS), None)
 
     def _page_id(self, candidate: PageCandidate, final: Any) -> str | None:
         """Return the id of the page in our manifests; None: its records are ours, and so is its manifest."""
@@ -436,18 +425,19 @@ class CollectionImport:
 
     def _location(self, row: Any) -> str:
         """Return the target of a redirect; empty without one."""
-        with suppress(PermanentError, ValueError):
-            with open_record(self._layout.archive, row["filename"], row["offset"], row["length"]) as record:
-                target = record.http.get("location") if record.http is not None else ""
+        with suppress(PermanentError, ValueError), self._open(row) as record:
+            target = record.http.get("location") if record.http is not None else ""
             return urljoin(row["url"], target)[:8_192] if target else ""
         return ""
+
+    def _open(self, row: Any) -> AbstractContextManager[Record]:
+        return open_record(self._layout.archive, row["filename"], row["offset"], row["length"])
 
     def _title(self, row: Any) -> str:
         """Return the title of an HTML document; empty for a revisit, whose payload is elsewhere."""
         if "html" not in row["mime"] or row["record_type"] != "response":
             return ""
-        place = (row["filename"], row["offset"], row["length"])
-        with suppress(PermanentError), open_record(self._layout.archive, *place) as record:
+        with suppress(PermanentError), self._open(row) as record:
             content_type = record.http.get("content-type") if record.http is not None else ""
             return parse_page_excerpt(decoded_body(record, limit=_DOCUMENT_LIMIT_BYTES)[:LOOKED_AT], content_type).title
         return ""

@@ -188,11 +188,8 @@ class CollectionRepair:
 
 
 def _levels_of(todo: Sequence[CheckedPage]) -> list[Level]:
-    levels = [DEFAULT_LEVEL]
-    for each in todo:
-        with suppress(ValueError):
-            levels.append(Level(each.check.level))
-    return list(dict.fromkeys(levels))
+    known = (Level(each.check.level) for each in todo if each.check.level in set(Level))
+    return list(dict.fromkeys((DEFAULT_LEVEL, *known)))
 
 
 NICENESS = 15  # of 19; under load such a process gets a thirtieth of others' CPU time

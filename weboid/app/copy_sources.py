@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -113,22 +113,14 @@ async def open_archives(
     from links.archives.archive_client import ArchiveClient, HttpFetch
 
     links = settings.links
-    fetch = HttpFetch(
-        settings.egress, is_own=is_own, user_agent=link_user_agent(links), limit_s=links.timeout_s, origins=origins
-    )
-    async with fetch:
+    agent, limit_s = link_user_agent(links), links.timeout_s
+    async with HttpFetch(settings.egress, is_own=is_own, user_agent=agent, limit_s=limit_s, origins=origins) as fetch:
         client = ArchiveClient(fetch, now=CLOCK.now, monotonic=time.monotonic, sleep=asyncio.sleep)
-        adapters = adapters_of(links.archives, client)
-        key = _key(links.save_key_file)
-        yield CopySources(
-            client,
-            adapters,
-            tuple(each.name for each in adapters),
-            SavePageNow(client, key, monotonic=time.monotonic) if key else None,
-            own,
-            origins,
-            links.verify_copies,
-        )
+        adapters, key = adapters_of(links.archives, client), _key(links.save_key_file)
+        names, saver = tuple(each.name for each in adapters), None
+        if key:
+            saver = SavePageNow(client, key, monotonic=time.monotonic)
+        yield CopySources(client, adapters, names, saver, own, origins, links.verify_copies)
 
 
 def _key(place: str) -> str:
@@ -176,16 +168,13 @@ class CitationDays:
         from weboid.app.wiki.wiki_clients import open_wiki_api
         from wiki.sync.page_import import find_cited_day
 
-        days = {}
+        days: dict[LinkRef, int] = {}
         for use in uses:
             wiki = self._wikis.get(use.link.page >> PAGE_BITS)
             if wiki is None or not wiki.url:
                 continue
-            try:
+            with suppress(WeboidError):  # first seen is the next best
                 async with open_wiki_api(wiki, self.settings) as api:
                     cited = await find_cited_day(api, self.store, use.link, use.link.page & MAX_PAGE_ID)
-            except (WeboidError, ConfigError):
-                continue  # first seen is the next best
-            if cited is not None:
-                days[use.link] = cited
+                days |= {} if cited is None else {use.link: cited}
         return days

@@ -89,12 +89,7 @@ def link_document(
         "host": row.host,
         "says": words_of(row.code),
         "history": [
-            {
-                "code": run.code,
-                "says": words_of(run.code),
-                "first": str(date_of(run.first)),
-                "last": str(date_of(run.last)),
-            }
+            {"code": run.code, "says": words_of(run.code)} | _days(run.first, run.last)
             for run in reversed(unpack_history(row.history))
         ],
         "quirks": [_quirk(each, UrlQuirk) for each in facts.quirks],
@@ -116,12 +111,8 @@ def link_document(
         else {"address": replacement.address, "stage": ProposalStage(replacement.state).name.lower()},
         "pages": [use_json(use.page, names, use.first_day, use.gone_day) for use in uses],
         "looks": [
-            {
-                "moment": moment_text(look.moment),
-                **json_facts(look, "how verdict http note similarity"),
-                "code": look.code,
-                "final_url": look.final_url or None,
-            }
+            {"moment": moment_text(look.moment), **json_facts(look, "how verdict http note similarity")}
+            | {"code": look.code, "final_url": look.final_url or None}
             for look in looks
         ],
     }
@@ -134,12 +125,12 @@ def use_json(page: WikiPageRow, names: dict[int, str], first_day: int, gone_day:
 
 
 def _quirk(quirk: QuirkFacts, kinds: type[UrlQuirk] | type[HostQuirk]) -> LinkQuirk:
-    return {
-        "kind": kinds(quirk.kind).name.lower().replace("_", "-"),
-        "value": quirk.value,
-        "first": day_text(quirk.first_day),
-        "last": day_text(quirk.last_day),
-    }
+    kind = kinds(quirk.kind).name.lower().replace("_", "-")
+    return {"kind": kind, "value": quirk.value, **_days(quirk.first_day, quirk.last_day)}
+
+
+def _days(first: int, last: int) -> dict[str, Any]:
+    return {"first": day_text(first), "last": day_text(last)}
 
 
 FoundLinkFacts = Annotated[dict[str, Any], FactsOf(
@@ -191,9 +182,8 @@ def replacement_json(found: ReplacementProposal) -> ProposalFacts:
 
 def proposal_context(registry: RegistryStore, limits: Limits, clock: Clock) -> ProposalContext:
     """Return the policies for proposed addresses: marks that refuse them, and archives whose addresses are copies."""
-    return ProposalContext(
-        refuses=LiveMarks(registry, clock).current().refuses, archives=ArchiveCopies(), limits=limits
-    )
+    refuses = LiveMarks(registry, clock).current().refuses
+    return ProposalContext(refuses=refuses, archives=ArchiveCopies(), limits=limits)
 
 
 def watched_urls(store: RegistryStore, texts: Sequence[str]) -> list[UrlRow]:

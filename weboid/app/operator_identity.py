@@ -85,8 +85,7 @@ def collection_settings(
     values = operator_fields(operator) | _from_environment()
     about = settings.proxy
     about = replace(about, operator=about.operator or operator.name, profile=about.profile or profile_name(profile))
-    settings = replace(settings, proxy=about)
-    settings = _completed(settings, values, profile=profile, unattended=unattended)
+    settings = _completed(replace(settings, proxy=about), values, profile=profile, unattended=unattended)
     if robots is None and unattended and not profile_sets(profile, "policy", "robots"):
         robots = "obey"
     if robots is not None:
@@ -112,11 +111,10 @@ def _completed(
         for name in _ENVIRONMENT:
             if profile and not os.environ.get(_ENVIRONMENT[name]) and profile_sets(profile, group, name):
                 continue
-            if name == "purpose_page" and group == "visit":
-                if unattended:
-                    changes[name] = values.get(name, PURPOSE_PAGE)
-            elif name in values:
-                changes[name] = values[name]
+            has_default = name == "purpose_page" and group == "visit"
+            is_given = unattended if has_default else name in values
+            if is_given:
+                changes[name] = values.get(name, PURPOSE_PAGE)
         settings = replace(settings, **{group: replace(getattr(settings, group), **changes)})
     every = values.get("recrawl", "")
     is_set = profile and any(profile_sets(profile, "recrawl", key) for key in ("every", "enabled"))

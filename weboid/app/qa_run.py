@@ -82,13 +82,8 @@ class QaProgress:
         """Report a checked page."""
         check = checked.check
         if self._as_json:
-            event = {
-                "event": "check",
-                **json_facts(check, _SHOWN_FIELDS),
-                "verdict": _NAMES[check.verdict],
-                "faults": list(check.faults),
-                "lost": check.lost,
-            }
+            more = {"verdict": _NAMES[check.verdict], "faults": list(check.faults), "lost": check.lost}
+            event = {"event": "check", **json_facts(check, _SHOWN_FIELDS), **more}
             click.echo(json.dumps(event, ensure_ascii=False))
         self._progress.update(self._task, completed=tally.done, standing=_standing(tally))
         if check.verdict in (QaVerdict.BROKEN, QaVerdict.DOUBTFUL):
@@ -120,9 +115,8 @@ class QaProgress:
             )
             for *_, check in sorted(self._worst, reverse=True)
         ]
-        if rows:
-            for line in table(("verdict", "score>", "faults", "page"), rows, columns=width()):
-                click.echo(line)
+        for line in table(("verdict", "score>", "faults", "page"), rows, columns=width()) if rows else ():
+            click.echo(line)
         if not tally.done:
             return
         click.echo(f"{tally.done} checked: {_standing(tally)}.")
@@ -235,9 +229,8 @@ class QaRun:
         broken = [each.check.page_id for each in self._known if each.verdict is QaVerdict.BROKEN]
         with self._store.reading() as reader:
             checks = find_checks(reader, [*self._broken, *broken])
-        stays_broken = any(
-            each.verdict is QaVerdict.BROKEN and each.repair is not RepairState.DONE_BETTER for each in checks
-        )
+        still = (each for each in checks if each.verdict is QaVerdict.BROKEN)
+        stays_broken = any(each.repair is not RepairState.DONE_BETTER for each in still)
         return QaRunEnd(is_stopped, not (self._missing or self._unlisted or stays_broken))
 
     def _chosen(self, level: Level) -> Iterable[SampledPage]:
@@ -245,17 +238,18 @@ class QaRun:
         wanted = replace(options.wanted, level=str(level))
         if options.urls:
             return self._named(options.urls, wanted)
+
+        def candidates() -> Iterator[SampleCandidate]:
+            """Return the pages that may be checked; at level full, only those the rules show so."""
+            pages = sample.read_candidates(self._database, self._store, wanted)
+            return (page for page in pages if self._is_allowed(page, wanted.level))
+
         if not options.sample:
-            return sample.order_by_risk(lambda: self._candidates(wanted))
+            return sample.order_by_risk(candidates)
         drawing = sample.WeightedSample(options.sample, random.Random(options.seed))  # noqa: S311 no secret
-        for page in self._candidates(wanted):
+        for page in candidates():
             drawing.add(page)
         return drawing.drawn()
-
-    def _candidates(self, wanted: CandidateFilter) -> Iterator[SampleCandidate]:
-        """Yield the pages that may be checked; at level full, only those the rules show so."""
-        pages = sample.read_candidates(self._database, self._store, wanted)
-        return (page for page in pages if self._is_allowed(page, wanted.level))
 
     def _is_allowed(self, page: SampleCandidate, level: str) -> bool:
         return is_checkable(Level(level), (page.url, page.final_url), self._options.rules)
@@ -263,16 +257,12 @@ class QaRun:
     def _named(self, urls: Sequence[str], wanted: CandidateFilter) -> list[SampledPage]:
         captures = list(sample.newest_captures(self._database, urls))
         self._missing = [url for url, page in captures if page is None]
-        pages: list[SampleCandidate] = []
-        for _, page in captures:
-            if page is not None and self._is_allowed(page, wanted.level):
-                pages.append(page)
-            elif page is not None:
-                self._forbidden.append(page.url)
+        judged = [(page, self._is_allowed(page, wanted.level)) for _, page in captures if page is not None]
+        pages = [page for page, is_allowed in judged if is_allowed]
+        self._forbidden += [page.url for page, is_allowed in judged if not is_allowed]
         if not wanted.again:
             with self._store.reading() as reader:
-                page_ids = [page.page_id for page in pages]
-                done = already_checked(reader, page_ids, wanted.level, wanted.engine)
+                done = already_checked(reader, [page.page_id for page in pages], wanted.level, wanted.engine)
                 known = find_checks(reader, done)
             self._known += [each for each in known if each.check.level == wanted.level]
             pages = [page for page in pages if page.page_id not in done]
@@ -298,9 +288,8 @@ class QaRun:
     def _visits_without_manifest(self) -> list[UnlistedVisit]:
         """Return visits whose manifest is missing; empty for a run over a part of the archive."""
         options, settings = self._options, self._repair.settings
-        if options.urls or options.wanted.host or options.wanted.since:
-            return []
-        visits = sample.visits_without_manifest(self._database)
+        is_part = options.urls or options.wanted.host or options.wanted.since
+        visits = [] if is_part else sample.visits_without_manifest(self._database)
         if not visits:
             return []
         with open_frontier(self._repair.layout, settings.frontier, settings.politeness) as frontier:

@@ -62,8 +62,7 @@ class ReaderQueueStatus:
                 self._version = version
             for (url, key), record in zip(keys.items(), records, strict=True):
                 entry = self._entries.deciding(key, now=now) if self._entries.by_id else None
-                if entry is not None and entry.allows:
-                    entry = None
+                entry = None if entry is not None and entry.allows else entry
                 block: tuple[datetime | None, str] = (None, "")
                 if with_blocks and record is not None and record.state is ItemState.QUEUED:
                     host = frontier.host(record.item.host, now=now)
@@ -141,12 +140,9 @@ class ReaderQueueStatus:
 
 def _key(url: str) -> str:
     """Return the URL's fetch key; empty when it cannot be fetched."""
-    if has_one_spelling(url):
-        return url
-    try:
-        return fetch_key(url)
-    except BadUrlError:
-        return ""
+    with suppress(BadUrlError):
+        return url if has_one_spelling(url) else fetch_key(url)
+    return ""
 
 
 def _status_of(
@@ -163,8 +159,7 @@ def _status_of(
             return _refused(entry)
         case ItemState.QUEUED:
             until, reason = block
-            moments = [each for each in (until, record.due_at) if each is not None]
-            latest = max(moments, default=None)
+            latest = max((each for each in (until, record.due_at) if each is not None), default=None)
             return UrlQueueStatus(UrlQueueState.QUEUED, record.added_at, latest, reason, attempts)
         case ItemState.SKIPPED:
             until = entry.expires_at if entry is not None else None

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -60,11 +61,10 @@ class SessionAccess:
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of a command whose HTTP clients use the recorder and trust its authority."""
-        by_case = ("no_proxy", "http_proxy", "https_proxy", "all_proxy", "ftp_proxy")
-        kept = {name: value for name, value in inherited.items() if name.lower() not in by_case}
-        proxies = {
-            spelled: self.url for name in ("http_proxy", "https_proxy", "all_proxy") for spelled in (name, name.upper())
-        }
+        proxied = ("http_proxy", "https_proxy", "all_proxy")
+        taken = (*proxied, "no_proxy", "ftp_proxy")  # in either case
+        kept = {name: value for name, value in inherited.items() if name.lower() not in taken}
+        proxies = dict.fromkeys((*proxied, *map(str.upper, proxied)), self.url)
         names = (
             *("SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO"),
             *("PIP_CERT", "AWS_CA_BUNDLE", "WEBOID_RECORD_CA"),
@@ -225,12 +225,12 @@ def session_visits(
     starts: list[tuple[int, ShownPage]] = []  # place of the document in the ledger
     for page in shown:
         since = starts[-1][0] + 1 if starts else 0
-        places = [n for n, each in enumerate(ledger) if n >= since and _is_document(each, page)]
-        if places:  # otherwise it came from the browser's cache, and is archived with the previous page
-            starts.append((places[0], page))
+        places = (n for n, each in enumerate(ledger) if n >= since and _is_document(each, page))
+        # Otherwise it came from the browser's cache, and is archived with the previous page.
+        starts += [(place, page) for place in islice(places, 1)]
     visits = []
-    for number, (start, page) in enumerate(starts):
-        end = starts[number + 1][0] if number + 1 < len(starts) else len(ledger)
+    ends = [*(start for start, _ in starts[1:]), len(ledger)]
+    for number, ((start, page), end) in enumerate(zip(starts, ends, strict=False)):
         entries = list(ledger[start if number else 0 : end])
         # A server may ask for a password first, and no tab shows that answer.
         answers = (each for each in ledger[start:end] if _is_document(each, page) and each.status not in {401, None})

@@ -149,23 +149,13 @@ class RegistryTrial:
         with self._store.reading() as rows:
             stored = urls_by_id(rows, list(results))
         today = day_of(now)
-        due = [
-            UrlCheckResult(number, result, now)
-            for number, result in results.items()
-            if (row := stored.get(number)) is not None
-            and row.due_day is not None
-            and row.due_day <= today
-            and row.checked_day != today
-        ]
-        self._record(due, now)
+        due = (row.id for row in stored.values() if row.due_day is not None and row.due_day <= today)
+        numbers = [number for number in due if stored[number].checked_day != today]
+        self._record([UrlCheckResult(number, results[number], now) for number in numbers], now)
         with self._store.reading() as rows:
-            waiting = links_awaiting_browser(rows, limit=10_000)
-        seen = [
-            UrlCheckResult(each.url_id, replace(results[each.url_id], how=CheckMethod.BROWSER), now)
-            for each in waiting
-            if each.url_id in results
-        ]
-        self._record(seen, now)
+            waiting = [each.url_id for each in links_awaiting_browser(rows, limit=10_000) if each.url_id in results]
+        seen = ((number, replace(results[number], how=CheckMethod.BROWSER)) for number in waiting)
+        self._record([UrlCheckResult(number, result, now) for number, result in seen], now)
 
     def _record(self, results: Sequence[UrlCheckResult], now: datetime) -> None:
         if results:
@@ -175,15 +165,9 @@ class RegistryTrial:
 
     def _note(self, recorded: Sequence[RecordedResult], now: datetime) -> None:
         for each in recorded:
-            forecast = self._forecasts.get(each.url_id)
-            if forecast is None:
+            if (forecast := self._forecasts.get(each.url_id)) is None:
                 continue
             forecast.failed += each.finding.verdict is not CheckVerdict.OK
             if each.after is not each.before:
-                event = {
-                    "day": f"{now:%Y-%m-%d}",
-                    "state": each.after.name.lower(),
-                    "failed": forecast.failed,
-                    "evidence": each.finding.note,
-                }
-                forecast.events.append(event)
+                event = {"day": f"{now:%Y-%m-%d}", "state": each.after.name.lower(), "failed": forecast.failed}
+                forecast.events.append(event | {"evidence": each.finding.note})

@@ -8,8 +8,9 @@ import resource
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ class SetupFinding:
     """Result and remedy for one component; `remedy` is empty when it is healthy."""
 
     subject: str
-    health: SetupHealth
+    health: SetupHealth = field(kw_only=True)
     text: str
     remedy: str = ""
 
@@ -65,24 +66,10 @@ class SetupFinding:
         return {**asdict(self), "see": self.see}
 
 
-def good(subject: str, text: str) -> SetupFinding:
-    """Return a finding without a problem."""
-    return SetupFinding(subject, SetupHealth.GOOD, text)
-
-
-def warn(subject: str, text: str, remedy: str = "") -> SetupFinding:
-    """Return a finding that needs attention."""
-    return SetupFinding(subject, SetupHealth.WARN, text, remedy)
-
-
-def bad(subject: str, text: str, remedy: str) -> SetupFinding:
-    """Return a finding that prevents work."""
-    return SetupFinding(subject, SetupHealth.BAD, text, remedy)
-
-
-def unset(subject: str, text: str, remedy: str = "") -> SetupFinding:
-    """Return a finding for an unconfigured item."""
-    return SetupFinding(subject, SetupHealth.UNSET, text, remedy)
+good = partial(SetupFinding, health=SetupHealth.GOOD)
+warn = partial(SetupFinding, health=SetupHealth.WARN)  # needs attention
+bad = partial(SetupFinding, health=SetupHealth.BAD)  # prevents work
+unset = partial(SetupFinding, health=SetupHealth.UNSET)
 
 
 _SPARE_FILES = 512  # of a checker: databases, logs, pipes
@@ -129,11 +116,8 @@ def check_clock(state: Callable[[], int] | None = None) -> SetupFinding:
 def check_scanner(address: str) -> SetupFinding:
     """Check that clamd answers at the address; it is optional, and an empty address means none."""
     if not address:
-        return warn(
-            "scanner",
-            "no clamd: archived content is not scanned for malware",
-            "apt-get install clamav-daemon clamav-freshclam, or set WEBOID_CLAMD to the address of one.",
-        )
+        remedy = "apt-get install clamav-daemon clamav-freshclam, or set WEBOID_CLAMD to the address of one."
+        return warn("scanner", "no clamd: archived content is not scanned for malware", remedy)
     try:
         version = ClamdClient(parse_clamd_address(address), timeout_s=_CLAMD_TIMEOUT_S).version()
     except WeboidError as error:
@@ -205,15 +189,12 @@ async def _check_sandbox(browser: Browser) -> SetupFinding:
             async with asyncio.timeout(CONFINED_WITHIN_S):
                 while not (confined := _is_confined(browser.pid)):  # noqa: ASYNC110 the kernel has no event for it
                     await asyncio.sleep(0.05)
-    if confined:
-        return good("sandbox", "on: pages run under seccomp")
-    return bad(
-        "sandbox",
-        "pages are not confined",
-        "Allow unprivileged user namespaces: sysctl kernel.unprivileged_userns_clone=1, or, with "
-        "AppArmor, as on Ubuntu, kernel.apparmor_restrict_unprivileged_userns=0 or a profile: "
-        "docs/how-to/install.md.",
+    remedy = (
+        "Allow unprivileged user namespaces: sysctl kernel.unprivileged_userns_clone=1, or, with AppArmor, as on Ubuntu,"
+        " kernel.apparmor_restrict_unprivileged_userns=0 or a profile: docs/how-to/install.md."
     )
+    on = "on: pages run under seccomp"
+    return good("sandbox", on) if confined else bad("sandbox", "pages are not confined", remedy)
 
 
 def _is_confined(pid: int) -> bool:
@@ -229,30 +210,25 @@ def _is_confined(pid: int) -> bool:
 
 def _check_shared_stores(settings: Settings) -> Iterator[SetupFinding]:
     """Check dedup index, frontier and captures index where the profile has shared ones."""
+    stores: list[tuple[str, Any, str, Callable[[Any], Sequence[str] | None]]] = []
     if url := settings.proxy.dedup_url:
         dedup = parse_redis_url(url, RedisUse.DEDUP)
-        yield from _check_store("dedup", dedup, f"index {dedup.name}", check_shared)
+        stores.append(("dedup", dedup, f"index {dedup.name}", check_shared))
     if url := settings.frontier.url:
         frontier = parse_redis_url(url, RedisUse.FRONTIER)
-        yield from _check_store("frontier", frontier, f"frontier {frontier.name}", durability_warnings)
+        stores.append(("frontier", frontier, f"frontier {frontier.name}", durability_warnings))
     if url := settings.index.url:
         index = parse_index_url(url)
-        yield from _check_store("index", index, f"index {index.index}", check_index)
-
-
-def _check_store(
-    subject: str, address: Any, name: str, check: Callable[[Any], Sequence[str] | None]
-) -> Iterator[SetupFinding]:
-    """Check one store; `check` returns warnings and raises a WeboidError when it cannot be used."""
-    try:
-        warnings = check(address) or ()
-    except WeboidError as error:
-        yield bad(subject, f"{address} cannot be used", str(error))
-        return
-    text = f"{address}, {name}"
-    yield from (warn(subject, text, warning) for warning in warnings)
-    if not warnings:
-        yield good(subject, text)
+        stores.append(("index", index, f"index {index.index}", check_index))
+    for subject, address, name, check in stores:
+        try:
+            warnings = check(address)
+        except WeboidError as error:
+            yield bad(subject, f"{address} cannot be used", str(error))
+            continue
+        yield from (warn(subject, f"{address}, {name}", each) for each in warnings or ())
+        if not warnings:
+            yield good(subject, f"{address}, {name}")
 
 
 def _check_storage(layout: Layout, settings: Settings) -> Iterator[SetupFinding]:
@@ -275,10 +251,8 @@ def _check_disk(root: Path, settings: Settings) -> list[SetupFinding]:
         place = place.parent
     free, reserve = shutil.disk_usage(place).free, settings.proxy.disk_reserve_bytes
     text = f"{free / 1e9:.1f} GB free for {root}, {reserve / 1e9:.1f} GB of them reserved"
-    if free < reserve:
-        findings = [bad("disk", text, "Free some space, or lower [proxy] disk_reserve_bytes in the profile.")]
-    else:
-        findings = [good("disk", text)]
+    remedy = "Free some space, or lower [proxy] disk_reserve_bytes in the profile."
+    findings = [bad("disk", text, remedy) if free < reserve else good("disk", text)]
     layout = Layout(root)
     if layout.marker.exists():
         used = "being written by a process" if is_in_use(layout) else "at rest"

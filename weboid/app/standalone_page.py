@@ -145,9 +145,8 @@ class _PageEmbedding:
             pieces.append(text[at : tag.start()])
             at = tag.end()
             # The sanitiser writes a frame's document as its last attribute.
-            start, framed, document = (
-                tag[0].partition(' srcdoc="') if tag[0].startswith("<iframe") else (tag[0], "", "")
-            )
+            parts = tag[0].partition(' srcdoc="')
+            start, framed, document = parts if tag[0].startswith("<iframe") else (tag[0], "", "")
             pattern = _SHEET_PART if start[:6].lower() == "<style" else _PART
             for part in pattern.finditer(start):
                 await self._embed(part[0], part[1], 0)
@@ -203,13 +202,9 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters: Mapping[str, Any] = {"share": _share, "clean": clean}
+    filters: Mapping[str, Any] = {"share": lambda part: "-" if part is None else f"{share(part)} %", "clean": clean}
     environment.filters.update(filters)
     return environment
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{share(value)} %"
 
 
 _MOST_PICTURED = 40  # so the page stays small enough to be opened
@@ -237,9 +232,6 @@ def _pictured(
 ) -> tuple[PlaybackRegression, list[tuple[str, str]]]:
     before, after = (baseline.shown(BEFORE, regression.before), baseline.shown(AFTER, regression.after))
     drawn = compare_playback(before, after, heat=True).picture
-    pictures = (
-        ("Before", before.picture),
-        ("After", after.picture),
-        ("Where they differ", None if drawn is None else drawn.heat),
-    )
-    return regression, [(name, picture_data_url(data)) for name, data in pictures]
+    heat = None if drawn is None else drawn.heat
+    pictures = {"Before": before.picture, "After": after.picture, "Where they differ": heat}
+    return regression, [(name, picture_data_url(data)) for name, data in pictures.items()]

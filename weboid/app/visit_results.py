@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 
 from core.config.settings import Settings
@@ -65,8 +66,7 @@ class CaptureOpinions:
 
     def compared(self, since: datetime) -> Iterator[tuple[str, CheckResult, datetime]]:
         """Yield (URL, result, time) of each page visited since then."""
-        for page in self._visited(since):
-            finding = result_of_visit(snapshot_of(page))
+        for page, finding in ((page, result_of_visit(snapshot_of(page))) for page in self._visited(since)):
             if finding.verdict is not CheckVerdict.UNDECIDED:
                 yield page.url, self._held_against_copy(finding, page), page.captured_at
 
@@ -98,8 +98,7 @@ class CaptureOpinions:
             at, last = rows[-1]["captured_ms"], rows[-1]["page_id"]
 
     def _oldest_face(self, page: CapturedPage) -> tuple[CapturedPage, PageText] | None:
-        older = self._store.captures(page.url, limit=_CAPTURES_LOOKED_AT, oldest_first=True)
-        for each in older:
+        for each in self._store.captures(page.url, limit=_CAPTURES_LOOKED_AT, oldest_first=True):
             if each.page_id == page.page_id or each.captured_at >= page.captured_at:
                 return None
             is_shown = each.is_good and each.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL)
@@ -198,15 +197,10 @@ def _origin(url: str) -> str:
 
 def _first_of_hosts(left: Sequence[AwaitingLink], answering: set[str], *, now: datetime) -> list[AwaitingLink]:
     """Return the links to visit now: one of each host until it answers, and all that have waited for a day."""
-    begun: set[str] = set()
-    chosen = []
-    for each in left:
-        origin = _origin(each.url)
-        is_old = now - each.since > timedelta(days=1)
-        if origin not in begun or origin in answering or is_old:
-            chosen.append(each)
-        begun.add(origin)
-    return chosen
+    first = {_origin(each.url): each for each in reversed(left)}
+    day = timedelta(days=1)
+    origins = [(each, _origin(each.url)) for each in left]
+    return [each for each, origin in origins if first[origin] is each or origin in answering or now - each.since > day]
 
 
 def _queue_opinion(link: AwaitingLink, record: ItemRecord | None) -> tuple[CheckResult, datetime] | None:
@@ -277,9 +271,9 @@ class CaptureMirror:
         while batch := dict(islice(visits, _BATCH)):
             with self._store.reading() as rows:
                 known = find_urls(rows, batch)
-            for identity, outcome in batch.items():
-                if (url := known.get(identity)) is None:
-                    continue
+            for url, outcome in (
+                (known[identity], outcome) for identity, outcome in batch.items() if identity in known
+            ):
                 now = CLOCK.now()
                 if copy_upkeep.is_mirror_wanted(self._store, url, outcome, wanted=wanted, now=now) is None:
                     yield url, outcome
@@ -287,7 +281,5 @@ class CaptureMirror:
     async def mirror(self, links: list[tuple[UrlRow, copy_upkeep.CaptureOutcome]]) -> list[copy_upkeep.MirrorResult]:
         """Query archives about these one after the other; requests are rate-limited anyway."""
         async with open_archives(self._settings) as archives:
-            return [
-                await copy_upkeep.mirror_url(self._store, archives, url, outcome, now=CLOCK.now())
-                for url, outcome in links
-            ]
+            mirror = partial(copy_upkeep.mirror_url, self._store, archives)
+            return [await mirror(url, outcome, now=CLOCK.now()) for url, outcome in links]

@@ -144,7 +144,7 @@ def filter_command(
     if remove and keep:
         raise InputError("Use --remove or --keep.")
     client = lookup_from_options(options, is_patient=True)
-    lookup: link_lookup.LinkLookup = link_lookup.EmptyLookup() if remove else client
+    lookup: link_lookup.LinkLookup = link_lookup.LinkLookup() if remove else client
     names = files or ("-",)
     if names == ("-",):
         if in_place or out is not None or check:

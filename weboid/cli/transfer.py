@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import version
 from itertools import chain
@@ -348,7 +348,7 @@ def import_command(
     total = 2 * sum(each.stat().st_size for each in files if each.is_file()) if paths else None
     with progress_bar("Reading" if dry_run else "Importing", total) as advance:
         result = asyncio.run(run(advance))
-    output.show({"dry_run": dry_run, **result.to_dict()}, _import_lines(result, is_dry=dry_run))
+    output.show({"dry_run": dry_run, **asdict(result)}, _import_lines(result, is_dry=dry_run))
     return ExitCode.OK if result.is_whole else ExitCode.SOME_FAILED
 
 

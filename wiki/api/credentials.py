@@ -117,8 +117,7 @@ def check_login(answer: Any, *, host: str, name: str) -> None:
         value = {"result": "its answer has no login result"}
     if value.get("result") == "Success":
         return
-    reason = value.get("reason")
-    code = ""
+    reason, code = value.get("reason"), ""
     if isinstance(reason, dict):
         code = str(reason.get("code"))
         reason = reason.get("text") or reason.get("*") or code

@@ -116,22 +116,14 @@ async def save_edit(api: WikiApi, page: EditablePage, text: str, saving: EditOpt
     Raises EditConflictError, PageDeletedError, PageRefusedError (this page only), EditingStoppedError (any page),
     LoggedOutError, or WikiAwayError: unless `is_unsent`, the edit may have been made.
     """
-    results = {
-        "pageid": str(page.page_id),
-        "text": text,
-        "baserevid": str(page.rev_id),
-        "basetimestamp": page.made,
-        "starttimestamp": page.read_at,
-        "nocreate": "1",
-    }
-    return await _save(api, {**results, "md5": _md5(text)}, saving)
+    base = {"baserevid": str(page.rev_id), "basetimestamp": page.made, "starttimestamp": page.read_at}
+    return await _save(api, {"pageid": str(page.page_id), "text": text, **base, "nocreate": "1"}, saving)
 
 
 async def add_section(api: WikiApi, title: str, heading: str, text: str, saving: EditOptions) -> SavedEdit:
     """Add a section at the end of a page, creating the page if needed; raises as `save_edit`."""
-    results = {"title": title, "section": "new", "sectiontitle": heading, "text": text}
-    # MediaWiki's digest of the added text (api.php?action=help&modules=edit).
-    return await _save(api, {**results, "redirect": "1", "md5": _md5(text)}, saving)
+    new = {"title": title, "section": "new", "sectiontitle": heading, "text": text, "redirect": "1"}
+    return await _save(api, new, saving)
 
 
 async def read_bot_account(api: WikiApi) -> BotAccount:
@@ -153,16 +145,11 @@ async def read_bot_account(api: WikiApi) -> BotAccount:
     )
 
 
-async def clear_messages(api: WikiApi) -> None:
-    """Mark the account's messages as read."""
-    await api.post(action="clearhasmsg")
-
-
 async def _save(api: WikiApi, request: Mapping[str, str], saving: EditOptions) -> SavedEdit:
-    flags = {"minor": "1"} if saving.is_minor else {"notminor": "1"}
-    if saving.is_marked:
-        flags["bot"] = "1"
-    params = {"summary": saving.summary, "watchlist": "nochange", **request, **flags}
+    flags = {"minor" if saving.is_minor else "notminor": "1"} | ({"bot": "1"} if saving.is_marked else {})
+    # The digest of the given text, also of a section's (api.php?action=help&modules=edit).
+    digest = hashlib.md5(request["text"].encode(), usedforsecurity=False).hexdigest()
+    params = {"summary": saving.summary, "watchlist": "nochange", **request, **flags, "md5": digest}
     try:
         answer = await api.post(action="edit", **params)
     except (models.PermissionDeniedError, models.WikiRefusedError) as error:
@@ -170,8 +157,7 @@ async def _save(api: WikiApi, request: Mapping[str, str], saving: EditOptions) -
     result = models.object_field(answer, "edit")
     if result.get("result") != "Success":
         # Extensions that refuse in the older way, with 200 and a result.
-        code = next((key for key in result if (_reason(key) is not None)), "")
-        code = code or str(result.get("code") or "unknownerror")
+        code = next((key for key in result if _reason(key) is not None), str(result.get("code") or "unknownerror"))
         reason = str(result.get("info") or result.get("warning") or result.get("result") or "no word")
         raise await edit_error(api, code, reason[:_MESSAGE_LIMIT])
     if models.bool_field(result, "nochange"):
@@ -197,21 +183,15 @@ async def edit_error(api: WikiApi, code: str, text: str) -> Exception:
         if not me.blocked:
             return PageRefusedError(EditRefusal.BLOCKED_HERE, text)
         return EditingStoppedError(f"The account {me.name} is {me.blocked}. Nothing is edited.")
-    reason = _reason(code)
-    if reason is not None:
+    if (reason := _reason(code)) is not None:
         return PageRefusedError(reason, text)
     return EditingStoppedError(f"The wiki refuses all edits ({code or 'no code'}): {text}")
 
 
 def _reason(code: str) -> EditRefusal | None:
     """Map an API error code to a page refusal; None: the code is not about one page."""
-    if code in _PAGE_REFUSALS:
-        return _PAGE_REFUSALS[code]
-    return next((why for start, why in _PAGE_REFUSAL_PREFIXES if code.startswith(start)), None)
-
-
-def _md5(text: str) -> str:
-    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+    by_prefix = (why for start, why in _PAGE_REFUSAL_PREFIXES if code.startswith(start))
+    return _PAGE_REFUSALS.get(code) or next(by_prefix, None)
 
 
 OPT_OUTS: Final = frozenset({"all", "deadlink", "deadlinks", "archive", "iabot", "weboid"})
@@ -304,8 +284,18 @@ class EditGuard:
         now = self._timing.clock.monotonic()
         if now - self._checked_at < TRUST_S:
             return
-        self.me = await read_bot_account(self._api)
-        check_account(self.me, self._settings)
+        self.me = me = await read_bot_account(self._api)
+        if me.blocked:
+            raise EditingStoppedError(f"The account {me.name} is {me.blocked}. Nothing is edited.")
+        if me.rights and "edit" not in me.rights:
+            raise EditingStoppedError(
+                f"The account {me.name} may not edit: grant its bot password “Edit existing pages”."
+            )
+        if me.has_messages and self._settings.stop_on_messages:
+            raise EditingStoppedError(
+                f"Somebody wrote on the talk page of {me.name}. Read it, answer it, then continue with"
+                " `weboid wiki bot on NAME --messages-read`."
+            )
         if title := self._settings.run_page:
             text = await read_text(self._api, title)
             if text is None:
@@ -315,19 +305,6 @@ class EditGuard:
                     f"The run page {title} does not say yes or run in its first line, so nothing is edited."
                 )
         self._checked_at = now
-
-
-def check_account(me: BotAccount, settings: BotSettings) -> None:
-    """Check the account; raises EditingStoppedError if it is blocked, lacks the right or has unread messages."""
-    if me.blocked:
-        raise EditingStoppedError(f"The account {me.name} is {me.blocked}. Nothing is edited.")
-    if me.rights and "edit" not in me.rights:
-        raise EditingStoppedError(f"The account {me.name} may not edit: grant its bot password “Edit existing pages”.")
-    if me.has_messages and settings.stop_on_messages:
-        raise EditingStoppedError(
-            f"Somebody wrote on the talk page of {me.name}. Read it, answer it, then continue with"
-            " `weboid wiki bot on NAME --messages-read`."
-        )
 
 
 def allows_run(text: str) -> bool:

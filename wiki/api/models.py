@@ -173,11 +173,9 @@ _T = TypeVar("_T")
 def query_result(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the ``query`` object, empty when missing. Raises WikiAwayError: it is not an object."""
     value = answer.get("query", {})
-    if isinstance(value, dict):
-        return value
-    if value == []:  # PHP's empty array
-        return {}
-    raise WikiAwayError("The wiki's answer does not match its API.")
+    if value != [] and not isinstance(value, dict):
+        raise WikiAwayError("The wiki's answer does not match its API.")
+    return value or {}  # it may be PHP's empty array
 
 
 def json_rows(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:

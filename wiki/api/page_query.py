@@ -7,6 +7,7 @@ import html
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 from core.errors import BodyTooLargeError
@@ -81,18 +82,16 @@ async def read_pages(
     """Return pages by id or title in that order, deleted ones as missing; BodyTooLargeError, else as `WikiApi.get`."""
     assert not (page_ids and titles), "either numbers or titles"
     props = ["info", "revisions", "extlinks", "iwlinks"]
-    wanted = {"categories": with_categories, "templates": with_templates, "pageprops": with_item}
-    props += [name for name, is_wanted in wanted.items() if is_wanted]
-    params: dict[str, ParamValue] = {
-        "action": "query",
-        "prop": props,
-        **dict.fromkeys(("ellimit", "iwlimit"), "max"),
-        "cllimit": "max" if with_categories else None,
-        "tllimit": "max" if with_templates else None,
-        "ppprop": "wikibase_item" if with_item else None,
-        "rvprop": "ids|timestamp|user|content",
-        "rvslots": "main",
-    }
+    params: dict[str, ParamValue] = {"prop": props, "rvprop": "ids|timestamp|user|content", "rvslots": "main"}
+    params |= {"ellimit": "max", "iwlimit": "max"}
+    for is_wanted, prop, key, value in (
+        (with_categories, "categories", "cllimit", "max"),
+        (with_templates, "templates", "tllimit", "max"),
+        (with_item, "pageprops", "ppprop", "wikibase_item"),
+    ):
+        if is_wanted:
+            props.append(prop)
+            params[key] = value
     by = "pageids" if page_ids else "titles"
     results: list[str] = [str(each) for each in page_ids or titles]
     values_by_key: dict[str, _PageBuilder] = {}
@@ -170,12 +169,10 @@ async def unknown_names(api: WikiApi, facts: models.SiteFacts, feed: FeedSetting
     unknown: list[str] = []
     for titles in models.split_batches(wanted):
         answer = await api.get(action="query", prop="categoryinfo", titles=titles)
-        unknown.extend(
-            models.text_field(row, "title")
-            for row in models.json_rows(models.query_result(answer), "pages")
-            if models.bool_field(row, "missing")
-            and not models.count_field(models.object_field(row, "categoryinfo"), "size")
-        )
+        for row in models.json_rows(models.query_result(answer), "pages"):
+            size = models.count_field(models.object_field(row, "categoryinfo"), "size")
+            if models.bool_field(row, "missing") and not size:
+                unknown.append(models.text_field(row, "title"))
     return unknown
 
 
@@ -250,10 +247,9 @@ async def read_heads(api: WikiApi, page_ids: Iterable[int]) -> dict[int, models.
 async def history_after(api: WikiApi, page_id: int, rev_id: int) -> tuple[models.Revision, ...]:
     """Return the revision and its successors, oldest first, without texts; () if deleted or replaced."""
     revisions: list[models.Revision] = []
+    limits: dict[str, ParamValue] = {"rvstartid": rev_id, "rvdir": "newer", "rvlimit": HISTORY_LIMIT}
     with suppress(models.WikiRefusedError):
-        async for answer in api.query(
-            pageids=page_id, prop="revisions", rvprop=_PROPS, rvstartid=rev_id, rvdir="newer", rvlimit=HISTORY_LIMIT
-        ):
+        async for answer in api.query(pageids=page_id, prop="revisions", rvprop=_PROPS, **limits):
             revisions += map(parse_revision, _revisions_in(answer))
             if len(revisions) >= HISTORY_LIMIT:
                 break
@@ -262,16 +258,9 @@ async def history_after(api: WikiApi, page_id: int, rev_id: int) -> tuple[models
 
 async def earlier_digests(api: WikiApi, page_id: int, rev_id: int) -> frozenset[str]:
     """Return the SHA-1 of the revision's text and of earlier ones; hidden revisions are left out."""
+    limits: dict[str, ParamValue] = {"rvstartid": rev_id, "rvdir": "older", "rvlimit": models.PAGES_AT_ONCE}
     try:
-        answer = await api.get(
-            action="query",
-            pageids=page_id,
-            prop="revisions",
-            rvprop="ids|sha1",
-            rvstartid=rev_id,
-            rvdir="older",
-            rvlimit=models.PAGES_AT_ONCE,
-        )
+        answer = await api.get(action="query", pageids=page_id, prop="revisions", rvprop="ids|sha1", **limits)
     except models.WikiRefusedError:
         return frozenset()
     return frozenset(filter(None, (models.text_field(row, "sha1") for row in _revisions_in(answer))))
@@ -302,11 +291,11 @@ async def read_revisions(api: WikiApi, page_id: int) -> AsyncIterator[models.Rev
     """Yield the page's newest revisions (`REVISIONS_LIMIT`); none for a missing page."""
     left = REVISIONS_LIMIT
     async for answer in api.query(prop="revisions", pageids=page_id, rvprop=_PROPS, rvlimit="max"):
-        for row in _revisions_in(answer):
+        for row in islice(_revisions_in(answer), left):
             yield parse_revision(row)
             left -= 1
-            if not left:
-                return
+        if not left:
+            return
 
 
 def parse_revision(row: Mapping[str, Any]) -> models.Revision:
@@ -324,15 +313,10 @@ def parse_revision(row: Mapping[str, Any]) -> models.Revision:
 
 async def read_texts(api: WikiApi, rev_ids: Sequence[int]) -> dict[int, str]:
     """Return the wikitext of revisions by number, without hidden and deleted ones."""
-    texts: dict[int, str] = {}
-    if not rev_ids:
-        return texts
-    async for answer in api.query(prop="revisions", revids=list(rev_ids), rvprop="ids|content", rvslots="main"):
-        for row in _revisions_in(answer):
-            text = revision_content(row)
-            if text is not None:
-                texts[models.count_field(row, "revid")] = text
-    return texts
+    asked = api.query(prop="revisions", revids=list(rev_ids), rvprop="ids|content", rvslots="main")
+    rows = [row async for answer in asked for row in _revisions_in(answer)] if rev_ids else []
+    texts = {models.count_field(row, "revid"): revision_content(row) for row in rows}
+    return {rev_id: text for rev_id, text in texts.items() if text is not None}
 
 
 async def first_revision_with(api: WikiApi, page_id: int, url: str) -> models.Revision | None:
@@ -342,10 +326,8 @@ async def first_revision_with(api: WikiApi, page_id: int, url: str) -> models.Re
     `REVISIONS_LIMIT` the result is at the latest the oldest of these.
     """
     known = [each async for each in read_revisions(api, page_id)]
-    if not known:
-        return None
-    newest = await read_texts(api, [known[0].rev_id])
-    if not has_url(newest.get(known[0].rev_id, ""), url):
+    newest = await read_texts(api, [each.rev_id for each in known[:1]])
+    if not any(has_url(text, url) for text in newest.values()):
         return None
     # Of the revisions with the URL the oldest is at `with_it`; `without` is older (or none is).
     with_it, without = 0, len(known)

@@ -105,10 +105,8 @@ async def _has_gap(api: WikiApi, at: ChangesCursor, now: datetime) -> bool:
     rows = models.json_rows(models.query_result(answer), "recentchanges")
     if not rows:
         return now - at.moment > timedelta(days=RECENT_DAYS)
-    oldest = rows[0]
-    return (
-        models.parse_moment(oldest.get("timestamp")) > at.moment and models.count_field(oldest, "rcid") > at.last_id + 1
-    )
+    is_younger = models.parse_moment(rows[0].get("timestamp")) > at.moment
+    return is_younger and models.count_field(rows[0], "rcid") > at.last_id + 1
 
 
 async def _read(
@@ -118,29 +116,18 @@ async def _read(
     changes: list[models.PageChange] = []
     seen = dict.fromkeys(at.seen)
     last_id, go_on, newest = at.last_id, at.go_on, at.moment
+    params = {"rcstart": _format_moment(at.moment - OVERLAP), "rcprop": _PROPS, "rctype": _TYPES, "rclimit": "max"}
     while True:
-        further = {"rccontinue": go_on, "continue": "-||"} if go_on else {}
-        params = {
-            "action": "query",
-            "list": "recentchanges",
-            "rcdir": "newer",
-            "rcstart": _format_moment(at.moment - OVERLAP),
-            "rcprop": _PROPS,
-            "rctype": _TYPES,
-            "rclimit": "max",
-            **further,
-        }
-        answer = await api.get(curtimestamp=True, **params)
+        params |= {"rccontinue": go_on, "continue": "-||"} if go_on else {}
+        answer = await api.get(action="query", list="recentchanges", rcdir="newer", curtimestamp=True, **params)
         now = models.parse_moment(answer.get("curtimestamp"))
         for row in models.json_rows(models.query_result(answer), "recentchanges"):
             change = parse_change(row)
             mark = change.rc_id, int(change.moment.timestamp())
-            if mark in seen or change.rc_id <= at.floor_id:
-                continue
-            seen[mark] = None
-            last_id = max(last_id, change.rc_id)
-            newest = max(newest, change.moment)
-            changes.append(change)
+            if mark not in seen and change.rc_id > at.floor_id:
+                seen[mark] = None
+                last_id, newest = max(last_id, change.rc_id), max(newest, change.moment)
+                changes.append(change)
         next_page = models.object_field(answer, "continue").get("rccontinue")
         if next_page is None:
             break
@@ -148,8 +135,8 @@ async def _read(
             raise models.WikiRefusedError("endless", "its list of recent changes repeats the same position.")
         go_on = next_page
         if len(changes) >= most:
-            seen_recently = _trim_seen(seen, newest)
-            return (changes, replace(at, seen=seen_recently, last_id=last_id, go_on=go_on), now, False)
+            end = replace(at, seen=_trim_seen(seen, newest), last_id=last_id, go_on=go_on)
+            return changes, end, now, False
     # Never before the stored position, even if the wiki's servers disagree about the time.
     return changes, ChangesCursor(now, _trim_seen(seen, now), last_id, at.floor_id), now, True
 
@@ -243,12 +230,9 @@ class EventReader:
         self.last_id = last_id
         self.retry_s: float | None = None
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
-        self._rest: list[str] = []  # of the last line
-        self._rest_chars = 0
-        self._data: list[str] = []
-        self._length = 0
-        self._id = last_id
-        self._kind = ""
+        self._rest, self._rest_chars = list[str](), 0  # of the last line
+        self._data, self._length = list[str](), 0
+        self._id, self._kind = last_id, ""
 
     def feed(self, piece: bytes) -> list[StreamEvent]:
         """Return the events completed by this chunk. Raises WikiAwayError: an event is too large."""

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from html.parser import HTMLParser
+from itertools import takewhile
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -67,12 +68,7 @@ def version_of(generator: str) -> tuple[int, ...]:
     name, _, version = generator.partition(" ")
     if name != "MediaWiki":
         return ()
-    numbers = []
-    for part in version.partition("-")[0].split("."):
-        if not _VERSION.fullmatch(part):
-            break
-        numbers.append(int(part))
-    return tuple(numbers)
+    return tuple(map(int, takewhile(_VERSION.fullmatch, version.partition("-")[0].split("."))))
 
 
 async def find_api(url: str, open_api: OpenApi) -> str:
@@ -106,9 +102,7 @@ async def _find_from(url: str, open_api: OpenApi) -> str:
     for candidate in api_candidates(page.url, text)[:_CANDIDATES_MOST]:
         if candidate not in tried and (site := await _try(candidate, open_api, tried)):
             return site
-    hint = ""
-    if page.status == 401:
-        hint = " Its server asks for a user and a password: --basic-file FILE."
+    hint = " Its server asks for a user and a password: --basic-file FILE." if page.status == 401 else ""
     elsewhere = declared_api(page.url, text)
     if elsewhere and registrable(host_of(elsewhere)) != registrable(host_of(page.url)):
         hint = f" It names {elsewhere} as its API: add that address if it is meant."
@@ -122,14 +116,14 @@ async def _try(address: str, open_api: OpenApi, tried: dict[str, str]) -> str:
         try:
             answer = await api.get(action="query", meta="siteinfo", siprop="general")
             _general(models.query_result(answer), api.host)
-        except models.WikiMovedError:
-            raise
         except models.LoggedOutError:
             if api.account.has_secret or await _is_private_wiki(api):
                 raise
             tried[address] = "it asks for a login"
             return ""
         except (models.WikiAwayError, InputError, PermanentError) as error:
+            if isinstance(error, models.WikiMovedError):
+                raise
             tried[address] = str(error).rstrip(".")
             return ""
         return api.address
@@ -137,13 +131,11 @@ async def _try(address: str, open_api: OpenApi, tried: dict[str, str]) -> str:
 
 async def _is_private_wiki(api: WikiApi) -> bool:
     """Return True if the API itself required a login, not a web server in front."""
-    with suppress(models.WikiAwayError, models.WikiRefusedError):
-        try:
-            await api.get(action="query", meta="tokens", type="login")
-        except models.LoggedOutError as error:
-            return "readapidenied" in str(error)
-        return True
-    return False
+    try:
+        await api.get(action="query", meta="tokens", type="login")
+    except (models.WikiAwayError, models.WikiRefusedError, models.LoggedOutError) as error:
+        return isinstance(error, models.LoggedOutError) and "readapidenied" in str(error)
+    return True
 
 
 def api_candidates(url: str, text: str) -> list[str]:

@@ -6,8 +6,8 @@ Results are not cached: a page is classified by its item's statements at the tim
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -44,10 +44,8 @@ async def repository_address(api: WikiApi) -> str:
 
 async def read_statements(repository: WikiApi, items: Sequence[str]) -> dict[str, Statements | None]:
     """Return items' statements as `parse_statement` has them, by requested id; None: left out even when alone."""
-    results: dict[str, Statements | None] = {}
-    for some in models.split_batches(dict.fromkeys(items)):
-        results.update(await _read_some(repository, some))
-    return results
+    batches = models.split_batches(dict.fromkeys(items))
+    return {item: known for some in batches for item, known in (await _read_some(repository, some)).items()}
 
 
 async def unknown_entities(repository: WikiApi, entries: Sequence[str]) -> list[str]:
@@ -80,9 +78,8 @@ async def _read_some(repository: WikiApi, ids: list[str]) -> dict[str, Statement
         log.warning("%s does not return the statements of %s", repository.host, ids[0])
         return {ids[0]: None}
     middle = (len(left) + 1) // 2 if len(left) == len(ids) else len(left)
-    for some in (left[:middle], left[middle:]):
-        if some:
-            results.update(await _read_some(repository, some))
+    for some in filter(None, (left[:middle], left[middle:])):
+        results.update(await _read_some(repository, some))
     return results
 
 
@@ -91,13 +88,10 @@ def _statements(answer: Mapping[str, Any], properties: Sequence[str]) -> Iterato
     entities = answer.get("entities")
     if not isinstance(entities, dict):
         raise _malformed_answer("entities")
-    for each in properties:
-        entity = entities.get(each)
-        if entity is None:
-            continue
+    for each, entity in ((each, entities[each]) for each in properties if entities.get(each) is not None):
         if not isinstance(entity, dict):
             raise _malformed_answer("entities")
-        yield (each, frozenset() if models.bool_field(entity, "missing") else parse_claims(entity.get("claims")))
+        yield each, frozenset() if models.bool_field(entity, "missing") else parse_claims(entity.get("claims"))
 
 
 def parse_claims(claims: Any) -> Statements:
@@ -164,15 +158,24 @@ class WikibaseRepository(AbstractAsyncContextManager["WikibaseRepository"]):
 
         Raises ConfigError: there is no repository; WikiAwayError, LoggedOutError: it is unavailable.
         """
-        repository = await self._at(items_at)
-        with _repository_errors(repository):
+        async with self._asked(items_at) as repository:
             return await read_statements(repository, items)
 
     async def unknown(self, entries: Sequence[str], items_at: str) -> list[str]:
         """Return the entries that the repository does not have, as `unknown_entities`."""
-        repository = await self._at(items_at)
-        with _repository_errors(repository):
+        async with self._asked(items_at) as repository:
             return await unknown_entities(repository, entries)
+
+    @asynccontextmanager
+    async def _asked(self, items_at: str) -> AsyncIterator[WikiApi]:
+        """Yield the repository; its refusals name it and its setting."""
+        repository = await self._at(items_at)
+        try:
+            yield repository
+        except models.WikiRefusedError as error:
+            raise ConfigError(
+                f"{repository.host} does not return statements of Wikidata items; item_api can name another repository. {error}"
+            ) from error
 
     async def _at(self, items_at: str) -> WikiApi:
         if self._repository is not None and self._items_at == items_at:
@@ -191,14 +194,3 @@ class WikibaseRepository(AbstractAsyncContextManager["WikibaseRepository"]):
                 raise
         self._repository, self._items_at = found, items_at
         return found
-
-
-@contextmanager
-def _repository_errors(repository: WikiApi) -> Iterator[None]:
-    """Add the repository and its setting to error messages."""
-    try:
-        yield
-    except models.WikiRefusedError as error:
-        raise ConfigError(
-            f"{repository.host} does not return statements of Wikidata items; item_api can name another repository. {error}"
-        ) from error

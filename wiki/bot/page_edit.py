@@ -110,8 +110,7 @@ class EditDraft:
     remedies: Mapping[str, LinkRemedy] = field(default_factory=dict)
 
 
-StepCallback = Callable[[str], None]
-"""Called with the name of each step as it is reached: tests stop there."""
+StepCallback = Callable[[str], None]  # called with the name of each step as it is reached: tests stop there
 
 
 @dataclass(frozen=True)
@@ -139,8 +138,7 @@ class EditContext:
 async def edit_page(bench: EditContext, task: EditTask, *, is_dry: bool = False) -> PageEditResult:
     """Repair a page, or return the proposal in a dry run.
 
-    Raises EditingStoppedError: all editing must stop; WikiAwayError, LoggedOutError, TransientError:
-    the wiki, the account or the registry is unavailable.
+    Raises EditingStoppedError; WikiAwayError, LoggedOutError, TransientError: wiki, account or registry is unavailable.
     """
     looks = PageCopyChecks(bench.looks)
     for _ in range(EDIT_ATTEMPTS):
@@ -169,13 +167,9 @@ async def _read_and_draft(
     bench.step("read")
     now = await read_now(bench.api, task.page_id)
     drafted = await _draft_with_seen_copies(bench, task, now, looks)
-    if (
-        isinstance(drafted, PageEditResult)
-        and drafted.did in (PageEditStatus.NOTHING, PageEditStatus.HELD)
-        and not is_dry
-    ):
+    if isinstance(drafted, PageEditResult) and drafted.did in (PageEditStatus.NOTHING, PageEditStatus.HELD):
         refused = () if drafted.repaired is None else drafted.repaired.refused
-        if not any(each.reason is NoRepairReason.UNSHOWN for each in refused):  # that may pass
+        if not is_dry and not any(each.reason is NoRepairReason.UNSHOWN for each in refused):  # that may pass
             wanted = bot_edits.IntendedEdit(task.page_id, bench.job, now.rev_id)
             basis = task_basis(task, bench.settings)
             with bench.store.writing() as rows:
@@ -193,7 +187,7 @@ async def _draft_with_seen_copies(
         unfit = PageEditStatus.GONE, ""
     elif now.model != "wikitext" or now.is_redirect:
         unfit = PageEditStatus.UNFIT, "a redirect" if now.is_redirect else now.model
-    elif objection := bench.craft.edit_objection(now.text):
+    elif objection := edit_request.edit_objection(now.text, bench.craft.options.bot):
         unfit = PageEditStatus.FORBIDDEN, objection
     if unfit is not None:
         return PageEditResult(unfit[0], task.page_id, title, text=now.text, note=unfit[1])
@@ -225,15 +219,12 @@ async def _draft_with_seen_copies(
 
 async def _is_shown(drafted: EditDraft, looks: PageCopyChecks) -> bool:
     """Return True if every address newly cited by the draft shows its copy."""
-    there = {each.archive_url for each in drafted.citations}
-    shown = True
+    there, shown = {"", *(each.archive_url for each in drafted.citations)}, True
     for change in drafted.repaired.changes:
         remedy = drafted.remedies.get(change.url)
-        if not change.archive_url or change.archive_url in there:
-            continue
-        if remedy is None or remedy.copy is None:
-            continue  # the page's own copy, at another place or with https
-        shown = await looks.is_shown(change.archive_url, change.url, name=remedy.copy.address) and shown
+        # Without a remedy's copy it is the page's own, at another place or with https.
+        if change.archive_url not in there and remedy is not None and remedy.copy is not None:
+            shown = await looks.is_shown(change.archive_url, change.url, name=remedy.copy.address) and shown
     return shown
 
 
@@ -248,15 +239,16 @@ def _draft_edit(
     """Draft an edit, or return the reason for none. Pure except for the lookup of our own captures."""
     wanted = choose_remedies(citations, task.known, task.held, bench.choosing, added, looks)
     repaired = bench.craft.repair(now.text, wanted)
-    repaired = replace(repaired, refused=(*repaired.refused, *_left_alone(citations, task, wanted)))
-    nothing = PageEditResult(
-        PageEditStatus.NOTHING,
-        task.page_id,
-        now.title or task.title,
-        text=now.text,
-        repaired=repaired,
-        note=", ".join(sorted({each.reason for each in repaired.refused})),
-    )
+    refused = list(repaired.refused)
+    for each in citations:
+        known = task.known.get(wikitext_adapter.url_key_or_empty(each.url))
+        is_lost = known is not None and known.condition is not LinkCondition.ALIVE and known.url_id not in task.held
+        if known is not None and is_lost and each.url not in wanted:
+            is_walled = known.is_refused and each.is_paywalled
+            refused.append(UnrepairedCitation(each, NoRepairReason.PAYWALL if is_walled else NoRepairReason.UNSHOWN))
+    repaired = replace(repaired, refused=tuple(refused))
+    title, note = now.title or task.title, ", ".join(sorted({each.reason for each in refused}))
+    nothing = PageEditResult(PageEditStatus.NOTHING, task.page_id, title, 0, now.text, repaired, note)
     if not repaired.changes or repaired.text == now.text:
         if not task.held:
             return nothing
@@ -270,21 +262,6 @@ def _draft_edit(
     except wikitext_adapter.UnsafeRepairError as error:
         return replace(nothing, did=PageEditStatus.UNSAFE, repaired=None, note=str(error))
     return EditDraft(now, citations, repaired, after, wanted)
-
-
-def _left_alone(
-    citations: Sequence[Citation], task: EditTask, wanted: Mapping[str, LinkRemedy]
-) -> list[UnrepairedCitation]:
-    results = []
-    for each in citations:
-        known = task.known.get(wikitext_adapter.url_key_or_empty(each.url))
-        if known is None or known.condition is LinkCondition.ALIVE or known.url_id in task.held:
-            continue
-        if each.url not in wanted:
-            is_walled = known.is_refused and each.is_paywalled
-            reason = NoRepairReason.PAYWALL if is_walled else NoRepairReason.UNSHOWN
-            results.append(UnrepairedCitation(each, reason))
-    return results
 
 
 async def _save(bench: EditContext, task: EditTask, drafted: EditDraft, looks: PageCopyChecks) -> PageEditResult:
@@ -362,12 +339,16 @@ async def _restore_overwritten(
 
 
 def changes_of(task: EditTask, drafted: EditDraft) -> tuple[bot_edits.EditChange, ...]:
-    """Return the change of each link for the edit log: whole citations, before and after."""
+    """Return the change of each link for the edit log: whole citations with their tags, before and after."""
     places = wikitext_adapter.align_citations(drafted.citations, drafted.after) or []
 
     def away(index: int, at: int) -> int:
         span = drafted.citations[index].span
         return max(span.start - at, at - span.end, 0)
+
+    def source(text: str, citation: Citation) -> str:
+        spans = [tag.span for tag in (citation, citation.dead_tag, citation.archive_tag) if tag is not None]
+        return text[min(span.start for span in spans) : max(span.end for span in spans)]
 
     results = list(draft_changes(task, drafted.repaired))
     for number, change in enumerate(drafted.repaired.changes):
@@ -375,27 +356,19 @@ def changes_of(task: EditTask, drafted: EditDraft) -> tuple[bot_edits.EditChange
         indexes = [i for i, each in enumerate(drafted.citations) if each.url == change.url]
         if indexes and places:
             index = min(indexes, key=lambda each: away(each, at))
-            was = citation_source(drafted.now.text, drafted.citations[index])
-            became = citation_source(drafted.repaired.text, drafted.after[places[index]])
+            was = source(drafted.now.text, drafted.citations[index])
+            became = source(drafted.repaired.text, drafted.after[places[index]])
             results[number] = replace(results[number], before=was, after=became)
     return tuple(results)
 
 
 def draft_changes(task: EditTask, repaired: RepairedText) -> tuple[bot_edits.EditChange, ...]:
     """Return the change of each link, described by its replaced pieces only."""
-    results = []
-    for change in repaired.changes:
-        known = task.known.get(wikitext_adapter.url_key_or_empty(change.url))
-        number = 0 if known is None else known.url_id
-        results.append(bot_edits.EditChange(number, str(change.kind), change.before, change.after))
-    return tuple(results)
-
-
-def citation_source(text: str, citation: Citation) -> str:
-    """Return the wikitext of a citation, with adjacent tags."""
-    ends = [tag.span for tag in (citation.dead_tag, citation.archive_tag) if tag is not None]
-    spans = [citation.span, *ends]
-    return text[min(span.start for span in spans) : max(span.end for span in spans)]
+    known = ((task.known.get(wikitext_adapter.url_key_or_empty(each.url)), each) for each in repaired.changes)
+    return tuple(
+        bot_edits.EditChange(link.url_id if link is not None else 0, str(each.kind), each.before, each.after)
+        for link, each in known
+    )
 
 
 def _outcome(did: PageEditStatus, drafted: EditDraft) -> PageEditResult:

@@ -76,22 +76,12 @@ def swept_lately(done: Sequence[bot_edits.BotEdit], now: int) -> dict[int, int]:
 
 def _known_links(rows: Connection, page: WikiPageFacts, ours: frozenset[int], day: int) -> Iterator[KnownLink]:
     for link in page.links:
-        row = link.facts.row
-        condition = condition_of(link.facts, day)
+        row, condition = link.facts.row, condition_of(link.facts, day)
         is_ours, is_alive = row.id in ours, condition is LinkCondition.ALIVE
-        if condition is None or (is_alive and not is_ours):
-            continue
-        yield KnownLink(
-            row.id,
-            row.url,
-            condition,
-            link.first_day,
-            None if is_alive else row.first_fail_day,
-            () if is_alive else citable_copies(rows, row.id),
-            is_ours,
-            last_search(rows, row.id) is not None,
-            row.code in _REFUSED,
-        )
+        if condition is not None and (is_ours or not is_alive):
+            died, copies = (None, ()) if is_alive else (row.first_fail_day, citable_copies(rows, row.id))
+            flags = (is_ours, last_search(rows, row.id) is not None, row.code in _REFUSED)
+            yield KnownLink(row.id, row.url, condition, link.first_day, died, copies, *flags)
 
 
 def pages_with_lost_links(store: RegistryStore, wiki: Wiki, *, beyond: int = 0) -> Iterator[int]:
@@ -112,12 +102,10 @@ def pages_with_lost_links(store: RegistryStore, wiki: Wiki, *, beyond: int = 0) 
 def pages_to_edit(store: RegistryStore, wiki: Wiki) -> Iterator[int]:
     """Yield pages with a lost link, and pages with a link that the bot changed and that works again."""
     yield from pages_with_lost_links(store, wiki)
-    last = 0
-    while True:
+    last, again = 0, True
+    while again:
         with store.reading() as rows:
-            again = bot_edits.revived_links(rows, wiki.id, [int(each) for each in LIVING_STATES], after=last)
-        for page_id, _ in groupby(each.page_id for each in again):
-            yield page_id
-            last = page_id
-        if not again:
-            return
+            found = bot_edits.revived_links(rows, wiki.id, [int(each) for each in LIVING_STATES], after=last)
+        again = bool(found)
+        for last, _ in groupby(each.page_id for each in found):
+            yield last

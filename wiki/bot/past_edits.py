@@ -9,11 +9,12 @@ the link works: it is checked again on the same day, and not changed on that pag
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from core.errors import InputError, WeboidError
 from links.check_history import day_of
@@ -57,9 +58,8 @@ async def recover_edits(
 def find_our_revision(edit: bot_edits.BotEdit, history: Sequence[Revision], *, me: str) -> Revision | None:
     """Find the revision that the edit made; None when there is none."""
     later = (each for each in history if each.rev_id > edit.base_rev and each.user == me)
-    return next(
-        (each for each in later if (edit.digest and each.sha1 == edit.digest) or edit.job in each.comment), None
-    )
+    made = (each for each in later if (edit.digest and each.sha1 == edit.digest) or edit.job in each.comment)
+    return next(made, None)
 
 
 MOST_TEXT: Final = 1_000
@@ -101,16 +101,9 @@ def review_revert(
             for each in urls_by_id(rows, links).values():
                 with suppress(NeedlessReportError):
                     withdraw_reports(rows, [each.url], NOBODY, now, limits=_LIMITS)
-        moment = int(now.timestamp())
-        return bot_edits.move_edit(
-            rows,
-            edit,
-            state,
-            moment=moment,
-            reviewed=moment,
-            reviewed_by=verdict.by[:200],
-            note=verdict.why[:MOST_TEXT] or edit.note,
-        )
+        moment, note = int(now.timestamp()), verdict.why[:MOST_TEXT] or edit.note
+        review: dict[str, Any] = {"reviewed": moment, "reviewed_by": verdict.by[:200], "note": note}
+        return bot_edits.move_edit(rows, edit, state, moment=moment, **review)
 
 
 WATCHED_KINDS: Final = frozenset(RepairKind) - {RepairKind.TIDIED}
@@ -129,28 +122,13 @@ class EditJudgement:
     note: str = ""  # the evidence, as text
 
 
-@dataclass(frozen=True)
-class EditHistory:
-    """A page's history around an edit."""
-
-    after: Sequence[Revision] = ()  # oldest first, with the edit's own; () if hidden
-    earlier: frozenset[str] = frozenset()  # SHA-1 of the base text and earlier ones
-
-
 def find_undone(
-    changes: Sequence[bot_edits.EditChange],
-    text: str,
-    citations: Sequence[Citation],
-    url_of: Callable[[int], str],
-    key: Callable[[str], str],
+    changes: Sequence[bot_edits.EditChange], text: str, citations: Sequence[Citation], urls: Mapping[int, str]
 ) -> frozenset[int]:
-    """Return indexes of the changes that are missing from the text while their links are present.
-
-    `url_of`: link id to identity key, empty when deleted; `key`: URL as written on a page to identity key.
-    """
-    by_key: dict[str, list[Citation]] = {}
+    """Return indexes of changes that are missing from the text while their links, with identity keys, are present."""
+    by_key = defaultdict[str, list[Citation]](list)
     for each in citations:
-        by_key.setdefault(key(each.url), []).append(each)
+        by_key[url_key_or_empty(each.url)].append(each)
     left: dict[str, int] = {}
     undone = set()
     for place, change in enumerate(changes):
@@ -165,42 +143,44 @@ def find_undone(
             if change.before and change.before in text:
                 undone.add(place)
                 continue
-        link = url_of(change.url_id)
-        cited = by_key.get(link, ()) if link else ()
+        link = urls.get(change.url_id, "")  # empty when it was deleted
+        cited = by_key[link] if link else []
         if cited and not any(_shows_change(each, RepairKind(change.kind)) for each in cited):
             undone.add(place)
     return frozenset(undone)
 
 
 def judge_edit(
-    edit: bot_edits.BotEdit, undone: frozenset[int], history: EditHistory, by: Revision | None, *, me: str
+    edit: bot_edits.BotEdit,
+    undone: frozenset[int],
+    by: Revision | None,
+    after: Sequence[Revision] = (),
+    earlier: frozenset[str] = frozenset(),
+    *,
+    me: str,
 ) -> EditJudgement:
-    """Classify the outcome of an edit; `undone`: indexes of the changes missing from the newest text."""
+    """Classify the outcome of an edit; `undone`: indexes of the changes missing from the newest text.
+
+    `after`: the page's history from the edit on, oldest first; `earlier`: SHA-1 of the base text and those before it.
+    """
     if not undone:
         return EditJudgement(bot_edits.EditState.MADE)
     if by is None:
         return EditJudgement(bot_edits.EditState.REVERTED, undone, None, "its history does not show who undid it")
     if me and by.user == me:
         return EditJudgement(bot_edits.EditState.ACCEPTED, undone, by, "undone with the bot's own account")
-    if _swept_others(edit, history, by, me=me):
+    # The revision went back behind the edit's base, and so undid later edits of others as well.
+    rev, mine = edit.rev or 0, (me, by.user)
+    has_others = any(rev < each.rev_id < by.rev_id and each.user not in mine for each in after)
+    is_older = by.sha1 in earlier
+    if not (by.sha1 and earlier):  # the digests are hidden
+        is_older = bool({"mw-rollback", "mw-manual-revert"} & set(by.tags))
+    # “Undid revision 123 by …” names us.
+    if has_others and is_older and str(edit.rev) not in re.findall(r"\d+", by.comment):
         return EditJudgement(bot_edits.EditState.SWEPT, undone, by, "an older text was restored, over edits of others")
     how = next((tag for tag in by.tags if tag in UNDO_TAGS), "edited by hand")
     part = "" if len(undone) == len(edit.changes) else "in part, "
     return EditJudgement(bot_edits.EditState.REVERTED, undone, by, f"{part}{how}: {by.comment}"[:500])
-
-
-def _swept_others(edit: bot_edits.BotEdit, history: EditHistory, by: Revision, *, me: str) -> bool:
-    """Return True if the revision went back behind the edit's base, and so undid later edits of others as well."""
-    others = [
-        each for each in history.after if (edit.rev or 0) < each.rev_id < by.rev_id and each.user not in (me, by.user)
-    ]
-    if by.sha1 and history.earlier:
-        is_older = by.sha1 in history.earlier
-    else:  # the digests are hidden
-        is_older = bool({"mw-rollback", "mw-manual-revert"} & set(by.tags))
-    if not others or not is_older:
-        return False
-    return str(edit.rev) not in re.findall(r"\d+", by.comment)  # “Undid revision 123 by …” names us
 
 
 def _shows_change(citation: Citation, kind: RepairKind) -> bool:
@@ -357,7 +337,7 @@ async def _judge_undone(watching: EditWatch, edit: bot_edits.BotEdit, undone: fr
             return EditJudgement(bot_edits.EditState.MADE)
         by = await _first_without(watching, edit, undone, after)
     earlier = await earlier_digests(watching.api, edit.page_id, edit.base_rev)
-    return judge_edit(edit, undone, EditHistory(after, earlier), by, me=watching.me)
+    return judge_edit(edit, undone, by, after, earlier, me=watching.me)
 
 
 async def _first_without(
@@ -379,21 +359,16 @@ def _undone_places(watching: EditWatch, edit: bot_edits.BotEdit, text: str) -> f
     links = {change.url_id for change in edit.changes}
     with watching.store.reading() as rows:
         facts = url_facts(rows, links, day=day_of(watching.now))
-    names = {number: each.row.url for number, each in facts.items()}
-    url_of: Callable[[int], str] = lambda number: names.get(number, "")  # noqa: E731
-    return find_undone(edit.changes, text, watching.craft.read(text), url_of, url_key_or_empty)
+    urls = {number: each.row.url for number, each in facts.items()}
+    return find_undone(edit.changes, text, watching.craft.read(text), urls)
 
 
 def _was_swept_before(watching: EditWatch, edit: bot_edits.BotEdit) -> bool:
     with watching.store.reading() as rows:
         others = bot_edits.edits_of_page(rows, watching.wiki_id, edit.page_id)
     links = {change.url_id for change in edit.changes}
-    return any(
-        other.id != edit.id
-        and other.state is bot_edits.EditState.SWEPT
-        and links & {change.url_id for change in other.changes}
-        for other in others
-    )
+    swept = [other for other in others if other.id != edit.id and other.state is bot_edits.EditState.SWEPT]
+    return any(change.url_id in links for other in swept for change in other.changes)
 
 
 def _report(watching: EditWatch, edit: bot_edits.BotEdit, undone: frozenset[int]) -> None:

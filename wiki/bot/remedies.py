@@ -112,16 +112,13 @@ def undated_urls(
     citations: Iterable[Citation], known: Mapping[str, KnownLink], held: Collection[int], *, has_own: bool
 ) -> list[str]:
     """Return URLs without an access date where the date of addition matters for the choice of a copy (B06)."""
-    results = []
-    for url, day in _accessed(citations).items():
-        fact = known.get(url_key_or_empty(url))
-        if day is not None or fact is None or fact.url_id in held:
-            continue
-        is_usurped = fact.condition is LinkCondition.USURPED
-        has_choice = has_own or len(fact.copies) > 1
-        if is_usurped or (fact.condition is LinkCondition.DEAD and has_choice):
-            results.append(url)
-    return results
+
+    def depends(fact: KnownLink) -> bool:
+        has_choice = fact.condition is LinkCondition.DEAD and (has_own or len(fact.copies) > 1)
+        return fact.url_id not in held and (has_choice or fact.condition is LinkCondition.USURPED)
+
+    facts = {url: known.get(url_key_or_empty(url)) for url, day in _accessed(citations).items() if day is None}
+    return [url for url, fact in facts.items() if fact is not None and depends(fact)]
 
 
 def choose_copy(
@@ -141,31 +138,20 @@ def choose_copy(
         own = choosing.own(known.url, other)
     if own is not None:
         results.append(own)
-    usable = [
-        each
-        for each in results
-        # Without a timestamp the copy's content and date are unknown.
-        if each.timestamp and is_good(each, choosing.now) and _is_before(each, last)
-        if each.address not in unshown
-    ]
+    # Without a timestamp the copy's content and date are unknown.
+    good = (each for each in results if each.timestamp and is_good(each, choosing.now) and _is_before(each, last))
+    usable = [each for each in good if each.address not in unshown]
     return pick_best_copy(choose_versions(usable, at, choosing.now), choosing.order, at)
 
 
 def decision_digest(known: Iterable[KnownLink], held: Collection[int], wishes: str) -> bytes:
     """Hash the inputs of a decision about a page, except the page's text."""
-    facts = sorted(
-        (
-            each.url_id,
-            str(each.condition),
-            each.died_day or 0,
-            each.is_ours,
-            each.is_sought,
-            each.is_refused,
-            each.url_id in held,
-            sorted((parts.service, parts.address, parts.missed_day or 0) for parts in each.copies),
-        )
-        for each in known
-    )
+    facts = []
+    for each in known:
+        copies = sorted((parts.service, parts.address, parts.missed_day or 0) for parts in each.copies)
+        flags = (each.is_ours, each.is_sought, each.is_refused, each.url_id in held)
+        facts.append((each.url_id, str(each.condition), each.died_day or 0, *flags, copies))
+    facts.sort()
     return blake2b(repr((facts, wishes)).encode("utf-8", "replace"), digest_size=16).digest()
 
 
@@ -175,22 +161,16 @@ def _accessed(citations: Iterable[Citation]) -> dict[str, datetime | None]:
     for each in citations:
         day = each.access_date
         moment = None if day is None else datetime.combine(day, time(23, 59, 59), UTC)
-        if results.get(each.url) is None:
-            results[each.url] = moment
+        results[each.url] = results.get(each.url) or moment
     return results
 
 
 def _is_doubted(facts: UrlFacts, day: int) -> bool:
-    row = facts.row
-    if any(
-        HostQuirk(each.kind) in _DOUBTS and not is_over(HostQuirk(each.kind), each.first_day, each.last_day, day)
-        for each in facts.host_quirks
-    ):
+    checked, doubts = facts.row.checked_day, ((each, HostQuirk(each.kind)) for each in facts.host_quirks)
+    if any(kind in _DOUBTS and not is_over(kind, each.first_day, each.last_day, day) for each, kind in doubts):
         return True
-    if not facts.reports or facts.reports_until is None:
-        return False
-    # A reader's report counts until the next check.
-    return row.checked_day is None or row.checked_day <= facts.reports_until - VALID_DAYS + 1
+    until = facts.reports_until if facts.reports else None  # a reader's report counts until the next check
+    return until is not None and (checked is None or checked <= until - VALID_DAYS + 1)
 
 
 def _is_before(copy: ArchiveMemento, last: datetime | None) -> bool:

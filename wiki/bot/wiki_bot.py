@@ -53,8 +53,8 @@ async def post_message(bench: EditContext, task: EditTask, outcome: PageEditResu
     with bench.store.reading() as rows:
         done = bot_edits.edits_of_page(rows, bench.wiki_id, outcome.page_id)
     left = [each for each in done if each.kind is bot_edits.EditKind.TALK and each.state in _LEFT]
-    results = {(change.url_id, change.kind) for each in left for change in each.changes}
-    is_new = any((change.url_id, change.kind) not in results for change in changes)
+    told = {(change.url_id, change.kind) for each in left for change in each.changes}
+    is_new = any((change.url_id, change.kind) not in told for change in changes)
     if not is_new or any(bench.moment - each.moment < MESSAGE_GAP_S for each in left):
         return False
     await bench.guard.wait()
@@ -214,20 +214,10 @@ class WikiBot:
                 check_settings(settings, str(self.wiki.name))
             fresh = [each for each in page_ids if each not in seen]
             seen.update(fresh)
-            now = self.timing.clock.now()
-            bench = EditContext(
-                self.store,
-                self.api,
-                self.makers.craft(settings, now),
-                guard,
-                replace(self.makers.choosing, now=now),
-                settings,
-                self.wiki.id,
-                self.job,
-                self.makers.looks,
-                self.makers.step,
-                self.wish.approved,
-            )
+            now, makers = self.timing.clock.now(), self.makers
+            craft, choosing = makers.craft(settings, now), replace(makers.choosing, now=now)
+            which = (self.wiki.id, self.job, makers.looks, makers.step, self.wish.approved)
+            bench = EditContext(self.store, self.api, craft, guard, choosing, settings, *which)
             async for task, head in self._tasks(bench, fresh):
                 self.on_result(await self._guarded(bench, task, head))
                 if self.makers.is_over() or self.tally.made + self.tally.messages >= limit:
@@ -323,20 +313,12 @@ class WikiBot:
 
     def _settings(self) -> BotSettings:
         with self.store.reading() as rows:
-            bot_settings = WikiSettings.parse(wiki_of(rows, self.wiki.id).settings).bot
-        return self.makers.adjust(bot_settings)
+            return self.makers.adjust(WikiSettings.parse(wiki_of(rows, self.wiki.id).settings).bot)
 
     def _watch(self, settings: BotSettings, me: str) -> EditWatch:
-        return EditWatch(
-            self.store,
-            self.api,
-            self.makers.craft(settings, self.timing.clock.now()),
-            self.wiki.id,
-            me,
-            self.timing.clock.now(),
-            self.makers.reporters,
-            self._keep_turn,
-        )
+        now = self.timing.clock.now()
+        craft, reporters = self.makers.craft(settings, now), self.makers.reporters
+        return EditWatch(self.store, self.api, craft, self.wiki.id, me, now, reporters, self._keep_turn)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

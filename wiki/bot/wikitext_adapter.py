@@ -14,7 +14,6 @@ from typing import Any, Final, Self
 from core.errors import BadUrlError, InvariantError
 from core.urls import fetch_key, identity_key
 from wiki.api.client import WikiApi
-from wiki.api.edit_request import edit_objection
 from wiki.api.page_query import existing_titles
 from wiki.api.site_info import read_site_facts
 from wiki.settings import BotSettings
@@ -69,10 +68,6 @@ class PageAdapter:
         """Apply the remedies (by `Citation.url`) to the text."""
         return repair_page(text, self.read(text), remedies, self.writing, self.options)
 
-    def edit_objection(self, text: str) -> str:
-        """Return the template by which the page denies an edit; empty when it allows one."""
-        return edit_objection(text, self.options.bot)
-
     def summary(self, repaired: RepairedText, job: str) -> str:
         """Return the edit summary."""
         return edit_summary(repaired.changes, self.rules.language, self._sender(job))
@@ -91,18 +86,11 @@ async def prepare_adapter(api: WikiApi, templates: Mapping[str, Any] | None = No
     rules = rules_for(facts.language, templates)
     namespace = facts.namespaces.get(_TEMPLATES)
     prefix = namespace.name if namespace is not None else "Template"
-    results: dict[str, str] = {}
-
-    def note(name: str) -> bool:
-        results[name] = f"{prefix}:{name}"
-        return True
-
-    limit_rules(rules, note)  # types that it handles
-    hold = next(iter(sorted(rules.hold_tags)), "")
-    if hold:
-        note(hold)
-    there = await existing_titles(api, results.values())
-    has: Callable[[str], bool] = lambda name: results.get(name, "") in there  # noqa: E731
+    hold = min(rules.hold_tags, default="")
+    names = {hold} - {""}
+    limit_rules(rules, lambda name: not names.add(name))  # type: ignore[func-returns-value]  # the names that it asks for
+    there = await existing_titles(api, [f"{prefix}:{name}" for name in sorted(names)])
+    has: Callable[[str], bool] = lambda name: f"{prefix}:{name}" in there  # noqa: E731
     return PageAdapter(rules, limit_rules(rules, has), hold if has(hold) else "", facts.language)
 
 
@@ -124,10 +112,8 @@ class UnsafeRepairError(InvariantError):
 
 def verify_repair(text: str, repaired: RepairedText, before: Sequence[Citation], after: Sequence[Citation]) -> None:
     """Raise UnsafeRepairError if the repair has unrecorded changes, loses a link or adds an unrelated one."""
-    pieces = sorted(
-        (piece for change in repaired.changes for piece in change.replacements),
-        key=lambda piece: (piece.span.start, piece.span.end),
-    )
+    pieces = [piece for change in repaired.changes for piece in change.replacements]
+    pieces.sort(key=lambda piece: (piece.span.start, piece.span.end))
     if _with_replacements(text, pieces) != repaired.text:
         raise UnsafeRepairError("A repair changes more than the parts that it declares.")
     if len(repaired.text) > len(text) + _MOST_GROWTH * len(repaired.changes):
@@ -143,18 +129,9 @@ def verify_repair(text: str, repaired: RepairedText, before: Sequence[Citation],
 
 def align_citations(before: Sequence[Citation], after: Sequence[Citation]) -> list[int] | None:
     """Return the index of each citation in the repaired text, which may have more; None if one has none."""
-    results: list[int] = []
-    keys = [url_key_or_empty(each.url) for each in after]
-    place = 0
-    for each in before:
-        wanted = url_key_or_empty(each.url)
-        while place < len(keys) and keys[place] != wanted:
-            place += 1
-        if place == len(keys):
-            return None
-        results.append(place)
-        place += 1
-    return results
+    rest = enumerate(url_key_or_empty(each.url) for each in after)
+    places = [next((place for place, key in rest if key == url_key_or_empty(each.url)), -1) for each in before]
+    return None if -1 in places else places
 
 
 def verify_idempotent(again: RepairedText, *, waits: bool) -> None:

@@ -159,9 +159,7 @@ def is_closed_itself(data: bytes, tag: HtmlTag) -> bool:
 def tag_at(data: bytes, place: int) -> HtmlTag | None:
     """Parse the tag that begins there; None without one, or when the page ends within it."""
     match = TAG.match(data, place)
-    if match is None:
-        return None
-    return HtmlTag(place, match.end(), match[2].lower(), bool(match[1]))
+    return None if match is None else HtmlTag(place, match.end(), match[2].lower(), bool(match[1]))
 
 
 def after_markup(data: bytes, place: int) -> int:

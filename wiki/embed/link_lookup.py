@@ -10,14 +10,14 @@ import re
 import unicodedata
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from html import unescape
 from html.entities import html5
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote, urljoin
 
 import httpx
@@ -36,7 +36,6 @@ _AROUND = "".join(map(chr, range(0x21)))  # C0 controls and space (WHATWG URL, 4
 _ABSOLUTE = re.compile(r"https?:[/\\]{2}[^/\\]", re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE | re.ASCII)
 _ASCII = "".join(map(chr, range(0x80)))
-_BEFORE_QUERY = re.compile(r"[^?#]*")
 
 
 def attribute_text(value: bytes, charset: str) -> str:
@@ -91,26 +90,20 @@ class PageLocation:
         text = _TAKEN_OUT.sub("", href.strip(_AROUND))
         if not text or len(text) > LONGEST_CITED_URL or "\ufffd" in text:
             return None
-        if not _ABSOLUTE.match(text):
-            text = self._absolute(text, base)
-            if not text:
-                return None
-        cited = _cited_address(text, self.fronts)
+        text = text if _ABSOLUTE.match(text) else self._absolute(text, base)
+        cited = _cited_address(text, self.fronts) if text else None
         return cited if cited is not None and not self.hosts.of(cited.host) else None
 
     def _absolute(self, text: str, base: str) -> str:
-        if _SCHEME.match(text):
-            return ""
         is_of_host = text.replace("\\", "/", 2).startswith("//")
-        if not is_of_host and not base:
-            return ""  # the page's own host
-        try:
+        if _SCHEME.match(text) or not (is_of_host or base):  # without a base it is on the page's own host
+            return ""
+        with suppress(ValueError):
             start = urljoin(self.url, base) if base else self.url
             start = start or ("https://unknown.invalid/" if is_of_host else "")
             joined = urljoin(start, text.replace("\\", "/", 2) if is_of_host else text)
-        except ValueError:
-            return ""
-        return joined if _ABSOLUTE.match(joined) else ""
+            return joined if _ABSOLUTE.match(joined) else ""
+        return ""
 
 
 @lru_cache(maxsize=8_192)  # a page's links are the same at its next view
@@ -136,21 +129,17 @@ def with_escaped_query(text: str, charset: str) -> str:
     """
     if charset == "utf-8" or text.isascii() or "?" not in text:
         return text
-    before = _BEFORE_QUERY.match(text)
-    assert before is not None
-    query, hash_sign, fragment = text[before.end() :].partition("#")
-    return before[0] + quote(query.encode(charset, "xmlcharrefreplace"), _ASCII) + hash_sign + fragment
+    before, hash_sign, fragment = text.partition("#")
+    path, mark, query = before.partition("?")
+    return path + mark + quote(query.encode(charset, "xmlcharrefreplace"), _ASCII) + hash_sign + fragment
 
 
 def all_origins(urls: Iterable[str]) -> tuple[str, ...]:
     """Return the distinct origins of addresses. Raises ConfigError: one is not an http(s) address."""
-    results: dict[str, None] = {}
-    for url in urls:
-        matched = re.match(r"(https?://[^/?#\\@\s]+)(?=[/?#]|$)", url, re.IGNORECASE)
-        if matched is None:
-            raise ConfigError(f"{url[:80]!r} is not the address of a front: https://archive.example.")
-        results[matched[1].lower()] = None
-    return tuple(results)
+    matches = {url: re.match(r"(https?://[^/?#\\@\s]+)(?=[/?#]|$)", url, re.IGNORECASE) for url in urls}
+    for url in (url for url, matched in matches.items() if matched is None):
+        raise ConfigError(f"{url[:80]!r} is not the address of a front: https://archive.example.")
+    return tuple(dict.fromkeys(matched[1].lower() for matched in matches.values() if matched is not None))
 
 
 URLS_AT_ONCE = 1_000
@@ -193,10 +182,8 @@ def read_answers(document: Any, urls: Sequence[str], fronts: Iterable[str]) -> t
     if not isinstance(links, list):
         return {}, _FRESH_DEFAULT_S
     allowed = tuple(f"{origin.rstrip('/')}/".lower() for origin in fronts)
-    results = {}
-    for url, each in zip(urls, links, strict=False):
-        if isinstance(each, dict) and each.get("url") == url:
-            results[url] = _read_answer(url, each, allowed)
+    paired = ((url, each) for url, each in zip(urls, links, strict=False) if isinstance(each, dict))
+    results = {url: _read_answer(url, each, allowed) for url, each in paired if each.get("url") == url}
     fresh = document.get("fresh_s")
     is_number = isinstance(fresh, (int, float)) and not isinstance(fresh, bool)
     is_sane = is_number and 0 <= fresh <= _FRESH_LIMIT_S
@@ -207,13 +194,8 @@ def _read_answer(url: str, each: Mapping[str, Any], allowed: tuple[str, ...]) ->
     answer, group, date = _text(each, "answer"), _text(each, "group"), _text(each, "date")
     href, copy = (_address(each.get(key), allowed) for key in ("href", "copy"))
     group = group if _WORD.fullmatch(group) else "unknown"
-    known = LinkAnswer(
-        url,
-        group=group,
-        is_dead=each.get("is_dead") is True,
-        words=_plain_line(_text(each, "words")),
-        label=_plain_line(_text(each, "label"))[:_LONGEST_LABEL],
-    )
+    words, label = _plain_line(_text(each, "words")), _plain_line(_text(each, "label"))[:_LONGEST_LABEL]
+    known = LinkAnswer(url, group=group, is_dead=each.get("is_dead") is True, words=words, label=label)
     if answer == "none" or not _WORD.fullmatch(answer) or not (href or copy):
         return known
     if answer != "copy":
@@ -263,23 +245,13 @@ _PATIENCE = 20  # questions that a patient one repeats
 _WAIT_LIMIT_S = 60
 
 
-class LinkLookup(Protocol):
-    """Interface of link lookups."""
+class LinkLookup:
+    """Lookup of links; this one without answers: existing marks are removed."""
 
-    failure: str  # reason why the last request failed; empty on success
+    failure = ""  # reason why the last request failed; empty on success
 
-    async def ask(self, wiki: str, urls: Sequence[str], /) -> Mapping[str, LinkAnswer]:
+    async def ask(self, _wiki: str, urls: Sequence[str], /) -> Mapping[str, LinkAnswer]:
         """Return answers by URL; unknown URLs have none. Never raises."""
-        ...
-
-
-class EmptyLookup:
-    """Lookup without answers: existing marks are removed."""
-
-    failure = ""
-
-    async def ask(self, _wiki: str, urls: Sequence[str]) -> Mapping[str, LinkAnswer]:
-        """Return an empty answer for each URL."""
         return {url: LinkAnswer(url) for url in urls}
 
 
@@ -311,7 +283,7 @@ class LookupOptions:
     is_patient: bool = False  # wait when the front requests a pause
 
 
-class HttpLinkLookup(AbstractAsyncContextManager["HttpLinkLookup"]):
+class HttpLinkLookup(LinkLookup, AbstractAsyncContextManager["HttpLinkLookup"]):
     """Lookup over HTTP. Close it, or use it as a context manager."""
 
     def __init__(
@@ -335,7 +307,6 @@ class HttpLinkLookup(AbstractAsyncContextManager["HttpLinkLookup"]):
         self._client = httpx.AsyncClient(timeout=timeout_s, follow_redirects=False, trust_env=False, headers=headers)
         self._rests_until = float("-inf")
         self._cached: OrderedDict[tuple[str, str], tuple[float, LinkAnswer]] = OrderedDict()
-        self.failure = ""
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
@@ -344,18 +315,12 @@ class HttpLinkLookup(AbstractAsyncContextManager["HttpLinkLookup"]):
         """Close its connections."""
         await self._client.aclose()
 
-    async def ask(self, wiki: str, urls: Sequence[str]) -> Mapping[str, LinkAnswer]:
+    async def ask(self, wiki: str, urls: Sequence[str], /) -> Mapping[str, LinkAnswer]:
         """Return answers by URL; `failure` is set when the front failed."""
         now = self._clock.monotonic()
-        results: dict[str, LinkAnswer] = {}
-        missing = []
-        for url in dict.fromkeys(urls):
-            until, cached = self._cached.get((wiki, url), (now, None))
-            if cached is not None and until > now:
-                results[url] = cached
-            else:
-                missing.append(url)
-        for batch in url_batches(missing):
+        known = {url: self._cached.get((wiki, url), (now, LinkAnswer(url))) for url in dict.fromkeys(urls)}
+        results = {url: cached for url, (until, cached) in known.items() if until > now}
+        for batch in url_batches(url for url in known if url not in results):
             if self._clock.monotonic() < self._rests_until:
                 break
             try:

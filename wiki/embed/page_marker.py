@@ -41,9 +41,8 @@ def detect_codec(data: bytes, declared: str = "") -> str | None:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return None
     known = _codec_of_label(declared)
-    if known == "":
-        meta = _META.search(data, 0, _PRESCAN_BYTES)
-        label = "" if meta is None else meta[1].decode("ascii", "replace").lower()
+    if known == "" and (meta := _META.search(data, 0, _PRESCAN_BYTES)) is not None:
+        label = meta[1].decode("ascii", "replace").lower()
         # It was read as ASCII, so that is not true (WHATWG HTML, 13.2.3.2).
         known = "utf-8" if label.startswith("utf-16") else _codec_of_label(label)
     if known != "":
@@ -209,17 +208,11 @@ class _LinkReader:
 @lru_cache(maxsize=8_192)  # a page's links are the same at its next view
 def _parse_link(raw: bytes, codec: str) -> tuple[str, html_tags.HtmlAttribute | None] | None:
     """Return a link's address and its class attribute, relative to the tag; None when excluded."""
-    href = classes = None
-    for each in html_tags.tag_attributes(raw, html_tags.HtmlTag(0, len(raw), b"a", is_end=False)):
-        if each.name in _MARKS:
-            return None
-        if each.name == b"href":
-            href = each
-        elif each.name == b"class":
-            classes = each
-    if classes is not None and b"weboid-link" in raw[classes.start : classes.end].split():
-        return None
-    if href is None:
+    tag = html_tags.HtmlTag(0, len(raw), b"a", is_end=False)
+    named = {each.name: each for each in html_tags.tag_attributes(raw, tag)}
+    href, classes = named.get(b"href"), named.get(b"class")
+    is_marked = classes is not None and b"weboid-link" in raw[classes.start : classes.end].split()
+    if href is None or is_marked or not _MARKS.isdisjoint(named):
         return None
     return with_escaped_query(attribute_text(raw[href.start : href.end], codec), codec), classes
 
@@ -253,8 +246,7 @@ def insert_marks(
     if not insertions:
         return page.data
     insertions.sort(key=lambda each: each[0])  # stable: of one place in the order they were made
-    parts: list[bytes] = []
-    place = 0
+    parts, place = list[bytes](), 0
     for at, text in insertions:
         parts += (page.data[place:at], text)
         place = at
@@ -263,9 +255,8 @@ def insert_marks(
 
 @lru_cache(maxsize=4_096)
 def _link_attributes(answer: LinkAnswer, *, with_class: bool) -> bytes:
-    known = {"originalurl": answer.url, "versionurl": answer.copy, "versiondate": answer.date}
-    results = [(name, text) for name, text in known.items() if text]
-    head = b"".join(b' data-%s="%s"' % (name.encode(), _escaped(text)) for name, text in results)
+    known = {"data-originalurl": answer.url, "data-versionurl": answer.copy, "data-versiondate": answer.date}
+    head = _attributes(known)
     return b' class="weboid-link weboid-%s"' % answer.group.encode("ascii") + head if with_class else head
 
 
@@ -288,14 +279,13 @@ def _class_insertions(raw: bytes, place: html_tags.HtmlAttribute, group: str) ->
 def _copy_link(answer: LinkAnswer, language: str) -> bytes:
     labels = _COPY_LABELS.get(language, _COPY_LABELS[""])
     label = answer.label or labels.get(answer.answer, labels[""])
-    named = {"title": answer.words, "aria-label": f"{label}: {answer.url[:_NAMED]}"}
-    more = b"".join(b' %s="%s"' % (name.encode(), _escaped(text)) for name, text in named.items() if text)
-    return b'<sup class="weboid-cached weboid-%s"><a href="%s"%s>%s</a></sup>' % (
-        answer.answer.encode("ascii"),
-        _escaped(answer.href),
-        more,
-        _escaped(label),
-    )
+    more = _attributes({"title": answer.words, "aria-label": f"{label}: {answer.url[:_NAMED]}"})
+    parts = (answer.answer.encode("ascii"), _escaped(answer.href), more, _escaped(label))
+    return b'<sup class="weboid-cached weboid-%s"><a href="%s"%s>%s</a></sup>' % parts
+
+
+def _attributes(values: Mapping[str, str]) -> bytes:
+    return b"".join(b' %s="%s"' % (name.encode(), _escaped(text)) for name, text in values.items() if text)
 
 
 def _escaped(text: str) -> bytes:
@@ -319,16 +309,11 @@ def remove_marks(data: bytes) -> bytes:
     """Remove the markup of `insert_marks`: ``remove_marks(insert_marks(page)) == page``."""
     if b"weboid-" not in data:
         return data
-    gone: list[tuple[int, int]] = []
-    parts: list[bytes] = []
+    gone, parts = list[tuple[int, int]](), list[bytes]()
     for tag in html_tags.iter_tags(data, html_tags.TagFilter(only_citing=True)):
-        if tag.is_end or tag.name not in (b"a", b"sup"):
-            continue
-        if tag.name == b"sup":
-            match = _OWN_SUP.match(data, tag.start)
-            if match is not None:
-                gone.append(match.span())
-        else:
+        if tag.name == b"sup" and (match := _OWN_SUP.match(data, tag.start)) is not None:
+            gone.append(match.span())
+        elif tag.name == b"a" and not tag.is_end:
             gone += _own_spans(data, tag)
     place = 0
     for start, end in gone:
@@ -343,17 +328,13 @@ def _own_spans(data: bytes, tag: html_tags.HtmlTag) -> list[tuple[int, int]]:
     if head is None:
         return []
     spans = [head.span()]
-    if head[1]:
-        return spans
     place = next((each for each in html_tags.tag_attributes(data, tag) if each.name == b"class"), None)
-    if place is None:
+    if head[1] or place is None:
         return spans
     value = data[place.start : place.end]
-    quoted = _OWN_QUOTED.search(value)
-    own = _OWN_CLASSES.search(value)
+    quoted, own = _OWN_QUOTED.search(value), _OWN_CLASSES.search(value)
     if quoted is not None:
-        spans.append((place.start - 1, place.start))
-        spans.append((place.start + quoted.start(), place.end + 1))
+        spans += ((place.start - 1, place.start), (place.start + quoted.start(), place.end + 1))
     elif own is not None and own.start() == 0 and not value.startswith(b" "):
         spans.append((place.name_end, place.end + 1))
     elif own is not None:

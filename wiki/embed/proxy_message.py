@@ -8,7 +8,7 @@ import ipaddress
 import re
 import zlib
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
@@ -93,8 +93,7 @@ def request_head(head: HeaderList, caller: ProxyCaller, *, upstream: bytes, keep
     if header_values(head, b"transfer-encoding"):
         made.append((b"transfer-encoding", b"chunked"))  # rebuilt from the parsed parts
     before = header_value(made, b"x-forwarded-for")
-    address = caller.address.encode("ascii", "replace")
-    if address:
+    if address := caller.address.encode("ascii", "replace"):
         made = [each for each in made if each[0] != b"x-forwarded-for"]
         made.append((b"x-forwarded-for", before + b", " + address if before else address))
     scheme = reader_scheme(head, caller).encode()
@@ -167,10 +166,7 @@ def page_tag(body: bytes) -> bytes:
 def marked_head(answer: HeaderList, *, length: int | None, tag: bytes, coding: bytes) -> HeaderList:
     """Return the head of a marked page; its length is None for HEAD."""
     made = [each for each in end_to_end_headers(answer) if each[0] not in _BODY_HEADERS]
-    if tag:
-        made.append((b"etag", tag))
-    if coding:
-        made.append((b"content-encoding", coding))
+    made += [(key, text) for key, text in ((b"etag", tag), (b"content-encoding", coding)) if text]
     if not _words(header_value(made, b"vary")) & {b"accept-encoding", b"*"}:
         made.append((b"vary", b"Accept-Encoding"))
     if length is not None:
@@ -198,13 +194,13 @@ def unchanged_head(answer: HeaderList) -> HeaderList:
 def mapped_location(answer: HeaderList, *, upstream: str, seen: str) -> HeaderList:
     """Rewrite addresses of the wiki's own origin to the origin that readers use."""
     start = upstream.encode()
-    made = []
-    for key, text in answer:
+
+    def mapped(text: bytes) -> bytes:
         rest = text[len(start) :]
         is_own = text.lower().startswith(start.lower()) and rest[:1] in (b"", b"/", b"?", b"#")
-        is_mapped = key in (b"location", b"content-location") and is_own and upstream != seen
-        made.append((key, seen.encode() + rest if is_mapped else text))
-    return made
+        return seen.encode() + rest if is_own else text
+
+    return [(key, mapped(text) if key in (b"location", b"content-location") else text) for key, text in answer]
 
 
 def request_fault(method: str, target: bytes, head: HeaderList) -> tuple[int, str] | None:
@@ -225,11 +221,10 @@ def request_fault(method: str, target: bytes, head: HeaderList) -> tuple[int, st
 
 def is_in_networks(address: str, networks: Sequence[Network]) -> bool:
     """Return True if an address is in one of the networks."""
-    try:
+    with suppress(ValueError):
         ip = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    return any(ip.version == each.version and ip in each for each in networks)
+        return any(ip.version == each.version and ip in each for each in networks)
+    return False
 
 
 def host_header(url: httpcore.URL) -> bytes:
@@ -326,21 +321,16 @@ def decode_body(body: bytes, coding: bytes, *, limit: int) -> bytes | None:
 
 
 def _inflated(body: bytes, bits: int, limit: int) -> bytes | None:
-    parts: list[bytes] = []
-    size = 0
-    for _ in range(_MEMBERS):
-        stream = zlib.decompressobj(bits)
-        try:
-            part = stream.decompress(body, limit + 1 - size)
-        except zlib.error:
-            return None
-        size += len(part)
-        if size > limit or not stream.eof:
-            return None
-        parts.append(part)
-        body = stream.unused_data if bits > zlib.MAX_WBITS else b""  # gzip may have members
-        if not body:
-            return b"".join(parts)
+    decoded = bytearray()
+    with suppress(zlib.error):
+        for _ in range(_MEMBERS):
+            stream = zlib.decompressobj(bits)
+            decoded += stream.decompress(body, limit + 1 - len(decoded))
+            body = stream.unused_data if bits > zlib.MAX_WBITS else b""  # gzip may have members
+            if len(decoded) > limit or not stream.eof:
+                return None
+            if not body:
+                return bytes(decoded)
     return None
 
 

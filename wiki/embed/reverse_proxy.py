@@ -11,6 +11,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -122,15 +123,11 @@ class EmbedExchange:
         path = self._path.decode("latin-1")
         is_page = proxy_message.may_be_page(self._method, self._head)
         is_page = is_page and not path.startswith(settings.skip_paths)
-        has_body = bool(
-            proxy_message.header_values(self._head, b"content-length")
-            or proxy_message.header_values(self._head, b"transfer-encoding")
-        )
+        has_body = any(key in (b"content-length", b"transfer-encoding") for key, _ in self._head)
         body = self._body() if has_body else None
         if not has_body:
             self._body_read.set()
-        if is_page and not has_body:
-            head = proxy_message.page_request_head(head)
+            head = proxy_message.page_request_head(head) if is_page else head
         async with self._proxy.forwarded(self._method, self._target, head, body) as answer:
             if is_page and answer.status == 206 and proxy_message.is_html(_lowered(answer)):
                 head = [each for each in head if each[0] != b"range"]
@@ -164,13 +161,8 @@ class EmbedExchange:
             return
         settings = self._proxy.settings
         body = answer.aiter_stream()
-        async with proxy_message.buffer_body(
-            body,
-            limit=settings.page_limit,
-            patience_s=settings.patience_s,
-            clock=self._proxy.clock,
-            room=self._proxy.room,
-        ) as held:
+        limits: dict[str, Any] = {"limit": settings.page_limit, "patience_s": settings.patience_s}
+        async with proxy_message.buffer_body(body, clock=self._proxy.clock, room=self._proxy.room, **limits) as held:
             data = None
             if held.is_whole:
                 coding = proxy_message.header_value(head, b"content-encoding")
@@ -188,11 +180,9 @@ class EmbedExchange:
                 _LOG.exception("A page could not be marked.")
                 made, rewritten = data, "passed; why=mistake"
             tag = proxy_message.page_tag(made) if answer.status == 200 else b""
-            is_packed = bool(proxy_message.header_value(head, b"content-encoding")) and proxy_message.accepts_gzip(
-                self._head
-            )
-            packed = proxy_message.gzip_body(made) if is_packed else made
-            coding = b"gzip" if is_packed else b""
+            was_packed = proxy_message.header_value(head, b"content-encoding")
+            coding = b"gzip" if was_packed and proxy_message.accepts_gzip(self._head) else b""
+            packed = proxy_message.gzip_body(made) if coding else made
             new = proxy_message.marked_head(head, length=len(packed), tag=tag, coding=coding)
             new.append((_PSEUDONYM, rewritten.encode()))
             if tag and proxy_message.is_unchanged(self._head, new):
@@ -218,6 +208,7 @@ class EmbedExchange:
             (b"content-type", b"text/html; charset=utf-8"),
             (b"content-length", b"%d" % len(text)),
             (b"cache-control", b"no-store"),
+            (b"connection", b"close"),  # what follows a faulty request may be part of it (RFC 9112, 6.1)
             (b"content-security-policy", b"default-src 'none'"),
         ]
         await self._whole(status, head, b"" if self._method == "HEAD" else text)
@@ -312,10 +303,8 @@ class EmbeddingProxy:
 
     async def marked(self, data: bytes, around: PageLocation, charset: str) -> tuple[bytes, str]:
         """Return a page marked, with the value of its `Weboid-Embed` field."""
-        if len(data) > _IN_A_THREAD:
-            page = await asyncio.to_thread(self._marking.read, data, around, charset)
-        else:
-            page = self._marking.read(data, around, charset)
+        read = partial(self._marking.read, data, around, charset)
+        page = await asyncio.to_thread(read) if len(data) > _IN_A_THREAD else read()
         urls = page.urls(URLS_AT_ONCE)
         answers = await self._lookup.ask(self._marking.wiki, urls) if urls else {}
         return self._marking.insert(page, answers), f"marked; links={len(page.links)}; answers={len(answers)}"

@@ -4,23 +4,25 @@ Only changed files are written, each atomically. Links that lead out of the fold
 """
 
 import os
+import re
 import shutil
 import stat
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from operator import attrgetter
 from pathlib import Path
-from tempfile import mkstemp
 from urllib.parse import quote
 
 from core.errors import InputError
+from warc.local_storage import replacing_file
 from wiki.embed.link_lookup import URLS_AT_ONCE, CopyDisplay, LinkAnswer, LinkLookup, PageLocation
 from wiki.embed.page_marker import MarkablePage, MarkRules, insert_marks, read_page, remove_marks
 
 HTML_SUFFIXES = frozenset((".html", ".htm"))
 FILE_LIMIT_BYTES = 64 << 20
-_SCRATCH = ".weboid"
+_SCRATCH = re.compile(r"(?:.*/)?\.[^/]+\.[0-9a-f]{8}\.new", re.DOTALL)  # files of `replacing_file`, after a crash
 _BATCH_BYTES = 32 << 20
 _BATCH_FILES = 200
 _INDEX = ("index.html", "index.htm")
@@ -124,7 +126,7 @@ class StaticSite:
             below.sort()
             links = [each for each in below if Path(folder, each).is_symlink()]
             results += [os.path.relpath(Path(folder, each), self._root) for each in (*files, *links)]
-        return sorted(name.replace(os.sep, "/") for name in results if not name.endswith(_SCRATCH))
+        return sorted(name.replace(os.sep, "/") for name in results if not _SCRATCH.fullmatch(name))
 
     async def mark(
         self, names: list[str], lookup: LinkLookup, *, target: Path | None, write: bool, done: SiteMarkResult
@@ -136,11 +138,9 @@ class StaticSite:
             for each in batch:
                 done.pages += 1
                 done.links += len(each.page.links)
-                data = each.data
-                if all(url in answers for url in each.page.urls()):
-                    data = self._marking.insert(each.page, answers)
-                else:
-                    done.unanswered += 1
+                is_answered = all(url in answers for url in each.page.urls())
+                done.unanswered += not is_answered
+                data = self._marking.insert(each.page, answers) if is_answered else each.data
                 self._put(each, data, target, done, write=write)
             yield
 
@@ -148,8 +148,7 @@ class StaticSite:
         """Yield each page's name and the distinct addresses that it cites."""
         done = SiteMarkResult()
         for name in self.names():
-            page = self._read(name, done)
-            if page is not None:
+            if (page := self._read(name, done)) is not None:
                 yield name, page.page.urls()
         self.passed_over = done.passed_over
 
@@ -195,20 +194,20 @@ class StaticSite:
 
     def _put(self, each: _SiteFile, data: bytes, target: Path | None, done: SiteMarkResult, *, write: bool) -> None:
         path = each.path if target is None else target / (each.name or each.path.name)
-        try:
+        with suppress(OSError):  # it is not there yet
             if data == (each.data if target is None else path.read_bytes()):
                 return
-        except OSError:
-            pass  # it is not there yet
+        moment = attrgetter("st_mtime_ns", "st_size", "st_ino")
         try:
-            if write and target is None and _moment(each.path.stat()) != _moment(each.facts):
+            if write and target is None and moment(each.path.stat()) != moment(each.facts):
                 done.passed_over[self._label(each.name)] = "another program changed it meanwhile; run this again"
                 return
             if write:
                 # With the mode and modification time of the original page. Servers derive file versions
                 # from time and size: when the size is unchanged, the time is changed.
                 before = path.stat().st_size if path.exists() else -1
-                with _scratch(path) as scratch:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with replacing_file(path, mode=0o600) as scratch:
                     scratch.write_bytes(data)
                     scratch.chmod(stat.S_IMODE(each.facts.st_mode))
                     if before != len(data):
@@ -229,23 +228,6 @@ def page_number(name: str) -> int:
     return int.from_bytes(digest, "big") or 1  # as large as the registry's numbers may be
 
 
-def _moment(facts: os.stat_result) -> tuple[int, int, int]:
-    return facts.st_mtime_ns, facts.st_size, facts.st_ino
-
-
-@contextmanager
-def _scratch(path: Path) -> Iterator[Path]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    number, name = mkstemp(_SCRATCH, ".", path.parent)
-    os.close(number)
-    scratch = Path(name)
-    try:
-        yield scratch
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)
-
-
 def _copied(source: Path, path: Path, root: Path) -> bool:
     """Copy a file that is not a page, unless it exists or is a link out of the folder; return True if written."""
     if source.is_symlink():
@@ -258,10 +240,9 @@ def _copied(source: Path, path: Path, root: Path) -> bool:
     facts = source.stat()
     if not stat.S_ISREG(facts.st_mode):
         return False
-    if path.exists():
-        there = path.stat()
-        if (there.st_size, there.st_mtime_ns) == (facts.st_size, facts.st_mtime_ns):
-            return False
-    with _scratch(path) as scratch:
+    if path.exists() and (there := path.stat()).st_size == facts.st_size and there.st_mtime_ns == facts.st_mtime_ns:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing_file(path, mode=0o600) as scratch:
         shutil.copy2(source, scratch)
     return True

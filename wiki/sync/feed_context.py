@@ -18,7 +18,7 @@ from core.errors import InputError, WeboidError
 from links.check_history import day_of
 from links.registry.archive_backlog import ArchivePriority
 from links.registry.database import RegistryStore
-from links.registry.wikis import Wiki, all_wikis, feeds_of, put_cursor, release_feed_lease, take_feed_lease, wiki_of
+from links.registry.wikis import Wiki, all_wikis, feeds_of, put_cursors, release_feed_lease, take_feed_lease, wiki_of
 from links.rules.spam_list import SpamList, list_kind
 from links.rules.wiki_rules import FARM_WIDE, RuleBook, has_list, put_list, remove_list
 from wiki.api.models import SiteFacts, WikiPage, split_batches
@@ -114,14 +114,8 @@ class FeedContext:
         """Return the criteria of observed pages; recompiled after changes."""
         known = (self.feed, self.facts, self._trees)
         if self._criteria is None or any(one is not other for one, other in zip(known, self._criteria_of, strict=True)):
-            trees = self._trees
             self._criteria_of = known
-            self._criteria = page_criteria.compile_criteria(
-                self.feed,
-                self.facts,
-                inside=trees.inside if trees else None,
-                outside=trees.outside if trees else frozenset(),
-            )
+            self._criteria = page_criteria.compile_criteria(*known)
         return self._criteria
 
     def tasks(self) -> tuple[page_criteria.ListTask, ...]:
@@ -244,12 +238,10 @@ class FeedContext:
             self.wiki = wiki_of(connection, self.wiki.id)
             self._farm = [each for each in all_wikis(connection) if each.farm_id == self.wiki.farm_id]
             self._cursors = {kind: feed.cursor for kind, feed in feeds_of(connection, self.wiki.id).items()}
-            lists = read_lists(self._cursors.get(ORDERED_LISTS, ""))
-            if lists:
+            if lists := read_lists(self._cursors.get(ORDERED_LISTS, "")):
                 tasks = page_criteria.add_tasks(self.tasks(), lists, now=now)
                 taken = {SPREAD_TASKS: page_criteria.tasks_text(tasks), ORDERED_LISTS: ""}
-                for kind, cursor in taken.items():
-                    put_cursor(connection, self.wiki.id, kind, cursor, now=now)
+                put_cursors(connection, self.wiki.id, taken, now=now)
                 self._cursors.update(taken)
         settings = WikiSettings.parse(self.wiki.settings)
         if settings != self._settings:
@@ -282,7 +274,7 @@ def order_lists(store: RegistryStore, wiki_id: int, lists: Sequence[tuple[str, s
         there = feeds_of(connection, wiki_id).get(ORDERED_LISTS)
         waiting = read_lists(there.cursor) if there is not None else []
         text = json.dumps([*dict.fromkeys([*waiting, *lists])][-LISTS_MOST:])
-        put_cursor(connection, wiki_id, ORDERED_LISTS, text, now=now)
+        put_cursors(connection, wiki_id, {ORDERED_LISTS: text}, now=now)
 
 
 def read_lists(text: str) -> list[tuple[str, str]]:
@@ -300,34 +292,33 @@ async def refresh_spam_lists(desk: FeedContext) -> None:
     fetched_at = page_criteria.parse_cursor(desk.cursor(SPAM_CURSOR), lambda known: float(known["at"]), 0.0)
     if now.timestamp() - fetched_at < SPAM_INTERVAL.total_seconds():
         return
-    feed = desk.feed
+    feed, farm_id = desk.feed, desk.wiki.farm_id
     sources = [(feed.spam_lists, "", desk.wiki.id)]
     if feed.farm_spam_api:
         sources.append((feed.farm_spam_lists, feed.farm_spam_api, FARM_WIDE))
+
+    def put(texts: Mapping[str, str | None], wiki_id: int) -> None:
+        for title, text in texts.items():
+            with desk.store.writing() as rows:
+                if not text or not text.strip():
+                    remove_list(rows, farm_id, title, wiki_id=wiki_id)
+                    continue
+                spam_list = SpamList(title, list_kind(title), text)
+                if has_list(rows, farm_id, spam_list, wiki_id=wiki_id):
+                    continue
+                try:
+                    put_list(rows, farm_id, spam_list, wiki_id=wiki_id, today=day_of(desk.now()))
+                except InputError as error:
+                    log.warning("%s: %s", desk.wiki.name, error)
+
     for titles, address, wiki_id in sources:
         try:
             texts = await desk.source.texts(titles, address) if titles else {}
         except WeboidError as error:
             log.warning("%s: its spam lists cannot be fetched, and are unchanged: %s", desk.wiki.name, error)
             continue
-        await asyncio.to_thread(_put_spam_lists, desk, texts, wiki_id)
+        await asyncio.to_thread(put, texts, wiki_id)
     await desk.note({SPAM_CURSOR: json.dumps({"at": int(now.timestamp())})})
-
-
-def _put_spam_lists(desk: FeedContext, texts: Mapping[str, str | None], wiki_id: int) -> None:
-    farm_id = desk.wiki.farm_id
-    for title, text in texts.items():
-        with desk.store.writing() as rows:
-            if not text or not text.strip():
-                remove_list(rows, farm_id, title, wiki_id=wiki_id)
-                continue
-            spam_list = SpamList(title, list_kind(title), text)
-            if has_list(rows, farm_id, spam_list, wiki_id=wiki_id):
-                continue
-            try:
-                put_list(rows, farm_id, spam_list, wiki_id=wiki_id, today=day_of(desk.now()))
-            except InputError as error:
-                log.warning("%s: %s", desk.wiki.name, error)
 
 
 def citation_readers(clock: Clock) -> CitingFactory:

@@ -100,18 +100,13 @@ class PageCriteria:
         return reasons[0] if reasons else None
 
 
-def compile_criteria(
-    settings: FeedSettings,
-    facts: SiteFacts,
-    *,
-    inside: frozenset[str] | None = None,
-    outside: frozenset[str] = frozenset(),
-) -> PageCriteria:
+def compile_criteria(settings: FeedSettings, facts: SiteFacts, trees: "CategoryTrees | None" = None) -> PageCriteria:
     """Compile the criteria in the settings, with the categories below the configured ones."""
+    inside, outside = (trees.inside or frozenset(), trees.outside) if trees else (frozenset[str](), frozenset[str]())
     using = _template_titles(settings.templates, facts)
     return PageCriteria(
         namespaces=frozenset(settings.namespaces),
-        inside=_plain_names(inside or ()) if settings.categories else None,
+        inside=_plain_names(inside) if settings.categories else None,
         outside=_plain_names(outside),
         using=frozenset(map(_plain_title, using)) or None,
         not_using=frozenset(map(_plain_title, _template_titles(settings.not_templates, facts))),
@@ -119,7 +114,7 @@ def compile_criteria(
         not_saying=frozenset(map(parse_statement, settings.not_properties)),
         titles=frozenset(plain_name(each) for each in settings.not_pages),
         item_api=settings.item_api,
-        listed=(inside or frozenset()) if settings.categories else using,
+        listed=inside if settings.categories else using,
     )
 
 

@@ -7,7 +7,7 @@ the first import the day is read from the page's history, on demand, since it ta
 import asyncio
 import logging
 from collections import ChainMap
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from datetime import datetime, timedelta
 from functools import reduce
@@ -45,7 +45,7 @@ from links.registry.pages import (
     put_pages,
 )
 from links.registry.urls import UrlRow, urls_by_id
-from links.registry.wikis import InterwikiMap, hold_feed_lease, put_cursor
+from links.registry.wikis import InterwikiMap, hold_feed_lease, put_cursors
 from links.rules.link_class import MISSING_TARGET, ClassifiedLink, LinkClass, WikiRules, classify_link
 from links.rules.wiki_rules import RuleBook
 from wiki.api.client import WikiApi
@@ -121,78 +121,34 @@ class PageImporter:
             rules = self.rules.rules_of(connection, self.wiki_id)
             put = [_put_page(page, order.interwikis, rules, read.missing_targets) for page in observed]
             written = put_pages(connection, self.wiki_id, put, day=day)
-            revisions = [
-                PageRevision(
-                    number_of(self.wiki_id, page.page_id),
-                    page.rev_id,
-                    page.parent_id,
-                    page.account,
-                    day_of(page.touched) if page.touched is not None else day,
-                )
-                for page in observed
-            ]
+            pages = {number_of(self.wiki_id, page.page_id): page for page in observed}
+            numbers = list(pages)
+            revisions = []
+            for number, page in pages.items():
+                touched = day_of(page.touched) if page.touched is not None else day
+                revisions.append(PageRevision(number, page.rev_id, page.parent_id, page.account, touched))
             note_additions(connection, revisions, written.new, day=day)
             if order.priority is not None:
                 # Removed links stay queued until due: they may return by then, with the grace period running.
-                numbers = [number_of(self.wiki_id, page.page_id) for page in observed]
                 release_pages(connection, numbers, now=now, grace=order.grace)
                 links = current_links(connection, numbers) if order.is_first else written.added
                 want_links(connection, links, priority=order.priority, now=now, grace=order.grace)
-            self._cite(connection, observed, read, written, rules, day)
+            rows = list(_citation_rows(pages, read.citations, written, rules))
+            # Wikitext may contain URLs that render as text: only links that the page has are cited.
+            has = set(current_links(connection, numbers)) if rows else set()
+            put_citations(connection, numbers, [row for row in rows if row.link in has], day=day)
             self._release(connection, released, now)
             clear_stale(connection, self.wiki_id, read.requested - {page.page_id for page in observed})
-            for kind, cursor in cursors.items():
-                put_cursor(connection, self.wiki_id, kind, cursor, now=now)
-        return PageImportCounts(
-            pages=written.pages,
-            links=written.urls,
-            added=len(written.added),
-            gone=len(written.gone),
-            dropped=dropped,
-            refused=len(released),
-        )
+            put_cursors(connection, self.wiki_id, cursors, now=now)
+        added, gone = len(written.added), len(written.gone)
+        return PageImportCounts(written.pages, written.urls, added, gone, dropped, len(released))
 
     def note(self, cursors: Mapping[str, str], *, now: datetime, stale: Collection[int] = ()) -> None:
         """Write feed cursors, and the pages that must be read because of them; raises as `write`."""
         with self.store.writing() as connection:
             hold_feed_lease(connection, self.wiki_id, self.holder)
             mark_stale(connection, self.wiki_id, stale)
-            for kind, cursor in cursors.items():
-                put_cursor(connection, self.wiki_id, kind, cursor, now=now)
-
-    def _cite(
-        self,
-        connection: Connection,
-        observed: Sequence[WikiPage],
-        read: PageBatch,
-        written: WrittenLinks,
-        rules: WikiRules,
-        day: int,
-    ) -> None:
-        rows = []
-        for page in observed:
-            for citation in read.citations.get(page.page_id, ()):
-                link = classify_link(citation.url, rules)
-                url_id = written.ids.get(link.identity) if link.is_watched else None
-                if url_id is None:
-                    continue
-                access, archived = citation.access_date, citation.archive_date
-                if access is not None and access.year < FIRST_ACCESS:
-                    access = None
-                rows.append(
-                    CitationRow(
-                        LinkRef(number_of(self.wiki_id, page.page_id), url_id),
-                        str(citation.way),
-                        day_of_date(access) if access is not None else None,
-                        citation.archive_url,
-                        f"{archived:%Y%m%d}" if archived else "",
-                        _citation_fields(citation),
-                    )
-                )
-        numbers = [number_of(self.wiki_id, page.page_id) for page in observed]
-        # Wikitext may contain URLs that render as text: only links that the page has are cited.
-        has = set(current_links(connection, numbers)) if rows else set()
-        put_citations(connection, numbers, [row for row in rows if row.link in has], day=day)
+            put_cursors(connection, self.wiki_id, cursors, now=now)
 
     def _release(self, connection: Connection, released: Sequence[WikiPage], now: datetime) -> None:
         """Release pages that left the criteria: rows stay for months (W37), links are watched, not archived."""
@@ -217,14 +173,11 @@ def _split_observed(
         if not is_page or not plain_title(page.title):
             log.warning("page %r, number %s, is skipped", page.title[:80], page.page_id)
             continue
-        reason = criteria.refusal(page, is_known=page.page_id in known)
-        if reason is ExclusionReason.REDIRECT and page.page_id in known:
-            reason = None
-        if reason is not None:
+        is_known = page.page_id in known
+        reason = criteria.refusal(page, is_known=is_known)
+        if reason is not None and not (is_known and reason is ExclusionReason.REDIRECT):
             released.append(page)
-            continue
-        there = observed.get(page.page_id)
-        if there is None or page.rev_id >= there.rev_id:
+        elif page.rev_id >= observed.get(page.page_id, page).rev_id:
             observed[page.page_id] = page
     return list(observed.values()), released
 
@@ -247,6 +200,20 @@ def _put_page(page: WikiPage, interwikis: InterwikiMap, rules: WikiRules, missin
         if url in missing
     ]
     return PutPage(name, (*links, *lost))
+
+
+def _citation_rows(
+    pages: Mapping[int, WikiPage], citations: Mapping[int, Sequence[Citation]], written: WrittenLinks, rules: WikiRules
+) -> Iterator[CitationRow]:
+    for number, page in pages.items():
+        for citation in citations.get(page.page_id, ()):
+            link, access, archived = classify_link(citation.url, rules), citation.access_date, citation.archive_date
+            url_id = written.ids.get(link.identity) if link.is_watched else None
+            if url_id is not None:
+                accessed = day_of_date(access) if access is not None and access.year >= FIRST_ACCESS else None
+                stamp = f"{archived:%Y%m%d}" if archived else ""
+                fields = (str(citation.way), accessed, citation.archive_url, stamp, _citation_fields(citation))
+                yield CitationRow(LinkRef(number, url_id), *fields)
 
 
 def _citation_fields(citation: Citation) -> CitationFlag:

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sqlalchemy import Connection
@@ -57,8 +58,7 @@ def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> w
     feed = replace_settings(settings.feed, "feed", **(wanted.feed or {}))
     if feed.account and not feed.password_file:  # it would never log in
         raise ConfigError(f"The account {feed.account} needs its password: --password-file FILE.")
-    merged = WikiSettings(feed, settings.bot, settings.templates).merged_into(wiki.settings)
-    pages_url = wanted.facts.pages_url or None
+    merged, pages_url = replace(settings, feed=feed).merged_into(wiki.settings), wanted.facts.pages_url or None
     return wikis.change_wiki(connection, wiki, url=wanted.address, pages_url=pages_url, settings=merged)
 
 
@@ -86,15 +86,11 @@ def farm_for(host: str, farms: Iterable[wikis.WikiFarm]) -> str:
     '2001-db8-1'
     """
     for each in farms:
-        try:
+        with suppress(InputError):  # an invalid expression matches no wiki
             if each.internal and OwnHosts(each.internal).has(host):
                 return each.name
-        except InputError:  # an invalid expression matches no wiki
-            continue
-    plain = _FARM_OTHERS.sub("-", host).strip("-._")
-    if len(plain) > FARM_CHARS:  # hosts of one domain differ in their left labels
-        plain = plain[:FARM_CHARS].strip("-._")
-    return plain or "wiki"
+    # Hosts of one domain differ in their left labels.
+    return _FARM_OTHERS.sub("-", host).strip("-._")[:FARM_CHARS].strip("-._") or "wiki"
 
 
 def host_pattern(host: str) -> str:
@@ -123,11 +119,8 @@ def namespace_ids(words: Iterable[str], known: Mapping[int, WikiNamespace]) -> t
         is_number = word.isascii() and word.isdigit() and len(word) < 7
         number = int(word) if is_number else names.get(normalized_name(word), -1)
         if number < 0 or number not in known:
-            listed = ", ".join(
-                f"{each.id} {each.name or '(main)'}"
-                for each in sorted(known.values(), key=lambda each: each.id)
-                if each.id >= 0
-            )
+            spaces = sorted((each.id, each.name or "(main)") for each in known.values() if each.id >= 0)
+            listed = ", ".join(f"{number} {name}" for number, name in spaces)
             raise InputError(f"The wiki has no namespace {word[:80]!r}; it has {listed}.")
         results[number] = None
     return tuple(results)

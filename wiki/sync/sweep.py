@@ -77,11 +77,6 @@ class SweepCursor:
         return page_criteria.parse_cursor(text, lambda stored: cls(**stored), None)
 
 
-def is_sweep_due(sweep: SweepCursor | None, *, now: datetime, days: float) -> bool:
-    """Return True if a new sweep must start: none yet, or the last started `days` ago."""
-    return sweep is None or (sweep.is_done and now >= datetime.fromtimestamp(sweep.began, UTC) + timedelta(days=days))
-
-
 def late_warning(sweep: SweepCursor | None, *, now: datetime) -> str:
     """Return a warning about a sweep that takes over four weeks; empty otherwise (W38)."""
     if sweep is None or sweep.is_done:
@@ -97,8 +92,7 @@ def late_warning(sweep: SweepCursor | None, *, now: datetime) -> str:
 
 def begin_sweep(last: SweepCursor | None, *, now: datetime, day: int) -> SweepCursor:
     """Create a new sweep; it counts as the first until one was completed."""
-    is_first = last is None or (last.is_first and not last.is_done)
-    number = 1 if last is None or is_first else last.round + 1
+    number = 1 if last is None or (last.is_first and not last.is_done) else last.round + 1
     return SweepCursor(number, int(now.timestamp()), day)
 
 
@@ -176,17 +170,17 @@ class PageSweeper:
 
     async def go_on(self) -> PageImportCounts:
         """Sweep a part when due; WeboidError: the wiki or the registry is unavailable, the part is repeated later."""
-        desk = self._desk
+        desk, now = self._desk, self._desk.now()
         sweep = SweepCursor.parse(desk.cursor(SWEEP))
-        if is_sweep_due(sweep, now=desk.now(), days=desk.feed.sweep_days):
+        next_at = now if sweep is None else datetime.fromtimestamp(sweep.began, UTC) + timedelta(desk.feed.sweep_days)
+        if sweep is None or (sweep.is_done and now >= next_at):
             sweep = await self.begin()
-        if sweep is None or sweep.is_done:
+        if sweep.is_done:
             return PageImportCounts()
-        now = self._desk.now()
         sentence = late_warning(sweep, now=now)
         if sentence and self._told_day != day_of(now):
             self._told_day = day_of(now)
-            log.warning("%s: %s", self._desk.wiki.name, sentence)
+            log.warning("%s: %s", desk.wiki.name, sentence)
         lists = sweep_lists(desk.criteria(), desk.facts)
         at = current_list(sweep, lists)
         if at is None:
@@ -231,15 +225,13 @@ class PageSweeper:
         rows = await desk.query(untouched, before=sweep.began_day, after=sweep.after, limit=PAGES_AT_ONCE)
         outcome = PageImportCounts()
         if rows:
-            read = await self._desk.read(ids=[row.page_id for row in rows])
-            after = replace(sweep, kind=REST, after=rows[-1].id)
-            outcome = await self._desk.write(
-                read, {SWEEP: after.text()}, priority=ArchivePriority.SWEPT, is_first=sweep.is_first
-            )
-            sweep = after
+            read = await desk.read(ids=[row.page_id for row in rows])
+            sweep = replace(sweep, kind=REST, after=rows[-1].id)
+            cursors = {SWEEP: sweep.text()}
+            outcome = await desk.write(read, cursors, priority=ArchivePriority.SWEPT, is_first=sweep.is_first)
         if len(rows) < PAGES_AT_ONCE:
-            await self._desk.note({SWEEP: replace(sweep, kind=DONE, name="", resume="").text()})
-            log.info("%s: swept, %s pages", self._desk.wiki.name, sweep.pages)
+            await desk.note({SWEEP: replace(sweep, kind=DONE, name="", resume="").text()})
+            log.info("%s: swept, %s pages", desk.wiki.name, sweep.pages)
         return outcome
 
     def _counted(self, sweep: SweepCursor) -> SweepCursor:
@@ -267,7 +259,7 @@ async def survey_wiki(wiki: Wiki, source: WikiSource, store: RegistryStore, cloc
     settings = WikiSettings.parse(wiki.settings).feed
     facts = await source.facts()
     trees = await page_criteria.read_trees(source, settings, facts, now=clock.now())
-    criteria = page_criteria.compile_criteria(settings, facts, inside=trees.inside, outside=trees.outside)
+    criteria = page_criteria.compile_criteria(settings, facts, trees)
 
     def read_rules() -> WikiRules:
         with store.reading() as connection:

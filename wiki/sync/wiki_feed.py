@@ -42,16 +42,10 @@ class ChangedPages:
     templates: tuple[str, ...] = ()  # changed templates, whose pages may have other links now
     has_categories: bool = False  # the category trees may have changed
 
-    def __bool__(self) -> bool:
-        return bool(self.ids or self.titles or self.templates or self.has_categories)
-
 
 def pages_changed(changes: Iterable[PageChange], namespaces: frozenset[int]) -> ChangedPages:
     """Return the pages to read for changes in the namespaces, also those that moved out of them."""
-    ids: set[int] = set()
-    titles: set[str] = set()
-    templates: dict[str, None] = {}
-    has_categories = False
+    ids, titles, templates, has_categories = set[int](), set[str](), dict[str, None](), False
     for change in changes:
         if change.kind is ChangeKind.OTHER:
             continue
@@ -97,19 +91,6 @@ class FollowResult:
     is_more: bool = False  # more changes are available now
 
 
-async def follow_changes(desk: feed_context.FeedContext, hinted: Collection[int] = ()) -> FollowResult:
-    """Process the changes since the cursor, and pages named in notifications; raises WeboidError, to be repeated."""
-    count, outcome = 0, PageImportCounts()
-    for _ in range(BATCHES):
-        before = desk.cursor(feed_context.CHANGES)
-        batch = await desk.source.changes(before)
-        outcome = outcome.plus(await _take(desk, batch, hinted, has_gap=batch.is_gap and bool(before)))
-        count, hinted = count + len(batch.changes), ()
-        if batch.is_end:
-            return FollowResult(count, outcome)
-    return FollowResult(count, outcome, is_more=True)
-
-
 async def read_settling_pages(desk: feed_context.FeedContext) -> PageImportCounts:
     """Read recently saved pages a second time: their links may have been stored only now."""
     settling = read_settling(desk.cursor(feed_context.SETTLING))
@@ -133,12 +114,7 @@ async def read_stale_pages(desk: feed_context.FeedContext) -> tuple[PageImportCo
 
 async def read_requested_pages(desk: feed_context.FeedContext) -> tuple[PageImportCounts, bool]:
     """Read requested pages that are not observed; adopt those that should be (W10, W34)."""
-
-    def requested() -> list[RequestedPage]:
-        with desk.store.reading() as connection:
-            return waiting_pages(connection, desk.wiki.id, limit=STALE_AT_ONCE)
-
-    rows = await asyncio.to_thread(requested)
+    rows = await desk.query(waiting_pages, limit=STALE_AT_ONCE)
     outcome, pages = await desk.import_pages(
         ids=[row.page_id for row in rows if row.page_id], titles=[row.title for row in rows if not row.page_id]
     )
@@ -214,15 +190,13 @@ async def _take(
 
 def _finish_requested(desk: feed_context.FeedContext, rows: Sequence[RequestedPage], pages: Sequence[WikiPage]) -> None:
     """Mark requested pages as read, with the links of those that are not observed."""
-    by_id = {page.page_id: page for page in pages}
-    by_title = {page.title: page for page in pages}
+    by_id, by_title = {page.page_id: page for page in pages}, {page.title: page for page in pages}
     keys: dict[RequestedPage, list[bytes]] = {}
     with desk.store.writing() as connection:
         rules = desk.shared.rules.rules_of(connection, desk.wiki.id)
         observed = find_pages(connection, desk.wiki.id, by_id)
         for row in rows:
-            capital = row.title[:1].upper() + row.title[1:]
-            named = by_title.get(row.title) or by_title.get(capital)
+            named = by_title.get(row.title) or by_title.get(row.title[:1].upper() + row.title[1:])
             page = by_id.get(row.page_id) if row.page_id else named
             if page is not None and page.page_id not in observed:
                 links = sorted_links(page_urls(page, desk.facts.interwikis), rules)
@@ -292,14 +266,22 @@ class WikiFeed:
         return max(min(min(moments) - now, poll, feed_context.LEASE_LENGTH / 2).total_seconds(), 0.0)
 
     async def _follow(self, hinted: Collection[int], *, is_notified: bool) -> FollowResult:
-        now = self.desk.now()
-        poll = timedelta(seconds=self.desk.feed.poll_s)
+        """Process the changes since the cursor, when they are due, and pages named in notifications."""
+        desk, now = self.desk, self.desk.now()
+        poll = timedelta(seconds=desk.feed.poll_s)
         is_due = self._polled_at is None or not timedelta(0) <= now - self._polled_at < poll
         if not (is_due or is_notified or hinted or self._has_more):
             return FollowResult()
-        followed = await follow_changes(self.desk, hinted)
-        self._polled_at, self._has_more = now, followed.is_more
-        return followed
+        count, outcome, is_more = 0, PageImportCounts(), True
+        for _ in range(BATCHES):
+            before = desk.cursor(feed_context.CHANGES)
+            batch = await desk.source.changes(before)
+            outcome = outcome.plus(await _take(desk, batch, hinted, has_gap=batch.is_gap and bool(before)))
+            count, hinted, is_more = count + len(batch.changes), (), not batch.is_end
+            if not is_more:
+                break
+        self._polled_at, self._has_more = now, is_more
+        return FollowResult(count, outcome, is_more)
 
     async def _hand_on(self) -> tuple[HandOverResult, bool]:
         """Hand over due links; delayed ones are read once more before."""

@@ -15,7 +15,7 @@ from datetime import datetime
 from core.errors import InputError, TransientError, WeboidError
 from links.check_history import day_of
 from links.registry.database import RegistryStore
-from links.registry.wikis import FeedHeldError, Wiki, WikiName, all_wikis, feeds_of, put_cursor, put_trouble, wiki_of
+from links.registry.wikis import FeedHeldError, Wiki, WikiName, all_wikis, feeds_of, put_cursors, put_trouble, wiki_of
 from net.backoff import ExponentialBackoff
 from net.stop_signals import wait_for_any
 from wiki.api.client import ApiTiming
@@ -57,13 +57,12 @@ async def notify_from_stream(
                 log.warning("the stream %s: %s It is tried again in %s s.", url, error, STREAM_RETRY_S)
             await pauses.sleep(STREAM_RETRY_S)
 
-    tasks = [asyncio.create_task(listen()), asyncio.create_task(stop.wait())]
+    listening = asyncio.create_task(listen())
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await stop.wait()
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)
 
 
 LEAST_PAUSE_S = 1.0  # between two rounds of one wiki that is notified all the time
@@ -85,9 +84,6 @@ class WatcherReport:
     wiki: WikiName  # its name
     done: FeedRound | None = None  # result of a round; None: it failed
     trouble: str = ""  # reason of the failure; empty without one
-
-
-OnReport = Callable[[WatcherReport], None]
 
 
 @dataclass
@@ -116,7 +112,7 @@ class WikiWatcher:
         opener: Opener,
         *,
         names: Sequence[WikiName] = (),
-        on_report: OnReport = lambda _report: None,
+        on_report: Callable[[WatcherReport], None] = lambda _report: None,
     ) -> None:
         """Watch the named wikis; without names all that have an address, also those added later."""
         self._shared = shared
@@ -128,14 +124,10 @@ class WikiWatcher:
 
     def notify(self, dbname: str, farm: str | None, pages: tuple[int, ...] = ()) -> bool:
         """Poll a wiki (of any farm for None) at once; return False if it is not watched."""
-        results = [
-            number
-            for number, wiki in self._wikis.items()
-            if wiki.name.dbname == dbname and farm in (None, wiki.name.farm)
-        ]
-        for number in results:
-            self._signals[number].notify(pages)
-        return bool(results)
+        named = [each for each in self._wikis.values() if each.name.dbname == dbname and farm in (None, each.name.farm)]
+        for wiki in named:
+            self._signals[wiki.id].notify(pages)
+        return bool(named)
 
     def names(self) -> frozenset[str]:
         """Return the names of the wikis that are watched now."""
@@ -195,9 +187,14 @@ class WikiWatcher:
 
     async def _watch(self, wiki: Wiki, stop: asyncio.Event) -> None:
         has_failed, pauses = False, ExponentialBackoff(FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S)
+
+        def reloaded() -> Wiki:
+            with self._shared.store.snapshot() as reader:
+                return wiki_of(reader, wiki.id)
+
         while not stop.is_set():
             try:
-                wiki = await asyncio.to_thread(_reload_wiki, self._shared.store, wiki)
+                wiki = await asyncio.to_thread(reloaded)
                 async with _open_feed(wiki, self._open, self._shared) as feed:
                     async for _ in self._rounds(feed, stop):
                         if has_failed:
@@ -305,7 +302,7 @@ def order_sweep(store: RegistryStore, wiki: Wiki, *, now: datetime) -> bool:
         last = SweepCursor.parse(feed.cursor) if feed else None
         if last is not None and not last.is_done:
             return False
-        put_cursor(connection, wiki.id, SWEEP, begin_sweep(last, now=now, day=day_of(now)).text(), now=now)
+        put_cursors(connection, wiki.id, {SWEEP: begin_sweep(last, now=now, day=day_of(now)).text()}, now=now)
     return True
 
 
@@ -322,11 +319,6 @@ def select_wikis(store: RegistryStore, names: Sequence[WikiName]) -> list[Wiki]:
                 f"{listed}). `weboid wiki add URL` adds a wiki."
             )
     return [known[name] for name in names] if names else [wiki for wiki in wikis if wiki.url]
-
-
-def _reload_wiki(store: RegistryStore, wiki: Wiki) -> Wiki:
-    with store.snapshot() as reader:
-        return wiki_of(reader, wiki.id)
 
 
 def _opening_settings(feed: WikiFeed) -> tuple[str, ...]:

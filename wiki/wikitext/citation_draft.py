@@ -4,8 +4,8 @@ Dates that differ by country are not read: 05/03/2020. Access dates before 2001 
 """
 
 import re
-from calendar import monthrange
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache, lru_cache
@@ -72,8 +72,7 @@ def _named(text: str) -> date | None:
         return None
     text = _MARKUP.sub(lambda match: " " if match[0][0] in "&\xa0\u2009\u202f" else "", text)
     for form in _forms():
-        match = form.search(text)
-        if match is not None:
+        if (match := form.search(text)) is not None:
             parts = match.groupdict()
             year = int(parts["year"])
             if "either" in parts:
@@ -81,16 +80,15 @@ def _named(text: str) -> date | None:
                 if one == other or one > 12 >= other:
                     return _date(year, other, one)
                 return _date(year, one, other) if other > 12 else None
-            has_number = "number" in parts
-            month = int(parts["number"]) if has_number else month_numbers()[parts["month"].casefold()]
+            month = int(parts["number"]) if "number" in parts else month_numbers()[parts["month"].casefold()]
             return _date(year, month, int(parts.get("day", "1")))
     return None
 
 
 def _date(year: int, month: int, day: int) -> date | None:
-    if not 1 <= month <= 12 or not 1900 <= year <= 2_999:
-        return None
-    return date(year, month, day) if 1 <= day <= monthrange(year, month)[1] else None
+    with suppress(ValueError):
+        return date(year, month, day) if 1900 <= year <= 2_999 else None
+    return None
 
 
 LONGEST_URL: Final = 65_536  # as in core.urls: longer ones cannot be fetched
@@ -231,10 +229,9 @@ class CitationBuilder:
             digits = f"{day:%Y%m%d}" if day is not None else ""
             if not digits and service == "archive-today" and _SHORT.fullmatch(stamp.value):
                 return f"https://{SERVICES[service].hosts[0]}/{stamp.value}"
-        try:
+        with suppress(InputError):
             return make_archive_url(service, original, digits) if digits else ""
-        except InputError:
-            return ""
+        return ""
 
 
 def _value_of(draft: CitationDraft, role: ParameterRole) -> str:
@@ -261,19 +258,15 @@ def is_fetchable(url: str) -> bool:
     """Return True for a fetchable URL."""
     if url[:6].lower() in ("ftp://", "ftps:/"):
         return len(url) > 6
-    try:
-        fetch_key(url)
-    except BadUrlError:
-        return False
-    return True
+    with suppress(BadUrlError):
+        return bool(fetch_key(url))
+    return False
 
 
 def may_be_archive(address: str) -> bool:
     """Return False only if `recognise` cannot find a known archive in this address (fast pre-check)."""
     host = _HOST.match(address)
-    if host is None:
-        return True
-    return ".".join(host[1].lower().rstrip(".").rsplit(".", 2)[-2:]) in _ENDS_OF_HOSTS
+    return host is None or ".".join(host[1].lower().rstrip(".").rsplit(".", 2)[-2:]) in _ENDS_OF_HOSTS
 
 
 def _character(match: re.Match[str]) -> str:

@@ -38,25 +38,6 @@ _UNSAFE = re.compile(r"\{\{|\}\}|\[\[|\]\]|[|<>\n\x00-\x08\x7f]")
 _PLAIN_WAYS: Final = (CitationForm.BARE, CitationForm.BRACKETS, CitationForm.TEMPLATE)
 
 
-def join_adjacent(
-    stretches: Sequence[TextStretch], text: str, reader: CitationBuilder, drafts: list[CitationDraft]
-) -> None:
-    """Attach adjacent tags to each draft; add drafts for tags without a link."""
-    by_reference: dict[int, list[CitationDraft]] = {}
-    for draft in sorted(drafts, key=lambda draft: draft.span.end):
-        if draft.reference is not None:
-            by_reference.setdefault(draft.reference.start, []).append(draft)
-    named = {
-        item.name: item.start
-        for stretch in stretches
-        for item in stretch.items
-        if item.name and item.start in by_reference
-    }
-    for stretch in stretches:
-        if stretch.items:
-            _MarkJoiner(text, reader, drafts, by_reference, named).join(stretch)
-
-
 @dataclass(slots=True)
 class _MarkJoiner:
     text: str
@@ -75,21 +56,16 @@ class _MarkJoiner:
                 self._accessed(stretch, number)
             elif item.inner is not None:
                 if item.inner.is_ref:
-                    within = self.by_reference.get(item.start)
-                    if not within and item.name in self.named:
-                        within = self.by_reference[self.named[item.name]]
-                    self.last = within[-1] if within else None
-                    self.last_end = item.end
-                    self.is_behind_reference = True
+                    start = item.start if item.start in self.by_reference else self.named.get(item.name, -1)
+                    self.last = self.by_reference[start][-1] if start >= 0 else None
+                    self.last_end, self.is_behind_reference = item.end, True
             elif item.tag is not None:
                 self._tag(stretch, item, item.tag)
         if stretch.is_ref and self.reader.rules.writing.citation:
             _judge_alone(stretch, self.text)
 
     def _seen(self, draft: CitationDraft, end: int) -> None:
-        self.last = draft
-        self.last_end = end
-        self.is_behind_reference = False
+        self.last, self.last_end, self.is_behind_reference = draft, end, False
 
     def _tag(self, stretch: TextStretch, item: AdjacentItem, tag: CitationTag) -> None:
         target = self._target(stretch, item)
@@ -164,17 +140,13 @@ class _MarkJoiner:
 
     def _accessed(self, stretch: TextStretch, number: int) -> None:
         """Read words such as "Retrieved 5 March 2020" after a link without a date parameter."""
-        item = stretch.items[number]
-        draft = item.draft
+        item, draft = stretch.items[number], stretch.items[number].draft
         if draft is None or draft.way not in _PLAIN_WAYS or draft.accessed:
             return
         if not stretch.is_ref and not stretch.is_value and not self._is_listed(item.start):
             return
-        end = min(stretch.end, item.end + _AFTER)
-        for other in stretch.items[number + 1 : number + 4]:
-            if other.draft is not None:
-                end = min(end, other.start)
-                break
+        others = (other.start for other in stretch.items[number + 1 : number + 4] if other.draft is not None)
+        end = min(stretch.end, item.end + _AFTER, next(others, stretch.end))
         match = _phrase_pattern(self.reader.rules.retrieved).search(self.text, item.end, end)
         if match is not None:
             draft.accessed = self.text[match.end() : end].partition("\n")[0][:60]
@@ -182,11 +154,11 @@ class _MarkJoiner:
 
 def _judge_alone(stretch: TextStretch, text: str) -> None:
     """Mark a link that is the only content of its reference and so can become a template (B15)."""
-    drafts = [item for item in stretch.items if item.draft is not None]
+    drafts = [item.draft for item in stretch.items if item.draft is not None]
     if len(drafts) != 1 or stretch.owner is not None:
         return
-    draft = drafts[0].draft
-    if draft is None or draft.way not in (CitationForm.BARE, CitationForm.BRACKETS) or _UNSAFE.search(draft.title):
+    draft = drafts[0]
+    if draft.way not in (CitationForm.BARE, CitationForm.BRACKETS) or _UNSAFE.search(draft.title):
         return
     at = stretch.start
     for item in stretch.items:
@@ -216,9 +188,8 @@ def read_citations(text: str, rules: TemplateRules, *, today: date, own: Sequenc
     """Read the citations of a page; `own` are the origins of this archive, recognised as copies."""
     walk = _PageWalk(text, CitationBuilder(rules, today, tuple(own)))
     walk.all()
-    finished = [walk.reader.finished(draft) for draft in walk.drafts]
-    finished.sort(key=lambda each: (each.span.start, -each.span.end, each.url_span.start))
-    return tuple(finished)
+    finished = map(walk.reader.finished, walk.drafts)
+    return tuple(sorted(finished, key=lambda each: (each.span.start, -each.span.end, each.url_span.start)))
 
 
 @dataclass(slots=True)
@@ -230,7 +201,7 @@ class _PageWalk:
     _due: list[TextStretch] = field(default_factory=list)
 
     def all(self) -> None:
-        """Read all stretches, then join adjacent items."""
+        """Read all stretches, then attach adjacent tags to each link; tags without one become drafts."""
         self._slashes = [each.start() for each in _hints(self.reader.rules).finditer(self.text)]
         templates = TemplateReader(self.text, self.reader, self.add, self.later, self._due.append, self.has_slashes)
         read: list[TextStretch] = []
@@ -239,7 +210,15 @@ class _PageWalk:
             stretch = self._due.pop()
             self._read(stretch, templates)
             read.append(stretch)
-        join_adjacent(read, self.text, self.reader, self.drafts)
+        by_reference: dict[int, list[CitationDraft]] = {}
+        for draft in sorted(self.drafts, key=lambda draft: draft.span.end):
+            if draft.reference is not None:
+                by_reference.setdefault(draft.reference.start, []).append(draft)
+        items = (item for stretch in read for item in stretch.items)
+        named = {item.name: item.start for item in items if item.name and item.start in by_reference}
+        for stretch in read:
+            if stretch.items:
+                _MarkJoiner(self.text, self.reader, self.drafts, by_reference, named).join(stretch)
 
     def has_slashes(self, start: int, end: int) -> bool:
         """Check for a possible link between `start` and `end`."""

@@ -104,13 +104,11 @@ def unified_diff_of(before: str, after: str, title: str = "") -> str:
         old[start : ends[0]], new[start : ends[1]], name, f"{name} (repaired)", n=_CONTEXT, lineterm=""
     )
 
-    def moved(line: str) -> str:
+    def moved(head: re.Match[str]) -> str:
         """Count a hunk's lines from the texts' beginning."""
-        if not line.startswith("@@ -"):
-            return line
-        return re.sub(r"(?<= [-+])\d+", lambda number: str(int(number[0]) + start), line)
+        return re.sub(r"(?<= [-+])\d+", lambda number: str(int(number[0]) + start), head[0])
 
-    return "\n".join(moved(_visible(each)) for each in lines)
+    return "\n".join(re.sub(r"^@@ -.*", moved, _visible(each)) for each in lines)
 
 
 def _count_common(one: Sequence[str], other: Sequence[str]) -> int:

@@ -29,6 +29,7 @@ from wiki.wikitext.repair_markup import (
     is_obsolete,
     is_title,
     is_url_safe,
+    safe_url,
     usable_copy,
 )
 
@@ -57,12 +58,15 @@ def repair_link(
             raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
         _write_tag(page, citation.span, citation, copy, draft, RepairKind.ARCHIVED)
         return
-    if is_alive:
-        _revive(page, citation, remedy, draft)
-        return
     raw = page.text[citation.url_span.start : citation.url_span.end]
     in_place = assess_copy(raw, citation.url, remedy, own)
-    if in_place.archive is not None and in_place.archive.is_known:
+    is_archive = in_place.archive is not None and in_place.archive.is_known
+    if is_alive:
+        remove_own_tag(page, citation, remedy, draft)
+        if remedy.is_ours and is_archive:
+            draft.replace(citation.url_span, safe_url(citation.url), RepairKind.REVIVED)
+        return
+    if is_archive:
         # An archive URL instead of the link stays unless it shows nothing (B13).
         if in_place.worth is CopyWorth.GOOD:
             draft.archive_url = in_place.secure
@@ -86,7 +90,8 @@ def repair_link(
         _write_tag(page, citation.archive_tag.span, citation, copy, draft, RepairKind.REPLACED)
         return
     if remedy.condition is LinkCondition.USURPED and citation.way is not CitationForm.TEMPLATE:
-        _put_in_place(citation, copy, draft)
+        # Readers are not led to the original.
+        draft.replace(citation.url_span, copy.address, RepairKind.ARCHIVED, copy.address)
     elif not _convert(page, citation, remedy, copy, draft):
         _put_beside(page, citation, copy, draft, fits)
 
@@ -165,26 +170,8 @@ def remove_tag(text: str, tag: CitationTag, *, is_bare: bool) -> SpanEdit:
         blank = start
         while blank > 0 and text[blank - 1] in " \t":
             blank -= 1
-        if blank > 0 and text[blank - 1] != "\n":
-            start = blank
+        start = blank if blank > 0 and text[blank - 1] != "\n" else start
     return SpanEdit(start, end, "")
-
-
-def _revive(page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft) -> None:
-    remove_own_tag(page, citation, remedy, draft)
-    raw = page.text[citation.url_span.start : citation.url_span.end]
-    there = assess_copy(raw, citation.url, remedy, page.options.own)
-    if remedy.is_ours and there.archive is not None and there.archive.is_known:
-        if not is_url_safe(citation.url):
-            raise CannotRepairError(NoRepairReason.UNSAFE)
-        draft.replace(citation.url_span, citation.url, RepairKind.REVIVED)
-
-
-def _put_in_place(citation: Citation, copy: ArchivedCopy, draft: RepairDraft) -> None:
-    """Replace the link by the copy: for an unsafe original, or without an archive template."""
-    if citation.way is CitationForm.TEMPLATE:
-        raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
-    draft.replace(citation.url_span, copy.address, RepairKind.ARCHIVED, copy.address)
 
 
 def _write_tag(
@@ -239,8 +226,10 @@ def _put_beside(
 ) -> None:
     """Insert the copy after the link, or replace the link on a wiki without an archive template."""
     new = archive_tag(page, citation.url, copy)
+    if not new and citation.way is CitationForm.TEMPLATE:
+        raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
     if not new:
-        _put_in_place(citation, copy, draft)
+        draft.replace(citation.url_span, copy.address, RepairKind.ARCHIVED, copy.address)
         return
     if not is_text_place(page, citation) or not fits(citation.span.end):
         raise CannotRepairError(NoRepairReason.PLACE)

@@ -5,7 +5,7 @@ Before saving, the new text is parsed and compared (`wiki.bot.wikitext_adapter`)
 """
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Final
@@ -16,7 +16,6 @@ from wiki.wikitext.citation_model import (
     Citation,
     CitationForm,
     CitationRepair,
-    CitationTag,
     LinkCondition,
     LinkRemedy,
     NoRepairReason,
@@ -89,9 +88,7 @@ def _pieces(text: str, node: WikitextNode, references: frozenset[str], *, is_tex
 
 def _in_headings(text: str, wanted: Sequence[int]) -> frozenset[int]:
     """Return the places that are in headings, in one pass over the lines."""
-    results = set()
-    end = -1
-    is_heading = False
+    results, end, is_heading = set(), -1, False
     for at in wanted:
         if at > end:
             start = text.rfind("\n", max(end, 0), at) + 1 or max(end + 1, 0)
@@ -150,13 +147,12 @@ def _draft(
         raise CannotRepairError(NoRepairReason.MALFORMED)
     draft = RepairDraft()
     try:
-        match citation.way:
-            case CitationForm.CITATION:
-                repair_template(page, citation, remedy, draft)
-            case CitationForm.BRACKETS | CitationForm.BARE | CitationForm.TEMPLATE:
-                link_repair.repair_link(page, citation, remedy, draft, fits)
-            case CitationForm.ARCHIVE_TEMPLATE:
-                link_repair.repair_archive_template(page, citation, remedy, draft)
+        if citation.way is CitationForm.CITATION:
+            repair_template(page, citation, remedy, draft)
+        elif citation.way is CitationForm.ARCHIVE_TEMPLATE:
+            link_repair.repair_archive_template(page, citation, remedy, draft)
+        else:
+            link_repair.repair_link(page, citation, remedy, draft, fits)
     except CannotRepairError as error:
         if error.reason is not NoRepairReason.NO_COPY:
             raise
@@ -174,27 +170,22 @@ def _remove_tags(
     helped = {
         id(citation) for citation, draft in drafts if draft.archive_url and draft.kind not in (None, RepairKind.TIDIED)
     }
-    left = {_place(each.dead_tag) for each in citations if each.dead_tag is not None and id(each) not in helped}
-    done: set[tuple[int, int]] = set()
+    left = {each.dead_tag.span for each in citations if each.dead_tag is not None and id(each) not in helped}
+    done: set[TextSpan] = set()
     for citation, draft in drafts:
         tag = citation.dead_tag
-        if tag is None or id(citation) not in helped or _place(tag) in left | done:
+        if tag is None or id(citation) not in helped or tag.span in left | done:
             continue
-        done.add(_place(tag))
+        done.add(tag.span)
         if not any(each.start < tag.span.end and tag.span.start < each.end for each in draft.edits):
             draft.edits.append(link_repair.remove_tag(page.text, tag, is_bare=citation.way is CitationForm.BARE))
-
-
-def _place(tag: CitationTag) -> tuple[int, int]:
-    return tag.span.start, tag.span.end
 
 
 def _without_overlaps(
     drafts: Sequence[tuple[Citation, RepairDraft]], refused: list[UnrepairedCitation]
 ) -> list[tuple[Citation, RepairDraft]]:
     """Return the drafts with changes; of overlapping drafts the first."""
-    results: list[tuple[Citation, RepairDraft]] = []
-    taken: list[SpanEdit] = []
+    results, taken = list[tuple[Citation, RepairDraft]](), list[SpanEdit]()
     for citation, draft in sorted(drafts, key=lambda each: each[0].span.start):
         if not draft.edits or draft.kind is None:
             continue
@@ -217,16 +208,14 @@ def _apply_drafts(text: str, drafts: Sequence[tuple[Citation, RepairDraft]]) -> 
         key=lambda each: (each[0].start, each[0].end),
     )
     parts: list[str] = []
-    pieces: dict[int, list[ReplacedSpan]] = {}
+    pieces = defaultdict[int, list[ReplacedSpan]](list)
     at = length = 0
     for edit, number in flat:
         parts += [text[at : edit.start], edit.new]
-        length += edit.start - at
-        new_span = TextSpan(length, length + len(edit.new))
-        length += len(edit.new)
-        at = edit.end
-        piece = ReplacedSpan(TextSpan(edit.start, edit.end), new_span, text[edit.start : edit.end], edit.new)
-        pieces.setdefault(number, []).append(piece)
+        start = length + edit.start - at
+        at, length = edit.end, start + len(edit.new)
+        old, new_span = TextSpan(edit.start, edit.end), TextSpan(start, length)
+        pieces[number].append(ReplacedSpan(old, new_span, text[edit.start : edit.end], edit.new))
     new = "".join([*parts, text[at:]])
     repairs = []
     for number, (citation, draft) in enumerate(drafts):

@@ -48,8 +48,7 @@ def date_style(text: str) -> DateStyle | None:
 
 def page_style(text: str, dates: Iterable[str], usual: DateStyle) -> DateStyle:
     """Return the page's declared style ({{use dmy dates}}), else that of most of its dates."""
-    match = _USE.search(text)
-    if match is not None:
+    if (match := _USE.search(text)) is not None:
         return DateStyle(match[1].lower())
     votes = Counter(style for style in map(date_style, dates) if style is not None)
     return votes.most_common(1)[0][0] if votes else usual
@@ -184,20 +183,17 @@ class TemplateStyle:
         text = template.text
         leads, bars, gaps, values = {}, {}, {}, {}  # by the parameter's start
         widths: list[int] = []
-        lengths: set[int] = set()
-        for index, each in enumerate(template.fields):
-            if not each.name:
-                continue
+        named = [(index, each) for index, each in enumerate(template.fields) if each.name]
+        for index, each in named:
             leads[each.start] = _TRAILING.sub("", template.lead_of(index))
             bars[each.start] = text[each.start + 1 : each.name_span.start]
             gaps[each.start] = text[each.name_span.end : each.value_start - 1]
             if each.value:
                 values[each.start] = text[each.value_start : each.inner.start]
-            lengths.add(each.name_span.end - each.name_span.start)
             widths.append(each.name_span.end - each.name_span.start + len(gaps[each.start]))
         width, count = Counter(widths).most_common(1)[0] if widths else (0, 0)
-        has_gaps = len(set(gaps.values())) > 1
-        is_column = len(lengths) >= _ALIGNED and has_gaps and 2 * count > len(widths)
+        lengths = {each.name_span.end - each.name_span.start for _, each in named}
+        is_column = len(lengths) >= _ALIGNED and len(set(gaps.values())) > 1 and 2 * count > len(widths)
         first = template.fields[0].start if template.fields else -1
         others = [lead for start, lead in leads.items() if start != first]
         lead = _most(others or list(leads.values()), leads.get(anchor.start, ""))

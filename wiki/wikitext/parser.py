@@ -83,9 +83,8 @@ class _OpenNode:
 
 def parse(text: str) -> WikitextNode:
     """Parse a page's text into a tree; never fails, since any text is valid wikitext."""
-    return WikitextNode(
-        NodeKind.CONTENT, 0, len(text), inner=(0, len(text)), children=_ParserPass(text, 0, len(text)).children
-    )
+    whole = (0, len(text))
+    return WikitextNode(NodeKind.CONTENT, *whole, inner=whole, children=_ParserPass(text, *whole).children)
 
 
 class _ParserPass:
@@ -161,9 +160,8 @@ class _ParserPass:
         node = WikitextNode(kind, start, self._at, parts=top.parts)
         top.count -= used
         if top.count >= 2:
-            part = TemplatePart(start)
-            top.parts = [part]
-            top.children = part.children
+            top.parts = [TemplatePart(start)]
+            top.children = top.parts[0].children
         else:
             self._stack.pop()
         self._here().append(node)

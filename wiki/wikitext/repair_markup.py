@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from links.archives.archive_urls import WEBOID, ArchiveUrl, is_copy_of, moment_of, recognise
@@ -43,7 +43,7 @@ def escape_value(text: str) -> str:
     >>> escape_value("A | B &amp; [[C]]")
     'A &#124; B & &#91;&#91;C&#93;&#93;'
     """
-    plain = _clean_line(html.unescape(text[: 8 * TITLE_LENGTH]))
+    plain = _plain_title(text)
     if len(plain) > TITLE_LENGTH:
         cut = plain[: TITLE_LENGTH - 1]
         head, _, tail = cut.rpartition(" ")
@@ -61,7 +61,7 @@ def escape_plain(text: str, most: int = 500) -> str:
 
 def is_title(text: str) -> bool:
     """Return False for default titles of servers, bot walls and parking pages."""
-    plain = _clean_line(html.unescape(text[: 8 * TITLE_LENGTH]))
+    plain = _plain_title(text)
     return len(plain) > 2 and any(map(str.isalnum, plain)) and plain.casefold() not in words()["default_titles"]
 
 
@@ -80,8 +80,19 @@ def is_url_safe(url: str) -> bool:
     return bool(url) and not _UNSAFE_URL.search(url) and not any(map(_is_format, url))
 
 
+def safe_url(url: str) -> str:
+    """Return the URL if it can be written unchanged, else raise CannotRepairError."""
+    if not is_url_safe(url):
+        raise CannotRepairError(NoRepairReason.UNSAFE)
+    return url
+
+
 def _is_format(each: str) -> bool:
     return not each.isascii() and unicodedata.category(each) == "Cf"
+
+
+def _plain_title(text: str) -> str:
+    return _clean_line(html.unescape(text[: 8 * TITLE_LENGTH]))
 
 
 def _clean_line(text: str) -> str:
@@ -94,8 +105,7 @@ def _clean_line(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    text = _AMPERSAND.sub("&amp;", text)
-    text = text.translate(_ENTITIES)
+    text = _AMPERSAND.sub("&amp;", text).translate(_ENTITIES)
     text = _MAGIC.sub(lambda match: f"{match[0][0]}&#{ord(match[0][1])};{match[0][2:]}", text)
     return _RUNS.sub(lambda match: "".join(f"&#{ord(each)};" for each in match[0]), text)
 
@@ -133,9 +143,8 @@ def assess_copy(address: str, url: str, remedy: LinkRemedy, own: tuple[str, ...]
         or is_copy_of(recognised, url) is False
         or not {address, plain}.isdisjoint(remedy.bad_archives)
     )
-    return ExistingCopy(
-        CopyWorth.BAD if is_bad else CopyWorth.GOOD, address, _https_address(address, recognised), recognised
-    )
+    worth = CopyWorth.BAD if is_bad else CopyWorth.GOOD
+    return ExistingCopy(worth, address, _https_address(address, recognised), recognised)
 
 
 def usable_copy(copy: ArchivedCopy | None, url: str, own: tuple[str, ...]) -> ArchivedCopy | None:
@@ -211,17 +220,13 @@ def usual_dates(rules: TemplateRules) -> DateStyle:
 def limit_rules(rules: TemplateRules, has: Callable[[str], bool]) -> TemplateRules:
     """Return rules that write no template that the wiki lacks (`has`: folded names); copies are plain links then."""
     writing = rules.writing
-
-    def allowed(form: str, name: str) -> str:
-        return form if form and has(rules.name_of(name)) else ""
-
-    writing = replace(
-        writing,
-        citation=allowed(writing.citation, writing.citation),
-        dead_tag=allowed(writing.dead_tag, _name_in(writing.dead_tag)),
-        archive=allowed(writing.archive, _name_in(writing.archive)),
-    )
-    return replace(rules, writing=writing)
+    names = {"citation": writing.citation} | {
+        part: _name_in(getattr(writing, part)) for part in ("dead_tag", "archive")
+    }
+    unknown: dict[str, Any] = {
+        part: "" for part, name in names.items() if getattr(writing, part) and not has(rules.name_of(name))
+    }
+    return replace(rules, writing=replace(writing, **unknown))
 
 
 def status_value(rules: TemplateRules, parameter: str, status: str) -> str:
@@ -236,18 +241,17 @@ def status_value(rules: TemplateRules, parameter: str, status: str) -> str:
 def status_meaning(rules: TemplateRules, parameter: str, value: str) -> str:
     """Parse the parameter's value: ``live``, ``dead``, ``unfit``, ``usurped``, or empty."""
     entry = rules.status.get(fold_name(parameter), {})
-    value = value.casefold()
-    return (entry.get(value) or entry.get("*", "")) if value else ""
+    return (entry.get(value.casefold()) or entry.get("*", "")) if value else ""
 
 
 def dead_tag(page: PageRepairContext, url: str, *, is_sought: bool = True) -> str:
     """Format the dead-link tag, empty: none; with the attempt if copies were sought. Raises CannotRepairError."""
     form = page.rules.writing.dead_tag
-    if "{url}" in form and not is_url_safe(escape_url(url)):
-        raise CannotRepairError(NoRepairReason.UNSAFE)
+    if "{url}" in form:
+        safe_url(escape_url(url))
     if not is_sought:
         form = _ATTEMPTED.sub("", form)
-    return _fill_form(form, _common_values(page) | {"url": escape_url(url), "title": "", "attempted": "yes"})
+    return _fill_form(page, form, {"url": escape_url(url), "title": "", "attempted": "yes"})
 
 
 def archive_tag(page: PageRepairContext, url: str, copy: ArchivedCopy, title: str = "") -> str:
@@ -256,14 +260,10 @@ def archive_tag(page: PageRepairContext, url: str, copy: ArchivedCopy, title: st
     original = escape_url(url)
     if day is None or not is_url_safe(original) or not is_url_safe(copy.address):
         raise CannotRepairError(NoRepairReason.UNSAFE)
-    values = {
-        "address": copy.address,
-        "url": original,
-        "stamp": copy.timestamp,
-        "date": format_day(day, page.dates, page.language),
-        "title": title or _COPY_WORDS.get(page.rules.language, _COPY_WORDS["en"]),
-    }
-    return _fill_form(_archive_form(page.rules, copy.service), _common_values(page) | values)
+    values = {"address": copy.address, "url": original, "stamp": copy.timestamp}
+    values["date"] = format_day(day, page.dates, page.language)
+    values["title"] = title or _COPY_WORDS.get(page.rules.language, _COPY_WORDS["en"])
+    return _fill_form(page, _archive_form(page.rules, copy.service), values)
 
 
 def is_obsolete(page: PageRepairContext, tag: CitationTag) -> bool:
@@ -307,8 +307,7 @@ def preferred_parameter(template: CitationTemplate, role: ParameterRole) -> str:
 def _archive_form(rules: TemplateRules, service: str) -> str:
     """Return the wiki's archive template, with the parameter for that service; empty without one."""
     form = rules.writing.archive
-    match = _STAMP.search(form)
-    if not match:
+    if not (match := _STAMP.search(form)):
         return form
     known = rules.archives.get(rules.name_of(_name_in(form)))
     stamps: Mapping[str, str] = known.stamps if known is not None else {}
@@ -318,21 +317,12 @@ def _archive_form(rules: TemplateRules, service: str) -> str:
     return f"{form[: match.start()]}{other}{form[match.end() :]}" if other else ""
 
 
-def _common_values(page: PageRepairContext) -> dict[str, str]:
-    now = page.options.now
-    return {
-        "iso": now.date().isoformat(),
-        "moment": f"{now:%Y-%m-%d %H:%M:%S}",
-        "month": month_name(now.date(), page.rules.language),
-        "year": f"{now.year:04}",
-        "bot": escape_value(page.options.bot),
-    }
-
-
-def _fill_form(form: str, values: Mapping[str, str]) -> str:
-    if not values.get("bot"):
-        form = _EMPTY_BOT.sub("", form)
-    return _PLACE.sub(lambda match: values.get(match[1], ""), form)
+def _fill_form(page: PageRepairContext, form: str, values: Mapping[str, str]) -> str:
+    now, bot = page.options.now, escape_value(page.options.bot)
+    month = month_name(now.date(), page.rules.language)
+    common = {"iso": f"{now:%Y-%m-%d}", "moment": f"{now:%Y-%m-%d %H:%M:%S}", "month": month, "year": f"{now.year:04}"}
+    form = form if bot else _EMPTY_BOT.sub("", form)
+    return _PLACE.sub(lambda match: (common | {"bot": bot, **values}).get(match[1], ""), form)
 
 
 def _name_in(form: str) -> str:

@@ -66,10 +66,9 @@ def check_map(entries: Any, place: str) -> Mapping[str, Any]:
     for key, value in entries.items():
         if key not in _ENTRIES:
             _check(value, _within(_MAP_FORM, key, place), f"{place}.{key}")
-            continue
-        if not isinstance(value, list):
+        elif not isinstance(value, list):
             raise ConfigError(f"{place}.{key} must be a list of tables.")
-        for number, entry in enumerate(value[:LONGEST_ENTRY], 1):
+        for number, entry in enumerate(value[:LONGEST_ENTRY] if key in _ENTRIES else (), 1):
             where = f"{place}.{key}[{number}]"
             _check(entry, _ENTRIES[key], where)
             if not entry.get("names"):
@@ -86,8 +85,7 @@ def overlay_map(base: Mapping[str, Any], entries: Mapping[str, Any]) -> Mapping[
             results[key] = [*(before or ()), *value]
         elif key == "tags":
             before = before or {}
-            more = {name: [*before.get(name, ()), *names] for name, names in value.items()}
-            results[key] = {**before, **more}
+            results[key] = before | {name: [*before.get(name, ()), *names] for name, names in value.items()}
         elif isinstance(value, Mapping) and isinstance(before, Mapping):
             results[key] = {**before, **value}
             if key == "write" and "status" in value:
@@ -106,7 +104,7 @@ def _check(value: Any, form: Any, place: str) -> None:
     elif isinstance(form, tuple):
         if value not in form:
             raise ConfigError(f"{place} must be one of {', '.join(form)}; it is {value!r:.80}.")
-    elif not _IS_OF[form](value):
+    elif not _is_of(form, value):
         raise ConfigError(f"{place} must be {form}.")
 
 
@@ -118,15 +116,10 @@ def _within(form: Mapping[str, Any], key: Any, place: str) -> Any:
     return value
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= LONGEST_ENTRY
-
-
-_IS_OF: Final[Mapping[str, Callable[[Any], bool]]] = {
-    _TEXT: _is_text,
-    _NAMES: lambda value: isinstance(value, list) and len(value) <= LONGEST_ENTRY and all(map(_is_text, value)),
-    _FLAG: lambda value: isinstance(value, bool),
-}
+def _is_of(form: str, value: Any) -> bool:
+    if form == _NAMES:
+        return isinstance(value, list) and len(value) <= LONGEST_ENTRY and all(_is_of(_TEXT, each) for each in value)
+    return isinstance(value, bool) if form == _FLAG else isinstance(value, str) and len(value) <= LONGEST_ENTRY
 
 
 FALLBACK: Final = "en"
@@ -207,8 +200,7 @@ class TemplateRules:
         if ":" in name:
             name = _SUBSTITUTION.sub("", name.removeprefix(":"), count=1).strip()
             head, colon, rest = name.partition(":")
-            if colon and head.strip() in self.namespaces:
-                return rest.strip()
+            name = rest.strip() if colon and head.strip() in self.namespaces else name
         return name
 
     def is_tag(self, name: str) -> bool:
@@ -249,8 +241,8 @@ def rules_for(language: str, own: Mapping[str, Any] | None = None) -> TemplateRu
 @cache
 def languages() -> tuple[str, ...]:
     """Return the languages that have a map of their own."""
-    names = (each.name for each in (resources.files("wiki.wikitext") / "templates").iterdir())
-    return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
+    paths = (resources.files("wiki.wikitext") / "templates").iterdir()
+    return tuple(sorted(path.name.removesuffix(".toml") for path in paths if path.name.endswith(".toml")))
 
 
 def _map_of(language: str) -> str:
@@ -269,6 +261,9 @@ def _document(language: str) -> Mapping[str, Any]:
     checked = check_map(tomllib.loads(path.read_text("utf-8")), path.name)
     base = checked.get("extends")
     return overlay_map(_document(base), checked) if base else checked
+
+
+_TAG_FIELDS: Final = {"references": "reference"} | {f"{kind}_tags": kind for kind in ("paywall", "hold", "inline")}
 
 
 def _compile_rules(document: Mapping[str, Any]) -> TemplateRules:
@@ -295,10 +290,7 @@ def _compile_rules(document: Mapping[str, Any]) -> TemplateRules:
             ),
         ),
         links=by_name("link", lambda e: _folded(e.get("parameters", ()))),
-        references=_names(tags.get("reference", ())) - without,
-        paywall_tags=_names(tags.get("paywall", ())) - without,
-        hold_tags=_names(tags.get("hold", ())) - without,
-        inline_tags=_names(tags.get("inline", ())) - without,
+        **{field: _names(tags.get(kind, ())) - without for field, kind in _TAG_FIELDS.items()},
         status={
             fold_name(parameter): {value.casefold(): status for status, values in each.items() for value in values}
             for parameter, each in document.get("status", {}).items()
@@ -317,12 +309,8 @@ def _citation(entry: Mapping[str, Any], common: Mapping[str, Sequence[str]]) -> 
     for role, written in names.items():
         for name in written:
             roles.setdefault(fold_name(name), role)
-    return CitationTemplate(
-        roles=roles,
-        names={role: written for role, written in names.items() if written},
-        text_urls=_names(results.get("text-urls", ())),
-        more_urls=_folded(results.get("more-urls", ())),
-    )
+    names = {role: written for role, written in names.items() if written}
+    return CitationTemplate(roles, names, _names(results.get("text-urls", ())), _folded(results.get("more-urls", ())))
 
 
 def _lists(entry: Mapping[str, Any], *keys: str) -> dict[str, tuple[str, ...]]:

@@ -52,8 +52,7 @@ def written_name(text: str, node: WikitextNode) -> str:
 
 def parameters_of(text: str, node: WikitextNode) -> list[GivenParameter]:
     """Return a template's parameters, in text order."""
-    results = []
-    unnamed = 0
+    results, unnamed = [], 0
     for part in node.parts[1:]:
         start = part.start
         if part.equals >= 0:
@@ -76,8 +75,7 @@ def parameters_of(text: str, node: WikitextNode) -> list[GivenParameter]:
 
 
 def _plain(text: str, start: int, end: int, children: Sequence[WikitextNode]) -> str:
-    pieces = []
-    at = start
+    pieces, at = [], start
     for node in children:
         if node.kind is NodeKind.COMMENT and start <= node.start and node.end <= end:
             pieces.append(text[at : node.start])
@@ -123,19 +121,12 @@ class TemplateReader:
                 self.later(inner)
 
     def _values(
-        self,
-        stretch: TextStretch,
-        node: WikitextNode,
-        written: str,
-        parameters: list[GivenParameter],
-        draft: CitationDraft | None,
+        self, outer: TextStretch, owner: TextSpan, name: str, values: list[GivenParameter], draft: CitationDraft | None
     ) -> None:
-        owner = TextSpan(node.start, node.end)
-        for each in parameters:
+        for each in values:
             if self.has_slashes(each.start, each.part.end) or (draft and each.part.children):
-                inner = stretch.inner(each.start, each.part.end, each.children())
-                inner.within, inner.owner = written, owner
-                inner.cited, inner.is_value = draft, True
+                inner = outer.inner(each.start, each.part.end, each.children())
+                inner.within, inner.owner, inner.cited, inner.is_value = name, owner, draft, True
                 self.surely(inner)
 
     def _citation(self, stretch: TextStretch, node: WikitextNode, written: str, template: CitationTemplate) -> None:
@@ -146,15 +137,13 @@ class TemplateReader:
             if role is not None and (role not in roles or not roles[role].value):
                 roles[role] = each
         place = roles.get(ParameterRole.URL)
-        if place is None or not place.value:
-            by_name = _by_name(parameters)
-            others = (by_name[name] for name in template.more_urls if name in by_name)
-            place = next((each for each in others if is_url(each.value)), None)
         archive = roles.get(ParameterRole.ARCHIVE_URL)
         if archive is not None and not is_url(archive.value):
             archive = None
-        if place is None:
-            place = archive
+        if place is None or not place.value:
+            by_name = _by_name(parameters)
+            others = (by_name[name] for name in template.more_urls if name in by_name)
+            place = next((each for each in others if is_url(each.value)), archive)
         draft = None if place is None else self._cited(node, place, template)
         results = [archive] if archive is not None else []
         if draft is not None and place is not None:
@@ -174,19 +163,18 @@ class TemplateReader:
                 inner = stretch.inner(end, place.part.end, children)
                 inner.within, inner.cited, inner.is_value = draft.template, draft, True
                 self.surely(inner)
-        self._values(stretch, node, written, [each for each in parameters if each not in results], draft)
+        values = [each for each in parameters if each not in results]
+        self._values(stretch, TextSpan(node.start, node.end), written, values, draft)
 
     def _cited(self, node: WikitextNode, place: GivenParameter, template: CitationTemplate) -> CitationDraft | None:
         """Return the link of a citation template; None when its parameter holds wikitext, where allowed."""
-        inner = place.parameter.inner
+        inner, value, rules = place.parameter.inner, place.value, self.reader.rules
         span = TextSpan(node.start, node.end)
-        children = place.children()
-        value = place.value
-        if any(each.kind is not NodeKind.COMMENT for each in children):
-            flat = flatten(self.text, place.start, place.part.end, children)
-            value = flat.text.strip()
-            bare, rules = value, self.reader.rules  # without the tags that follow the URL
-            holes = [each for each in children if each.kind is not NodeKind.COMMENT]
+        holes = [each for each in place.children() if each.kind is not NodeKind.COMMENT]
+        first = holes[0] if holes else None
+        if holes:
+            flat = flatten(self.text, place.start, place.part.end, place.children())
+            bare = value = flat.text.strip()  # `bare`: without the tags that follow the URL
             while bare.endswith(HOLE) and holes:
                 last = holes.pop()
                 if last.kind is not NodeKind.TEMPLATE or not rules.is_tag(rules.name_of(written_name(self.text, last))):
@@ -200,10 +188,8 @@ class TemplateReader:
             return CitationDraft(CitationForm.CITATION, span, inner, value)
         # A value may wrongly be a link rather than a URL; it is read as a link then.
         is_link = place.name in template.text_urls or value.startswith(("[http", "[//"))
-        first = next((each for each in children if each.kind is not NodeKind.COMMENT), None)
         if value.startswith(HOLE) and first is not None and first.kind is NodeKind.TEMPLATE:
-            name = self.reader.rules.name_of(written_name(self.text, first))
-            is_link = is_link or name in self.reader.rules.links
+            is_link = is_link or rules.name_of(written_name(self.text, first)) in rules.links
         if is_link:
             return None
         return CitationDraft(CitationForm.CITATION, span, place.parameter.inner, place.value, is_malformed=True)
@@ -212,27 +198,22 @@ class TemplateReader:
         results = _last_of_each(parameters_of(self.text, node))
         by_name = _by_name(results)
         chosen = next((by_name[name] for name in parameters if name in by_name), None)
-        if chosen is not None:
-            parameter = chosen.parameter
-            is_whole = is_url(parameter.value)
-            if is_whole or _HOST.fullmatch(parameter.value):
-                span = TextSpan(node.start, node.end)
-                draft = CitationDraft(CitationForm.TEMPLATE, span, parameter.inner, parameter.value, template=written)
-                draft.scheme, draft.within = "" if is_whole else "http://", stretch.within
-                draft.parameters = {ParameterRole.URL: parameter}
-                self.add(stretch, draft)
-                results = [each for each in results if each is not chosen]
-        self._values(stretch, node, written, results, None)
+        span = TextSpan(node.start, node.end)
+        if chosen is not None and (is_url(chosen.value) or _HOST.fullmatch(chosen.value)):
+            parameter, scheme = chosen.parameter, "" if is_url(chosen.value) else "http://"
+            draft = CitationDraft(CitationForm.TEMPLATE, span, parameter.inner, chosen.value, scheme, written)
+            draft.within, draft.parameters = stretch.within, {ParameterRole.URL: parameter}
+            self.add(stretch, draft)
+            results = [each for each in results if each is not chosen]
+        self._values(stretch, span, written, results, None)
 
     def _tag(self, stretch: TextStretch, node: WikitextNode, written: str, name: str) -> None:
         rules = self.reader.rules
         parameters = _last_of_each(parameters_of(self.text, node))
         by_name = {name: each.parameter for name, each in _by_name(parameters).items()}
         shown = {each.written: each.parameter for each in parameters}
-        tag = CitationTag(written, TextSpan(node.start, node.end), shown)
-        item = AdjacentItem(node.start, node.end, tag=tag)
-        archive = rules.archives.get(name)
-        dead = rules.dead_tags.get(name)
+        item = AdjacentItem(node.start, node.end, tag=CitationTag(written, TextSpan(node.start, node.end), shown))
+        archive, dead = rules.archives.get(name), rules.dead_tags.get(name)
         if archive is not None:
             item.copy = self.reader.copy_of(archive, by_name)
             if item.copy is None:
@@ -242,11 +223,8 @@ class TemplateReader:
             item.dated = dated.value if dated is not None else ""
             item.title = _first(by_name, archive.title)
         elif dead is not None:
-            item.dead = dead.status
-            item.url = _first(by_name, dead.url)
-            item.title = _first(by_name, dead.title)
-        item.is_paywall = name in rules.paywall_tags
-        item.is_hold = name in rules.hold_tags
+            item.dead, item.url, item.title = dead.status, _first(by_name, dead.url), _first(by_name, dead.title)
+        item.is_paywall, item.is_hold = name in rules.paywall_tags, name in rules.hold_tags
         stretch.items.append(item)
 
     def _function(self, stretch: TextStretch, node: WikitextNode) -> bool:
@@ -274,8 +252,7 @@ class TemplateReader:
             return True
         for part in node.parts:
             is_case = name == "switch" and part.equals >= 0
-            start = part.equals + 1 if is_case else part.start
-            start = match.end() if part is first else start
+            start = match.end() if part is first else part.equals + 1 if is_case else part.start
             children = [each for each in part.children if each.start >= start]
             self.later(stretch.inner(start, part.end, children))
         return True

@@ -1,6 +1,7 @@
 """Repair of citation templates: parameters filled, changed, renamed or added."""
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Final
@@ -32,8 +33,8 @@ from wiki.wikitext.repair_markup import (
     PageRepairContext,
     assess_copy,
     day_of_stamp,
-    is_url_safe,
     preferred_parameter,
+    safe_url,
     status_meaning,
     status_value,
     usable_copy,
@@ -76,16 +77,18 @@ class _TemplateWriter:
         return there.value if there is not None else ""
 
     def set(self, role: ParameterRole, value: str, *behind: ParameterRole) -> None:
-        """Set the role's parameter; a new one goes behind that of the first role in `behind` that exists."""
-        there = self.plain_field(role)
+        """Set the role's parameter; a new one goes behind that of the first role in `behind` that exists, or the link."""
+        there, usual = self.plain_field(role), preferred_parameter(self.known, role)
         if there is None:
-            anchors = [each for each in map(self.field_of, behind) if each is not None]
-            name = preferred_parameter(self.known, role)
-            if not name:
+            if not usual:
                 raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
-            self.put_in.append((anchors[0] if anchors else self.anchor(), name, value))
+            anchor = next((each for each in map(self.field_of, behind) if each is not None), None)
+            if anchor is None:  # the link or the access date, the later one
+                accessed = self.field_of(ParameterRole.ACCESS_DATE)
+                is_later = accessed is not None and accessed.value and accessed.start > self.link.start
+                anchor = accessed if accessed is not None and is_later else self.link
+            self.put_in.append((anchor, usual, value))
             return
-        usual = preferred_parameter(self.known, role)
         # Obsolete names of the status have other values, too.
         if role is ParameterRole.STATUS and there.name != usual:
             self.edits.append(SpanEdit(there.name_span.start, there.name_span.end, usual))
@@ -99,21 +102,14 @@ class _TemplateWriter:
         start = there.start - len(self.template.lead_of(self.template.fields.index(there)))
         self.edits.append(SpanEdit(start, there.inner.end if there.value else there.value_start, ""))
 
-    def anchor(self) -> TemplateField:
-        """Return the parameter after which new ones are inserted: link or access date, the later one."""
-        accessed = self.field_of(ParameterRole.ACCESS_DATE)
-        is_later = accessed is not None and accessed.value and accessed.start > self.link.start
-        return accessed if accessed is not None and is_later else self.link
-
     def all_edits(self) -> list[SpanEdit]:
         """Return all edits; insertions at one place are in the order in which they were requested."""
-        behind: dict[int, str] = {}
+        behind = defaultdict[int, str](str)
         for anchor, name, value in self.put_in:
-            new = TemplateStyle.of(self.template, anchor).parameter(name, value)
-            behind[anchor.start] = behind.get(anchor.start, "") + new
+            behind[anchor.start] += TemplateStyle.of(self.template, anchor).parameter(name, value)
         done = list(self.edits)
         for each in self.template.fields:
-            new = behind.get(each.start, "")
+            new = behind[each.start]
             if each.start in self.values:
                 done.append(self._valued(each, self.values[each.start], new))
             elif new:
@@ -151,10 +147,8 @@ def _writer(page: PageRepairContext, citation: Citation) -> _TemplateWriter:
     if known is None:
         raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
     template = template_layout(page.text, citation.span)
-    if template is None:
-        raise CannotRepairError(NoRepairReason.BROKEN)
-    link = template.at(citation.url_span)
-    if link is None or not link.name:
+    link = template.at(citation.url_span) if template is not None else None
+    if template is None or link is None or not link.name:
         raise CannotRepairError(NoRepairReason.BROKEN)
     if not link.is_commented:
         raise CannotRepairError(NoRepairReason.COMMENT)
@@ -173,8 +167,7 @@ def _revive(writer: _TemplateWriter, remedy: LinkRemedy, draft: RepairDraft) -> 
     there = writer.field_of(ParameterRole.STATUS)
     if not remedy.is_ours or _status_meaning(writer, there) in ("", "live"):
         return
-    live = _status(writer, "live")
-    if live:
+    if live := _status(writer, "live"):
         writer.set(ParameterRole.STATUS, live)
     else:
         writer.take_out(ParameterRole.STATUS)
@@ -194,18 +187,24 @@ def _repair_dead(writer: _TemplateWriter, citation: Citation, remedy: LinkRemedy
     elif in_place.worth is CopyWorth.GOOD and (copy is None or _day(in_place) is not None):
         # Move the archive URL to its parameter, and restore the original URL (B04, B15).
         moved = in_place.archive
-        if moved is None or _day(in_place) is None or not is_url_safe(in_place.secure):
+        if moved is None or _day(in_place) is None:
             raise CannotRepairError(NoRepairReason.UNSAFE)
-        _restore_link(writer, url)
-        _put_copy(writer, ArchivedCopy(in_place.secure, moved.timestamp), ExistingCopy(CopyWorth.NONE, ""), draft)
+        address = safe_url(in_place.secure)
+        writer.set(ParameterRole.URL, safe_url(url))
+        _put_copy(writer, ArchivedCopy(address, moved.timestamp), ExistingCopy(CopyWorth.NONE, ""), draft)
         draft.kind = RepairKind.MOVED
     elif copy is not None:
         _put_copy(writer, copy, there, draft)
         if in_place.worth is not CopyWorth.NONE:
-            _restore_link(writer, url)
+            writer.set(ParameterRole.URL, safe_url(url))
             draft.kind = RepairKind.MOVED
-    else:
-        _mark_without(writer, draft)
+    else:  # a status without a copy, where the wiki has one; `tag_dead` writes tags
+        new = _status(writer, "dead")
+        if not writer.page.is_said_alone or not new:
+            raise CannotRepairError(NoRepairReason.NO_COPY)
+        if _status_meaning(writer, writer.plain_field(ParameterRole.STATUS)) in ("", "live"):
+            writer.set(ParameterRole.STATUS, new)
+            draft.note(RepairKind.TAGGED)
         return
     _mark(writer, "usurped" if remedy.condition is LinkCondition.USURPED else "dead", draft)
     if there.worth is CopyWorth.GOOD and draft.kind is not None:
@@ -217,7 +216,7 @@ def _keep_copy(
 ) -> None:
     """Keep a good copy: use https, add its date, restore the original URL."""
     if in_place.worth is not CopyWorth.NONE:
-        _restore_link(writer, url)
+        writer.set(ParameterRole.URL, safe_url(url))
         draft.note(RepairKind.MOVED)
     if there.secure != there.address:
         writer.set(ParameterRole.ARCHIVE_URL, there.secure)
@@ -232,12 +231,6 @@ def _keep_copy(
 
 def _day(there: ExistingCopy) -> date | None:
     return day_of_stamp(there.archive.timestamp) if there.archive is not None else None
-
-
-def _restore_link(writer: _TemplateWriter, url: str) -> None:
-    if not is_url_safe(url):
-        raise CannotRepairError(NoRepairReason.UNSAFE)
-    writer.set(ParameterRole.URL, url)
 
 
 def _put_copy(writer: _TemplateWriter, copy: ArchivedCopy, there: ExistingCopy, draft: RepairDraft) -> None:
@@ -301,13 +294,3 @@ def _mark(writer: _TemplateWriter, status: str, draft: RepairDraft) -> None:
 
 def _status_meaning(writer: _TemplateWriter, there: TemplateField | None) -> str:
     return status_meaning(writer.page.rules, there.name, there.value) if there is not None else ""
-
-
-def _mark_without(writer: _TemplateWriter, draft: RepairDraft) -> None:
-    """Set a status without a copy where the wiki supports that; tags are added by other functions."""
-    new = _status(writer, "dead")
-    if not writer.page.is_said_alone or not new:
-        raise CannotRepairError(NoRepairReason.NO_COPY)
-    if _status_meaning(writer, writer.plain_field(ParameterRole.STATUS)) in ("", "live"):
-        writer.set(ParameterRole.STATUS, new)
-        draft.note(RepairKind.TAGGED)

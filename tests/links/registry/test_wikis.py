@@ -23,7 +23,7 @@ from links.registry.wikis import (
     hold_feed_lease,
     known_wiki,
     parse_wiki,
-    put_cursor,
+    put_cursors,
     put_farm,
     put_trouble,
     release_feed_lease,
@@ -122,10 +122,10 @@ MINUTE = timedelta(minutes=1)
 def test_a_cursor_is_kept_until_the_next_and_ends_a_trouble(store: RegistryStore, wiki: Wiki) -> None:
     """A feed that comes further has no trouble any more; its trouble alone moves no cursor."""
     with store.writing() as rows:
-        put_cursor(rows, wiki.id, "changes", "a", now=NOW)
+        put_cursors(rows, wiki.id, {"changes": "a"}, now=NOW)
         put_trouble(rows, wiki.id, ["changes", "sweep"], "The wiki\nis \0away.", now=NOW)
         troubled = feeds_of(rows, wiki.id)
-        put_cursor(rows, wiki.id, "changes", "b", now=NOW + MINUTE)
+        put_cursors(rows, wiki.id, {"changes": "b"}, now=NOW + MINUTE)
         after = feeds_of(rows, wiki.id)
 
     assert (troubled["changes"].cursor, troubled["changes"].trouble) == ("a", "The wiki is away.")
@@ -136,7 +136,7 @@ def test_a_cursor_is_kept_until_the_next_and_ends_a_trouble(store: RegistryStore
 def test_a_feed_can_be_forgotten(store: RegistryStore, wiki: Wiki) -> None:
     """Then it starts again."""
     with store.writing() as rows:
-        put_cursor(rows, wiki.id, "site", "a", now=NOW)
+        put_cursors(rows, wiki.id, {"site": "a"}, now=NOW)
         forget_feed(rows, wiki.id, "site")
         assert feeds_of(rows, wiki.id) == {}
 

@@ -6,8 +6,7 @@ import pytest
 
 from links.registry.bot_edits import BotEdit, EditChange, EditKind, EditState
 from wiki.api.models import Revision
-from wiki.bot.past_edits import EditHistory, find_our_revision, find_undone, judge_edit
-from wiki.bot.wikitext_adapter import url_key_or_empty
+from wiki.bot.past_edits import find_our_revision, find_undone, judge_edit
 from wiki.wikitext.citation_reader import read_citations
 from wiki.wikitext.template_map import rules_for
 
@@ -24,7 +23,7 @@ ME = "Repairer"
 def undone(text: str, *changes: EditChange) -> frozenset[int]:
     """Places of the changes that the text has no more."""
     citations = read_citations(text, rules_for("en"), today=MOMENT.date())
-    return find_undone(changes, text, citations, lambda number: URL if number == 1 else "", url_key_or_empty)
+    return find_undone(changes, text, citations, {1: URL})
 
 
 ARCHIVED = EditChange(1, "archived", BEFORE, AFTER)
@@ -106,9 +105,9 @@ def revision(rev: int, user: str, *, sha1: str = "", comment: str = "", tags: tu
 )
 def test_who_undid_an_edit_and_why(later: list[Revision], state: EditState) -> None:
     """A revert is about us, unless it swept others' edits away with ours."""
-    history = EditHistory((revision(11, ME), *later), frozenset({"base", "older"}))
+    history = ((revision(11, ME), *later), frozenset({"base", "older"}))
 
-    found = judge_edit(edit(), frozenset({0}), history, later[-1], me=ME)
+    found = judge_edit(edit(), frozenset({0}), later[-1], *history, me=ME)
 
     assert found.state is state
     assert found.by == later[-1]
@@ -116,10 +115,10 @@ def test_who_undid_an_edit_and_why(later: list[Revision], state: EditState) -> N
 
 def test_a_history_that_tells_nothing_is_a_revert_of_nobody() -> None:
     """The edit is held all the same."""
-    found = judge_edit(edit(), frozenset({0}), EditHistory(), None, me=ME)
+    found = judge_edit(edit(), frozenset({0}), None, me=ME)
 
     assert (found.state, found.by) == (EditState.REVERTED, None)
-    assert judge_edit(edit(), frozenset(), EditHistory(), None, me=ME).state is EditState.MADE
+    assert judge_edit(edit(), frozenset(), None, me=ME).state is EditState.MADE
 
 
 def test_an_edit_is_found_by_its_job_or_its_text() -> None:

@@ -23,6 +23,7 @@ from core.clock import Clock
 from core.config.profile import link_user_agent
 from core.config.settings import Settings
 from core.errors import ConfigError, WeboidError
+from core.json_values import json_facts
 from core.layout import Layout
 from core.page_classes import NOT_THE_PAGE
 from core.page_manifest import PageInfo, VisitOutcome
@@ -165,9 +166,9 @@ class WebhookEmitter:
 
     def put_summary(self, summary: RunSummary, jobs: Sequence[str] = ()) -> None:
         """Queue the end of a run."""
-        facts: dict[str, Any] = {"jobs": list(jobs), "outcomes": dict(summary.outcomes), "failures": summary.failures}
-        facts |= {"records": summary.records, "bytes": summary.stored_bytes, "left": summary.left}
-        self.put("crawl.finished", facts | {"seconds": round(summary.seconds, 3), "stopped": summary.stopped})
+        facts: dict[str, Any] = {"jobs": list(jobs), "outcomes": dict(summary.outcomes)}
+        facts |= json_facts(summary, "failures records left stopped", bytes="stored_bytes")
+        self.put("crawl.finished", facts | {"seconds": round(summary.seconds, 3)})
 
     def put_results(self, results: Iterable[RecordedResult]) -> None:
         """Queue the links that these results changed to dead."""
@@ -180,8 +181,7 @@ class WebhookEmitter:
         """Queue an event of a crawl."""
         match event:
             case PageDone(page=PageInfo() as page) if not event.error and page.outcome is not VisitOutcome.FAILED:
-                names = ("url", "final_url", "page_id", "captured_at", "status", "mime", "title")
-                facts = {name: getattr(page, name) for name in names}
+                facts = json_facts(page, "url final_url page_id captured_at status mime title")
                 facts |= {"outcome": str(page.outcome), "class": str(page.page_class)}
                 facts["path"] = page_path(timestamp14(parse_warc_date(page.captured_at)), page.url)
                 self.put("page.archived", facts, page)
@@ -252,9 +252,12 @@ class WebhookEmitter:
         facts = {key: each[:TEXT_LIMIT] if isinstance(each, str) else each for key, each in facts.items()}
         if kind in self._wanted:
             self._batches.setdefault(kind, []).append(facts)
-        if page is None or "page.changed" not in self._wanted:
-            return
-        if not page.text_digest or page.page_class in NOT_THE_PAGE:
+        if (
+            page is None
+            or "page.changed" not in self._wanted
+            or not page.text_digest
+            or page.page_class in NOT_THE_PAGE
+        ):
             return
         try:
             values = {"url": page.url, "ms": unix_milliseconds(parse_warc_date(page.captured_at))}

@@ -134,20 +134,15 @@ def signed_headers(keys: Sequence[bytes], delivery_id: str, body: bytes, *, now:
     stamp = int(now.timestamp())
     signed = f"{delivery_id}.{stamp}.".encode() + body
     signatures = (base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode() for key in keys)
-    return {
-        "Content-Type": "application/json",
-        "webhook-id": delivery_id,
-        "webhook-timestamp": str(stamp),
-        "webhook-signature": " ".join(f"v1,{each}" for each in signatures),
-    }
+    headers = {"Content-Type": "application/json", "webhook-id": delivery_id, "webhook-timestamp": str(stamp)}
+    return headers | {"webhook-signature": " ".join(f"v1,{each}" for each in signatures)}
 
 
 def event_body(kind: str, root: Path, items: Sequence[dict[str, Any]], *, now: datetime) -> bytes:
     """Return the JSON of a delivery, in the form of docs/reference/webhooks.md."""
     data = {"collection": root.resolve().name, "items": list(items)}
-    return json.dumps({"type": kind, "timestamp": warc_date(now), "data": data}, ensure_ascii=False).encode(
-        "utf-8", "replace"
-    )
+    text = json.dumps({"type": kind, "timestamp": warc_date(now), "data": data}, ensure_ascii=False)
+    return text.encode("utf-8", "replace")
 
 
 def add_webhook(root: Path, url: str, events: Sequence[str] = ()) -> WebhookConfig:

@@ -28,7 +28,7 @@ from wiki.bot.page_selection import edit_tasks
 from wiki.bot.remedies import CopyChecker, CopyPreferences
 from wiki.bot.wiki_bot import BotDependencies, BotOptions, BotRunSummary, WikiBot, new_job_name
 from wiki.bot.wikitext_adapter import prepare_adapter
-from wiki.settings import BotSettings, WikiSettings
+from wiki.settings import BotSettings
 from wiki.wikitext.citation_model import RepairedText
 
 
@@ -81,14 +81,9 @@ class BotRun:
             choosing = CopyPreferences(now, order)
             if own is not None:
                 choosing = CopyPreferences(now, order, own, own.title, has_own=True)
-            makers = BotDependencies(
-                adapter.with_settings,
-                choosing,
-                CopyChecker(archives.asker, origins, asks_others=bool(order)),
-                open_reporter_digests(self.layout),
-                is_over=stopped.is_set,
-                adjust=self.adjusted,
-            )
+            checker, digests = CopyChecker(archives.asker, origins, bool(order)), open_reporter_digests(self.layout)
+            makers = BotDependencies(adapter.with_settings, choosing, checker, digests)
+            makers = replace(makers, is_over=stopped.is_set, adjust=self.adjusted)
             job = new_job_name(now, random.SystemRandom())
 
             async def pause(seconds: float) -> None:
@@ -116,8 +111,7 @@ def change_bot(store: RegistryStore, wiki: Wiki, bot: BotSettings) -> None:
     """Store the bot's settings for a wiki; its other settings stay as they are by now."""
     with store.writing() as rows:
         wiki = wiki_of(rows, wiki.id)
-        there = settings_of_wiki(wiki)
-        change_wiki(rows, wiki, settings=WikiSettings(there.feed, bot, there.templates).merged_into(wiki.settings))
+        change_wiki(rows, wiki, settings=replace(settings_of_wiki(wiki), bot=bot).merged_into(wiki.settings))
 
 
 def switch_parts(
@@ -136,7 +130,7 @@ def switch_parts(
         there = settings_of_wiki(wiki)
         titles = [known[title].title if title in known else title for title in pages]
         bot = there.bot.switched(pages=titles, domains=hosts, is_on=is_on)
-        change_wiki(rows, wiki, settings=WikiSettings(there.feed, bot, there.templates).merged_into(wiki.settings))
+        change_wiki(rows, wiki, settings=replace(there, bot=bot).merged_into(wiki.settings))
     return bot
 
 
@@ -157,9 +151,7 @@ def outcome_facts(outcome: PageEditResult) -> OutcomeFacts:
         "did": outcome.did.name.lower(),
         "rev": outcome.rev or None,
         "digest": outcome.digest or None,
-        "changes": [
-            {"kind": str(each.kind), "url": each.url, "copy": each.archive_url or None} for each in done.changes
-        ],
+        "changes": [json_facts(each, "kind url") | {"copy": each.archive_url or None} for each in done.changes],
         "refused": [{"url": each.citation.url, "reason": str(each.reason)} for each in done.refused],
         "diff": outcome.diff(),
     }
@@ -172,7 +164,7 @@ def edit_facts(edit: BotEdit) -> dict[str, Any]:
         **json_facts(edit, "page_id kind state job moment rev undone_rev note", edit="id"),
         "undone_by": edit.undone_by or None,
         "reviewed_by": edit.reviewed_by or None,
-        "changes": [{"kind": each.kind, "url_id": each.url_id, "is_undone": each.is_undone} for each in edit.changes],
+        "changes": [json_facts(each, "kind url_id is_undone") for each in edit.changes],
     }
 
 

@@ -1,5 +1,6 @@
 """API clients of wikis, created from their settings."""
 
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -29,21 +30,14 @@ def settings_of_wiki(wiki: Wiki) -> WikiSettings:
 
 def wiki_credentials(feed: FeedSettings) -> WikiCredentials:
     """Return the credentials with which the wiki is read."""
-    return read_account(
-        feed.account,
-        Path(feed.password_file) if feed.password_file else None,
-        basic_file=Path(feed.basic_file) if feed.basic_file else None,
-    )
+    password, basic = (Path(name) if name else None for name in (feed.password_file, feed.basic_file))
+    return read_account(feed.account, password, basic_file=basic)
 
 
 def open_api(address: str, account: WikiCredentials, settings: Settings, **manners: float) -> WikiApi:
     """Create an API client with User-Agent (`[links]`) and route (`[egress]`) of `settings`; sends nothing."""
-    return WikiApi(
-        address,
-        account,
-        manners=ApiSettings(agent=wiki_user_agent(settings), **manners),  # type: ignore[arg-type]
-        route=route_to(address, settings),
-    )
+    pace = ApiSettings(agent=wiki_user_agent(settings), **manners)  # type: ignore[arg-type]
+    return WikiApi(address, account, manners=pace, route=route_to(address, settings))
 
 
 def wiki_user_agent(settings: Settings) -> str:
@@ -67,9 +61,8 @@ def route_to(url: str, settings: Settings) -> ServerRoute:
         )
     proxy = ""
     if via is not None:
-        login = f"{quote(via.username, safe='')}:{quote(via.password, safe='')}@"
-        secret = login if via.username else ""
-        proxy = f"http://{secret}{via.host}:{via.port}"
+        login = f"{quote(via.username, safe='')}:{quote(via.password, safe='')}@" if via.username else ""
+        proxy = f"http://{login}{via.host}:{via.port}"
     return ServerRoute(strict_context(settings.egress.ca_file), proxy)
 
 
@@ -87,8 +80,7 @@ def bot_api(wiki: Wiki, settings: Settings, *, needs_account: bool = True) -> Wi
     if not wiki.url:
         raise InputError(f"The address of {wiki.name} is unknown: run `weboid wiki add URL`.")
     if bot.account and bot.password_file:
-        basic = Path(feed.basic_file) if feed.basic_file else None
-        account = read_account(bot.account, Path(bot.password_file), basic_file=basic)
+        account = wiki_credentials(replace(feed, account=bot.account, password_file=bot.password_file))
     elif needs_account:
         raise InputError(
             f"The bot has no account on {wiki.name}: `weboid wiki bot on {wiki.name} --account USER@APP"

@@ -6,6 +6,7 @@ The wiki states the user; `weboid level rights` limits what its editors may set 
 import asyncio
 import getpass
 import json
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -56,10 +57,9 @@ class FrontierArchive:
 
         def recent() -> Collection[str]:
             with open_own_captures(self._layout, self._settings.index.url, "") as own:
-                pages = {url: own.usable(url, None) for url in urls}
-            return [
-                url for url, page in pages.items() if page is not None and not page.rank and page.captured_at >= since
-            ]
+                pages = [(url, own.usable(url, None)) for url in urls]
+            good = [(url, page.captured_at) for url, page in pages if page is not None and not page.rank]
+            return [url for url, moment in good if moment >= since]
 
         return await asyncio.to_thread(recent)
 
@@ -67,11 +67,10 @@ class FrontierArchive:
         """Queue the links, just saved ones first; those visited lately are skipped, unless they came back to life."""
         addresses = {each.wiki.in_levels: each.pages_url for each in urls if each.pages_url}
         await asyncio.to_thread(announce_wikis, self._frontier, addresses)
-        ages: dict[int, list[NewItem]] = {}
+        ages = defaultdict[int, list[NewItem]](list)
         for each in urls:
             days = 0 if each.priority is ArchivePriority.REVIVED else each.archived_days
-            item = NewItem(each.url, _LANES[each.priority], via=each.page_url)
-            ages.setdefault(days, []).append(item)
+            ages[days].append(NewItem(each.url, _LANES[each.priority], via=each.page_url))
         for days, items in sorted(ages.items()):
             assigned = await self._turns.assign(items)
             await asyncio.to_thread(self._frontier.add, assigned, now=self._clock.now(), again=timedelta(days=days))
@@ -176,12 +175,8 @@ class WatchNote:
         self, front: str | None, replay: str | None, webhook: str | None, secret_file: str | None
     ) -> "WatchNote":
         """Return a copy of the note with the given values replaced."""
-        changes: dict[str, Any] = {
-            "front": front.rstrip("/") if front is not None else None,
-            "replay": replay.rstrip("/") if replay is not None else None,
-            "webhook": webhook,
-            "secret_files": {"": secret_file} if secret_file is not None else None,
-        }
+        texts = {"front": front and front.rstrip("/"), "replay": replay and replay.rstrip("/"), "webhook": webhook}
+        changes: dict[str, Any] = texts | {"secret_files": None if secret_file is None else {"": secret_file}}
         return replace(self, **{name: value for name, value in changes.items() if value is not None})
 
 

@@ -4,10 +4,9 @@ import asyncio
 import hmac
 import json
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import httpx
 from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import ConfigError, WeboidError
+from core.web_dates import parse_http_date
 from links.registry.database import RegistryStore
 from links.registry.wikis import LEASE, Wiki, feeds_of
 from playback.access.levels import LevelRight
@@ -25,7 +25,7 @@ from weboid.app.wiki.wiki_clients import bot_api, open_wiki_api, settings_of_wik
 from weboid.app.wiki.wiki_intake import WatchNote
 from wiki.api.credentials import read_secret
 from wiki.api.edit_request import read_bot_account
-from wiki.api.models import parse_moment, query_result, text_field
+from wiki.api.models import object_field, parse_moment, query_result, text_field
 from wiki.settings import BotSettings
 from wiki.sync.webhook import AGE_LIMIT_S, check_secret, sign_request
 
@@ -53,16 +53,9 @@ class WikiSetupCheck:
         except ConfigError as error:
             return [bad("settings", "cannot be used", str(error))]
         contact = self.settings.links.contact or self.settings.visit.contact
-        findings = [
-            good("contact", contact)
-            if contact
-            else bad(
-                "contact",
-                "not set: sites and wikis cannot report a problem to you",
-                'Set contact = "https://…" or a mail address under [operator] in weboid.toml.',
-            ),
-            self._feed(),
-        ]
+        remedy = 'Set contact = "https://…" or a mail address under [operator] in weboid.toml.'
+        lack = bad("contact", "not set: sites and wikis cannot report a problem to you", remedy)
+        findings = [good("contact", contact) if contact else lack, self._feed()]
         async with httpx.AsyncClient(trust_env=False, timeout=_LIMIT_S) as client:
             findings += [await self._front(client), await self._replay(client)]
             findings += await self._webhook(client)
@@ -95,20 +88,15 @@ class WikiSetupCheck:
             return bad("front", f"{origin}: {_why(error)}", _tls_remedy(error) or remedy)
         if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
             return warn("front", f"{origin} limits the request rate", "Name the wiki's server with --links-internal.")
-        try:
+        document = None
+        with suppress(ValueError):
             document = answer.json()
-        except ValueError:
-            document = None
         if answer.status_code != httpx.codes.OK or not isinstance(document, dict):
             return bad("front", f"{origin}: status {answer.status_code}", "Is that address Weboid's front?")
         if not document.get("is_whole"):
             remedy = "See the log of `serve` in `weboid wiki watch`."
             return bad("front", f"{origin}: a store cannot be read", remedy)
-        try:
-            moment = parsedate_to_datetime(answer.headers.get("date", ""))
-        except (ValueError, OverflowError):
-            moment = _CLOCK.now()
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        moment = parse_http_date(answer.headers.get("date", "")) or _CLOCK.now()
         skew = (moment - _CLOCK.now()).total_seconds()
         if abs(skew) > _SKEW_WARN_S:
             text = f"{origin}: its clock differs by {skew:.0f} s"
@@ -163,38 +151,32 @@ class WikiSetupCheck:
         except WeboidError as error:
             remedy = "`weboid wiki add URL` updates its address; --account gives access to a private wiki."
             return [bad("wiki", str(error), remedy)]
-        general = query_result(answer).get("general")
-        general = general if isinstance(general, dict) else {}
+        general = object_field(query_result(answer), "general")
         skew = abs((parse_moment(answer.get("curtimestamp")) - _CLOCK.now()).total_seconds())
         text = f"the wiki's differs by {skew:.0f} s"
+        clock = warn("clock", text) if skew > _SKEW_WARN_S else good("clock", text)
         if skew > AGE_LIMIT_S / 2:
             clock = bad("clock", text, "Set the clocks of both machines (NTP).")
-        else:
-            clock = warn("clock", text) if skew > _SKEW_WARN_S else good("clock", text)
         generator = good("wiki", f"{text_field(general, 'generator')}, {self.wiki.url}")
         return [generator, clock, *self._extension(general)]
 
-    def _extension(self, general: dict[str, Any]) -> list[SetupFinding]:
+    def _extension(self, general: Mapping[str, Any]) -> list[SetupFinding]:
         facts = general.get("weboid")
         if not isinstance(facts, dict):
             remedy = "Copy wiki/mediawiki/Weboid into extensions/, or update it: docs/how-to/mediawiki.md."
             return [unset("extension", "not installed, or an older release", remedy)]
-        findings = []
-        named = text_field(facts, "wiki")
+        findings, named = [], text_field(facts, "wiki")
         if named != str(self.wiki.name):
             remedy = f"$wgWeboidWiki = '{self.wiki.name}';"
             findings.append(bad("extension", f"it calls the wiki {named}, the registry {self.wiki.name}", remedy))
-        for key, setting, remedy in (
-            ("front", "$wgWeboidFront", "Nothing is shown beside links."),
-            ("webhook", "$wgWeboidWebhook", "Changes are not reported."),
-        ):
-            if not facts.get(key):
-                findings.append(warn("extension", f"{setting} is not set", remedy))
+        if not facts.get("front"):
+            findings.append(warn("extension", "$wgWeboidFront is not set", "Nothing is shown beside links."))
+        if not facts.get("webhook"):
+            findings.append(warn("extension", "$wgWeboidWebhook is not set", "Changes are not reported."))
         if not findings:
             findings.append(good("extension", f"version {text_field(facts, 'version')}, {named}"))
         origins = facts.get("origins")
-        listed = origins if isinstance(origins, list) else []
-        known = {each for each in listed if isinstance(each, str)}
+        known = {each for each in origins if isinstance(each, str)} if isinstance(origins, list) else set()
         needed = [each for each in (self.note.front, self.note.replay) if each]
         if missing := [each for each in needed if each.lower() not in known]:
             both = ", ".join(f"'{each}'" for each in needed)
@@ -207,11 +189,8 @@ class WikiSetupCheck:
             expected = hmac.digest(self._secret, b"weboid webhook secret", "sha256").hex()[:8]
             is_same = hmac.compare_digest(expected, text_field(facts, "secret"))
             remedy = "Put the same secret into the file of $wgWeboidSecretFile."
-            findings.append(
-                good("secret", "the wiki has the same")
-                if is_same
-                else bad("secret", "the wiki has none, or a different one", remedy)
-            )
+            other = bad("secret", "the wiki has none, or a different one", remedy)
+            findings.append(good("secret", "the wiki has the same") if is_same else other)
         return findings
 
     async def _archives(self) -> list[SetupFinding]:

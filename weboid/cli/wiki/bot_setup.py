@@ -21,7 +21,7 @@ from weboid.app.wiki.wiki_clients import bot_api, settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import argument, cli_command, option, option_dict
 from weboid.cli.support.options import counted, output
-from wiki.api.edit_request import BotAccount, allows_run, clear_messages, read_bot_account
+from wiki.api.edit_request import BotAccount, allows_run, read_bot_account
 from wiki.api.page_query import read_text
 from wiki.bot.remedies import LOST_STATES
 from wiki.settings import TALK_MODES, BotSettings, WikiSettings, replace_settings
@@ -184,7 +184,7 @@ async def _check_account(
     async with bot_api(wiki, settings) as api:
         me = await read_bot_account(api)
         if is_read and me.has_messages:
-            await clear_messages(api)
+            await api.post(action="clearhasmsg")
         page = await read_text(api, bot.run_page) if bot.run_page else None
     if me.blocked:
         raise InputError(f"The account {me.name} is {me.blocked}.")

@@ -17,7 +17,7 @@ from core.layout import Layout
 from links.registry.pages import PageName, PutPage, number_of, put_pages
 from links.registry.schema import urls, wanted
 from links.registry.urls import ensure_urls
-from links.registry.wikis import all_wikis, parse_wiki, put_cursor, put_trouble
+from links.registry.wikis import all_wikis, parse_wiki, put_cursors, put_trouble
 from links.rules.link_class import classify_link
 from links.states import LinkState
 from playback.access.decision_store import open_decisions
@@ -154,7 +154,7 @@ def test_the_list_tells_how_far_feeds_are_and_what_holds_them_up(wiki: Wiki, com
     now = datetime(2026, 11, 21, tzinfo=UTC)
     with store.writing() as connection:
         (known,) = all_wikis(connection)
-        put_cursor(connection, known.id, "changes", "{}", now=now)
+        put_cursors(connection, known.id, {"changes": "{}"}, now=now)
         put_trouble(connection, known.id, ["changes", "sweep"], "logged \x1b[2Jout", now=now)
     store.close()
     _, out, _ = command("ls")
