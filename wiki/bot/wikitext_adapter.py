@@ -88,7 +88,12 @@ async def prepare_adapter(api: WikiApi, templates: Mapping[str, Any] | None = No
     prefix = namespace.name if namespace is not None else "Template"
     hold = min(rules.hold_tags, default="")
     names = {hold} - {""}
-    limit_rules(rules, lambda name: not names.add(name))  # type: ignore[func-returns-value]  # the names that it asks for
+
+    def note(name: str) -> bool:
+        names.add(name)
+        return True
+
+    limit_rules(rules, note)  # notes the names that it asks for
     there = await existing_titles(api, [f"{prefix}:{name}" for name in sorted(names)])
     has: Callable[[str], bool] = lambda name: f"{prefix}:{name}" in there  # noqa: E731
     return PageAdapter(rules, limit_rules(rules, has), hold if has(hold) else "", facts.language)
