@@ -112,8 +112,9 @@ def crawl_configured(
     crawls: list[ConfiguredCrawl] = [
         {"name": job.name, "seeds": job.seeds[:100], "scope": job.settings.scope.kind} for job in jobs
     ]
-    verb = "would begin" if dry_run else "have begun"
-    return {"crawls": crawls, "added": added, "dry_run": dry_run, "message": f"{len(jobs)} crawls {verb}."}
+    begun = "would begin" if dry_run else "has begun" if len(jobs) == 1 else "have begun"
+    message = f"{len(jobs)} crawl{'s' * (len(jobs) != 1)} {begun}."
+    return {"crawls": crawls, "added": added, "dry_run": dry_run, "message": message}
 
 
 @operations.operation("/lists", ConsoleRole.OPERATOR, status=202)
