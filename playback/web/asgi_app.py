@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -27,7 +27,7 @@ from playback.web.cached_links.cached_api import GADGET_PATH, CachedLinks, LinkE
 from playback.web.copy_lookup import CopyLookup, QueueStatusReader
 from playback.web.copy_notices import CopyWarnings, representations
 from playback.web.i18n import SOURCE, localized_path
-from playback.web.machine_api import CLOSED, MachineAccess, MachineApi
+from playback.web.machine_api import MachineAccess, MachineApi, SearchIndexing
 from playback.web.page_request import url_of
 from playback.web.page_saves import SaveOptions, SavePages, save_addresses
 from playback.web.page_search import PageSearch
@@ -39,7 +39,7 @@ from playback.web.registry.registry_forms import FormTokens
 from playback.web.registry.registry_pages import FORM_PATH, RegistryPages
 from playback.web.registry.registry_service import LinkRegistry, RegistryService
 from playback.web.registry.user_reports import ReportPages, ReportService, report_addresses
-from playback.web.site_pages import ABOUT_PATH, NOBODY, Crawler, PageLists, about_crawler, is_search
+from playback.web.site_pages import ABOUT_PATH, Crawler, PageLists, about_crawler
 from playback.web.text_search import TextSearch
 from playback.web.url_history import HistoryPages
 from warc.artifact_reader import ArtifactReader
@@ -98,11 +98,11 @@ class WebOptions:
     language: str = SOURCE  # default for readers whose browser accepts no available language
     full: FullCopyAccess | None = None  # access to copies with scripts; None disables these routes
     holds: HoldIndex | None = None  # None: no threat lists
-    openness: MachineAccess = CLOSED
+    openness: MachineAccess = field(default_factory=MachineAccess)
     links: LinkRegistry | None = None
     mounts: Sequence[SiteMount] = ()  # shown with a link registry
     access: RateLimitPolicy = field(default_factory=RateLimitPolicy)
-    crawler: Crawler = NOBODY
+    crawler: Crawler = field(default_factory=Crawler)
     show_logins: bool = False  # show captures made with a login to all readers
     saves: SaveOptions | None = None  # pages that readers save; None: they may not
 
@@ -157,8 +157,8 @@ def create_app(
     lists, history = PageLists(means, around.crawler.name), HistoryPages(means)
     costly, comparing = load_limits(around.access, clock.monotonic)
     headers = page_renderer.security_headers(replay_origin)
-    headers["X-Robots-Tag"] = around.openness.robots_tag
-    errors = _ErrorPages(means, headers)
+    if around.openness.indexing is SearchIndexing.FRONT:
+        headers["X-Robots-Tag"] = "noarchive"
 
     def health(_request: Request) -> Response:
         """Return 200 while the captures index can be read, else 503."""
@@ -167,7 +167,7 @@ def create_app(
 
     return Starlette(
         routes=[
-            Route("/", costly(lists.home, when=is_search), name="home"),
+            Route("/", costly(lists.home, when=lambda request: bool(request.query_params)), name="home"),
             Route("/healthz", health),
             Route("/api/pages", costly(lists.api)),
             Route("/feed.atom", costly(lists.feed)),
@@ -182,45 +182,35 @@ def create_app(
             Mount("/static", StaticFiles(directory=page_renderer.HERE / "static"), name="static"),
         ],
         middleware=[
-            Middleware(page_renderer.FixedHeaders, headers=headers),
-            *([Middleware(page_renderer.OneOrigin, origin=origin)] if origin is not None else []),
-            Middleware(page_renderer.LanguageMiddleware, default=around.language),
+            Middleware(page_renderer.fixed_headers, headers=headers),
+            *([Middleware(page_renderer.one_origin, origin=origin)] if origin is not None else []),
+            Middleware(page_renderer.with_language, default=around.language),
         ],
-        exception_handlers={
-            HTTPException: errors.http_error,
-            TakenDownError: errors.taken_down,
-            TransientError: errors.unavailable,
-            Exception: errors.server_error,
-        },
+        exception_handlers=dict.fromkeys(
+            (HTTPException, TakenDownError, TransientError, Exception), _error_page(means, headers)
+        ),
     )
 
 
-class _ErrorPages:
-    """Error pages. They never repeat the requested address."""
+def _error_page(means: page_renderer.WebContext, headers: dict[str, str]) -> Callable[[Request, Exception], Response]:
+    """Return the handler of errors; its pages never repeat the requested address."""
 
-    def __init__(self, means: page_renderer.WebContext, headers: dict[str, str]) -> None:
-        self._render = means.render
-        self._origin = means.origin
-        self._headers = headers
+    def show(request: Request, error: Exception) -> Response:
+        match error:
+            case TakenDownError():
+                url = url_of(request)
+                if not error.is_disclosed:
+                    return means.render("never.html", 404, url=url, standing=None)
+                origin = means.origin or f"{request.url.scheme}://{request.url.netloc}"
+                blocked_by = {"Link": f'<{origin}/>; rel="blocked-by"'}  # RFC 7725, 4
+                return means.render("blocked.html", 451, blocked_by, url=url, reason=error.takedown.reason)
+            case HTTPException(status_code=status, headers=own):
+                pass
+            case TransientError():
+                _LOG.warning("front.index_unavailable: %s", error)
+                status, own = 503, None
+            case _:
+                status, own = 500, headers  # Starlette sends this one outside all middleware
+        return means.render("error.html", status, own, status=status, address="/")
 
-    def http_error(self, _request: Request, error: Exception) -> Response:
-        status = error.status_code if isinstance(error, HTTPException) else 500
-        headers = error.headers if isinstance(error, HTTPException) else None
-        return self._render("error.html", status, headers=headers, status=status, address="/")
-
-    def taken_down(self, request: Request, error: Exception) -> Response:
-        assert isinstance(error, TakenDownError)
-        url = url_of(request)
-        if not error.is_disclosed:
-            return self._render("never.html", 404, url=url, standing=None)
-        origin = self._origin or f"{request.url.scheme}://{request.url.netloc}"
-        headers = {"Link": f'<{origin}/>; rel="blocked-by"'}  # RFC 7725, 4
-        return self._render("blocked.html", 451, headers, url=url, reason=error.takedown.reason)
-
-    def unavailable(self, _request: Request, error: Exception) -> Response:
-        _LOG.warning("front.index_unavailable: %s", error)
-        return self._render("error.html", 503, status=503, address="/")
-
-    def server_error(self, _request: Request, _error: Exception) -> Response:
-        # Starlette sends this one outside all middleware, so it brings its headers along.
-        return self._render("error.html", 500, headers=self._headers, status=500, address="/")
+    return show

@@ -10,7 +10,6 @@ from calendar import monthrange
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 import re2
@@ -90,7 +89,7 @@ def parse_query(
     keys = _keys(one.get("url", ""), one.get("matchType", ""), wide=wide)
     limit = _number(one, "limit", lowest=-MOST_ROWS)
     after = _position(one["resumeKey"], keys) if one.get("resumeKey") else None
-    closest = _first_moment(one["closest"], "closest") if one.get("closest") else None
+    closest = _moment_ms(one["closest"], "closest") if one.get("closest") else None
     output = one.get("output", "") or "text"
     if output not in OUTPUTS:
         raise InputError(f"output is one of {', '.join(OUTPUTS)}; not {output[:40]!r}.")
@@ -99,12 +98,12 @@ def parse_query(
         raise InputError(f"At most {_MOST_FILTERS} filters are allowed.")
     between = TimeRange()
     if first := one.get("from") or one.get("from_ts"):
-        between = replace(between, first_ms=_first_moment(first, "from"))
+        between = replace(between, first_ms=_moment_ms(first, "from"))
     if last := one.get("to"):
         rest = "1231235959"
         if len(last) == 6 and last.isascii() and last.isdigit() and "01" <= last[4:6] <= "12":
             rest = f"12{monthrange(max(int(last[:4]), 1), int(last[4:6]))[1]}235959"
-        between = replace(between, last_ms=unix_milliseconds(_moment(last, "to", rest)) + 999)
+        between = replace(between, last_ms=_moment_ms(last, "to", rest) + 999)
     fields: tuple[str, ...] = IA_FIELDS if archive else FIELDS
     if named := one.get("fl") or one.get("fields"):
         fields = tuple(dict.fromkeys(each for each in named[:400].split(",") if each))
@@ -173,15 +172,11 @@ def _keys(url: str, match: str, *, wide: bool) -> KeyRange:
     return keys
 
 
-def _first_moment(text: str, name: str) -> int:
-    return unix_milliseconds(_moment(text, name, "0101000000"))
-
-
-def _moment(text: str, name: str, rest: str) -> datetime:
+def _moment_ms(text: str, name: str, rest: str = "0101000000") -> int:
     digits = text + rest[len(text) - 4 :] if 4 <= len(text) < 14 else text
     if len(text) % 2 == 0:
         with suppress(InputError):
-            return parse_timestamp14(digits)
+            return unix_milliseconds(parse_timestamp14(digits))
     raise InputError(f"{name}= is a timestamp of 4 to 14 digits, YYYYMMDDhhmmss; not {text[:40]!r}.")
 
 

@@ -8,7 +8,7 @@ import heapq
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from urllib.parse import urlencode
 
@@ -62,8 +62,7 @@ class CdxWalk:
     def pages(self) -> int:
         """Return the number of pages of rows."""
         query = self._query
-        rows = self._rows.count(query.keys, query.between, most=cdx_query.MOST_PAGED)
-        return -(-rows // query.page_rows)
+        return -(-self._rows.count(query.keys, query.between, most=cdx_query.MOST_PAGED) // query.page_rows)
 
     def end(self) -> IndexPosition | None:
         """Return the position of truncation if it is known before iteration; else None."""
@@ -155,33 +154,25 @@ class CdxWalk:
         """Return the rows of a chunk that pass access control, filters and collapsing."""
         between, filters, passed = self._query.between, self._query.filters, []
         for row in chunk:
-            if (
-                not between.first_ms <= row.position.captured_ms <= between.last_ms
-                or not all(matches(row) for matches in filters)
-                or self._is_hidden(row)
+            if not between.first_ms <= row.position.captured_ms <= between.last_ms or not all(
+                matches(row) for matches in filters
             ):
+                continue
+            captured_at = from_unix_milliseconds(row.position.captured_ms)
+            takedown = self._permits.capture(
+                Capture(
+                    *(row.url, row.urlkey, captured_at, RecordType.RESPONSE),
+                    *(row.mime, row.status, row.digest, _NOWHERE),
+                    page_id=row.page_id or None,
+                    login=row.login,
+                )
+            )
+            if takedown is not None and takedown.effect is TakedownEffect.HIDE:
                 continue
             before, self._last = self._last, tuple(each.key(row) for each in self._query.collapses)
             if not any(old == new for old, new in zip(before, self._last, strict=False)):
                 passed.append(row)
         return passed
-
-    def _is_hidden(self, row: ListedCapture) -> bool:
-        takedown = self._permits.capture(
-            Capture(
-                row.url,
-                row.urlkey,
-                from_unix_milliseconds(row.position.captured_ms),
-                RecordType.RESPONSE,
-                row.mime,
-                row.status,
-                row.digest,
-                _NOWHERE,
-                page_id=row.page_id or None,
-                login=row.login,
-            )
-        )
-        return takedown is not None and takedown.effect is TakedownEffect.HIDE
 
     _last: tuple[tuple[str, ...], ...] = ()
 
@@ -198,24 +189,15 @@ _FRESH = {"Cache-Control": "no-cache"}
 _TYPES = {"text": "text/plain; charset=utf-8", "json": "text/x-ndjson", "cdxj": "text/x-cdxj"}
 
 
+@dataclass(frozen=True, slots=True)
 class CdxServer:
     """Route ``/cdx?url=…``: captures of a URL or a URL prefix."""
 
-    def __init__(
-        self,
-        rows: CaptureQueries,
-        permits: AccessControl,
-        mementos: MementoIndex,
-        places: MementoEndpoints,
-        *,
-        wide: bool = False,
-    ) -> None:
-        """Store the index, access control, endpoints and limits."""
-        self._rows = rows
-        self._permits = permits
-        self._mementos = mementos
-        self._places = places
-        self._wide = wide
+    _rows: CaptureQueries
+    _permits: AccessControl
+    _mementos: MementoIndex
+    _places: MementoEndpoints
+    _wide: bool  # whether whole hosts and domains may be queried
 
     def answer(self, request: Request) -> Response:
         """Return the captures; 400 for invalid parameters, 403 for wide queries, 404 for no result."""
@@ -249,8 +231,7 @@ class CdxServer:
             if first:
                 break
         if not first and query.output == "json" and not query.archive_dialect and not walk.resume:
-            text = f"No Captures found for: {query.url}"
-            return _message(404, text, as_json=True)
+            return _message(404, f"No Captures found for: {query.url}", as_json=True)
         headers = dict(_FRESH)
         end = walk.end()
         if end is not None and not query.wants_key:
@@ -272,14 +253,12 @@ class CdxServer:
             if between.first_ms <= unix_milliseconds(parse_timestamp14(each.timestamp)) <= between.last_ms
         )
         body = ",\n".join(islice(lines, query.limit))
-        headers = {**_FRESH, "Content-Type": LINK_FORMAT}
-        return Response(f"{body}\n" if body else "", headers=headers)
+        return Response(f"{body}\n" if body else "", headers={**_FRESH, "Content-Type": LINK_FORMAT})
 
 
 def _message(status: int, text: str, *, as_json: bool) -> Response:
     if as_json:
-        body = json.dumps({"message": text})
-        return Response(body, status, _FRESH, media_type="application/json")
+        return Response(json.dumps({"message": text}), status, _FRESH, media_type="application/json")
     return PlainTextResponse(f"{text}\n", status, _FRESH)
 
 

@@ -153,12 +153,9 @@ class CopyLookup:
             offers[place] = next((CopyOffer(page) for page in pages if page.is_usable), None)
         left = [place for place in open_ if offers[place] is None]
         for place, pages in self._asked(self._newest, asking, left, artifacts_too=True).items():
-            same = [page for page in pages if asked[place].is_of(page.url)]
-            offers[place] = _best(same)
+            offers[place] = _best([page for page in pages if asked[place].is_of(page.url)])
         pages = [offer.page for offer in offers if offer is not None and offer.page is not None]
         threatened = self._store.threatened(pages)
-        if not threatened:
-            return offers
         return [
             CopyOffer(bar=CopyObstacle.HELD)
             if offer is not None and offer.page is not None and offer.page.page_id in threatened
@@ -188,8 +185,7 @@ class CopyLookup:
         """Return the pages found by the query for the URLs at those positions, without hidden ones."""
         if not places:
             return {}
-        value = lookup_value(asking[place] for place in places)
-        rows = self._database.rows(query, {"asked": value})
+        rows = self._database.rows(query, {"asked": lookup_value(asking[place] for place in places)})
         pages = self._store.pages_of(list({row["page_id"]: row for row in rows}.values()), artifacts_too=artifacts_too)
         by_id = {page.page_id: page for page in pages}
         found: dict[int, list[CapturedPage]] = {}

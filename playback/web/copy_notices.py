@@ -9,16 +9,13 @@ import re
 import threading
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict, dataclass
-from datetime import timedelta
-from typing import Any
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import cachetools
 
 from core.captures import ArtifactKind
 from core.config.stored_level import DEFAULT_STORED_LEVEL
-from core.page_manifest import PageInfo
 from playback.access.control import AccessControl
 from playback.access.holds import ScanVerdict, UnscannedPolicy
 from playback.access.threat_lists import ListEffect, ListHit
@@ -79,7 +76,7 @@ class CaptureRepresentation:
     """Device, viewport, language and login of a capture."""
 
     is_phone: bool  # captured with a phone profile; else desktop
-    width: int  # of the viewport, in CSS pixels
+    width: int  # of the viewport, in CSS pixels; 0: not known
     height: int  # of the viewport, in CSS pixels
     language: str  # the browser's first Accept-Language; empty when not recorded
     is_logged_in: bool  # the page was visited with a login
@@ -87,37 +84,29 @@ class CaptureRepresentation:
     imported_from: str = ""  # name of the file that another program made; empty when we captured it
     software: str = ""  # that program, as the file states it
 
-    @property
-    def has_screen(self) -> bool:
-        """Return True when the page was rendered with a known viewport."""
-        return bool(self.width)
-
-
-def representation_of(manifest: PageInfo) -> CaptureRepresentation | None:
-    """Parse a manifest; None when it names no viewport, everything was stored, and it is not an import."""
-    screen, stored, origin = manifest.screen, manifest.stored, manifest.imported
-    imported = (origin.source.partition("!")[0], origin.software) if origin is not None else ("", "")
-    if screen is None:
-        is_plain = stored == DEFAULT_STORED_LEVEL and origin is None
-        return None if is_plain else CaptureRepresentation(False, 0, 0, "", False, stored, *imported)  # noqa: FBT003
-    return CaptureRepresentation(
-        screen.mobile, screen.width, screen.height, manifest.language, bool(manifest.login), stored, *imported
-    )
-
 
 def representations(records: PageRecords) -> Callable[[CapturedPage], CaptureRepresentation | None]:
-    """Return a function that reads a page's representation from its manifest, None without one. Thread-safe."""
+    """Return a function that reads a page's representation from its manifest, None without one. Thread-safe.
 
-    def read(page: CapturedPage) -> CaptureRepresentation | None:
-        manifest = records.manifest(page) if ArtifactKind.PAGEINFO in page.artifacts else None
-        return None if manifest is None else representation_of(manifest)
+    None also when it names no viewport, everything was stored, and it is not an import.
+    """
 
     # A manifest may have ten thousand resources.
-    cached: Callable[..., Any] = cachetools.cached(
-        cachetools.LRUCache(_MOST_CACHED), key=lambda page: page.page_id, lock=threading.Lock()
-    )
-    remembered: Callable[[CapturedPage], CaptureRepresentation | None] = cached(read)
-    return remembered
+    @cachetools.cached(cachetools.LRUCache(_MOST_CACHED), key=lambda page: page.page_id, lock=threading.Lock())
+    def read(page: CapturedPage) -> CaptureRepresentation | None:
+        manifest = records.manifest(page) if ArtifactKind.PAGEINFO in page.artifacts else None
+        if manifest is None:
+            return None
+        screen, stored, origin = manifest.screen, manifest.stored, manifest.imported
+        if screen is None and stored == DEFAULT_STORED_LEVEL and origin is None:
+            return None
+        of_screen: tuple[bool, int, int, str, bool] = (False, 0, 0, "", False)
+        if screen is not None:
+            of_screen = (screen.mobile, screen.width, screen.height, manifest.language, bool(manifest.login))
+        imported = (origin.source.partition("!")[0], origin.software) if origin is not None else ("", "")
+        return CaptureRepresentation(*of_screen, stored, *imported)
+
+    return read
 
 
 MOST_DRIFTS_LISTED = 10  # longest list with skews by default
@@ -135,15 +124,6 @@ class TemporalDrift:
     other: int  # how many of them come from another visit
     earlier: int  # seconds by which the oldest of these precedes the page; 0: none does
     later: int  # seconds by which the newest of these follows the page; 0: none does
-
-    def as_json(self) -> dict[str, int]:
-        """Return the fields as a JSON object."""
-        return asdict(self)
-
-    @property
-    def largest(self) -> timedelta:
-        """Return the greatest distance."""
-        return timedelta(seconds=max(self.earlier, self.later))
 
 
 class DriftClient:

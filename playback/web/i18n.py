@@ -104,13 +104,14 @@ def localized_path(path: str) -> str:
 
 def translate(text: str, **values: object) -> str:
     """Return the text in the reader's language, with ``%(name)s`` filled in."""
-    return _fill(_catalogue(page_language.get().language).ugettext(text), values)
+    found = _catalogue(page_language.get().language).ugettext(text)
+    return found % values if values else found
 
 
 def translate_count(one: str, many: str, count: int, **values: object) -> str:
     """Return the plural form for `count`, which replaces ``%(count)s``."""
     found = _catalogue(page_language.get().language).ungettext(one, many, count)
-    return _fill(found, {"count": number(count), **values})
+    return found % {"count": number(count), **values}
 
 
 def noop(text: str) -> str:
@@ -120,11 +121,8 @@ def noop(text: str) -> str:
 
 def day(moment: date | datetime) -> str:
     """Format a date: ``1 March 2026``, ``1. März 2026``."""
-    return format_date(
-        moment.date() if isinstance(moment, datetime) else moment,
-        _PATTERNS.get(_language(), "long"),
-        locale=_language(),
-    )
+    language = _language()
+    return format_date(moment, "d MMMM y" if language == "en_GB" else "long", locale=language)
 
 
 def when(moment: datetime) -> str:
@@ -195,9 +193,6 @@ def _language() -> str:
     return "en_GB" if language == "en" else language
 
 
-_PATTERNS = {"en_GB": "d MMMM y"}
-
-
 @lru_cache(maxsize=64)
 def _catalogue(language: str) -> Translations:
     path = LOCALES / language / "LC_MESSAGES" / f"{DOMAIN}.po"
@@ -209,12 +204,7 @@ def _catalogue(language: str) -> Translations:
         return Translations(compiled, domain=DOMAIN)
 
 
-def _fill(text: str, values: dict[str, object]) -> str:
-    return text % values if values else text
-
-
 def set_language(language: str) -> None:
     """Set the response language from a request parameter, if given."""
-    current = page_language.get()
     if language:
-        page_language.set(replace(current, language=language, prefix=f"/{language}"))
+        page_language.set(replace(page_language.get(), language=language, prefix=f"/{language}"))

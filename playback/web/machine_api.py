@@ -77,13 +77,6 @@ class TimeMap:
     is_first: bool = True  # with the first memento of all
     is_last: bool = True
 
-    @property
-    def span(self) -> tuple[PageMemento, PageMemento]:
-        """Return its oldest and its newest memento."""
-        if self.parts:
-            return self.parts[0][0], self.parts[-1][1]
-        return self.mementos[0], self.mementos[-1]
-
     def listed(self) -> Iterator[tuple[PageMemento, list[str]]]:
         """Yield each memento with its roles."""
         newest = len(self.mementos) - 1
@@ -114,10 +107,11 @@ def time_map(mementos: MementoIndex, url: str, number: int | None) -> TimeMap | 
 
 def _as_links(found: TimeMap, places: MementoEndpoints) -> bytes:
     me = places.timemap(found.url, page=found.number)
+    span = (found.parts[0][0], found.parts[-1][1]) if found.parts else (found.mementos[0], found.mementos[-1])
     lines = [
         format_link(found.url, "original"),
         format_link(places.timegate(found.url), "timegate"),
-        format_link(me, "self", type=LINK_FORMAT, **_span(*found.span)),
+        format_link(me, "self", type=LINK_FORMAT, **_span(*span)),
     ]
     if not (found.is_first and found.is_last):
         lines.append(format_link(places.timemap(found.url), "timemap", type=LINK_FORMAT))
@@ -215,14 +209,6 @@ class MachineAccess:
     cdx_hosts: bool = False  # allow CDX queries for whole hosts and domains
     replay_inside: str = ""  # internal origin of replay, if it differs from the public one
 
-    @property
-    def robots_tag(self) -> str:
-        """Return the value of X-Robots-Tag on the front's pages."""
-        return "noindex, noarchive" if self.indexing is SearchIndexing.NONE else "noarchive"
-
-
-CLOSED = MachineAccess()
-
 
 class MachineApi:
     """Routes for machines, and the headers for them on reader pages."""
@@ -234,7 +220,7 @@ class MachineApi:
         self._places = places
         self._mementos = MementoIndex(database, permits)
         self.skews = DriftClient(places.replay, inner=openness.replay_inside)
-        self._cdx = CdxServer(CaptureQueries(database), permits, self._mementos, places, wide=openness.cdx_hosts)
+        self._cdx = CdxServer(CaptureQueries(database), permits, self._mementos, places, openness.cdx_hosts)
 
     def routes(self, costly: LoadLimit) -> list[BaseRoute]:
         """Return the routes; `costly` limits those that list captures."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
@@ -22,7 +23,7 @@ from playback.web import i18n
 from playback.web.copy_lookup import QueueStatusReader
 from playback.web.copy_notices import CopyWarnings, TemporalDrift, rough_distance
 from playback.web.i18n import PageLanguage, check_language, localized_path, page_language, split_prefix, wanted_language
-from playback.web.page_request import EVERYTHING, CaptureFacets
+from playback.web.page_request import EVERYTHING, CaptureFacets, scope_target
 from playback.web.page_search import PageSearch
 from playback.web.page_store import CapturedPage, PageRecords, PageStore
 from playback.web.text_search import TextSearch
@@ -30,6 +31,12 @@ from playback.web.text_search import TextSearch
 if TYPE_CHECKING:
     from playback.web.reader_page import LevelOffers
 
+PICTURE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "private, max-age=3600",
+    "Content-Disposition": "inline",
+}
 _LOCAL_HOST = re.compile(r"(?:127\.0\.0\.1|\[::1\]|localhost)(?::\d+)?")
 
 
@@ -68,73 +75,58 @@ def scripted_headers(replay_origin: str) -> dict[str, str]:
     }
 
 
-class FixedHeaders:
-    """ASGI middleware that adds `headers` to every response of `app` that does not set them."""
+def fixed_headers(app: ASGIApp, headers: Mapping[str, str]) -> ASGIApp:
+    """Return an ASGI application that adds `headers` to every response of `app` that does not set them."""
 
-    def __init__(self, app: ASGIApp, headers: Mapping[str, str]) -> None:
-        self._app = app
-        self._headers = headers
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 own = MutableHeaders(scope=message)
-                for name, value in self._headers.items():
+                for name, value in headers.items():
                     own.setdefault(name, value)
             await send(message)
 
-        await self._app(scope, receive, send_with_headers)
+        await app(scope, receive, send_with_headers)
+
+    return answer
 
 
-class OneOrigin:
-    """ASGI middleware that redirects to a single Host, against DNS rebinding; no other origin may frame copies."""
+def one_origin(app: ASGIApp, origin: str) -> ASGIApp:
+    """Return an ASGI application that redirects to a single Host, against DNS rebinding; no other may frame copies."""
+    own_host = urlsplit(origin).netloc
 
-    def __init__(self, app: ASGIApp, origin: str) -> None:
-        self._app = app
-        self._origin = origin
-        self._host = urlsplit(origin).netloc
-        self._is_local = _LOCAL_HOST.fullmatch(self._host) is not None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         host = Headers(scope=scope).get("host", "").lower()
-        if scope["type"] != "http" or host == self._host:
-            await self._app(scope, receive, send)
+        if scope["type"] != "http" or host == own_host:
+            await app(scope, receive, send)
             return
         response: Response = PlainTextResponse("This host does not answer here.\n", 421)
-        if self._is_local and _LOCAL_HOST.fullmatch(host):
-            query = scope["query_string"].decode("latin-1")
-            target = scope["raw_path"].decode("latin-1") + (f"?{query}" if query else "")
-            response = PlainTextResponse("", 307, {"Location": self._origin + target})
+        if _LOCAL_HOST.fullmatch(own_host) and _LOCAL_HOST.fullmatch(host):
+            response = PlainTextResponse("", 307, {"Location": origin + scope_target(scope)})
         await response(scope, receive, send)
 
+    return answer
 
-class LanguageMiddleware:
-    """ASGI middleware: ``/de/…`` is ``/…`` in German; without a prefix, Accept-Language applies."""
 
-    def __init__(self, app: ASGIApp, default: str) -> None:
-        self._app = app
-        self._default = check_language(default)
+def with_language(app: ASGIApp, default: str) -> ASGIApp:
+    """Return an ASGI application: ``/de/…`` is ``/…`` in German; without a prefix, Accept-Language applies."""
+    default = check_language(default)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
             return
         language, raw_path = split_prefix(scope["raw_path"])
         prefix = f"/{language}" if language else ""
         if prefix:
-            path = scope["path"][len(prefix) :] or "/"
-            scope = {**scope, "raw_path": raw_path, "path": path}
+            scope = {**scope, "raw_path": raw_path, "path": scope["path"][len(prefix) :] or "/"}
         else:
             accepted = ",".join(Headers(scope=scope).getlist("accept-language"))
-            language = wanted_language(accepted, self._default)
-        query = scope["query_string"].decode("latin-1")
-        here = raw_path.decode("latin-1") + (f"?{query}" if query else "")
-        page_language.set(PageLanguage(language, prefix, here))
-        await self._app(scope, receive, send)
+            language = wanted_language(accepted, default)
+        page_language.set(PageLanguage(language, prefix, scope_target(scope)))
+        await app(scope, receive, send)
+
+    return answer
 
 
 HERE = Path(__file__).parent
@@ -163,9 +155,14 @@ class PageRenderer:
     """Renderer of templates."""
 
     def __init__(
-        self, replay_origin: str, archive_name: str = "", folders: Sequence[Path] = (), **names: object
+        self,
+        replay_origin: str,
+        archive_name: str = "",
+        folders: Sequence[Path] = (),
+        filters: Mapping[str, Callable[..., object]] = MappingProxyType({}),
+        **names: object,
     ) -> None:
-        """Create the template environment, with additional folders of templates and names in templates."""
+        """Create the template environment, with additional folders of templates, filters and names in templates."""
         environment = self._templates = Environment(
             loader=FileSystemLoader([*folders, HERE / "templates"]),
             autoescape=True,
@@ -222,11 +219,8 @@ class PageRenderer:
             month_and_year=i18n.month_and_year,
             number=i18n.number,
             size=size_of,
+            **filters,
         )
-
-    def add_filters(self, **filters: Callable[..., object]) -> None:
-        """Add template filters by name."""
-        self._templates.filters.update(filters)
 
     def __call__(
         self, template: str, code: int = 200, headers: Mapping[str, str] | None = None, **values: object
@@ -242,9 +236,14 @@ class PageRenderer:
         return response
 
 
+def tag_of(body: bytes) -> str:
+    """Return the ETag of a body."""
+    return f'"{sha256(body).hexdigest()[:32]}"'
+
+
 def tagged_response(request: Request, body: bytes, headers: Mapping[str, str], media_type: str) -> Response:
     """Return the body with its ETag, or 304 to a client that has it (RFC 9110, 13.1.2)."""
-    tag = f'"{sha256(body).hexdigest()[:32]}"'
+    tag = tag_of(body)
     held = [each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")]
     if "*" in held or tag in held:
         return Response(status_code=304, headers={**headers, "ETag": tag})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.types import Scope
 
 from core.errors import InputError
 from core.page_manifest import DeviceType
@@ -114,16 +115,16 @@ def facet_choices(
     }
 
 
-def raw_target(request: Request) -> str:
+def scope_target(scope: Scope) -> str:
     """Return the raw path with the query."""
-    target: str = request.scope["raw_path"].decode("latin-1")
-    query = request.scope["query_string"].decode("latin-1")
+    target: str = scope["raw_path"].decode("latin-1")
+    query = scope["query_string"].decode("latin-1")
     return f"{target}?{query}" if query else target
 
 
 def raw_rest(request: Request, segments: int) -> str:
     """Return the raw path after the first `segments` segments, including the query."""
-    return (raw_target(request).split("/", segments + 1) + [""] * segments)[segments + 1]
+    return (scope_target(request.scope).split("/", segments + 1) + [""] * segments)[segments + 1]
 
 
 def archived_url(rest: str) -> str | None:
@@ -147,7 +148,7 @@ class HistoryRequest:
 
 def parse_page_request(request: Request) -> PageAddress:
     """Parse view, timestamp, URL, requested level and the reader's wiki."""
-    address = parse_page_path(raw_target(request))
+    address = parse_page_path(scope_target(request.scope))
     if address is None:
         raise HTTPException(404)
     return address
@@ -155,7 +156,7 @@ def parse_page_request(request: Request) -> PageAddress:
 
 def url_of(request: Request) -> str:
     """Return the archived URL of an address of any kind."""
-    view = raw_target(request).split("/", 2)[1]
+    view = scope_target(request.scope).split("/", 2)[1]
     if view == "changes":
         return parse_comparison_request(request)[2]
     return parse_history_request(request).url if view == "url" else parse_page_request(request).url
@@ -177,8 +178,7 @@ def parse_history_request(request: Request) -> HistoryRequest:
 
 def parse_comparison_request(request: Request) -> tuple[str, str, str]:
     """Parse the two timestamps and the URL."""
-    rest = raw_rest(request, 1)
-    match = _TWO.fullmatch(rest)
+    match = _TWO.fullmatch(raw_rest(request, 1))
     if match is None:
         raise HTTPException(404)
     return match[1], match[2], _page_rest(match[3], timestamped=False)[1]

@@ -27,7 +27,7 @@ from playback.web.page_request import archived_url, raw_rest
 from playback.web.rate_limits import BusyError, RateLimiter, RateLimitPolicy, ReaderRates, RequestThrottle, TokenRate
 from playback.web.registry.link_messages import FAULTS
 from playback.web.registry.registry_forms import OTHER_SITE, check_sender, read_form_post
-from playback.web.registry.user_reports import REFUSED_ADDRESSES
+from playback.web.registry.user_reports import FORM_HEADERS, REFUSED_ADDRESSES
 
 SAVE_PATH: Final = "/save"
 SAVE_INTERVAL: Final = timedelta(hours=1)  # between two captures of a URL for readers
@@ -35,7 +35,6 @@ SAVES_PER_ADDRESS: Final = 20
 SAVES_PER_DAY: Final = 1_000
 _DAY_S = 86_400
 _RANGE_FACTOR = 5  # address ranges may save more than a single address
-_HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "same-origin"}  # browsers then send Origin with our form
 _PENDING = (UrlQueueState.QUEUED, UrlQueueState.VISITING)
 _EXCLUDED = noop("The operator of this archive has excluded this address.")
 
@@ -117,7 +116,9 @@ class SavePages:
             return self._refused(request, error, entered)
         is_hidden = self._means.store.takedowns_of([url])[0] is not None
         standing = None if is_hidden else self._saves.queue.standing(url)
-        since = _moment(request.query_params.get("since", ""))
+        seconds = request.query_params.get("since", "")
+        is_plain = seconds.isascii() and seconds.isdigit() and len(seconds) <= 11
+        since = from_unix_milliseconds(int(seconds) * 1000) if is_plain else None
         if standing is not None and standing.standing in _PENDING:
             now = self._means.clock.now()
             if since is None:
@@ -127,7 +128,7 @@ class SavePages:
         newest = None if is_hidden else next(iter(self._means.store.captures(url, limit=1)), None)
         is_done = standing is not None and standing.standing is UrlQueueState.DONE
         if since is not None and is_done and newest is not None and newest.captured_at > since - SAVE_INTERVAL:
-            return RedirectResponse(reader_path(newest.timestamp, newest.url), 302, headers=_HEADERS)
+            return RedirectResponse(reader_path(newest.timestamp, newest.url), 302, headers=FORM_HEADERS)
         shown = standing if since is not None and not is_done else None
         return self._page(request, url=url, newest=newest, standing=shown, is_lost=since is not None and is_done)
 
@@ -187,7 +188,7 @@ class SavePages:
         return self._means.render(
             "save.html",
             code,
-            {**_HEADERS, **(headers or {})},
+            {**FORM_HEADERS, **(headers or {})},
             **{**nothing, **values},
             per_address=self._saves.per_address,
             form=origin + localized_path(SAVE_PATH),
@@ -197,7 +198,7 @@ class SavePages:
 def _follow(url: str, since: datetime) -> Response:
     """Return the redirect to the progress of a page that was saved at that time."""
     target = path_with_query(localized_path(SAVE_PATH), {"url": url, "since": str(int(since.timestamp()))})
-    return RedirectResponse(target, 303, headers=_HEADERS)
+    return RedirectResponse(target, 303, headers=FORM_HEADERS)
 
 
 def _parse(text: str) -> str:
@@ -209,9 +210,3 @@ def _parse(text: str) -> str:
     except BadUrlError as error:
         fault = error.reason if error.reason in set(UrlFault) else UrlFault.UNPARSABLE
         raise InputError(translate(FAULTS[UrlFault(fault)])) from error
-
-
-def _moment(text: str) -> datetime | None:
-    """Return the time of Unix seconds; None when it is not valid."""
-    is_plain = text.isascii() and text.isdigit() and len(text) <= 11
-    return from_unix_milliseconds(int(text) * 1000) if is_plain else None

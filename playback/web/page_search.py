@@ -7,7 +7,7 @@ in as many again for the next page of results; `PageSearchResult.read_to` is the
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -100,18 +100,9 @@ def parse_cursor(text: str) -> PageListCursor | None:
 class PageSearch:
     """Search in a captures index. Thread-safe; TransientError when the index cannot be read."""
 
-    def __init__(
-        self,
-        database: IndexDatabase,
-        store: PageStore,
-        *,
-        most_read: int = MOST_READ,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, database: IndexDatabase, store: PageStore) -> None:
         self._database = database
         self._store = store
-        self._most_read = most_read
-        self._monotonic = monotonic
 
     def find(
         self, question: PageSearchQuery, *, before: PageListCursor | None = None, after: PageListCursor | None = None
@@ -152,11 +143,10 @@ class PageSearch:
         for _ in range(_MOST_ROUNDS):
             rows, read_to = self._rows(condition, _ListStep(at, newer_wanted, PAGE_SIZE + 1))
             rows.sort(key=lambda row: (row["captured_ms"], row["page_id"]), reverse=not newer_wanted)
-            found = self._store.pages_of(rows)
             # Blocked pages are not found by title.
             pages += [
                 page
-                for page in found
+                for page in self._store.pages_of(rows)
                 if page.taken_down is None
                 or is_of_url
                 or (is_of_any and all(word in page.url.lower() for word in words))
@@ -188,8 +178,8 @@ class PageSearch:
             return list(self._database.rows(query, {**condition.values, **step.values})), None
         where = f"({' OR '.join(condition.ranges)}) AND {condition.filter}" if listed else condition.filter
         rows: list[Any] = []
-        began, part = self._monotonic(), self._most_read if where == _ALL else -(-self._most_read // _PARTS)
-        for read in range(part, self._most_read + part, part):
+        began, part = time.monotonic(), MOST_READ if where == _ALL else -(-MOST_READ // _PARTS)
+        for read in range(part, MOST_READ + part, part):
             newest = f"FROM pages WHERE 1 = 1 {step.ordered('captured_ms')}"
             found = self._database.rows(
                 f"SELECT {COLUMNS} FROM (SELECT * {newest} LIMIT :most) AS pages"  # noqa: S608 constants of ours
@@ -205,7 +195,7 @@ class PageSearch:
             if not last:
                 break
             step = _ListStep(_cursor(last[0]), step.newer, step.limit - len(found))
-            if read >= self._most_read or self._monotonic() - began > _LONGEST_S:
+            if read >= MOST_READ or time.monotonic() - began > _LONGEST_S:
                 return rows, step.at
         return rows, None
 
@@ -225,7 +215,7 @@ class PageSearch:
                 if words.lower().startswith(("http://", "https://")):
                     spellings = [words, other_scheme(words)]
                 else:
-                    spellings = [f"{scheme}://{www}{words}" for scheme, www in _BEGINNINGS]
+                    spellings = [f"{scheme}://{www}{words}" for scheme, www in product(("https", "http"), ("", "www."))]
                 # Query arguments are sorted in the key, so only the part before the query is a prefix.
                 key = _key(re.split(r"[?#]", spellings[0], maxsplit=1)[0])
                 if key is None:
@@ -256,9 +246,8 @@ class PageSearch:
         values: dict[str, str] = {}
         every = []
         split = words.split(maxsplit=_MOST_WORDS - 1)[:_MOST_WORDS]
-        for place, word in enumerate(
-            sorted(split, key=len, reverse=True)
-        ):  # long ones are rare: the rest is not compared
+        split.sort(key=len, reverse=True)  # long ones are rare: the rest is not compared
+        for place, word in enumerate(split):
             names = []
             # Databases fold the case of ASCII letters only.
             cases = (word, word.lower(), word.upper(), word.capitalize())
@@ -273,7 +262,6 @@ class PageSearch:
 
 _ALL = "1 = 1"
 _LISTED = "SELECT captured_ms, page_id FROM pages WHERE {}"
-_BEGINNINGS = [(scheme, www) for scheme, www in product(("https", "http"), ("", "www."))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,8 +91,7 @@ class CapturedPage:
     @property
     def is_usable(self) -> bool:
         """Return True for a usable copy, held for a threat (`PageStore.threatened`) or not."""
-        is_shown = self.has_copy or self.is_download
-        return is_usable(self.page_class, self.status, is_shown=is_shown)
+        return is_usable(self.page_class, self.status, is_shown=self.has_copy or self.is_download)
 
     @property
     def is_good(self) -> bool:
@@ -248,9 +247,8 @@ class PageStore:
             found = self.nearest(page.url, page.captured_at, exact=False)
         except TakenDownError:
             return None
-        if found is None or found.rank >= page.rank or found.outcome in _NOT_OFFERED:
-            return None
-        return found
+        is_better = found is not None and found.rank < page.rank and found.outcome not in _NOT_OFFERED
+        return found if is_better else None
 
     def captures(
         self,
@@ -357,8 +355,7 @@ class PageStore:
         )
         known = [page_facts(row) for row in rows]
         hidden = {key for key, each in self._permits.pages(known).items() if each.effect is TakedownEffect.HIDE}
-        urls = dict.fromkeys(each.url for each in known if each.page_id not in hidden)
-        return tuple(urls)[:limit]
+        return tuple(dict.fromkeys(each.url for each in known if each.page_id not in hidden))[:limit]
 
     def place(self, page: CapturedPage, kind: ArtifactKind) -> RecordPlace | None:
         """Return the location of the page's artifact of that kind; None when it has none."""
@@ -432,12 +429,10 @@ class PageStore:
             takedown = taken_down.get(page.page_id)
             if takedown is None and page.page_id in embedded:
                 # Reduced for framed documents that must not be shown.
-                effects = {each.takedown.effect for each in embedded[page.page_id]}
-                is_disclosed = effects <= {TakedownEffect.BLOCK}
-                uris = page.artifacts.items()
+                is_disclosed = {each.takedown.effect for each in embedded[page.page_id]} <= {TakedownEffect.BLOCK}
                 reduced = replace(
                     page,
-                    artifacts={kind: uri for kind, uri in uris if kind not in WITH_FRAMES},
+                    artifacts={kind: uri for kind, uri in page.artifacts.items() if kind not in WITH_FRAMES},
                     text_digest="",
                     withheld=TakedownEffect.BLOCK if is_disclosed else TakedownEffect.HIDE,
                 )
@@ -480,27 +475,23 @@ class PageRecords:
 
     def manifest(self, page: CapturedPage) -> PageInfo | None:
         """Return the page's manifest; None when it cannot be read."""
-        records = self._records
-        return self._read(page, ArtifactKind.PAGEINFO, records.manifest) if records else None
+        return self._read(page, ArtifactKind.PAGEINFO, ArtifactReader.manifest)
 
     def text(self, page: CapturedPage) -> str | None:
         """Return the page's visible text; None when it cannot be read."""
-        records = self._records
-        return self._read(page, ArtifactKind.TEXT, records.text) if records else None
+        return self._read(page, ArtifactKind.TEXT, ArtifactReader.text)
 
     def picture(self, page: CapturedPage, kind: ArtifactKind) -> bytes | None:
         """Return the page's picture of that kind; None when it cannot be read."""
-        records = self._records
-        return self._read(page, kind, records.picture) if records else None
+        return self._read(page, kind, ArtifactReader.picture)
 
     def _read(
-        self, page: CapturedPage, kind: ArtifactKind, read: Callable[[RecordPlace], _Artifact]
+        self, page: CapturedPage, kind: ArtifactKind, read: Callable[[ArtifactReader, RecordPlace], _Artifact]
     ) -> _Artifact | None:
-        place = self._store.place(page, kind)
-        if place is None:
+        if self._records is None or (place := self._store.place(page, kind)) is None:
             return None
         try:
-            return read(place)
+            return read(self._records, place)
         except PermanentError as error:
             _LOG.warning("front.%s_unreadable: page_id=%s %s", kind, page.page_id, error)
             return None

@@ -232,13 +232,12 @@ class ReaderRates:
 
 
 class RequestThrottle:
-    """Request counter with at most `most` token buckets, or `shared` ones under `name`. Thread-safe."""
+    """Request counter with at most `MOST_BUCKETS` token buckets, or `shared` ones under `name`. Thread-safe."""
 
     def __init__(
         self,
         rates: ReaderRates,
         *,
-        most: int = MOST_BUCKETS,
         shared: SharedBuckets | None = None,
         name: str = "",
         stored: Callable[[str], str | None] = lambda _: None,
@@ -248,7 +247,6 @@ class RequestThrottle:
         self._shared = shared
         self._stored = stored
         self._name = name
-        self._most = most
         self._lock = threading.Lock()
         # Tokens left and time of the last update; the least recently used first.
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
@@ -288,9 +286,6 @@ class RequestThrottle:
             left = self._left(buckets, now)
         return {name: (f"{left[name]:.6f} {now:.3f}", (burst - left[name]) / per_s) for name, per_s, burst in buckets}
 
-    def __len__(self) -> int:
-        return len(self._buckets)
-
     def _of(self, address: Address) -> list[Bucket]:
         rates = self._rates
         named = (
@@ -319,7 +314,7 @@ class RequestThrottle:
         for name, _, burst in buckets:
             self._buckets[name] = (max(left[name] - cost, -burst), now)
             self._buckets.move_to_end(name)
-        while len(self._buckets) > self._most:
+        while len(self._buckets) > MOST_BUCKETS:
             self._buckets.popitem(last=False)
 
 
@@ -411,9 +406,6 @@ def read_token(path: Path) -> str:
 COSTLY_RATES = ReaderRates(TokenRate(10, 300), TokenRate(30, 900), TokenRate(300, 3_000))
 _BUSY_RETRY_S = 5
 
-Endpoint = Callable[[Request], Response]
-AsyncEndpoint = Callable[[Request], Awaitable[Response]]
-
 
 class BlockStream(StreamingResponse):
     """Streaming response whose blocks are produced in the threads of its route."""
@@ -440,7 +432,9 @@ class LoadLimit:
         self._most = threads + most_waiting
         self._count = 0
 
-    def __call__(self, endpoint: Endpoint, *, when: Callable[[Request], bool] = lambda _: True) -> AsyncEndpoint:
+    def __call__(
+        self, endpoint: Callable[[Request], Response], *, when: Callable[[Request], bool] = lambda _: True
+    ) -> Callable[[Request], Awaitable[Response]]:
         """Return the endpoint with limits; requests for which `when` is false have none."""
         assert not inspect.iscoroutinefunction(endpoint)
 

@@ -91,9 +91,10 @@ class ReaderPages:
             return self._means.render("cite.html", page=page, source=source, citing=citation_formats)
         siblings = self._means.store.captures(page.url, limit=MOST_SIBLINGS + 1)
         caution = self._means.cautions.of(page)
+        status = 200 if page.is_usable else 404  # which the bot checks
         return self._means.render(
             "page.html",
-            status_of(page, caution),
+            403 if caution.holds("page", is_download=page.is_download) else status,
             headers=self._means.page_headers(page),
             page=page,
             asked=wanted,
@@ -126,8 +127,7 @@ class ReaderPages:
             view = view_path(page, replace(wanted, view=_VIEW, level=None))
             return self._means.render("full_notice.html", page=page, plain=plain, view=view, caution=caution)
         # The front's policy, for this capture's frame only.
-        policy = security_headers(self._means.replay_origin, "/".join(frame.split("/", 3)[:3]))
-        headers = {_POLICY: policy[_POLICY]}
+        headers = {_POLICY: security_headers(self._means.replay_origin, "/".join(frame.split("/", 3)[:3]))[_POLICY]}
         return self._means.render("full.html", headers=headers, page=page, plain=plain, frame=frame)
 
     def live(self, request: Request) -> Response:
@@ -150,13 +150,6 @@ class ReaderPages:
 def no_copy(means: WebContext, url: str) -> Response:
     """Return the response for a URL without a capture, with its state in the crawl queue."""
     return means.render("never.html", 404, url=url, standing=queue_status_of(means, url))
-
-
-def status_of(page: CapturedPage, caution: CopyWarning) -> int:
-    """Return the HTTP status, which the bot checks: 200 for a usable copy, 403 when a threat holds it, else 404."""
-    if caution.holds("page", is_download=page.is_download):
-        return 403
-    return 200 if page.is_usable else 404
 
 
 def queue_status_of(means: WebContext, url: str) -> UrlQueueStatus | None:

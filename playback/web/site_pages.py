@@ -26,11 +26,11 @@ from playback.web.page_search import (
     parse_question,
 )
 from playback.web.page_store import CapturedPage, TimeSpan
+from playback.web.registry.answer_formats import xml_text
 
 ABOUT_PATH: Final = "/about-crawler"
 MORE_PARTS: Final = 3  # of the list, that are searched for changes
 COMPARED: Final = 5  # captures among which the one before is looked for
-_NOT_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,6 @@ class Crawler:
     contact: str = ""  # a page or mail address; empty: none
     addresses: str = ""  # its source addresses; empty: not stated
     name: str = ""  # the archive's name for readers; empty: Weboid
-
-
-NOBODY: Final = Crawler()
 
 
 def about_crawler(crawler: Crawler, render: PageRenderer) -> Callable[[Request], Response]:
@@ -95,7 +92,7 @@ class PageLists:
         listed = [as_json(page) for page in found.pages]
         if request.query_params.get("skew") == "1" or len(listed) <= MOST_DRIFTS_LISTED:
             for each, skew in zip(listed, self._means.skews(found.pages), strict=True):
-                each["skew"] = None if skew is None else skew.as_json()
+                each["skew"] = skew and asdict(skew)
         return JSONResponse(
             {
                 "pages": listed,
@@ -142,7 +139,7 @@ class PageLists:
             add_element(entry, "id", address)
             SubElement(entry, "link", rel="alternate", href=address)
             if page.live_url is not None:
-                SubElement(entry, "link", rel="via", href=_NOT_XML.sub("\ufffd", page.live_url))
+                SubElement(entry, "link", rel="via", href=xml_text(page.live_url))
             if older is not None:
                 between = page_path(f"{older.timestamp}/{page.timestamp}", page.url, view="changes")
                 SubElement(entry, "link", rel="related", href=origin + between)
@@ -173,12 +170,7 @@ class PageLists:
 
 def add_element(parent: Element, name: str, text: str) -> None:
     """Add an element with a text, without the characters that XML 1.0 forbids."""
-    SubElement(parent, name).text = _NOT_XML.sub("\ufffd", text)
-
-
-def is_search(request: Request) -> bool:
-    """Return True when the home page is requested with a search or a cursor."""
-    return bool(request.query_params)
+    SubElement(parent, name).text = xml_text(text)
 
 
 def as_json(page: CapturedPage) -> dict[str, object]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 
 MOST_CHARACTERS = 300_000  # of each text
 MOST_PARAGRAPHS = 10_000
@@ -75,10 +75,6 @@ class DiffBudget:
         self.left = steps
         self.was_short = False
 
-    def part(self, steps: int) -> "DiffBudget":
-        """Return a budget of at most `steps`, taken from this one."""
-        return DiffBudget(min(steps, self.left))
-
 
 def compare_texts(before: str, after: str, *, steps: int = STEPS) -> TextDifference:
     """Compare two texts, ignoring white space."""
@@ -112,8 +108,7 @@ def paragraphs(text: str) -> list[str]:
     >>> paragraphs("  a  b ") + paragraphs("c\r\n\n\td")
     ['a b', 'c', 'd']
     """
-    lines = (_SPACE.sub(" ", line).strip() for line in text.replace("\r", "\n").split("\n"))
-    return [line for line in lines if line]
+    return [line for each in text.replace("\r", "\n").split("\n") if (line := _SPACE.sub(" ", each).strip())]
 
 
 def edit_runs(
@@ -140,12 +135,7 @@ def edit_runs(
 
 
 def _common(olds: Sequence[str], news: Sequence[str]) -> int:
-    size = 0
-    for old, new in zip(olds, news, strict=False):
-        if old != new:
-            break
-        size += 1
-    return size
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(olds, news, strict=False)))
 
 
 def _shortest(olds: Sequence[str], news: Sequence[str], budget: DiffBudget) -> list[tuple[int, int, int]]:
@@ -196,7 +186,7 @@ def _row(old: str | None, new: str | None, budget: DiffBudget) -> DiffRow:
         return DiffRow(DiffKind.ADDED, after=(TextRun(new or "", is_changed=True),))
     if new is None:
         return DiffRow(DiffKind.REMOVED, before=(TextRun(old, is_changed=True),))
-    part = budget.part(_WORD_STEPS)
+    part = DiffBudget(min(_WORD_STEPS, budget.left))
     allowed = part.left
     olds, news = _WORDS.findall(old), _WORDS.findall(new)
     before: list[TextRun] = []
@@ -250,8 +240,7 @@ def _folded(rows: list[DiffRow]) -> Iterator[DiffRow]:
             yield DiffRow(DiffKind.FOLDED, count=hidden)
             hidden = 0
         if row.kind is DiffKind.SAME and len(row.before[0].text) > _LONGEST_CONTEXT:
-            text = row.before[0].text[:_LONGEST_CONTEXT]
-            pieces = (TextRun(text), TextRun("", is_gap=True))
+            pieces = (TextRun(row.before[0].text[:_LONGEST_CONTEXT]), TextRun("", is_gap=True))
             yield DiffRow(DiffKind.SAME, pieces, pieces)
         else:
             yield row

@@ -124,7 +124,7 @@ class TextSearch:
         terms = parse_terms(words)
         matches = (terms, facets, languages)
         at = at or TextCursor(0, 0)
-        headings, _ = self._by_url(*matches, 2**62, _HEADINGS, headings_only=True)
+        headings, _ = self._by_url(matches, 2**62, _HEADINGS, headings_only=True)
         start, offset = at.below, at.offset
         candidates, end = self._window(matches, headings, start, _WINDOW)
         ahead = self._next_shown(matches, headings, end)
@@ -167,7 +167,7 @@ class TextSearch:
         if year := matches[1].year:
             start, end = (datetime(each, 1, 1, tzinfo=UTC) for each in (int(year), int(year) + 1))
             first_ms, end_ms = unix_milliseconds(start), unix_milliseconds(end)
-        hits, next_below = self._by_url(*matches, below or 2**62, limit, headings_only=False)
+        hits, next_below = self._by_url(matches, below or 2**62, limit, headings_only=False)
         # Matches in headings are in the first window.
         hits = {url: texts for url, texts in hits.items() if url not in headings} if below else {**headings, **hits}
         numbers = [hit.number for texts in hits.values() for hit in texts]
@@ -184,19 +184,12 @@ class TextSearch:
         return candidates, next_below
 
     def _by_url(
-        self,
-        terms: Sequence[QueryTerm],
-        facets: TextFilter,
-        languages: Sequence[str],
-        below: int,
-        limit: int,
-        *,
-        headings_only: bool,
+        self, matches: _Matches, below: int, limit: int, *, headings_only: bool
     ) -> tuple[dict[int, list[TextHit]], int]:
         """Return the newest matching texts of at most `limit` URLs, and where the next ones begin; 0 at the end."""
         urls: dict[int, list[TextHit]] = {}
         for _ in range(_MOST_ROUNDS):
-            hits = self._index.hits(terms, facets, languages, below=below, limit=_READ, headings_only=headings_only)
+            hits = self._index.hits(*matches, below=below, limit=_READ, headings_only=headings_only)
             for hit in hits:
                 if hit.url_number not in urls and len(urls) == limit:
                     return urls, below

@@ -52,22 +52,14 @@ class CalendarMonth:
 
 
 @dataclass(frozen=True, slots=True)
-class TimelineBar:
-    """Bar of a month: heights of its captures, and of those whose text changed, in per cent of the highest bar."""
-
-    number: int  # of the month
-    height: float
-    changed: float
-
-
-@dataclass(frozen=True, slots=True)
 class CalendarYear:
     """Year with its number of captures, and a bar for each month that has some."""
 
     number: int
     captures: int
     changed: int = 0  # captures whose text differs from the capture before
-    bars: tuple[TimelineBar, ...] = ()
+    # Month, and heights of its captures and of those whose text changed, in per cent of the highest bar.
+    bars: tuple[tuple[int, float, float], ...] = ()
 
 
 class CaptureCalendar:
@@ -110,11 +102,11 @@ class CaptureCalendar:
         if not months:
             return ()
         scale = 100 / max(months.values())
-        bars: dict[int, list[TimelineBar]] = {}
+        bars: dict[int, list[tuple[int, float, float]]] = {}
         for month in sorted(months):
             # A single capture next to thousands is still visible.
             height, changed = (count and max(count * scale, 6) for count in (months[month], changes[month]))
-            bars.setdefault(int(month[:4]), []).append(TimelineBar(int(month[4:]), height, min(changed, height)))
+            bars.setdefault(int(month[:4]), []).append((int(month[4:]), height, min(changed, height)))
         between = range(min(bars), max(bars) + 1)
         years = []
         for year in between if len(between) <= 100 else sorted(bars):
@@ -150,15 +142,13 @@ def span_of(period: str) -> TimeSpan | None:
     (None, None)
     """
     try:
-        numbers = [int(period[:4]), int(period[4:6] or 1), int(period[6:8] or 1)]
-        start = datetime(numbers[0], numbers[1], numbers[2], tzinfo=UTC)
+        start = datetime(int(period[:4]), int(period[4:6] or 1), int(period[6:8] or 1), tzinfo=UTC)
         if start.year >= _LAST_YEAR:
             return None
         if len(period) == 8:
             return TimeSpan(start, start + timedelta(days=1))
         if len(period) == 6:
-            days = calendar.monthrange(start.year, start.month)[1]
-            return TimeSpan(start, start + timedelta(days=days))
+            return TimeSpan(start, start + timedelta(days=calendar.monthrange(start.year, start.month)[1]))
         return TimeSpan(start, start.replace(year=start.year + 1))
     except ValueError:
         return None
@@ -167,7 +157,6 @@ def span_of(period: str) -> TimeSpan | None:
 CAPTURES_SHOWN = 100
 _MOST_SPELLINGS = 20
 _MOST_LINKS = 200
-_WHOLE = timedelta(seconds=1)
 _TO_THE_SECOND = 14  # digits
 
 
@@ -204,7 +193,6 @@ class HistoryPages:
             return RedirectResponse(history_path(wanted.url, wanted.period), 302)
         captures = partial(store.captures, wanted.url, facets=facets)
         pages = captures(span=span, limit=CAPTURES_SHOWN + 1)
-        year = int(wanted.period[:4]) if wanted.period else calendar.years()[-1].number
         live_url = wanted.url if is_web_url(wanted.url) else None
         if live_url is not None and self._means.cautions.of_url(live_url):
             live_url = localized_path(f"/live/{escape_url(live_url)}")  # the warning before a listed URL
@@ -214,12 +202,7 @@ class HistoryPages:
             period=wanted.period,
             span=span,
             until=moment_of(wanted.period) if len(wanted.period) == _TO_THE_SECOND else None,
-            total=calendar.total,
-            years=calendar.years(),
-            year=year,
-            months=calendar.months(year, first_weekday=i18n.first_weekday()),
-            listed=list_captures(pages)[:CAPTURES_SHOWN],
-            older=pages[CAPTURES_SHOWN] if len(pages) > CAPTURES_SHOWN else None,
+            **history_values(calendar, pages, wanted.period),
             facets=facets,
             choices=facet_choices(moments, facets),
             first=next(iter(captures(limit=1, oldest_first=True)), None),
@@ -232,8 +215,7 @@ class HistoryPages:
     def changes(self, request: Request) -> Response:
         """Return the differences between two captures, the older one first."""
         *timestamps, url = wanted = parse_comparison_request(request)
-        moments = [moment_of(each) for each in timestamps]
-        first, second = (self._means.store.nearest(url, each) for each in moments)
+        first, second = (self._means.store.nearest(url, moment_of(each)) for each in timestamps)
         if first is None or second is None:
             return no_copy(self._means, url)
         older, newer = sorted((first, second), key=lambda page: page.captured_at)
@@ -269,6 +251,20 @@ class HistoryPages:
         return {"added": added[:_MOST_LINKS], "removed": removed[:_MOST_LINKS], "is_cut": is_cut}
 
 
+def history_values(calendar: CaptureCalendar, pages: Sequence[CapturedPage], period: str) -> dict[str, Any]:
+    """Return what a page of captures shows: years, the months of the period's or the last year, and the list."""
+    years = calendar.years()
+    year = int(period[:4]) if period else years[-1].number if years else 0
+    return {
+        "total": calendar.total,
+        "years": years,
+        "year": year,
+        "months": calendar.months(year, first_weekday=i18n.first_weekday()) if years else (),
+        "listed": list_captures(pages)[:CAPTURES_SHOWN],
+        "older": pages[CAPTURES_SHOWN] if len(pages) > CAPTURES_SHOWN else None,
+    }
+
+
 def list_captures(pages: Sequence[CapturedPage]) -> list[CaptureListEntry]:
     """Return the captures, newest first, each compared with the previous one."""
     found: list[CaptureListEntry] = []
@@ -281,20 +277,15 @@ def list_captures(pages: Sequence[CapturedPage]) -> list[CaptureListEntry]:
 
 
 def _is_same(older: CapturedPage, newer: CapturedPage) -> bool | None:
-    if not older.text_digest or not newer.text_digest:
-        return None
-    return older.text_digest == newer.text_digest
+    return older.text_digest == newer.text_digest if older.text_digest and newer.text_digest else None
 
 
 def _span(period: str) -> TimeSpan | None:
     if not period:
         return None
     if len(period) == _TO_THE_SECOND:
-        end = moment_of(period)
-        start = span_of("0001")
-        assert start is not None
         try:
-            return TimeSpan(start.start, end + _WHOLE)
+            return TimeSpan(datetime(1, 1, 1, tzinfo=UTC), moment_of(period) + timedelta(seconds=1))
         except OverflowError:
             raise HTTPException(404) from None
     span = span_of(period)

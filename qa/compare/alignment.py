@@ -289,8 +289,7 @@ def _fill_gaps(rows: Places, height: int, edges: tuple[int, ...]) -> RowAlignmen
             own[first : first + count] = np.arange(start, start + count)
             free[strip, start : start + count] = False
     elsewhere = rows != np.arange(rows.shape[1], dtype=np.int32)
-    moved = float((elsewhere & (rows >= 0)).mean())
-    return RowAlignment(rows, free, edges, moved)
+    return RowAlignment(rows, free, edges, float((elsewhere & (rows >= 0)).mean()))
 
 
 def take_aligned(shown: TiledPicture, alignment: RowAlignment, first: int, end: int) -> PictureRows:

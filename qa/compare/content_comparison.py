@@ -228,9 +228,8 @@ def compare_resources(
         return part.kind == "Image" and (size >= _LARGE_BYTES or is_largest)
 
     weight = sum(needed.values())
-    gone = sum(needed[key] for key in lost)
     return ResourceComparison(
-        score=round(1 - gone / weight, 4) if weight else 1.0,
+        score=round(1 - sum(needed[key] for key in lost) / weight, 4) if weight else 1.0,
         seen=len(needed),
         shown=len(needed) - len(lost),
         lost=tuple(LostPart(had[key].url, reasons[key]) for key in lost),

@@ -186,8 +186,7 @@ def draw_heat_map(
         known = np.flatnonzero(rows_of > 0)
         edges = (alignment.bounds[strip] * scale, alignment.bounds[strip + 1] * scale)
         for row in known[free[rows_of[known] - 1]][:_MOST_MARKS].tolist():
-            line = [edges[0], row * scale - 1, edges[1], row * scale + 1]
-            pen.rectangle(line, fill=_COLOURS[ADDED])
+            pen.rectangle([edges[0], row * scale - 1, edges[1], row * scale + 1], fill=_COLOURS[ADDED])
     return encode_image(canvas, "PNG", compress_level=3)
 
 

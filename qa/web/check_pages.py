@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial
-from hashlib import sha256
 from typing import Annotated, Any
 
 from starlette.concurrency import run_in_threadpool
@@ -28,24 +27,23 @@ from core.layout import Layout
 from core.page_classes import PageClass
 from core.playback_check import PICTURES, LostPart, PlaybackCheck, QaVerdict
 from core.storable_text import replace_invisible
-from links.feedback.reporter_limits import open_reporter_digests
+from links.feedback.reporter_limits import ReporterDigests, open_reporter_digests
 from playback.url_paths import Memento, MementoModifier, memento_path, page_path
 from playback.web.i18n import localized_path, noop, translate, when
-from playback.web.page_renderer import WebContext, path_with_query, scripted_headers
+from playback.web.page_renderer import PICTURE_HEADERS, WebContext, path_with_query, scripted_headers, tagged_response
 from playback.web.rate_limits import BusyError, RateLimiter
 from playback.web.registry.registry_api import REGISTRY_AWAY, TOO_OFTEN, answer_or_problem
-from playback.web.registry.registry_forms import OTHER_SITE, STALE_FORM, check_sender, read_form_post
+from playback.web.registry.registry_forms import OTHER_SITE, STALE_FORM, FormTokens, check_sender, read_form_post
 from playback.web.registry.registry_service import LinkRegistry, NoRegistryError
 from qa.check_store import MOST_COUNTED
 from qa.check_table import CheckedPage, RepairState
 from qa.web import check_presentation, check_query, review
 from qa.web.check_presentation import MEDIA_TYPE, CheckPictureFolder
 from qa.web.check_query import VisibleCheck, VisibleChecks, filter_values, parse_check_filter, verdict_name
-from qa.web.review import ACTION_VERDICTS, ReviewAction, ReviewActions, ReviewerRules, ReviewGate, active_actions
+from qa.web.review import ACTION_VERDICTS, ReviewAction, ReviewActions, ReviewerRules, active_actions
 
 QUALITY_PATH = "/quality"
 RESULTS_PATH = f"{QUALITY_PATH}/api/results"
-SUMMARY_PATH = f"{QUALITY_PATH}/api/summary"
 _NO_STORE = {"Cache-Control": "no-store"}
 _NAVIGATION = noop("Quality")
 _LOG = logging.getLogger(__name__)
@@ -53,12 +51,6 @@ _Respond = Callable[[Request], Response]
 _LONGEST_NOTE = 500
 _LONGEST_NAME = 100
 _NO_RIGHT = noop("Only reviewers can rate copies. Ask the operator of this archive for access.")
-_PICTURE_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; sandbox",
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "private, no-cache",
-    "Content-Disposition": "inline",
-}
 ACTION_MESSAGES = {
     ReviewAction.GOOD: noop("Rated as good."),
     ReviewAction.BAD: noop("Rated as bad."),
@@ -74,16 +66,22 @@ class QualityPages:
     _results: VisibleChecks
     _pictures: CheckPictureFolder
     _acts: ReviewActions
-    _gate: ReviewGate
+    _reviewers: ReviewerRules
+    _reporters: Callable[[], ReporterDigests]  # UnavailableError: without the key of form tokens
+    _door: RateLimiter  # of others than reviewers
     _context: WebContext
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
         one = f"{QUALITY_PATH}/{{page_id}}/{{level}}"
+
+        def as_json(respond: _Respond, request: Request) -> Response:
+            return answer_or_problem(partial(respond, request))
+
         answers: tuple[tuple[str, Callable[[_Respond, Request], Response], _Respond], ...] = (
             (QUALITY_PATH, self._answer, self.listed),
-            (RESULTS_PATH, _answer_json, self.results),
-            (SUMMARY_PATH, _answer_json, self.summary),
+            (RESULTS_PATH, as_json, self.results),
+            (f"{QUALITY_PATH}/api/summary", as_json, self.summary),
             (one, self._answer, self.one),
             (f"{one}/{{kind}}", self._answer, self.picture),
             (f"{one}/small/{{kind}}", self._answer, self.picture),
@@ -97,9 +95,9 @@ class QualityPages:
     def listed(self, request: Request) -> Response:
         """Serve the list."""
         wanted, after, limit = check_query.parse_check_query(request.query_params)
-        self._gate.count(request)
+        self._count(request)
         results, last = self._results.listed(wanted, after, limit)
-        filters, is_reviewer = filter_values(wanted), self._gate.reviewers.name_of(request) is not None
+        filters, is_reviewer = filter_values(wanted), self._reviewers.name_of(request) is not None
         return self._list(
             filters,
             results=results,
@@ -120,9 +118,9 @@ class QualityPages:
 
     def sign_in(self, request: Request) -> Response:
         """Request the token from a browser; redirect a reviewer to the list."""
-        if self._gate.reviewers.name_of(request) is not None:
+        if self._reviewers.name_of(request) is not None:
             return RedirectResponse(localized_path(QUALITY_PATH), 303)
-        headers = review.CHALLENGE if self._gate.reviewers.token else {}
+        headers = review.CHALLENGE if self._reviewers.token else {}
         return self._refused(401 if headers else 403, translate(_NO_RIGHT), headers)
 
     def picture(self, request: Request) -> Response:
@@ -133,15 +131,11 @@ class QualityPages:
             raise HTTPException(404)
         make = self._pictures.small if "/small/" in request.url.path else self._pictures.whole
         body = make(names["page_id"], names["level"], names["kind"])
-        tag = f'"{sha256(body).hexdigest()[:32]}"'
-        headers = {**_PICTURE_HEADERS, "ETag": tag}
-        if tag in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=headers)
-        return Response(body, headers=headers, media_type=MEDIA_TYPE)
+        return tagged_response(request, body, {**PICTURE_HEADERS, "Cache-Control": "private, no-cache"}, MEDIA_TYPE)
 
     def results(self, request: Request) -> Response:
         """Serve a part of the list, the worst first; ``next`` is the URL of the following part."""
-        self._gate.count(request)
+        self._count(request)
         wanted, after, limit = check_query.parse_check_query(request.query_params)
         results, last = self._results.listed(wanted, after, limit)
         further = {"limit": request.query_params.get("limit", ""), "after": str(last)}
@@ -162,10 +156,9 @@ class QualityPages:
 
     def summary(self, request: Request) -> Response:
         """Serve the counts by verdict; null where they are shown to reviewers only."""
-        self._gate.count(request)
+        self._count(request)
         wanted = parse_check_filter(request.query_params)
-        is_reviewer = self._gate.reviewers.name_of(request) is not None
-        totals = self._results.totals(wanted, by_reviewer=is_reviewer)
+        totals = self._results.totals(wanted, by_reviewer=self._reviewers.name_of(request) is not None)
         counted = None if totals is None else {verdict_name(k): n for k, n in totals.items()}
         return JSONResponse({"totals": counted}, headers=_NO_STORE)
 
@@ -173,13 +166,13 @@ class QualityPages:
         """Serve one check; after the `letter` of a form that is too old, with an error."""
         names, parameters = request.path_params, request.query_params if letter is None else letter
         wanted = parse_check_filter(parameters)
-        self._gate.count(request)
+        self._count(request)
         result, others = self._results.one(names["page_id"], names["level"])
         # Its position before the review: the reviewer continues from there.
         place = check_query.parse_start(parameters.get("at", "")) or result.row.place
         before, behind = self._results.neighbours(wanted, place)
         filters = filter_values(wanted)
-        name = self._gate.reviewers.name_of(request)
+        name = self._reviewers.name_of(request)
         done = parameters.get("done", "")
         return self._render(
             "quality/one.html",
@@ -198,9 +191,9 @@ class QualityPages:
             here_again=self._result_address(result.row, filters, {"at": str(place)}),
             is_reviewer=name is not None,
             reviewer=name or "",
-            can_sign_in=bool(self._gate.reviewers.token),
-            has_reviewers=bool(self._gate.reviewers.networks or self._gate.reviewers.token),
-            token=self._gate.token(request, _purpose(result)) if name is not None else "",
+            can_sign_in=bool(self._reviewers.token),
+            has_reviewers=bool(self._reviewers.networks or self._reviewers.token),
+            token=FormTokens(self._reporters()).make(*self._stamped(request, result)) if name is not None else "",
             down=active_actions(result.row),
             standing=review_status(result.row),
             done=translate(ACTION_MESSAGES[ReviewAction(done)]) if done in set(ReviewAction) else "",
@@ -209,17 +202,17 @@ class QualityPages:
 
     def _done(self, letter: Mapping[str, str], request: Request) -> Response:
         names = request.path_params
-        name = self._gate.reviewers.name_of(request)
+        name = self._reviewers.name_of(request)
         if name is None:
             return self._refused(403, translate(_NO_RIGHT))
-        self._gate.count(request)
+        self._count(request)
         wanted = filter_values(parse_check_filter(letter))
         act = letter.get("act", "")
         if act not in set(ReviewAction):
             raise HTTPException(400)
         result, _ = self._results.one(names["page_id"], names["level"])
         place = check_query.parse_start(letter.get("at", "")) or result.row.place
-        if not self._gate.holds(request, letter.get("token", ""), _purpose(result)):
+        if not FormTokens(self._reporters()).holds(letter.get("token", ""), *self._stamped(request, result)):
             if _wants_json(request):
                 return JSONResponse({"error": translate(STALE_FORM)}, 403)
             return self.one(request, letter)
@@ -243,9 +236,17 @@ class QualityPages:
         if letter.get("onward") and ReviewAction(act) in ACTION_VERDICTS:
             _, behind = self._results.neighbours(parse_check_filter(letter), place)
             if behind is not None:
-                target = self._result_address(behind.row, wanted)
-                return RedirectResponse(target, 303)
+                return RedirectResponse(self._result_address(behind.row, wanted), 303)
         return RedirectResponse(self._result_address(result.row, after), 303)
+
+    def _count(self, request: Request) -> None:
+        if self._reviewers.name_of(request) is None:
+            self._door.count(request)
+
+    def _stamped(self, request: Request, result: VisibleCheck) -> tuple[str, str, float]:
+        """Return purpose, addresses and time of a form token for this reviewer."""
+        purpose = f"quality {result.row.check.page_id} {result.row.check.level}"
+        return purpose, self._door.range_of(request), self._context.clock.now().timestamp()
 
     def _sources(self, result: VisibleCheck, *, is_small: bool = False) -> dict[str, str]:
         """Return the picture URLs by kind; the archive's screenshot where the check has none, or for a thumbnail."""
@@ -253,8 +254,7 @@ class QualityPages:
         if not self._context.offers.shows_pictures(page):
             return {}
         address = self._result_address(result.row) + ("/small" if is_small else "")
-        kinds = self._pictures.kinds(check.page_id, check.level)
-        sources = {kind: f"{address}/{kind}" for kind in kinds}
+        sources = {kind: f"{address}/{kind}" for kind in self._pictures.kinds(check.page_id, check.level)}
         own = page.thumbnail if is_small else page.picture
         if own and (is_small or "seen" not in sources):
             image = memento_path(Memento(page.timestamp, MementoModifier.IMAGE, own))
@@ -308,12 +308,7 @@ class QualityPages:
         return path_with_query(localized_path(QUALITY_PATH), *values)
 
     def _result_address(self, row: CheckedPage, *values: Mapping[str, str]) -> str:
-        path = localized_path(f"{QUALITY_PATH}/{row.check.page_id}/{row.check.level}")
-        return path_with_query(path, *values)
-
-
-def _answer_json(respond: _Respond, request: Request) -> Response:
-    return answer_or_problem(partial(respond, request))
+        return path_with_query(localized_path(f"{QUALITY_PATH}/{row.check.page_id}/{row.check.level}"), *values)
 
 
 def review_status(row: CheckedPage) -> str:
@@ -330,10 +325,6 @@ def review_status(row: CheckedPage) -> str:
     if row.repair in review.PENDING_REPAIRS:
         labels.append(translate(noop("A running crawl or “weboid qa repair” will capture it again.")))
     return " ".join(filter(None, labels))
-
-
-def _purpose(result: VisibleCheck) -> str:
-    return f"quality {result.row.check.page_id} {result.row.check.level}"
 
 
 def _wants_json(request: Request) -> bool:
@@ -386,15 +377,12 @@ class QualityContext:
 
     def routes(self, registry: LinkRegistry, context: WebContext) -> list[BaseRoute]:
         """Return the routes of the pages and of the JSON API."""
-        results = VisibleChecks(registry.source, context.store, context.cautions)
-        reporters = cache(partial(open_reporter_digests, self.layout))
-        gate = ReviewGate(
-            self.reviewers, reporters, RateLimiter(registry.access, "quality", context.clock.monotonic), context.clock
-        )
         return QualityPages(
-            results,
+            VisibleChecks(registry.source, context.store, context.cautions),
             CheckPictureFolder(self.layout.quality_pictures),
             ReviewActions(registry.source.store, context.clock),
-            gate,
+            self.reviewers,
+            cache(partial(open_reporter_digests, self.layout)),
+            RateLimiter(registry.access, "quality", context.clock.monotonic),
             context,
         ).routes()

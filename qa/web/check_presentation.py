@@ -1,6 +1,5 @@
 """Presentation of checks on pages: translated labels, and pictures with thumbnails."""
 
-import io
 import threading
 from collections.abc import Mapping
 from functools import lru_cache
@@ -17,18 +16,12 @@ from playback.web.i18n import noop, translate
 from qa.check_table import RepairState
 from qa.web.check_query import verdict_name
 
-VERDICTS: Final[Mapping[QaVerdict, str]] = {
-    QaVerdict.BROKEN: noop("Broken"),
-    QaVerdict.DOUBTFUL: noop("Doubtful"),
-    QaVerdict.GOOD: noop("Good"),
-    QaVerdict.UNCHECKED: noop("Not compared"),
-}
-# The classes that style.css and quality.css colour.
-MARKS: Final[Mapping[QaVerdict, str]] = {
-    QaVerdict.BROKEN: "broken",
-    QaVerdict.DOUBTFUL: "doubtful",
-    QaVerdict.GOOD: "fine",
-    QaVerdict.UNCHECKED: "unchecked",
+# With the classes that style.css and quality.css colour.
+VERDICTS: Final[Mapping[QaVerdict, tuple[str, str]]] = {
+    QaVerdict.BROKEN: (noop("Broken"), "broken"),
+    QaVerdict.DOUBTFUL: (noop("Doubtful"), "doubtful"),
+    QaVerdict.GOOD: (noop("Good"), "fine"),
+    QaVerdict.UNCHECKED: (noop("Not compared"), "unchecked"),
 }
 FAULTS: Final[Mapping[PlaybackFault, str]] = {
     PlaybackFault.NOT_SHOWN: noop("Not shown"),
@@ -76,7 +69,7 @@ _LOST = {
 
 def verdict(value: QaVerdict) -> str:
     """Return the label of a verdict."""
-    return translate(VERDICTS[value])
+    return translate(VERDICTS[value][0])
 
 
 def fault(value: PlaybackFault) -> str:
@@ -124,7 +117,6 @@ def share(score: float | None) -> str:
 MOST_BYTES = 16_000_000
 MEDIA_TYPE = "image/webp"
 THUMBNAIL_SIZE = (224, 140)  # twice what lists show, for dense screens
-_MOST_PIXELS = 40_000_000
 _MOST_SMALL = 2_000  # kept in memory, about 5 kB each
 
 
@@ -169,18 +161,10 @@ class CheckPictureFolder:
 
 
 def make_thumbnail(body: bytes) -> bytes:
-    """Scale the upper part of a WebP picture to `THUMBNAIL_SIZE`, as WebP."""
-    from PIL import Image  # for the few readers who look at pictures of checks
+    """Scale the upper part of a picture to `THUMBNAIL_SIZE`, as WebP."""
+    from qa.compare.picture_tiles import shrink_picture  # for the few readers who look at pictures of checks
 
-    try:
-        with Image.open(io.BytesIO(body), formats=["WEBP"]) as image:
-            wide, high = image.size
-            if wide * high > _MOST_PIXELS:
-                raise HTTPException(404)
-            upper = image.convert("RGB").crop((0, 0, wide, min(high, wide * THUMBNAIL_SIZE[1] // THUMBNAIL_SIZE[0])))
-            upper.thumbnail(THUMBNAIL_SIZE)
-            with io.BytesIO() as buffer:
-                upper.save(buffer, "WEBP", quality=70)
-                return buffer.getvalue()
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-        raise HTTPException(404) from None
+    small = shrink_picture(body, widest=THUMBNAIL_SIZE[0], tallest=THUMBNAIL_SIZE[1], quality=70)
+    if small is None:
+        raise HTTPException(404)
+    return small

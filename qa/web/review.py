@@ -16,10 +16,8 @@ from starlette.requests import Request
 
 from core.clock import Clock
 from core.playback_check import QaVerdict
-from links.feedback.reporter_limits import ReporterDigests
 from links.registry.database import RegistryStore
-from playback.web.rate_limits import ClientAddresses, Network, RateLimiter, within
-from playback.web.registry.registry_forms import FormTokens
+from playback.web.rate_limits import ClientAddresses, Network, within
 from playback.web.registry.registry_service import RegistryWriters
 from qa.check_store import find_checks, record_review, want_repair
 from qa.check_table import CheckedPage, RepairState
@@ -56,30 +54,6 @@ class ReviewerRules:
         return "" if within(self.readers.address_of(request), self.networks) else None
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewGate:
-    """Rate limit of other requests than reviewers', and tokens of forms (UnavailableError: without their key)."""
-
-    reviewers: ReviewerRules
-    _reporters: Callable[[], ReporterDigests]
-    _door: RateLimiter
-    _clock: Clock
-
-    def count(self, request: Request) -> None:
-        """Count a request of a client that is not authorized; raise BusyError above the rate limit."""
-        if self.reviewers.name_of(request) is None:
-            self._door.count(request)
-
-    def token(self, request: Request, purpose: str) -> str:
-        """Return a form token for this reviewer."""
-        return FormTokens(self._reporters()).make(purpose, self._door.range_of(request), self._clock.now().timestamp())
-
-    def holds(self, request: Request, token: str, purpose: str) -> bool:
-        """Return whether the form token is valid and recent."""
-        now = self._clock.now().timestamp()
-        return FormTokens(self._reporters()).holds(token, purpose, self._door.range_of(request), now)
-
-
 _WRITERS = 2
 PENDING_REPAIRS = frozenset({RepairState.WANTED, RepairState.BEGUN})
 
@@ -111,11 +85,10 @@ class ReviewActions:
     def do(self, act: ReviewAction, page_id: str, level: str, *, by: str, note: str) -> bool:
         """Execute the action; False when the capture is no longer known."""
         now = self._clock.now()
-        with self._writers.writing(self._registry()) as rows:
+        with self._writers.waiting(), self._registry().writing() as rows:
             if act is ReviewAction.RECRAWL:
                 # A pending repair is neither reset nor started again.
-                known = find_checks(rows, [page_id])
-                waits = any(row.repair in PENDING_REPAIRS for row in known)
+                waits = any(row.repair in PENDING_REPAIRS for row in find_checks(rows, [page_id]))
                 return waits or want_repair(rows, page_id, level, now=now)
             return record_review(rows, page_id, level, ACTION_VERDICTS[act], by=by, note=note, now=now)
 

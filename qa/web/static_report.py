@@ -49,68 +49,65 @@ class CheckReport:
     with_pictures: int = 200  # number of leading results whose pictures are embedded
 
 
-@dataclass(frozen=True, slots=True)
-class CheckReportWriter:
-    """Writer of one report."""
-
-    _pictures: CheckPictureFolder
-    _shows_pictures: Callable[[CapturedPage], bool]
-
-    def write(self, report: CheckReport, results: Iterable[VisibleCheck], out: TextIO) -> int:
-        """Write the report; return the number of results."""
-        style = "\n".join(path.read_text() for path in _STYLES)
-        scripts = [path.read_text() for path in _SCRIPTS]
-        allowed = " ".join(_digest(each) for each in scripts)
-        policy = (
-            f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {allowed};"
-            " base-uri 'none'; form-action 'none'"
+def write_report(
+    report: CheckReport,
+    results: Iterable[VisibleCheck],
+    out: TextIO,
+    *,
+    pictures: CheckPictureFolder,
+    shows_pictures: Callable[[CapturedPage], bool],
+) -> int:
+    """Write the report; return the number of results."""
+    style = "\n".join(path.read_text() for path in _STYLES)
+    scripts = [path.read_text() for path in _SCRIPTS]
+    allowed = " ".join(_digest(each) for each in scripts)
+    policy = (
+        f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {allowed};"
+        " base-uri 'none'; form-action 'none'"
+    )
+    choices = check_presentation.choices()
+    # Rows hold the numbers of faults.
+    choices["faults"] = [(str(bit), text) for bit, (_, text) in enumerate(choices["faults"])]
+    page = PageRenderer("", mount_links=list, links_address=str)(
+        "quality/file.html",
+        title=replace_invisible(report.title),
+        made_at=report.made_at,
+        style=Markup(style),  # noqa: S704 our own
+        policy=policy,
+        words=check_presentation,
+        filters={},
+        **choices,
+    )
+    out.write(bytes(page.body).decode())
+    strings: dict[str, int] = {}  # that rows share, each stored once, with its place
+    count = 0
+    pictured: list[VisibleCheck] = []
+    out.write('<script type="application/json" id="rows">[')
+    for count, result in enumerate(results, 1):
+        place, check = -1, result.row.check
+        has_pictures = (
+            count <= report.with_pictures and shows_pictures(result.page) and pictures.kinds(check.page_id, check.level)
         )
-        choices = check_presentation.choices()
-        # Rows hold the numbers of faults.
-        choices["faults"] = [(str(bit), text) for bit, (_, text) in enumerate(choices["faults"])]
-        page = PageRenderer("", mount_links=list, links_address=str)(
-            "quality/file.html",
-            title=replace_invisible(report.title),
-            made_at=report.made_at,
-            style=Markup(style),  # noqa: S704 our own
-            policy=policy,
-            words=check_presentation,
-            filters={},
-            **choices,
-        )
-        out.write(bytes(page.body).decode())
-        strings: dict[str, int] = {}  # that rows share, each stored once, with its place
-        count = 0
-        pictured: list[VisibleCheck] = []
-        out.write('<script type="application/json" id="rows">[')
-        for count, result in enumerate(results, 1):
-            place, check = -1, result.row.check
-            has_pictures = (
-                count <= report.with_pictures
-                and self._shows_pictures(result.page)
-                and self._pictures.kinds(check.page_id, check.level)
-            )
-            if has_pictures:
-                place = len(pictured)
-                pictured.append(result)
-            row = _row(result.row, strings, place)
-            out.write(("," if count > 1 else "") + "\n" + _json(row))
-        out.write("]</script>\n")
-        out.write(_data("strings", list(strings)) + _data("words", _words(report)))
-        out.writelines(f"<script>{each}</script>\n" for each in scripts)
-        for (place, result), kind in product(enumerate(pictured), PICTURES):
-            check = result.row.check
-            try:
-                body = self._pictures.whole(check.page_id, check.level, kind)
-                small = make_thumbnail(body) if kind in _SMALL_KINDS else b""
-            except HTTPException:  # it was deleted in the meantime, or is damaged
-                continue
-            if len(body) <= MOST_PICTURE_BYTES:
-                out.write(_picture(f"p{place}-{kind}", body))
-            if small:
-                out.write(_picture(f"p{place}-{kind}-small", small))
-        out.write("</body>\n</html>\n")
-        return count
+        if has_pictures:
+            place = len(pictured)
+            pictured.append(result)
+        out.write(("," if count > 1 else "") + "\n" + _json(_row(result.row, strings, place)))
+    out.write("]</script>\n")
+    out.write(_data("strings", list(strings)) + _data("words", _words(report)))
+    out.writelines(f"<script>{each}</script>\n" for each in scripts)
+    for (place, result), kind in product(enumerate(pictured), PICTURES):
+        check = result.row.check
+        try:
+            body = pictures.whole(check.page_id, check.level, kind)
+            small = make_thumbnail(body) if kind in _SMALL_KINDS else b""
+        except HTTPException:  # it was deleted in the meantime, or is damaged
+            continue
+        if len(body) <= MOST_PICTURE_BYTES:
+            out.write(_picture(f"p{place}-{kind}", body))
+        if small:
+            out.write(_picture(f"p{place}-{kind}-small", small))
+    out.write("</body>\n</html>\n")
+    return count
 
 
 def _row(row: CheckedPage, strings: dict[str, int], place: int) -> list[Any]:

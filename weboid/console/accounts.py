@@ -209,7 +209,7 @@ class AccountStore(ConsoleDatabase):
                 "password = CASE excluded.password WHEN '' THEN password ELSE excluded.password END",
                 (name, role, hashed, self._now),
             )
-            rows.execute("DELETE FROM sessions WHERE name = ? AND digest != ?", (name, _digest(kept_session)))
+            rows.execute("DELETE FROM sessions WHERE name = ? AND digest != ?", (name, secret_digest(kept_session)))
 
     def change_password(self, user: SignedInUser, current: str, password: str) -> None:
         """Set the password of a session's own account; its other sessions end. Raises InputError.
@@ -284,7 +284,7 @@ class AccountStore(ConsoleDatabase):
     def _begin(self, rows: sqlite3.Connection, name: str) -> str:
         secret = secrets.token_urlsafe(32)
         rows.execute("DELETE FROM sessions WHERE used < ?", (self._now - int(SESSION_IDLE.total_seconds()),))
-        rows.execute("INSERT INTO sessions VALUES (?, ?, ?, ?)", (_digest(secret), name, self._now, self._now))
+        rows.execute("INSERT INTO sessions VALUES (?, ?, ?, ?)", (secret_digest(secret), name, self._now, self._now))
         return secret
 
     def session(self, secret: str, *, is_used: bool = True) -> SignedInUser | None:
@@ -292,22 +292,22 @@ class AccountStore(ConsoleDatabase):
         now = self._now
         with self._rows() as rows:
             row = rows.execute(
-                "SELECT * FROM sessions JOIN users USING (name) WHERE digest = ?", (_digest(secret),)
+                "SELECT * FROM sessions JOIN users USING (name) WHERE digest = ?", (secret_digest(secret),)
             ).fetchone()
             if row is None:
                 return None
             if self._is_over(row):
-                rows.execute("DELETE FROM sessions WHERE digest = ?", (_digest(secret),))
+                rows.execute("DELETE FROM sessions WHERE digest = ?", (secret_digest(secret),))
                 return None
             if is_used and now - row["used"] >= 60:
-                rows.execute("UPDATE sessions SET used = ? WHERE digest = ?", (now, _digest(secret)))
+                rows.execute("UPDATE sessions SET used = ? WHERE digest = ?", (now, secret_digest(secret)))
         csrf = hmac.digest(secret.encode(), b"csrf", "sha256").hex()
         return SignedInUser(row["name"], ConsoleRole(row["role"]), csrf, session=secret)
 
     def sign_out(self, secret: str) -> None:
         """End a session."""
         with self._rows() as rows:
-            rows.execute("DELETE FROM sessions WHERE digest = ?", (_digest(secret),))
+            rows.execute("DELETE FROM sessions WHERE digest = ?", (secret_digest(secret),))
 
     def make_link(self, name: str) -> str:
         """Return the secret of a link that signs the account in, once, within half an hour; make an admin if needed."""
@@ -316,14 +316,14 @@ class AccountStore(ConsoleDatabase):
             rows.execute("INSERT INTO users VALUES (?, 'admin', '', NULL, ?) ON CONFLICT DO NOTHING", (name, self._now))
             rows.execute("DELETE FROM links WHERE expires < ?", (self._now,))
             expires = self._now + int(LINK_AGE.total_seconds())
-            rows.execute("INSERT INTO links VALUES (?, ?, ?)", (_digest(secret), name, expires))
+            rows.execute("INSERT INTO links VALUES (?, ?, ?)", (secret_digest(secret), name, expires))
         return secret
 
     def use_link(self, secret: str) -> str:
         """Return the secret of the link's new session. Raises SignInError if the link was used or is over."""
         with self._rows() as rows:
             row = rows.execute(
-                "DELETE FROM links WHERE digest = ? RETURNING name, expires", (_digest(secret),)
+                "DELETE FROM links WHERE digest = ? RETURNING name, expires", (secret_digest(secret),)
             ).fetchone()
             if row is not None and row["expires"] >= self._now:
                 return self._begin(rows, row["name"])
@@ -354,7 +354,7 @@ class AccountStore(ConsoleDatabase):
                 raise InputError(noop("You have %(count)s tokens: remove one first."), count=count)
             rows.execute(
                 "INSERT INTO tokens (digest, name, owner, role, scopes, added, expires) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (_digest(secret), name[:_NAME_LENGTH], owner.name, role, " ".join(scopes), self._now, expires),
+                (secret_digest(secret), name[:_NAME_LENGTH], owner.name, role, " ".join(scopes), self._now, expires),
             )
         return secret
 
@@ -379,7 +379,7 @@ class AccountStore(ConsoleDatabase):
         with self._rows() as rows:
             row = rows.execute(
                 "SELECT tokens.*, users.role AS of_owner FROM tokens JOIN users ON users.name = owner WHERE digest = ?",
-                (_digest(secret),),
+                (secret_digest(secret),),
             ).fetchone()
             if row is None or (row["expires"] is not None and row["expires"] < now):
                 return None
@@ -393,7 +393,7 @@ class AccountStore(ConsoleDatabase):
         with self._rows() as rows:
             if user.session:
                 query = "SELECT began, used FROM sessions WHERE digest = ?"
-                row = rows.execute(query, (_digest(user.session),)).fetchone()
+                row = rows.execute(query, (secret_digest(user.session),)).fetchone()
                 return row is not None and not self._is_over(row)
             query = "SELECT 1 FROM tokens WHERE id = ? AND coalesce(expires, ?) >= ?"
             return rows.execute(query, (user.token, self._now, self._now)).fetchone() is not None
@@ -435,7 +435,10 @@ class AccountStore(ConsoleDatabase):
 
     def answer_once(self, key: str, request: str, perform: Callable[[], _Answer]) -> _Answer:
         """Return the stored answer of a key, or perform and store it. Raises InputError: a key of another request."""
-        digests = (_digest(key), _digest(f"{key} {request}"))  # a request may have a password, which is easily guessed
+        digests = (
+            secret_digest(key),
+            secret_digest(f"{key} {request}"),
+        )  # a request may have a password, which is easily guessed
         # A repetition that comes while the first is carried out waits for its answer.
         with self._answering[digests[0][0]]:
             with self._rows() as rows:
@@ -486,7 +489,8 @@ def bounded_json(value: Any, length: int) -> str:
     return '"…"'
 
 
-def _digest(secret: str) -> bytes:
+def secret_digest(secret: str) -> bytes:
+    """Return the SHA-256 of a secret."""
     return hashlib.sha256(secret.encode()).digest()
 
 

@@ -61,7 +61,6 @@ def add_policy(
     duration: Annotated[str, Field(description="Duration such as 30d; by default the rule does not end.")] = "",
 ) -> NewPolicy:
     """Add an archiving rule, which crawls follow within a second."""
-    expires = context.now + parse_duration(duration) if duration else None
     entry = new_entry(
         PolicyEntry(
             kind=PolicyKind(kind),
@@ -69,7 +68,7 @@ def add_policy(
             reason=reason,
             actor=context.user.name,
             made_at=context.now,
-            expires_at=expires,
+            expires_at=context.now + parse_duration(duration) if duration else None,
             key="",
             value="",
         )

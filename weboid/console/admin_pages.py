@@ -5,7 +5,6 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from core.errors import BadUrlError, WeboidError
 from core.layout import CONFIG_FILE
@@ -22,7 +21,7 @@ from weboid.app.collection_config import read_config_text
 from weboid.app.setup_check import check_setup
 from weboid.console.collection_operations import settings_faults, text_version
 from weboid.console.operations import OPERATIONS
-from weboid.console.page_frame import CONSOLE_PATH, ROLE_NAMES, ConsolePages, console_path
+from weboid.console.page_frame import ROLE_NAMES, ConsolePages, console_page, console_path
 
 ROWS_SHOWN = 200
 _ENTRIES = 100
@@ -33,16 +32,7 @@ _OTHER_LABELS = {"sign_in": noop("Sign in"), "upload_file": noop("Upload a file"
 class AdminPages(ConsolePages):
     """Pages of rules, settings, health, accounts and the audit log."""
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [
-            Route(f"{CONSOLE_PATH}/rules", self.rules),
-            Route(f"{CONSOLE_PATH}/settings", self.settings),
-            Route(f"{CONSOLE_PATH}/health", self.health),
-            Route(f"{CONSOLE_PATH}/users", self.users),
-            Route(f"{CONSOLE_PATH}/audit", self.audit),
-        ]
-
+    @console_page("rules")
     def rules(self, request: Request) -> Response:
         """Return policy entries, take-downs and levels; for a URL those that apply to it."""
         now, words = self._stores.clock.now(), request.query_params.get("q", "").strip()[:2_000]
@@ -66,7 +56,6 @@ class AdminPages(ConsolePages):
         return self._frame(
             "rules.html",
             request,
-            section="rules",
             words=words,
             entries=sorted(shown, key=lambda each: each.made_at, reverse=True)[:ROWS_SHOWN],
             takedowns=takedowns[::-1][:ROWS_SHOWN],
@@ -78,6 +67,7 @@ class AdminPages(ConsolePages):
             levels=list(Level),
         )
 
+    @console_page("settings")
     def settings(self, request: Request) -> Response:
         """Return the settings in force, each with the file and line that sets it, and faults of these files."""
         path = self._stores.layout.root / CONFIG_FILE
@@ -100,7 +90,6 @@ class AdminPages(ConsolePages):
         return self._frame(
             "settings.html",
             request,
-            section="settings",
             path=str(path),
             text=text,
             version=text_version(text or ""),
@@ -111,13 +100,15 @@ class AdminPages(ConsolePages):
             warnings=warnings,
         )
 
+    @console_page("health")
     def health(self, request: Request) -> Response:
         """Return the findings of `weboid doctor`; they start a browser, so only on request."""
         findings = (
             check_setup(self._stores.layout.root, self._stores.settings) if "run" in request.query_params else None
         )
-        return self._frame("health.html", request, section="health", findings=findings)
+        return self._frame("health.html", request, findings=findings)
 
+    @console_page("users")
     def users(self, request: Request) -> Response:
         """Return accounts and API tokens to an administrator, to others their own tokens."""
         user = request.state.user
@@ -125,7 +116,6 @@ class AdminPages(ConsolePages):
         return self._frame(
             "users.html",
             request,
-            section="users",
             accounts=self._stores.accounts.users() if is_admin else None,
             is_local=not any(each.is_external for each in self._stores.accounts.users(user.name)),
             tokens=self._stores.accounts.tokens("" if is_admin else user.name),
@@ -134,6 +124,7 @@ class AdminPages(ConsolePages):
             scopes=["read", "upload_file", *sorted(each.name for each in OPERATIONS.values() if user.may(each.role))],
         )
 
+    @console_page("audit")
     def audit(self, request: Request) -> Response:
         """Return changes by whom and when, the newest first."""
         text = request.query_params.get("before", "")
@@ -144,4 +135,4 @@ class AdminPages(ConsolePages):
             (each, translate(str(labels.get(each["operation"], each["operation"])))) for each in entries[:_ENTRIES]
         ]
         older = console_path("audit", before=str(shown[-1][0]["id"])) if len(entries) > _ENTRIES else ""
-        return self._frame("audit.html", request, section="audit", entries=shown, older=older)
+        return self._frame("audit.html", request, entries=shown, older=older)

@@ -5,7 +5,6 @@ request answer as the first one did; resources have an ETag; ``/events`` sends t
 """
 
 import asyncio
-import hashlib
 import inspect
 import json
 import threading
@@ -34,6 +33,7 @@ from crawler.frontier.frontier_export import ItemFacts, record_facts
 from crawler.jobs.crawl_orders import parse_job
 from crawler.status.collection_status import CollectionStatus
 from links.feedback.replacements import ProposalTakenError
+from playback.web.page_renderer import tag_of, tagged_response
 from playback.web.page_search import PageSearch, parse_cursor, parse_question
 from weboid.app.setup_check import SetupFinding, check_setup
 from weboid.console import (  # noqa: F401 they register themselves
@@ -70,10 +70,12 @@ class ProblemDetails(TypedDict):
     errors: NotRequired[list[Annotated[dict[str, Any], FactsOf("InvalidField", field=str, fault=str)]]]
 
 
-def problem(status: int, title: str, detail: str = "", **more: Any) -> JSONResponse:
+def problem(
+    status: int, title: str, detail: str = "", headers: Mapping[str, str] | None = None, **more: Any
+) -> JSONResponse:
     """Return a problem details response."""
     document = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
-    return JSONResponse(document, status, media_type=_PROBLEM)
+    return JSONResponse(document, status, headers, media_type=_PROBLEM)
 
 
 def problem_of(error: WeboidError) -> JSONResponse:
@@ -81,17 +83,13 @@ def problem_of(error: WeboidError) -> JSONResponse:
     if isinstance(error, ProposalTakenError | operations.StateConflictError | CollectionInUseError):
         return problem(409, "The state has changed", str(error))
     if isinstance(error, OverloadedError):
-        answer = problem(429, "Too many requests", str(error))
-        answer.headers["Retry-After"] = str(error.retry_after_s)
-        return answer
+        return problem(429, "Too many requests", str(error), {"Retry-After": str(error.retry_after_s)})
     if isinstance(error, operations.UnknownThingError):
         return problem(404, "Not found", str(error))
     if isinstance(error, InputError):
         return problem(422, "The request cannot be carried out", str(error))
     if isinstance(error, TransientError | UnavailableError):
-        answer = problem(503, "A store is not available", str(error))
-        answer.headers.update(RETRY_AFTER)
-        return answer
+        return problem(503, "A store is not available", str(error), RETRY_AFTER)
     return problem(500, "Internal error", str(error))
 
 
@@ -169,17 +167,10 @@ class TaggedRoute(APIRoute):
             response = await handle(request)
             if not isinstance(response, JSONResponse) or response.status_code != 200:
                 return response
-            headers = {"ETag": _tag(bytes(response.body)), "Cache-Control": "private, no-cache"}
-            if headers["ETag"] in request.headers.get("if-none-match", ""):
-                return Response(status_code=304, headers=headers)
-            response.headers.update(headers)
-            return response
+            headers = {"Cache-Control": "private, no-cache"}
+            return tagged_response(request, bytes(response.body), headers, "application/json")
 
         return tagged
-
-
-def _tag(body: bytes) -> str:
-    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
 class _AnswerSchema(GenerateJsonSchema):
@@ -264,25 +255,18 @@ def create_api(stores: ConsoleStores) -> FastAPI:
         _add_operation(api, each, stores, changes)
     api.include_router(ApiResources(stores).routes())
 
-    def http_problem(_request: Request, error: Exception) -> Response:
-        assert isinstance(error, StarletteHTTPException)
-        answer = problem(error.status_code, str(error.detail))
-        answer.headers.update(error.headers or {})
-        return answer
-
-    def invalid(_request: Request, error: Exception) -> Response:
+    def failed(_request: Request, error: Exception) -> Response:
+        if isinstance(error, StarletteHTTPException):
+            return problem(error.status_code, str(error.detail), headers=error.headers)
+        if isinstance(error, WeboidError):
+            return problem_of(error)
         assert isinstance(error, RequestValidationError)
         faults = [{"field": ".".join(map(str, each["loc"][1:])), "fault": each["msg"]} for each in error.errors()]
         detail = "; ".join(f"{each['field'] or 'body'}: {each['fault']}" for each in faults[:5])
         return problem(422, "The request is not valid", detail, errors=faults[:50])
 
-    def failed(_request: Request, error: Exception) -> Response:
-        assert isinstance(error, WeboidError)
-        return problem_of(error)
-
-    api.add_exception_handler(StarletteHTTPException, http_problem)
-    api.add_exception_handler(RequestValidationError, invalid)
-    api.add_exception_handler(WeboidError, failed)
+    for kind in (StarletteHTTPException, RequestValidationError, WeboidError):
+        api.add_exception_handler(kind, failed)
     return api
 
 
@@ -313,7 +297,7 @@ def _add_operation(
             one_by_one = [fields.model_copy(update={"url": each}) for each in names] if isinstance(names, list) else []
             with changes:
                 states = [state_of(operation.read_state, context, each) for each in one_by_one or [fields]]
-                if not all(_tag(bytes(JSONResponse(each).body)) in if_match for each in states):
+                if not all(tag_of(bytes(JSONResponse(each).body)) in if_match for each in states):
                     raise HTTPException(412, "The resource has changed since you read it. Read it again.")
                 return perform(operation, context, fields)
 

@@ -153,10 +153,9 @@ class BackgroundTasks(ConsoleDatabase):
             with suppress(FileNotFoundError):  # a file of the command's own, which it has removed or renamed
                 if each.is_file():
                     files.append({"name": each.name, "bytes": each.stat().st_size})
-        moments = {name: moment_text(row[name]) for name in ("added", "began", "ended")}
         return {
             **{name: row[name] for name in names},
-            **moments,
+            **{name: moment_text(row[name]) for name in ("added", "began", "ended")},
             "result": None if row["result"] is None else json.loads(row["result"]),
             "files": files,
         }

@@ -11,25 +11,23 @@ from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from core.captures import ArtifactKind
 from core.errors import InputError
 from core.page_manifest import PageInfo
 from playback.access.levels import Level, LevelScope
 from playback.access.takedowns import TakedownSubject
-from playback.web import i18n
 from playback.web.i18n import noop, translate
-from playback.web.page_renderer import reader_path
+from playback.web.page_renderer import PICTURE_HEADERS, reader_path
 from playback.web.page_request import moment_of
 from playback.web.page_search import PageSearch, parse_cursor, parse_question
 from playback.web.page_store import CapturedPage, TimeSpan
 from playback.web.site_pages import find_texts, text_address
 from playback.web.text_diff import compare_texts
 from playback.web.text_search import TextSearch
-from playback.web.url_history import CAPTURES_SHOWN, CaptureCalendar, list_captures, span_of
+from playback.web.url_history import CAPTURES_SHOWN, CaptureCalendar, history_values, span_of
 from weboid.app.collection_export import CollectionExport, ExportForm, ExportRequest, ExportSelection, url_keys
-from weboid.console.page_frame import ALL_CAPTURES_ROLE, CONSOLE_PATH, PICTURE_HEADERS, ConsolePages, console_path
+from weboid.console.page_frame import ALL_CAPTURES_ROLE, ConsolePages, console_page, console_path
 
 PARTS_SHOWN = 200
 RECORDS_SHOWN = 200
@@ -60,18 +58,7 @@ def parts_of(manifest: PageInfo) -> dict[str, Any]:
 class CapturePages(ConsolePages):
     """Pages of captures."""
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        one = f"{CONSOLE_PATH}/captures/{{page_id}}"
-        return [
-            Route(f"{CONSOLE_PATH}/captures", self.search),
-            Route(f"{CONSOLE_PATH}/captures/url", self.versions),
-            Route(f"{CONSOLE_PATH}/captures/compare", self.compare),
-            Route(one, self.capture),
-            Route(f"{one}/picture", self.picture),
-            Route(f"{one}/file/{{name}}", self.file),
-        ]
-
+    @console_page("captures")
     def search(self, request: Request) -> Response:
         """Return the newest captures, or those that match."""
         query, pages = request.query_params, self._stores.pages(request.state.user)
@@ -82,7 +69,6 @@ class CapturePages(ConsolePages):
             return self._frame(
                 "captures.html",
                 request,
-                section="captures",
                 question=question,
                 has_texts=True,
                 found=by_text,
@@ -98,7 +84,6 @@ class CapturePages(ConsolePages):
         return self._frame(
             "captures.html",
             request,
-            section="captures",
             question=question,
             has_texts=texts.is_there(),
             found=None,
@@ -107,6 +92,7 @@ class CapturePages(ConsolePages):
             newer=address(after=str(result.newer)) if result.newer else "",
         )
 
+    @console_page("captures/url")
     def versions(self, request: Request) -> Response:
         """Return calendar and list of a URL's captures."""
         url, period = request.query_params.get("url", "")[:20_000], request.query_params.get("period", "")
@@ -119,22 +105,10 @@ class CapturePages(ConsolePages):
         if span is None and len(period) == 14:
             span = TimeSpan(_BEGIN, moment_of(period) + timedelta(seconds=1))
         listed = pages.captures(url, span=span, limit=CAPTURES_SHOWN + 1)
-        years = calendar.years()
-        year = int(period[:4]) if span is not None else years[-1].number if years else 0
-        return self._frame(
-            "versions.html",
-            request,
-            section="captures",
-            url=url,
-            period=period,
-            total=calendar.total,
-            years=years,
-            year=year,
-            months=calendar.months(year, first_weekday=i18n.first_weekday()) if years else (),
-            listed=list_captures(listed)[:CAPTURES_SHOWN],
-            older=listed[CAPTURES_SHOWN] if len(listed) > CAPTURES_SHOWN else None,
-        )
+        values = history_values(calendar, listed, period if span is not None else "")
+        return self._frame("versions.html", request, url=url, period=period, **values)
 
+    @console_page("captures/{page_id}")
     def capture(self, request: Request) -> Response:
         """Return one capture."""
         page, user = self._page(request), request.state.user
@@ -151,7 +125,6 @@ class CapturePages(ConsolePages):
         return self._frame(
             "capture.html",
             request,
-            section="captures",
             page=page,
             older=next(iter(before), None),
             newer=next(iter(after), None),
@@ -169,6 +142,7 @@ class CapturePages(ConsolePages):
             copy_address=self._frame.front_origin + reader_path(page.timestamp, page.url) if has_copy else "",
         )
 
+    @console_page("captures/compare")
     def compare(self, request: Request) -> Response:
         """Return two captures side by side, the older one first."""
         user = request.state.user
@@ -179,8 +153,9 @@ class CapturePages(ConsolePages):
         older, newer = sorted((pages[each] for each in ids), key=lambda page: page.captured_at)
         before, after = map(self._stores.records(user).text, (older, newer))
         difference = compare_texts(before, after) if before is not None and after is not None else None
-        return self._frame("compare.html", request, section="captures", older=older, newer=newer, difference=difference)
+        return self._frame("compare.html", request, older=older, newer=newer, difference=difference)
 
+    @console_page("captures/{page_id}/picture")
     def picture(self, request: Request) -> Response:
         """Return a picture of the page, by default the whole page."""
         page, records = self._page(request), self._stores.records(request.state.user)
@@ -191,6 +166,7 @@ class CapturePages(ConsolePages):
             raise HTTPException(404)
         return Response(data, headers=PICTURE_HEADERS, media_type=f"image/{media_type}")
 
+    @console_page("captures/{page_id}/file/{name}")
     def file(self, request: Request) -> Response:
         """Return a download: an artifact as it is stored, or the capture's records in a new file."""
         page, name = self._page(request), request.path_params["name"]

@@ -46,8 +46,7 @@ ChangedDelay = TypedDict("ChangedDelay", {"prefix": str, "delay_s": float, "mess
 @operations.resource("/crawls/crawl")
 def read_job(context: operations.OperationContext, name: operations.Name) -> CrawlFacts:
     """Return a crawl with its limits, its lane and its counts."""
-    limits = read_limits(context, name)
-    return {**limits, "counts": json_value(asdict(context.frontier.job_counts(name)))}
+    return {**read_limits(context, name), "counts": json_value(asdict(context.frontier.job_counts(name)))}
 
 
 @operations.resource("/crawls/limits")
@@ -86,8 +85,7 @@ def change_limits(
     job = _job(context, name)
     limits = (pages, depth, bytes, seconds, host_pages, host_bytes, host_seconds)
     changes: Any = {key: limit for key, limit in zip(JOB_LIMITS, limits, strict=True) if limit is not None}
-    scope = replace(job.settings.scope, **changes)
-    settings = replace(job.settings, scope=scope)
+    settings = replace(job.settings, scope=replace(job.settings.scope, **changes))
     changed = replace(job, settings=settings, lane=Lane[lane.upper()] if lane else job.lane)
     revived = operations.submit(context, changed).revived
     return {**read_job(context, name), "requeued": revived, "message": f"The limits of {name} were changed."}
@@ -114,8 +112,9 @@ def crawl_configured(
     crawls: list[ConfiguredCrawl] = [
         {"name": job.name, "seeds": job.seeds[:100], "scope": job.settings.scope.kind} for job in jobs
     ]
-    verb = "would begin" if dry_run else "have begun"
-    return {"crawls": crawls, "added": added, "dry_run": dry_run, "message": f"{len(jobs)} crawls {verb}."}
+    begun = "would begin" if dry_run else "has begun" if len(jobs) == 1 else "have begun"
+    message = f"{len(jobs)} crawl{'s' * (len(jobs) != 1)} {begun}."
+    return {"crawls": crawls, "added": added, "dry_run": dry_run, "message": message}
 
 
 @operations.operation("/lists", ConsoleRole.OPERATOR, status=202)

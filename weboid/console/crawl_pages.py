@@ -15,7 +15,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from core.errors import BadUrlError, InputError, TransientError, WeboidError
 from core.urls import fetch_key
@@ -28,6 +27,7 @@ from crawler.worker.live_view import ask_for_pictures, live_picture, live_pictur
 from links.registry.schema import urls
 from links.states import LinkState
 from playback.web.i18n import noop, translate
+from playback.web.page_renderer import PICTURE_HEADERS
 from playback.web.page_store import COLUMNS, CapturedPage
 from playback.web.registry.registry_service import NoRegistryError
 from weboid.console import page_frame
@@ -104,20 +104,7 @@ class CrawlPages(page_frame.ConsolePages):
         super().__init__(stores, frame)
         self._links = ThrottledValue(stores.clock, self._count_links, background=True)
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [
-            Route(page_frame.CONSOLE_PATH, self.overview),
-            Route(f"{page_frame.CONSOLE_PATH}/crawl", self.crawl),
-            Route(f"{page_frame.CONSOLE_PATH}/crawl/new", self.new),
-            Route(f"{page_frame.CONSOLE_PATH}/crawl/new", self.estimate, methods=["POST"]),
-            Route(f"{page_frame.CONSOLE_PATH}/crawl/job", self.job),
-            Route(f"{page_frame.CONSOLE_PATH}/crawl/workers", self.workers),
-            Route(f"{page_frame.CONSOLE_PATH}/crawl/frame", self.frame),
-            Route(f"{page_frame.CONSOLE_PATH}/crawl/queue", self.queue),
-            Route(f"{page_frame.CONSOLE_PATH}/crawl/log", self.log),
-        ]
-
+    @page_frame.console_page("")
     def overview(self, request: Request) -> Response:
         """Return the overview."""
         status = self._status(request)
@@ -131,7 +118,6 @@ class CrawlPages(page_frame.ConsolePages):
         return self._frame(
             "overview.html",
             request,
-            section="",
             status=status,
             chart=minute_chart(view.minutes) if view else None,
             days_left=status.days_left,
@@ -145,6 +131,7 @@ class CrawlPages(page_frame.ConsolePages):
             latest=self._latest(request),
         )
 
+    @page_frame.console_page("crawl")
     def crawl(self, request: Request) -> Response:
         """Return progress, workers, hosts and errors."""
         status = self._status(request)
@@ -153,7 +140,6 @@ class CrawlPages(page_frame.ConsolePages):
         return self._frame(
             "crawl.html",
             request,
-            section="crawl",
             status=status,
             queue_hosts=sorted(known.values(), key=lambda each: (-each.waiting, each.host))[:20],
             latest=self._latest(request),
@@ -164,11 +150,12 @@ class CrawlPages(page_frame.ConsolePages):
         """Return the status; after an operation the one that it has changed."""
         return self._stores.status.status(is_fresh="done" in request.query_params)
 
+    @page_frame.console_page("crawl/workers")
     def workers(self, request: Request) -> Response:
         """Return the pages in the workers, as a part of the page."""
-        status = self._stores.status.status()
-        return self._frame("workers.html", request, **self._workers(request, status))
+        return self._frame("workers.html", request, **self._workers(request, self._stores.status.status()))
 
+    @page_frame.console_page("crawl/queue")
     def queue(self, request: Request) -> Response:
         """Return items of the queue by state, host or address."""
         asked = request.query_params
@@ -185,7 +172,6 @@ class CrawlPages(page_frame.ConsolePages):
         return self._frame(
             "queue.html",
             request,
-            section="crawl",
             state=state,
             host=host,
             words=words,
@@ -195,10 +181,12 @@ class CrawlPages(page_frame.ConsolePages):
             limit=LISTED,
         )
 
+    @page_frame.console_page("crawl/new")
     def new(self, request: Request) -> Response:
         """Return the empty form of a crawl."""
         return self._new(request, dict[str, str]())
 
+    @page_frame.console_page("crawl/new", "POST")
     async def estimate(self, request: Request) -> Response:
         """Return the filled form with scope and estimate, or with its error; nothing is queued."""
         fields = {name: values[0] for name, values in (await page_frame.read_form(request)).items()}
@@ -219,13 +207,13 @@ class CrawlPages(page_frame.ConsolePages):
         return self._frame(
             "new.html",
             request,
-            section="crawl",
             fields=defaultdict(str, fields),
             scopes=[(kind, translate(name)) for kind, name in _SCOPES.items()],
             presets=builtin_profiles(),
             **{"estimate": None, **values},
         )
 
+    @page_frame.console_page("crawl/job")
     def job(self, request: Request) -> Response:
         """Return a crawl with its limits."""
         context = OperationContext(self._stores, request.state.user)
@@ -234,8 +222,9 @@ class CrawlPages(page_frame.ConsolePages):
         except InputError:
             raise HTTPException(404) from None
         kind = str(job["scope"])
-        return self._frame("job.html", request, section="crawl", job=job, scope=translate(_SCOPES.get(kind, kind)))
+        return self._frame("job.html", request, job=job, scope=translate(_SCOPES.get(kind, kind)))
 
+    @page_frame.console_page("crawl/log")
     def log(self, request: Request) -> Response:
         """Return lines of the crawl log, the newest first."""
         asked = request.query_params
@@ -251,22 +240,20 @@ class CrawlPages(page_frame.ConsolePages):
         return self._frame(
             "log.html",
             request,
-            section="crawl",
             lines=lines,
             words=words,
             outcome=outcome,
             older=page_frame.console_path("crawl", "log", **query) if further else "",
         )
 
+    @page_frame.console_page("crawl/frame")
     def frame(self, request: Request) -> Response:
         """Return the live picture of a worker's page."""
         now = self._stores.clock.now()
         picture = live_picture(self._stores.frontier, request.query_params.get("page", "")[:64], now=now)
         if not picture:
             raise HTTPException(404)
-        return Response(
-            picture, headers={**page_frame.PICTURE_HEADERS, "Cache-Control": "no-store"}, media_type="image/jpeg"
-        )
+        return Response(picture, headers={**PICTURE_HEADERS, "Cache-Control": "no-store"}, media_type="image/jpeg")
 
     def _workers(self, request: Request, status: CollectionStatus) -> dict[str, Any]:
         """Return the pages in progress; with ``live`` in the query their pictures are asked for."""

@@ -179,7 +179,7 @@ def check_links(
         numbers = [each.id for each in link_facts.watched_urls(context.registry, _names(url))]
     with context.registry.writing() as rows:
         make_urgent(rows, numbers)
-    return {"queued": len(numbers), "message": f"{len(numbers)} are checked next."}
+    return {"queued": len(numbers), "message": f"{len(numbers)} {'is' if len(numbers) == 1 else 'are'} checked next."}
 
 
 def _names(given: _Names) -> Sequence[str]:
@@ -326,7 +326,7 @@ def withdraw_link_reports(context: OperationContext, *, url: _Reported, is_patte
     return {
         "withdrawn": done.reports,
         "domain_no_longer_presumed": done.presumption,
-        "message": f"{done.reports} reports removed.",
+        "message": f"{done.reports} report{'s' * (done.reports != 1)} removed.",
     }
 
 

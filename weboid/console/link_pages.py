@@ -1,7 +1,7 @@
 """Console pages of cited links (by state, host and citing page, one link with all that is known) and of the bot."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,29 +9,28 @@ from sqlalchemy import select
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from core.errors import BadUrlError, ConfigError, InputError, UnavailableError
 from core.urls import fetch_key, identity_key
 from links.check_history import date_of, day_of, unpack_history
 from links.checker.check_schedule import STATE_DAYS, states_by_day
-from links.feedback.marks import LinkMark, active_marks
+from links.feedback.marks import active_marks
 from links.feedback.replacements import ProposalStage
-from links.feedback.reports import ReportRow, list_reports
-from links.registry.bot_edits import BotEdit, EditKind, EditState, count_edits, newest_edits
-from links.registry.lookups import EVERY_STATE, list_urls, page_facts, pages_by_title, url_facts, uses_anywhere
+from links.feedback.reports import list_reports
+from links.registry.bot_edits import BotEdit, EditState, newest_edits
+from links.registry.lookups import EVERY_STATE, list_urls, page_facts, url_facts, uses_anywhere
 from links.registry.pages import find_pages
 from links.registry.schema import replacements
-from links.registry.urls import UrlRow, find_urls, latest_observations, urls_by_id
-from links.registry.wikis import all_wikis, known_wiki, parse_wiki
+from links.registry.urls import find_urls, latest_observations, urls_by_id
+from links.registry.wikis import all_wikis
 from links.states import LinkState
 from playback.web.i18n import noop, translate
 from playback.web.registry.registry_service import NoRegistryError
 from playback.web.text_diff import compare_texts
-from weboid.app.wiki.wiki_clients import settings_of_wiki
-from weboid.console.bot_operations import list_pages_to_repair, preview_repair, read_bot
+from weboid.console.bot_operations import list_bots, list_pages_to_repair, preview_repair, read_bot
+from weboid.console.link_operations import known_page
 from weboid.console.operations import OperationContext
-from weboid.console.page_frame import CONSOLE_PATH, EDIT_STATES, LINK_STATES, ConsolePages, ConsoleStores, console_path
+from weboid.console.page_frame import EDIT_STATES, LINK_STATES, ConsolePages, ConsoleStores, console_page, console_path
 
 LISTED = 100
 USES_SHOWN = 50
@@ -97,9 +96,8 @@ def wiki_edits(
 
 def read_state_chart(stores: ConsoleStores) -> StateChart | None:
     """Return the chart of the last days; None for less than two. Raises NoRegistryError, TransientError."""
-    since = day_of(stores.clock.now()) - STATE_DAYS
     with stores.registry.store().reading() as rows:
-        return state_chart(states_by_day(rows, since=since))
+        return state_chart(states_by_day(rows, since=day_of(stores.clock.now()) - STATE_DAYS))
 
 
 @contextmanager
@@ -115,14 +113,7 @@ def reading_registry(stores: ConsoleStores) -> Iterator[Any]:
 class LinkPages(ConsolePages):
     """Pages of links."""
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [
-            Route(f"{CONSOLE_PATH}/links", self.links),
-            Route(f"{CONSOLE_PATH}/links/page", self.page),
-            Route(f"{CONSOLE_PATH}/links/{{number}}", self.link),
-        ]
-
+    @console_page("links")
     def links(self, request: Request) -> Response:
         """Return links by state and host, and proposed replacements."""
         asked = request.query_params
@@ -132,7 +123,11 @@ class LinkPages(ConsolePages):
         chosen = LinkState[state] if state in LinkState.__members__ else None
         with reading_registry(self._stores) as reader:
             if "/" in words:
-                rows = self._found(reader, words)
+                rows = []
+                with suppress(BadUrlError):
+                    spelled = words if "://" in words else f"https://{words}"
+                    identity = identity_key(fetch_key(spelled, allow_single_label=True))
+                    rows = list(find_urls(reader, [identity]).values())
             else:
                 states = [int(chosen)] if chosen is not None else EVERY_STATE
                 rows = list_urls(reader, limit=LISTED + 1, after=start, host=words.lower(), states=states)
@@ -140,19 +135,30 @@ class LinkPages(ConsolePages):
         return self._frame(
             "links.html",
             request,
-            section="links",
             words=words,
             state=state,
             states=[(each.name, translate(name)) for each, (_, name) in LINK_STATES.items()],
             rows=rows[:LISTED],
             more=more,
-            proposals=[] if is_search else self._proposals(),
-            reports=[] if is_search else self._reports(),
-            marks=[] if is_search else self._marks(),
-            trend=None if is_search else read_state_chart(self._stores),
             groups=[translate(name) for name in STATE_GROUPS.values()],
+            **({"proposals": [], "reports": [], "marks": [], "trend": None} if is_search else self._overview()),
         )
 
+    @console_page("links/page")
+    def page(self, request: Request) -> Response:
+        """Return the links of a wiki's page with their states."""
+        wiki, title = (request.query_params.get(name, "") for name in ("wiki", "title"))
+        context = OperationContext(self._stores, request.state.user)
+        try:
+            found, page = known_page(context, wiki, title)
+        except InputError:
+            raise HTTPException(404) from None
+        with reading_registry(self._stores) as reader:
+            facts = page_facts(reader, found.id, [page.page_id], day=day_of(context.now))[page.page_id]
+        rows = [each.facts.row for each in facts.links[:_PAGE_LINKS]]
+        return self._frame("page_links.html", request, wiki=wiki, title=page.title, rows=rows)
+
+    @console_page("links/{number}")
     def link(self, request: Request) -> Response:
         """Return all that is known of one link."""
         text, now = request.path_params["number"], self._stores.clock.now()
@@ -167,7 +173,6 @@ class LinkPages(ConsolePages):
         return self._frame(
             "link.html",
             request,
-            section="links",
             facts=facts,
             runs=unpack_history(facts.row.history)[: -USES_SHOWN - 1 : -1],
             uses=uses,
@@ -175,47 +180,23 @@ class LinkPages(ConsolePages):
             looks=looks,
         )
 
-    def page(self, request: Request) -> Response:
-        """Return the links of a wiki's page with their states."""
-        wiki, title = (request.query_params.get(name, "") for name in ("wiki", "title"))
-        with reading_registry(self._stores) as reader:
-            try:
-                found = known_wiki(reader, parse_wiki(wiki))
-            except InputError:
-                raise HTTPException(404) from None
-            page = pages_by_title(reader, found.id, [title]).get(title)
-            if page is None:
-                raise HTTPException(404)
-            facts = page_facts(reader, found.id, [page.page_id], day=day_of(self._stores.clock.now()))[page.page_id]
-        rows = [each.facts.row for each in facts.links[:_PAGE_LINKS]]
-        return self._frame("page_links.html", request, section="links", wiki=wiki, title=page.title, rows=rows)
-
-    def _found(self, reader: Any, words: str) -> list[UrlRow]:
-        spelled = words if "://" in words else f"https://{words}"
-        try:
-            identity = identity_key(fetch_key(spelled, allow_single_label=True))
-        except BadUrlError:
-            return []
-        return list(find_urls(reader, [identity]).values())
-
-    def _marks(self) -> list[LinkMark]:
-        """Return the newest marks that hold."""
+    def _overview(self) -> dict[str, Any]:
+        """Return proposed addresses, waiting ones first, reports, the newest marks that hold, and the states by day."""
         now = self._stores.clock.now()
-        with self._stores.registry.store().reading() as rows:
-            return [each for each in active_marks(rows) if each.holds(now)][: -MARKS_SHOWN - 1 : -1]
-
-    def _reports(self) -> Sequence[ReportRow]:
-        with self._stores.registry.store().reading() as rows:
-            return list_reports(rows, day_of(self._stores.clock.now()), limit=PROPOSALS_SHOWN)
-
-    def _proposals(self) -> list[tuple[UrlRow, str, ProposalStage]]:
-        """Return links with their proposed addresses, waiting ones first."""
         columns = (replacements.c.url_id, replacements.c.address, replacements.c.state)
         query = select(*columns).order_by(replacements.c.state, replacements.c.tested_day).limit(PROPOSALS_SHOWN)
         with self._stores.registry.store().reading() as connection:
             found = connection.execute(query).all()
             rows = urls_by_id(connection, [each.url_id for each in found])
-        return [(rows[each.url_id], each.address, ProposalStage(each.state)) for each in found if each.url_id in rows]
+            reports = list_reports(connection, day_of(now), limit=PROPOSALS_SHOWN)
+            marks = [each for each in active_marks(connection) if each.holds(now)]
+        known = [each for each in found if each.url_id in rows]
+        return {
+            "proposals": [(rows[each.url_id], each.address, ProposalStage(each.state)) for each in known],
+            "reports": reports,
+            "marks": marks[: -MARKS_SHOWN - 1 : -1],
+            "trend": read_state_chart(self._stores),
+        }
 
 
 EDITS_SHOWN = 50
@@ -230,34 +211,18 @@ _RESULTS = {
 class BotPages(ConsolePages):
     """Pages of the bot: wikis with their switch, edits, pages to repair, the preview of a repair."""
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [
-            Route(f"{CONSOLE_PATH}/bot", self.edits),
-            Route(f"{CONSOLE_PATH}/bot/repairs", self.repairs),
-            Route(f"{CONSOLE_PATH}/bot/preview", self.preview),
-        ]
-
+    @console_page("bot")
     def edits(self, request: Request) -> Response:
         """Return wikis with their switch, and edits with their differences."""
         asked = request.query_params
         wanted, wiki = asked.get("state", ""), asked.get("wiki", "")
         states = [EditState[wanted]] if wanted in EditState.__members__ else list(EDIT_STATES)
-        wikis = []
         with reading_registry(self._stores) as reader:
-            for each in all_wikis(reader):
-                counts = count_edits(reader, each.id, EditKind.PAGE)
-                try:
-                    is_on: bool | None = settings_of_wiki(each).bot.enabled
-                except ConfigError:
-                    is_on = None
-                wikis.append((str(each.name), is_on, counts))
             edits = wiki_edits(reader, states, limit=EDITS_SHOWN, wiki=wiki)
         return self._frame(
             "bot.html",
             request,
-            section="bot",
-            wikis=wikis,
+            wikis=list_bots(OperationContext(self._stores, request.state.user))["wikis"],
             edits=edits,
             wiki=wiki,
             state=wanted,
@@ -266,6 +231,7 @@ class BotPages(ConsolePages):
             compare=compare_texts,
         )
 
+    @console_page("bot/repairs")
     def repairs(self, request: Request) -> Response:
         """Return pages of a wiki with dead links, and what is excluded from repairs there."""
         wiki = request.query_params.get("wiki", "")
@@ -280,7 +246,6 @@ class BotPages(ConsolePages):
         return self._frame(
             "repairs.html",
             request,
-            section="bot",
             wiki=wiki,
             bot=bot,
             pages=found["pages"],
@@ -288,6 +253,7 @@ class BotPages(ConsolePages):
             states={each.name.lower(): (mark, translate(name)) for each, (mark, name) in EDIT_STATES.items()},
         )
 
+    @console_page("bot/preview")
     def preview(self, request: Request) -> Response:
         """Return what the bot would change on a page now, read from its wiki."""
         wiki, title = (request.query_params.get(name, "") for name in ("wiki", "title"))
@@ -302,15 +268,13 @@ class BotPages(ConsolePages):
         lines = [" …" if line.startswith("@@") else line for line in seen["diff"][3:]]
         before, after = ("\n".join(line[1:] for line in lines if line[:1] in ("", " ", sign)) for sign in "-+")
         result = seen["did"]
-        says = translate(_RESULTS[result]) if result in _RESULTS else result
         return self._frame(
             "repair.html",
             request,
-            section="bot",
             wiki=wiki,
             title=title,
             seen=seen,
-            says=says,
+            says=translate(_RESULTS[result]) if result in _RESULTS else result,
             change=compare_texts(before, after) if lines else None,
             back=back,
         )

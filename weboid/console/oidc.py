@@ -6,7 +6,6 @@ asymmetric signature of the provider's own keys only.
 """
 
 import base64
-import hashlib
 import hmac
 import json
 import secrets
@@ -27,7 +26,7 @@ from core.clock import Clock
 from core.errors import ConfigError, InputError, UnavailableError
 from playback.web.i18n import noop
 from weboid.app.collection_config import CollectionConfig, is_secure_address
-from weboid.console.accounts import ConsoleRole
+from weboid.console.accounts import ConsoleRole, secret_digest
 
 ATTEMPT_AGE = timedelta(minutes=10)
 ATTEMPTS_LIMIT = 1_000  # sign-ins in progress; the oldest are forgotten
@@ -51,15 +50,6 @@ class ProviderSettings:
     role_claim: str = "groups"
     roles: Mapping[str, str] = field(default_factory=dict)  # value of the claim -> role
     default_role: str = ""  # of users with none of these values; empty: they are refused
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderIdentity:
-    """Person whom the provider has signed in."""
-
-    subject: str  # issuer and `sub`, which together are unique
-    name: str
-    role: ConsoleRole
 
 
 class ProviderRefusalError(InputError):
@@ -107,7 +97,7 @@ class IdentityProvider:
         state, nonce, verifier, cookie = (secrets.token_urlsafe(32) for _ in range(4))
         now = self._clock.now()
         with self._lock:
-            self._attempts[state] = SignInAttempt(_digest(cookie), nonce, verifier, now)
+            self._attempts[state] = SignInAttempt(secret_digest(cookie), nonce, verifier, now)
             while len(self._attempts) > ATTEMPTS_LIMIT:
                 self._attempts.popitem(last=False)
         query = {
@@ -117,16 +107,19 @@ class IdentityProvider:
             "scope": self._settings.scopes,
             "state": state,
             "nonce": nonce,
-            "code_challenge": base64.urlsafe_b64encode(_digest(verifier)).rstrip(b"=").decode(),
+            "code_challenge": base64.urlsafe_b64encode(secret_digest(verifier)).rstrip(b"=").decode(),
             "code_challenge_method": "S256",
         }
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}", cookie
 
-    def complete(self, query: Mapping[str, str], cookie: str) -> ProviderIdentity:
-        """Return who signed in, from the query of the callback. Raises ProviderRefusalError, UnavailableError."""
+    def complete(self, query: Mapping[str, str], cookie: str) -> tuple[str, str, ConsoleRole]:
+        """Return unique subject, name and role of who signed in. Raises ProviderRefusalError, UnavailableError.
+
+        `query` is that of the callback. A `sub` is unique together with its issuer.
+        """
         with self._lock:
             attempt = self._attempts.pop(query.get("state", ""), None)
-        is_ours = attempt is not None and hmac.compare_digest(attempt.binding, _digest(cookie))
+        is_ours = attempt is not None and hmac.compare_digest(attempt.binding, secret_digest(cookie))
         if attempt is None or not is_ours or self._clock.now() - attempt.began > ATTEMPT_AGE:
             raise ProviderRefusalError(
                 noop("This sign-in was not started in this browser, or has expired. Sign in again.")
@@ -157,7 +150,20 @@ class IdentityProvider:
             else:
                 form["client_secret"] = self._settings.client_secret
         answer = self._fetch(metadata["token_endpoint"], form=form, auth=auth)
-        return self._identity(self._claims(answer.get("id_token"), metadata, attempt.nonce))
+        claims = self._claims(answer.get("id_token"), metadata, attempt.nonce)
+        subject = claims["sub"]
+        if not subject or len(subject) > 255 or not subject.isascii():
+            raise ProviderRefusalError(noop("The identity provider's token has no valid subject."))
+        values = claims.get(self._settings.role_claim, ())
+        held = values if isinstance(values, list) else [values]
+        granted = [ConsoleRole(role) for value, role in self._settings.roles.items() if value in held]
+        role = max(granted, key=_ROLES.index, default=self._settings.default_role)
+        if not role:
+            raise ProviderRefusalError(noop("Your account has no role in this archive. Ask an administrator for one."))
+        names = (claims.get(key) for key in ("preferred_username", "name", "email", "sub"))
+        name = next(each for each in names if isinstance(each, str) and each.strip())
+        shown = "".join(each for each in name if each.isprintable() and each != ":").strip()[:100] or "user"
+        return f"{self._settings.issuer} {subject}", shown, ConsoleRole(role)
 
     def _claims(self, token: Any, metadata: Mapping[str, Any], nonce: str) -> dict[str, Any]:
         """Return the claims of a valid ID token (OpenID Connect Core 3.1.3.7)."""
@@ -192,21 +198,6 @@ class IdentityProvider:
         if claims.get("azp", client) != client or claims["aud"] not in (client, [client]):
             raise ProviderRefusalError(noop("The identity provider's token is for another program."))
         return dict(claims)
-
-    def _identity(self, claims: Mapping[str, Any]) -> ProviderIdentity:
-        subject = claims["sub"]
-        if not subject or len(subject) > 255 or not subject.isascii():
-            raise ProviderRefusalError(noop("The identity provider's token has no valid subject."))
-        values = claims.get(self._settings.role_claim, ())
-        held = values if isinstance(values, list) else [values]
-        granted = [ConsoleRole(role) for value, role in self._settings.roles.items() if value in held]
-        role = max(granted, key=_ROLES.index, default=self._settings.default_role)
-        if not role:
-            raise ProviderRefusalError(noop("Your account has no role in this archive. Ask an administrator for one."))
-        names = (claims.get(key) for key in ("preferred_username", "name", "email", "sub"))
-        name = next(each for each in names if isinstance(each, str) and each.strip())
-        shown = "".join(each for each in name if each.isprintable() and each != ":").strip()[:100] or "user"
-        return ProviderIdentity(f"{self._settings.issuer} {subject}", shown, ConsoleRole(role))
 
     def _discover(self) -> dict[str, Any]:
         with self._lock:
@@ -272,7 +263,3 @@ class IdentityProvider:
 def _tls() -> ssl.SSLContext:
     """Return the settings of TLS, whose certificates take a tenth of a second to load."""
     return httpx.create_ssl_context(trust_env=False)
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()

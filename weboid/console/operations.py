@@ -140,6 +140,7 @@ class ConsoleOperation:
 
 
 OPERATIONS: dict[str, ConsoleOperation] = {}
+RESOURCES: dict[str, ConsoleOperation] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -151,12 +152,13 @@ def operation(
     method: str = "POST",
     state: Callable[..., Any] | None = None,
     logged: Callable[..., Any] | None = None,
+    registered: dict[str, ConsoleOperation] = OPERATIONS,
 ) -> Callable[[_Function], _Function]:
     """Register the function, which takes a context and fields, under its name."""
 
     def register(perform: _Function) -> _Function:
         name, fields = perform.__name__, fields_of(perform)
-        OPERATIONS[name] = ConsoleOperation(name, path, role, fields, perform, status, method, state, logged or state)
+        registered[name] = ConsoleOperation(name, path, role, fields, perform, status, method, state, logged or state)
         return perform
 
     return register
@@ -170,18 +172,9 @@ class UnknownThingError(InputError):
     """Name of something that is not there: 404."""
 
 
-RESOURCES: dict[str, ConsoleOperation] = {}
-
-
 def resource(path: str, role: ConsoleRole = ConsoleRole.READER) -> Callable[[_Function], _Function]:
     """Register the function, which takes a context and the parameters of a query, under its name."""
-
-    def register(read: _Function) -> _Function:
-        name = read.__name__
-        RESOURCES[name] = ConsoleOperation(name, path, role, fields_of(read), read, method="GET")
-        return read
-
-    return register
+    return operation(path, role, method="GET", registered=RESOURCES)
 
 
 def cursor_number(cursor: str) -> int:
@@ -266,7 +259,8 @@ def create_crawl(
         return facts
     done = submit(context, job)
     context.frontier.take_back(STOP_ORDER, "")  # as the command does
-    return {**facts, "added": done.added.added, "message": f"The crawl {name} was started with {len(seeds)} seeds."}
+    message = f"The crawl {name} was started with {len(seeds):,} seed{'s' * (len(seeds) != 1)}."
+    return {**facts, "added": done.added.added, "message": message}
 
 
 @resource("/crawl")
@@ -314,9 +308,8 @@ def stop_crawl(
 
 
 def _crawl_state(context: OperationContext, message: str) -> CrawlChange:
-    stats = context.frontier.stats(context.now)
     return {
-        **json_facts(stats, "paused claimed queued"),
+        **json_facts(context.frontier.stats(context.now), "paused claimed queued"),
         "stopping": "" in context.frontier.orders(STOP_ORDER),
         "in_use": is_in_use(context.stores.layout),
         "message": message,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, quote, urlencode
 
 from pydantic import ValidationError
@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -42,7 +42,7 @@ from playback.access.decision_store import DecisionStore
 from playback.access.level_store import LevelStore
 from playback.web.i18n import SOURCE, localized_path, noop, page_language, short_moment, translate
 from playback.web.page_renderer import HERE as READER_FOLDER
-from playback.web.page_renderer import LanguageMiddleware, PageRenderer, path_with_query, scripted_headers
+from playback.web.page_renderer import PageRenderer, path_with_query, scripted_headers, with_language
 from playback.web.page_store import PageRecords, PageStore
 from playback.web.registry.registry_forms import read_body
 from playback.web.registry.registry_service import RegistrySource
@@ -67,12 +67,7 @@ _FIELD_FAULTS = (  # of pydantic, about what people leave out or mistype
 )
 RETRY_AFTER = {"Retry-After": "5"}  # of answers while a store is not available
 _LOG = logging.getLogger(__name__)
-PICTURE_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; sandbox",
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "private, max-age=3600",
-    "Content-Disposition": "inline",
-}
+_Handler = TypeVar("_Handler", bound=Callable[..., Any])
 _SECTIONS = (
     ("", noop("Overview"), "reader"),
     ("crawl", noop("Crawl"), "reader"),
@@ -208,17 +203,19 @@ class ConsoleFrame:
             outcome_name=lambda outcome: translate(_OUTCOMES[outcome]) if outcome in _OUTCOMES else outcome,
             state_name=state_name,
             advice=lambda reason: translate(next_step(reason)),
-        )
-        self._render.add_filters(
-            duration=lambda value: format_duration(value.total_seconds() if isinstance(value, timedelta) else value),
-            clock=short_moment,
-            at=lambda seconds: datetime.fromtimestamp(seconds, UTC),
-            date=lambda number: "" if number is None else str(date_of(number)),
-            result=lambda code: translate(words_of(code)),
-            link_state=lambda state: (LINK_STATES[state][0], translate(LINK_STATES[state][1])),
-            edit_state=lambda state: (EDIT_STATES[state][0], translate(EDIT_STATES[state][1])),
-            stage=lambda stage: (_STAGES[ProposalStage(stage)][0], translate(_STAGES[ProposalStage(stage)][1])),
-            mark=lambda kind: translate(_MARKS[kind]),
+            filters={
+                "duration": lambda value: format_duration(
+                    value.total_seconds() if isinstance(value, timedelta) else value
+                ),
+                "clock": short_moment,
+                "at": lambda seconds: datetime.fromtimestamp(seconds, UTC),
+                "date": lambda number: "" if number is None else str(date_of(number)),
+                "result": lambda code: translate(words_of(code)),
+                "link_state": lambda state: _marked(LINK_STATES[state]),
+                "edit_state": lambda state: _marked(EDIT_STATES[state]),
+                "stage": lambda stage: _marked(_STAGES[ProposalStage(stage)]),
+                "mark": lambda kind: translate(_MARKS[kind]),
+            },
         )
 
     def __call__(self, template: str, request: Request, code: int = 200, **values: Any) -> Response:
@@ -227,7 +224,8 @@ class ConsoleFrame:
         query = [(key, value) for key, value in request.query_params.multi_items() if key != "done"]
         path = page_language.get().prefix + page_language.get().path.partition("?")[0]
         here = f"{path}?{urlencode(query)}" if query else path
-        values = {"done": done and translate(done), "error": "", "here": here, **values}
+        section = request.url.path.removeprefix(CONSOLE_PATH).strip("/").partition("/")[0]
+        values = {"done": done and translate(done), "error": "", "here": here, "section": section, **values}
         user = request.state.user
         return self._render(f"console/{template}", code, scripted_headers(""), user=user, **values)
 
@@ -265,6 +263,16 @@ def fault_of(error: Exception) -> str:
     return f"{field}: {translate(message)}"
 
 
+def console_page(path: str, *methods: str) -> Callable[[_Handler], _Handler]:
+    """Make a method of `ConsolePages` the answer to requests, by default GET, of a path below `CONSOLE_PATH`."""
+
+    def mark(handler: _Handler) -> _Handler:
+        handler.__dict__["route"] = path, methods or None
+        return handler
+
+    return mark
+
+
 class ConsolePages:
     """Pages of one section of the console: functions of a request, which Starlette runs in threads."""
 
@@ -273,8 +281,10 @@ class ConsolePages:
         self._frame = frame
 
     def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        raise NotImplementedError
+        """Return the routes of the methods that are a `console_page`, plain paths before those with parameters."""
+        handlers = [getattr(self, name) for name, each in vars(type(self)).items() if hasattr(each, "route")]
+        handlers.sort(key=lambda each: "{" in each.route[0])
+        return [Route(f"{CONSOLE_PATH}/{each.route[0]}".rstrip("/"), each, methods=each.route[1]) for each in handlers]
 
 
 def pages_app(stores: ConsoleStores, frame: ConsoleFrame) -> Starlette:
@@ -298,33 +308,35 @@ def pages_app(stores: ConsoleStores, frame: ConsoleFrame) -> Starlette:
     static = StaticFiles(directory=READER_FOLDER / "static", packages=[("weboid.console", "static")])
     return Starlette(
         routes=[*routes, Mount("/static", static)],
-        middleware=[Middleware(LanguageMiddleware, default=SOURCE), Middleware(_RoleGuard, frame=frame)],
+        middleware=[Middleware(with_language, default=SOURCE), Middleware(_with_roles, frame=frame)],
         exception_handlers={HTTPException: failed, TransientError: failed, UnavailableError: failed},
     )
 
 
-class _RoleGuard:
-    """Middleware that refuses pages whose role the user lacks."""
+def _with_roles(app: ASGIApp, frame: ConsoleFrame) -> ASGIApp:
+    """Return an ASGI application that refuses pages whose role the user lacks."""
 
-    def __init__(self, app: ASGIApp, frame: ConsoleFrame) -> None:
-        self._app = app
-        self._frame = frame
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app: ASGIApp = self._app
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        inner = app
         if scope["type"] == "http":
             request = Request(scope)
             steps = request.url.path.removeprefix(CONSOLE_PATH).strip("/").split("/")
             roles = [_PAGE_ROLES.get("/".join(steps[:count]), "reader") for count in (1, 2)]
             if not all(map(request.state.user.may, roles)):
-                app = self._frame.problem(request, 403, translate(_NO_RIGHT))
-        await app(scope, receive, send)
+                inner = frame.problem(request, 403, translate(_NO_RIGHT))
+        await inner(scope, receive, send)
+
+    return answer
 
 
 def console_path(*parts: str, **query: str) -> str:
     """Return the path of a console page, with the language prefix that the user chose."""
     steps = "/".join(quote(part, safe="") for part in parts if part)
     return path_with_query(localized_path(f"{CONSOLE_PATH}/{steps}" if steps else CONSOLE_PATH), query)
+
+
+def _marked(named: tuple[str, str]) -> tuple[str, str]:
+    return named[0], translate(named[1])
 
 
 def state_name(state: str) -> str:

@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ from playback.access.level_store import LevelStore
 from playback.access.threat_lists import lists_folder
 from playback.url_paths import http_origin
 from playback.web.i18n import SOURCE, localized_path, noop, split_prefix, translate
-from playback.web.page_renderer import FixedHeaders, LanguageMiddleware, OneOrigin, scripted_headers, security_headers
+from playback.web.page_renderer import fixed_headers, one_origin, scripted_headers, security_headers, with_language
 from playback.web.rate_limits import (
     ClientAddresses,
     ReaderRates,
@@ -172,8 +173,7 @@ class UserMiddleware:
                 entered = f"{prefix}{ENTERED_PATH}"
                 scope = {**scope, "path": entered, "raw_path": entered.encode("latin-1")}
         elif user is None and is_api and scope["method"] not in _SAFE:  # before its body is read
-            response = problem(401, NOT_SIGNED_IN)
-            response.headers.update(CHALLENGE)
+            response = problem(401, NOT_SIGNED_IN, headers=CHALLENGE)
         may_upload = user is not None and user.may(ConsoleRole.OPERATOR) and path == f"{API_PATH}{UPLOAD_PATH}"
         read, limit = 0, UPLOAD_BYTES if may_upload else page_frame.FORM_BYTES
 
@@ -188,24 +188,15 @@ class UserMiddleware:
         await (response or self._app)(scope, receive_bounded, send)
 
 
+@dataclass(frozen=True, slots=True)
 class ConsoleForms:
     """Sign-in and sign-out, sign-in links, and the forms of operations."""
 
-    def __init__(
-        self,
-        stores: page_frame.ConsoleStores,
-        frame: page_frame.ConsoleFrame,
-        *,
-        provider: IdentityProvider | None,
-        addresses: ClientAddresses,
-        is_secure: bool,
-    ) -> None:
-        self._stores = stores
-        self._accounts = stores.accounts
-        self._frame = frame
-        self._provider = provider
-        self._addresses = addresses
-        self._is_secure = is_secure
+    _stores: page_frame.ConsoleStores
+    _frame: page_frame.ConsoleFrame
+    _provider: IdentityProvider | None
+    _addresses: ClientAddresses
+    _is_secure: bool
 
     def app(self) -> Starlette:
         """Return the application of these routes."""
@@ -226,7 +217,7 @@ class ConsoleForms:
         def unavailable(request: Request, _error: Exception) -> Response:
             return self._show_sign_in(request, page_frame.AWAY, 503)
 
-        languages = Middleware(LanguageMiddleware, default=SOURCE)
+        languages = Middleware(with_language, default=SOURCE)
         return Starlette(routes=routes, middleware=[languages], exception_handlers={TransientError: unavailable})
 
     async def sign_in(self, request: Request) -> Response:
@@ -237,7 +228,7 @@ class ConsoleForms:
             name, password = (fields.get(key, [""])[0] for key in ("name", "password"))
             peer = reader_prefix(self._addresses.address_of(request))
             try:
-                secret = await run_in_threadpool(self._accounts.sign_in, name[:100], password[:1_000], peer=peer)
+                secret = await run_in_threadpool(self._stores.accounts.sign_in, name[:100], password[:1_000], peer=peer)
             except SignInDelayError as refused:
                 response = self._show_sign_in(request, str(refused), 429)
                 response.headers["Retry-After"] = str(refused.retry_after_s)
@@ -278,7 +269,7 @@ class ConsoleForms:
             return self._show_sign_in(request, "", 200, request.query_params.get("key", "")[:200])
         key = (await page_frame.read_form(request)).get("key", [""])[0][:200]
         try:
-            return self._begin(await run_in_threadpool(self._accounts.use_link, key), {"by": "link"})
+            return self._begin(await run_in_threadpool(self._stores.accounts.use_link, key), {"by": "link"})
         except SignInError as refused:
             return self._show_sign_in(request, str(refused), 401)
         except TransientError:  # the link was not used up
@@ -302,12 +293,12 @@ class ConsoleForms:
         cookie = request.cookies.get(PROVIDER_COOKIE, "")
 
         def enter() -> Response:
-            identity = provider.complete(request.query_params, cookie)
-            secret = self._accounts.sign_in_subject(identity.subject, identity.name, identity.role)
+            subject, name, role = provider.complete(request.query_params, cookie)
+            secret = self._stores.accounts.sign_in_subject(subject, name, role)
             # A cookie with SameSite=Strict is not sent while redirects that another site began are followed.
             address = page_frame.console_path()
             page = f'<!doctype html><meta http-equiv="refresh" content="0;url={address}"><a href="{address}">Weboid</a>'
-            return self._begin(secret, {"subject": identity.subject}, Response(page, media_type="text/html"))
+            return self._begin(secret, {"subject": subject}, Response(page, media_type="text/html"))
 
         try:
             response = await run_in_threadpool(enter)
@@ -318,8 +309,8 @@ class ConsoleForms:
         return response
 
     def _begin(self, secret: str, how: dict[str, str], response: Response | None = None) -> Response:
-        user = self._accounts.session(secret)
-        self._accounts.log(user.name if user is not None else "", "sign_in", how, "done")
+        user = self._stores.accounts.session(secret)
+        self._stores.accounts.log(user.name if user is not None else "", "sign_in", how, "done")
         response = response or RedirectResponse(page_frame.console_path(), 303)
         response.set_cookie(COOKIE, secret, httponly=True, samesite="strict", secure=self._is_secure, path="/")
         return response
@@ -328,7 +319,7 @@ class ConsoleForms:
         """End the session."""
         user: SignedInUser = request.state.user
         if (await page_frame.read_form(request)).get("csrf") == [user.csrf]:
-            self._accounts.sign_out(user.session)
+            self._stores.accounts.sign_out(user.session)
         response = RedirectResponse(localized_path("/sign-in"), 303)
         response.delete_cookie(COOKIE, path="/")
         return response
@@ -396,7 +387,7 @@ def create_app(
     behind = read_config(stores.layout.root).options("serve").get("behind", ())
     local = ("127.0.0.0/8", "::1") if is_secure else ()  # the proxy that has the certificate
     addresses = ClientAddresses(parse_networks((*behind, *local)))
-    forms = ConsoleForms(stores, frame, provider=provider, addresses=addresses, is_secure=is_secure).app()
+    forms = ConsoleForms(stores, frame, provider, addresses, is_secure).app()
     pages = page_frame.pages_app(stores, frame)
 
     async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
@@ -411,8 +402,8 @@ def create_app(
         else:
             await pages(scope, receive, send)
 
-    return FixedHeaders(
-        OneOrigin(UserMiddleware(dispatch, stores.accounts, origin, addresses), origin),
+    return fixed_headers(
+        one_origin(UserMiddleware(dispatch, stores.accounts, origin, addresses), origin),
         {**security_headers(""), **scripted_headers("")},
     )
 

@@ -17,7 +17,7 @@ from core.timestamps import parse_timestamp14
 from links.check_history import date_of
 from links.registry.farm_queries import ExternalCopy
 from links.rules.link_class import LinkClass
-from playback.url_paths import Memento, MementoModifier, escape_url, is_web_url, memento_path, page_path
+from playback.url_paths import Memento, MementoModifier, escape_url, memento_path, page_path
 from playback.web.cached_links.cached_request import AskedUrl
 from playback.web.copy_lookup import CopyObstacle, CopyOffer, UrlQueueState, UrlQueueStatus
 from playback.web.i18n import day as day_words
@@ -102,8 +102,7 @@ class AnswerOrigins:
 
     def page(self, page: CapturedPage, fragment: str) -> str:
         """Return the address of a copy's reader page."""
-        path = page_path(page.timestamp, page.url, wiki=self.wiki)
-        return f"{self.front}{path}{fragment}"
+        return f"{self.front}{page_path(page.timestamp, page.url, wiki=self.wiki)}{fragment}"
 
     def memento(self, page: CapturedPage, fragment: str) -> str:
         """Return the address of the copy itself (URI-M), at the level for the wiki's readers."""
@@ -201,11 +200,6 @@ def max_age_s(links: list[CachedLink], now: datetime, *, is_watched: bool) -> in
     return soonest
 
 
-def is_to_offer(copy: ExternalCopy) -> bool:
-    """Return True when the address of a copy in another archive may become a link."""
-    return is_web_url(copy.address)
-
-
 def _without_copy(facts: LinkEvidence) -> tuple[CopyState, str]:
     """Return state and text for a URL without a copy to offer."""
     offer, standing = facts.offer, facts.standing
@@ -245,9 +239,7 @@ _REASONS = {
 }
 
 
-@_per_language
-def _copy_words(day: date) -> str:
-    return translate("copy of %(day)s", day=day_words(day))
+_copy_words = _per_language(lambda day: translate("copy of %(day)s", day=day_words(day)))
 
 
 def _standing_words(standing: UrlQueueStatus) -> str:
@@ -274,14 +266,11 @@ def _queued_words(since: datetime) -> str:
     return _queued_since(since.replace(second=0, microsecond=0))
 
 
-@_per_language
-def _queued_since(minute: datetime) -> str:
-    return translate("queued since %(moment)s", moment=moment_of(minute))
+_queued_since = _per_language(lambda minute: translate("queued since %(moment)s", moment=moment_of(minute)))
 
 
 def _reason_words(reason: str) -> str:
-    text = _REASONS.get(reason.partition(":")[0])
-    return translate(text) if text else translate("not archived")
+    return translate(_REASONS.get(reason.partition(":")[0], noop("not archived")))
 
 
 _NEVER = {
@@ -296,8 +285,7 @@ _NEVER = {
 
 
 def _never_words(sort: LinkClass | None) -> str:
-    text = _NEVER.get(sort) if sort is not None else None
-    return translate(text) if text else ""
+    return translate(_NEVER[sort]) if sort in _NEVER else ""
 
 
 def _words(facts: LinkEvidence, what: str) -> str:

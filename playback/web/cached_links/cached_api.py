@@ -8,12 +8,13 @@ answer is marked incomplete. Nothing is written or visited because of a view (W2
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
@@ -27,7 +28,6 @@ from core.errors import BadUrlError, InputError, TransientError
 from core.urls import identity_key
 from links.check_history import date_of, day_of, unpack_history
 from links.registry import farm_queries
-from links.registry.link_search import STATES
 from links.registry.urls import UrlRow
 from links.registry.wikis import WikiName
 from links.rules.link_class import MISSING_TARGET, LinkClass, classify_link
@@ -35,8 +35,9 @@ from links.rules.wiki_rules import RuleBook
 from links.states import LinkState
 from links.url_parts import key_of
 from playback.access.levels import check_wiki
-from playback.web.cached_links.cached_answer import AnswerOrigins, LinkEvidence, answer_link, is_to_offer, max_age_s
-from playback.web.cached_links.cached_request import AskedUrl, CachedQuestion, parse_cached
+from playback.url_paths import is_web_url
+from playback.web.cached_links.cached_answer import AnswerOrigins, LinkEvidence, answer_link, max_age_s
+from playback.web.cached_links.cached_request import CachedQuestion, parse_cached
 from playback.web.copy_lookup import CopyLookup, CopyOffer, QueueStatusReader, UrlQueueStatus
 from playback.web.i18n import page_language, set_language, translate
 from playback.web.page_renderer import WebContext, tagged_response
@@ -45,11 +46,12 @@ from playback.web.registry.answer_formats import Data, as_json
 from playback.web.registry.link_messages import request_words
 from playback.web.registry.registry_api import CORS_HEADERS, TOO_OFTEN, answer_or_problem, problem
 from playback.web.registry.registry_forms import read_body
-from playback.web.registry.registry_reader import RegistryReader, missing_target
-from playback.web.registry.registry_service import NoRegistryError, RegistrySource
-from playback.web.registry.registry_values import Group, LinkRecord, PageAnswer, PageQuestion
+from playback.web.registry.registry_reader import RegistryReader, missing_target, since_day
+from playback.web.registry.registry_service import RegistrySource
+from playback.web.registry.registry_values import GROUPS, Group, LinkRecord, PageAnswer, PageQuestion
 
 _LOG = logging.getLogger(__name__)
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +80,35 @@ class _RegistryFacts:
 _NOTHING = _RegistryFacts({}, {}, {}, {})
 
 
+@dataclass(frozen=True, slots=True)
 class LinkEvidenceReader:
     """Reader of link evidence. Thread-safe; all methods block."""
 
-    def __init__(
-        self, source: RegistrySource, offering: CopyLookup, status: QueueStatusReader | None, clock: Clock
-    ) -> None:
-        self._source = source
-        self._offering = offering
-        self._status = status
-        self._clock = clock
-        self._rules = RuleBook()
-
-    @property
-    def day(self) -> int:
-        """Return today's day number."""
-        return day_of(self._clock.now())
+    _source: RegistrySource
+    _offering: CopyLookup
+    _status: QueueStatusReader | None
+    _clock: Clock
+    _rules: RuleBook = field(default_factory=RuleBook)
 
     def find(self, question: CachedQuestion, *, is_internal: bool = False) -> LinkFindings:
         """Return the evidence for each URL; link states of the whole farm for internal callers only (W20)."""
-        known, has_registry = self._known(question, is_internal=is_internal)
-        offers, has_index = self._offers(question.urls, known.until_ms)
-        copied = {place for place, offer in offers.items() if offer.page is not None}
-        standings, has_books = self._standings(question.urls, copied)
+        known, has_registry = _tried("registry", partial(self._known, question, is_internal=is_internal), _NOTHING)
+        asked = [(place, each.spelled) for place, each in enumerate(question.urls) if each.spelled]
+        spelled, nothing = [each for _, each in asked], list[CopyOffer | None]([None] * len(asked))
+        found, has_index = _tried("index", partial(self._offering.of, spelled, known.until_ms), nothing)
+        offers = {place: offer for (place, _), offer in zip(asked, found, strict=True) if offer is not None}
+        # The queue tells of URLs without a copy.
+        left = [
+            text
+            for place, each in asked
+            if place not in offers or offers[place].page is None
+            for text in (each.fetch, each.identity)
+        ]
+        standings: Mapping[str, UrlQueueStatus] = {}
+        has_books = True
+        if self._status is not None and left:
+            ask = partial(self._status.standings, list(dict.fromkeys(left)))
+            standings, has_books = _tried("status", ask, standings)
         facts = []
         for place, each in enumerate(question.urls):
             if each.spelled is None:
@@ -108,7 +116,6 @@ class LinkEvidenceReader:
                 continue
             identity = each.spelled.identity
             link = known.links.get(identity)
-            is_missing = link is not None and link.evidence == MISSING_TARGET
             evidence = LinkEvidence(
                 each,
                 offers.get(place),
@@ -116,7 +123,7 @@ class LinkEvidenceReader:
                 known.elsewhere.get(identity),
                 known.wanted.get(identity),
                 standings.get(each.spelled.fetch) or standings.get(identity),
-                LinkClass.MISSING if is_missing else None,
+                LinkClass.MISSING if link is not None and link.evidence == MISSING_TARGET else None,
             )
             facts.append(evidence)
         is_whole = has_index and has_registry and has_books
@@ -136,52 +143,25 @@ class LinkEvidenceReader:
             return facts
         sorted_links = {each.asked.text: classify_link(each.asked.text, rules) for each in unknown}
         never = {text: link.sort for text, link in sorted_links.items() if not link.is_watched}
-        return [
-            replace(each, never=never[each.asked.text]) if _is_unknown(each) and each.asked.text in never else each
-            for each in facts
-        ]
+        return [replace(each, never=never.get(each.asked.text)) if _is_unknown(each) else each for each in facts]
 
-    def _offers(self, urls: Sequence[AskedUrl], until_ms: Mapping[str, int]) -> tuple[dict[int, CopyOffer], bool]:
-        """Return own copies by URL position, and whether the index could be read."""
-        asked = [(place, each.spelled) for place, each in enumerate(urls) if each.spelled]
-        try:
-            found = self._offering.of([spelled for _, spelled in asked], until_ms)
-        except TransientError as error:
-            _LOG.warning("front.index_unavailable: %s", error)
-            return {}, False
-        pairs = zip(asked, found, strict=True)
-        return {place: offer for (place, _), offer in pairs if offer is not None}, True
-
-    def _known(self, question: CachedQuestion, *, is_internal: bool) -> tuple[_RegistryFacts, bool]:
-        """Return the registry's result, and whether it could be read; empty without a registry."""
-        if question.wiki is None:
-            return _NOTHING, True
+    def _known(self, question: CachedQuestion, *, is_internal: bool) -> _RegistryFacts:
+        """Return the registry's result; empty without a registry."""
+        if question.wiki is None or not self._source.is_there():
+            return _NOTHING
         identities = {each.spelled.identity for each in question.urls if each.spelled}
-        try:
-            with self._source.store().snapshot() as reader:
-                reading = RegistryReader(reader, self.day, is_internal=is_internal)
-                return _read(reading, question, identities, is_internal=is_internal), True
-        except NoRegistryError:
-            return _NOTHING, True
-        except TransientError as error:
-            _LOG.warning("front.registry_unavailable: %s", error)
-            return _NOTHING, False
+        with self._source.store().snapshot() as reader:
+            reading = RegistryReader(reader, day_of(self._clock.now()), is_internal=is_internal)
+            return _read(reading, question, identities, is_internal=is_internal)
 
-    def _standings(self, urls: Sequence[AskedUrl], copied: set[int]) -> tuple[Mapping[str, UrlQueueStatus], bool]:
-        """Return queue states of URLs without a copy, and whether the queue could be read."""
-        left = [
-            spelling
-            for place, each in enumerate(urls)
-            if each.spelled and place not in copied
-            for spelling in (each.spelled.fetch, each.spelled.identity)
-        ]
-        if self._status is None or not left:
-            return {}, True
-        try:
-            return self._status.standings(list(dict.fromkeys(left))), True
-        except TransientError as error:
-            _LOG.warning("front.status_unavailable: %s", error)
-            return {}, False
+
+def _tried(name: str, read: Callable[[], _Found], nothing: _Found) -> tuple[_Found, bool]:
+    """Return what is read, or `nothing` when the store does not answer, and whether it did."""
+    try:
+        return read(), True
+    except TransientError as error:
+        _LOG.warning("front.%s_unavailable: %s", name, error)
+        return nothing, False
 
 
 def _read(
@@ -217,7 +197,7 @@ def _read(
         {
             numbers[number]: best
             for number, copies in elsewhere.items()
-            if (best := next(filter(is_to_offer, copies), None)) is not None
+            if (best := next((each for each in copies if is_web_url(each.address)), None)) is not None
         },
         {numbers[number]: datetime.fromtimestamp(at, UTC) for number, at in wanted.items()},
         {
@@ -253,23 +233,16 @@ def other_since(row: UrlRow) -> int | None:
 
 def link_of(row: UrlRow) -> LinkRecord:
     """Convert a registry row to a record, with the start of its state where it is known."""
-    since = row.first_fail_day if row.state in _SINCE_FAILURE else None
-    if since is None and row.state in _SINCE_ANSWER:
-        runs = unpack_history(row.history)
-        since = runs[-1].first if runs else None
+    # The time is shown next to links of these groups only.
+    is_shown = GROUPS[row.state] in (Group.UNREACHABLE, Group.DOUBTFUL)
     return LinkRecord(
         *(row.url, row.state, row.code),
-        since_day=since,
+        since_day=since_day(row.state, unpack_history(row.history), row.first_fail_day) if is_shown else None,
         checked_day=row.checked_day,
         fails=row.fails,
         mime=row.mime or "",
         kib=row.kib,
     )
-
-
-# `registry_reader.since_day` for the states whose time is shown next to a link.
-_SINCE_FAILURE = frozenset({LinkState.DYING, LinkState.DEAD})
-_SINCE_ANSWER = frozenset(state for group in (Group.UNREACHABLE, Group.DOUBTFUL) for state in STATES[group])
 
 
 GADGET_PATH = "/links/gadget.js"
@@ -283,8 +256,6 @@ def gadget_script(request: Request) -> Response:
     return tagged_response(request, Path(__file__).with_name("gadget.js").read_bytes(), headers, "text/javascript")
 
 
-CACHED_PATH = "/links/api/cached"
-
 MOST_BYTES = 300_000
 _PATIENCE_S = 10.0  # for a body to arrive
 _URLS_A_TOKEN = 50  # a question for a thousand costs as much as twenty for one
@@ -297,21 +268,18 @@ _PREFLIGHT = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class CachedLinks:
     """Route that answers for the links of a page."""
 
-    def __init__(
-        self, finder: LinkEvidenceReader, door: RateLimiter, means: WebContext, note: Callable[[PageQuestion], None]
-    ) -> None:
-        """Store evidence reader, rate limiter and the callback that notes unobserved pages (W10)."""
-        self._finder = finder
-        self._note = note
-        self._door = door
-        self._means = means
+    _finder: LinkEvidenceReader
+    _door: RateLimiter
+    _means: WebContext
+    _note: Callable[[PageQuestion], None]  # notes unobserved pages (W10)
 
     def routes(self) -> list[BaseRoute]:
         """Return its route."""
-        return [Route(CACHED_PATH, self.answer, methods=["POST", "OPTIONS"])]
+        return [Route("/links/api/cached", self.answer, methods=["POST", "OPTIONS"])]
 
     async def answer(self, request: Request) -> Response:
         """Return the answer, or the error as a problem document."""
@@ -321,11 +289,9 @@ class CachedLinks:
             try:
                 self._door.count(request)
                 body = await read_body(request, _TYPES, MOST_BYTES, patience_s=_PATIENCE_S)
-                answer = partial(self._answer_links, request, body)
-                response = await run_in_threadpool(answer_or_problem, answer)
+                response = await run_in_threadpool(answer_or_problem, partial(self._answer_links, request, body))
             except BusyError as error:
-                wait = {"Retry-After": str(error.seconds)}
-                response = problem(429, translate(TOO_OFTEN), wait)
+                response = problem(429, translate(TOO_OFTEN), {"Retry-After": str(error.seconds)})
             except HTTPException as error:
                 response = problem(error.status_code, error.detail)
         response.headers.update({**CORS_HEADERS, "Cache-Control": "no-store"})
@@ -344,10 +310,9 @@ class CachedLinks:
         links = [answer_link(facts, leading) for facts in found.facts]
         page, about = found.page, None
         if page is not None:
-            listed = date_of(page.listed_day).isoformat() if page.listed_day is not None else None
             about = {
                 "is_observed": page.is_observed,
-                "links_read": listed,
+                "links_read": date_of(page.listed_day).isoformat() if page.listed_day is not None else None,
                 "revision": page.revision,
                 "request": page.request.value if page.request else None,
                 "note": request_words(page.request) or None,
@@ -361,8 +326,7 @@ class CachedLinks:
         }
         noting = None
         if page is not None and not page.is_observed and question.wiki is not None:
-            asked = PageQuestion(question.wiki, (question.page_id,), ())
-            noting = BackgroundTask(self._note, asked)
+            noting = BackgroundTask(self._note, PageQuestion(question.wiki, (question.page_id,), ()))
         headers = {"Content-Language": page_language.get().language}
         return Response(as_json(data), headers=headers, media_type="application/json", background=noting)
 

@@ -155,10 +155,14 @@ def as_json(data: Mapping[str, Any]) -> bytes:
     return json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
 
 
+def xml_text(text: str) -> str:
+    """Return the text without characters that XML 1.0 forbids."""
+    return _NOT_XML.sub("\ufffd", text)
+
+
 def as_xml(root: str, data: Mapping[str, Any]) -> bytes:
     """Encode the data as XML: one element for each name; unknown values are omitted."""
-    element = _element(root, data)
-    found: bytes = ET.tostring(element, encoding="utf-8", xml_declaration=True)
+    found: bytes = ET.tostring(_element(root, data), encoding="utf-8", xml_declaration=True)
     return found
 
 
@@ -197,5 +201,5 @@ def _element(name: str, value: object) -> ET.Element:
     elif isinstance(value, bool):
         made.text = "true" if value else "false"
     else:
-        made.text = _NOT_XML.sub("\ufffd", str(value))
+        made.text = xml_text(str(value))
     return made

@@ -179,8 +179,7 @@ def cause_of(link: LinkRecord) -> str:
 
 def service_name(service: str) -> str:
     """Return the name of an archive."""
-    known = SERVICES.get(service)
-    return known.title if known is not None else service
+    return SERVICES[service].title if service in SERVICES else service
 
 
 def hint_of(note: HintNote) -> str:

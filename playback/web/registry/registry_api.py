@@ -40,15 +40,6 @@ from playback.web.registry.registry_values import (
     parse_wiki,
 )
 
-PAGE_PATH = "/links/api/page"
-LIST_PATH = "/links/api/list"
-LINKS_PATH = "/links/api/links"
-NORMAL_PATH = "/links/api/normalise"
-EXCLUDED_PATH = "/links/api/excluded"
-OPENAPI_PATH = "/links/api/openapi.json"
-PROBLEM_PATH = "/externalLinkProblem"  # W67
-INFO_PATH = "/externalLinkInfo"  # W68
-
 _PAGES_A_TOKEN = 5  # a question for fifty pages costs as much as ten for one
 _FRESH_S = 60
 TOO_OFTEN = noop("Too many requests. Please wait and send fewer requests.")
@@ -89,15 +80,15 @@ class RegistryApi:
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
         answers: tuple[tuple[str, _Endpoint], ...] = (
-            (PAGE_PATH, self.page),
-            (LIST_PATH, self.list),
-            (PROBLEM_PATH, self.problem),
-            (INFO_PATH, self.info),
-            (LINKS_PATH, self.links),
-            (NORMAL_PATH, self.normal),
-            (EXCLUDED_PATH, self.excluded),
+            ("/links/api/page", self.page),
+            ("/links/api/list", self.list),
+            ("/externalLinkProblem", self.problem),
+            ("/externalLinkInfo", self.info),
+            ("/links/api/links", self.links),
+            ("/links/api/normalise", self.normal),
+            ("/links/api/excluded", self.excluded),
             (answer_formats.SOURCE_PATH, self.source),
-            (OPENAPI_PATH, self.openapi),
+            ("/links/api/openapi.json", self.openapi),
         )
         return [
             Route(path, functools.partial(self._respond, each), methods=["GET", "HEAD", "OPTIONS"])
@@ -109,8 +100,7 @@ class RegistryApi:
         formats = (AnswerFormat.JSON, AnswerFormat.XML, AnswerFormat.HTML)
         wanted = parse_format(request.query_params.get("format", ""), formats)
         if parse_flag(request.query_params.get("ping", "")):
-            is_internal = self._door.is_internal(request)
-            self._desk.ping(self._page_question(request), is_internal=is_internal)
+            self._desk.ping(self._page_question(request), is_internal=self._door.is_internal(request))
             return Response(status_code=204, headers={"Cache-Control": "no-store"})
         return self._formatted(*self._answer(request), wanted)
 

@@ -173,8 +173,7 @@ def read_form(parameters: QueryParams) -> RegistryForm:
     """Read the form from query parameters; names of API parameters are accepted too."""
 
     def text(*names: str) -> str:
-        value = next((parameters[name] for name in names if parameters.get(name)), "")
-        return value[:_LONGEST]
+        return next((parameters[name] for name in names if parameters.get(name)), "")[:_LONGEST]
 
     return RegistryForm(
         url=text("url"),

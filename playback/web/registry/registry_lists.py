@@ -269,8 +269,7 @@ def find_links(reading: RegistryReader, question: WikiQuestion) -> FoundLinks:
             break
         last = use
         link = replace(links[use.url_id], spelling=use.spelling)
-        days = (use.first_day, link.since_day or 0)
-        if question.since_day is None or max(days) >= question.since_day:
+        if question.since_day is None or max(use.first_day, link.since_day or 0) >= question.since_day:
             page = ref_of(wiki, use.page.page_id, use.page.title, use.page.namespace)
             found.append(LinkOfPage(page, link, use.first_day))
     is_end = last is None or (last is uses[-1] and len(uses) < limit)

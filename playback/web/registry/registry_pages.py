@@ -91,8 +91,7 @@ class RegistryPages:
             scope=question.scope.value,
         )
         form = self._stamped(request, form)
-        address = without_language(page_language.get().path)
-        return self._rendered(form, answer=answer, address=address)
+        return self._rendered(form, answer=answer, address=without_language(page_language.get().path))
 
     def fragment(self, answer: registry_values.RegistryAnswer) -> Response:
         """Return the lists of the answer as HTML fragment."""
@@ -157,11 +156,9 @@ class RegistryPages:
 
     def _list_answer(self, request: Request, form: RegistryForm) -> Response:
         parameters = request.query_params
-        wiki, kind = (
-            registry_values.parse_wiki(form.dbname.strip()),
-            registry_values.parse_list(parameters.get("with", "")),
-        )
-        after, domain = (registry_values.parse_after(parameters.get("after", "")), parameters.get("domain", "").strip())
+        wiki = registry_values.parse_wiki(form.dbname.strip())
+        kind = registry_values.parse_list(parameters.get("with", ""))
+        after, domain = registry_values.parse_after(parameters.get("after", "")), parameters.get("domain", "").strip()
         self._door.count(request)
         listed = self._desk.listed(wiki, kind, after, domain=domain, is_internal=self._door.is_internal(request))
         more = ""
@@ -183,8 +180,7 @@ class RegistryPages:
             status = 404 if isinstance(error, UnknownWikiError) else 400
             return self._rendered(form, status, error=translate(str(error)))
         except BusyError as error:
-            headers = {"Retry-After": str(error.seconds)}
-            return self._rendered(form, 429, headers, wait_s=error.seconds)
+            return self._rendered(form, 429, {"Retry-After": str(error.seconds)}, wait_s=error.seconds)
         except NoRegistryError:
             raise HTTPException(404) from None
         except TransientError as error:
@@ -214,13 +210,12 @@ class RegistryPages:
             query = {"dbname": str(page.wiki), "curid": str(page.page_id)}
             return path_with_query(localized_path(FORM_PATH), query)
 
-        origin = self._means.origin
         return {
             "words": link_messages,
             "public_status": public_status,
             "page_address": page_address,
             "today": self._desk.day,
-            "own_copy": lambda link: own_copy(link, origin),
+            "own_copy": lambda link: own_copy(link, self._means.origin),
             "filters": _FILTERS,
             "kinds": tuple(registry_values.WikiListKind),
             "url_address": url_address,

@@ -111,18 +111,14 @@ class RegistryReader:
         named = {title: titled.get(title) or titled.get(capitalize_title(title)) for title in question.titles}
         wanted = {*question.page_ids, *(row.page_id for row in named.values() if row)}
         facts = lookups.page_facts(self.reader, wiki.id, wanted, day=self.day)
-        own = {each.facts.row.id: each.facts for page in facts.values() for each in page.links}
-        links = self._links(own)
+        links = self._links({each.facts.row.id: each.facts for page in facts.values() for each in page.links})
         read = revisions_of(self.reader, [page.page.id for page in facts.values()])
         observed = {}
         for page_id, page in facts.items():
             its = [replace(links[each.facts.row.id], spelling=each.spelling) for each in page.links]
             seen = read.get(page.page.id)
-            observed[page_id] = replace(
-                _page(wiki, page, its),
-                revision=seen,
-                is_current=seen == question.revision if question.revision else None,
-            )
+            is_current = seen == question.revision if question.revision else None
+            observed[page_id] = replace(_page(wiki, page, its), revision=seen, is_current=is_current)
         others = self._unobserved(
             wiki,
             [each for each in question.page_ids if each not in observed],
@@ -310,8 +306,7 @@ def _page(wiki: Wiki, facts: lookups.WikiPageFacts, links: list[LinkRecord]) -> 
         if each.reason == MISSING_TARGET:
             links_shown.append(missing_target(text, each.first_day, page.listed_day))
         elif each.reason == FTP:
-            notes = (HintNote(LinkHint.FTP),)
-            links_shown.append(LinkRecord(text, LinkState.EXCLUDED, evidence=FTP, notes=notes))
+            links_shown.append(LinkRecord(text, LinkState.EXCLUDED, evidence=FTP, notes=(HintNote(LinkHint.FTP),)))
         else:
             links_shown.append(LinkRecord(text, LinkState.INVALID, code=StatusCode.INVALID, evidence=each.reason))
     have = {link.url for link in links_shown}

@@ -119,12 +119,6 @@ class RegistryWriters:
         finally:
             self.places.release()
 
-    @contextmanager
-    def writing(self, store: RegistryStore) -> Iterator[Connection]:
-        """Open a write transaction in a place of its own."""
-        with self.waiting(), store.writing() as rows:
-            yield rows
-
 
 def note_request(store: RegistryStore, question: PageQuestion, day: int) -> None:
     """Record that pages of a disclosed wiki were requested today; write only what is new."""

@@ -242,6 +242,7 @@ def parse_page_question(parameters: QueryParams) -> PageQuestion:
     titles = _several(parameters, "titles", "title", separators="|")
     if not texts and not titles:
         raise InputError(noop("Specify a page: curid=9301140, or titles=Main Page."))
+    revision = parameters.get("revid", "")
     question = PageQuestion(
         parse_wiki(parameters.get("dbname", "")),
         tuple(dict.fromkeys(map(parse_page_id, texts))),
@@ -250,7 +251,7 @@ def parse_page_question(parameters: QueryParams) -> PageQuestion:
         parse_language(parameters.get("lang", "")),
         parse_flag(parameters.get("ping", "")),
         parse_fields(parameters.get("fields", "")),
-        parse_revision(parameters.get("revid", "")),
+        _number(revision, noop("A revision ID is a positive integer.")) if revision else 0,
     )
     if question.size > 1:
         question = replace(question, revision=0)  # ambiguous for several pages
@@ -283,11 +284,6 @@ def _number(text: str, error: str) -> int:
     if not _PAGE_ID.fullmatch(text):
         raise InputError(error)
     return int(text)
-
-
-def parse_revision(text: str) -> int:
-    """Parse a revision number; 0 when empty."""
-    return _number(text, noop("A revision ID is a positive integer.")) if text else 0
 
 
 def parse_title(text: str) -> str:

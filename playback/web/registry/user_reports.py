@@ -37,8 +37,7 @@ REPORT_PATH = "/links/say"
 
 def report_path(url: str, act: str = "") -> str:
     """Return the path of the reports about a URL, or of an action, with language prefix."""
-    path = f"{REPORT_PATH}/{act}" if act else REPORT_PATH
-    return path_with_query(localized_path(path), {"url": url})
+    return path_with_query(localized_path(f"{REPORT_PATH}/{act}" if act else REPORT_PATH), {"url": url})
 
 
 def report_addresses(registry: registry_service.LinkRegistry | None, origin: str) -> Callable[[str], str]:
@@ -140,7 +139,7 @@ class ReportService:
         with self._lock:  # once a day
             is_due, self._forgot_day = self._forgot_day != day_of(now), day_of(now)
         if is_due:
-            with self._writers.writing(store) as rows:
+            with self._writers.waiting(), store.writing() as rows:
                 forget_acts(rows, now)
         # Conditions in other tables are read before waiting for the write lock.
         around = None
@@ -150,7 +149,7 @@ class ReportService:
                     self._marks = (store, LiveMarks(store, self._clock))
                 marks = self._marks[1].current()
             around = replacements.ProposalContext(marks.refuses, self._voice.archives, limits)
-        with self._writers.writing(store) as rows:
+        with self._writers.waiting(), store.writing() as rows:
             if act is ReportAction.REPORT:
                 reports.add_report(rows, named, reporter, now, is_pattern=is_pattern, limits=limits)
             elif act is ReportAction.WITHDRAW:
@@ -180,7 +179,7 @@ def report_pattern(url: str, reach: ReportReach) -> str:
 _LOG = logging.getLogger(__name__)
 _LONGEST = 4_000  # characters of an address in a field
 # Browsers then send Origin and Referer with our own forms, but not to other sites.
-_HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "same-origin"}
+FORM_HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "same-origin"}
 
 REFUSED_ADDRESSES = {
     replacements.AddressRefusal.SAME: noop("This is the same address."),
@@ -212,11 +211,6 @@ class _ReportRequest:
     reach: ReportReach = ReportReach.URL
     address: str = ""
     token: str = ""
-
-    @property
-    def purpose(self) -> str:
-        """Return the purpose for the form's token, without values entered in that form."""
-        return f"{self.act} {self.url}"
 
 
 class ReportPages:
@@ -268,12 +262,11 @@ class ReportPages:
 
     async def say(self, request: Request) -> Response:
         """Perform the action and redirect to the reports."""
-        act = _act(request.path_params["act"])
         try:
             check_sender(request, self._means.origin)
         except HTTPException:
             return self._page(None, 403, error=translate(OTHER_SITE))
-        wanted = _wanted(act, await read_form_post(request))
+        wanted = _wanted(request.path_params["act"], await read_form_post(request))
         return await run_in_threadpool(self._perform, request, wanted)
 
     def _perform(self, request: Request, wanted: _ReportRequest) -> Response:
@@ -283,9 +276,7 @@ class ReportPages:
             if url_reports.observed is None:
                 raise NotObservedError("")
             addresses = self._door.range_of(request)
-            now = self._means.clock.now().timestamp()
-            tokens = FormTokens(self._acts.reporters())
-            if not tokens.holds(wanted.token, wanted.purpose, addresses, now):
+            if not FormTokens(self._acts.reporters()).holds(wanted.token, *self._stamped(request, wanted)):
                 return self._form(request, wanted, url_reports, 403, error=translate(STALE_FORM))
             if wanted.act is ReportAction.REPLACE and not wanted.address.strip():
                 raise BadUrlError("", reason=UrlFault.EMPTY)
@@ -293,8 +284,7 @@ class ReportPages:
         except (InputError, TransientError, UnavailableError) as error:
             return self._failed(error, wanted, url_reports, request)
         done = {"url": url_reports.url, "done": wanted.act.value}
-        target = path_with_query(localized_path(REPORT_PATH), done)
-        return RedirectResponse(target, 303, headers=_HEADERS)
+        return RedirectResponse(path_with_query(localized_path(REPORT_PATH), done), 303, headers=FORM_HEADERS)
 
     def _found(self, request: Request, url: str) -> UrlReports:
         """Return the reports about the URL, subject to the rate limit."""
@@ -306,16 +296,17 @@ class ReportPages:
         except registry_service.NoRegistryError:
             raise HTTPException(404) from None
 
+    def _stamped(self, request: Request, wanted: _ReportRequest) -> tuple[str, str, float]:
+        """Return purpose, addresses and time of the form's token, without values entered in that form."""
+        return f"{wanted.act} {wanted.url}", self._door.range_of(request), self._means.clock.now().timestamp()
+
     def _form(
         self, request: Request, wanted: _ReportRequest, url_reports: UrlReports, code: int = 200, error: str = ""
     ) -> Response:
-        addresses = self._door.range_of(request)
-        now = self._means.clock.now().timestamp()
         try:
-            tokens = FormTokens(self._acts.reporters())
+            token = FormTokens(self._acts.reporters()).make(*self._stamped(request, wanted))
         except UnavailableError as failure:
             return self._failed(failure, wanted, None)
-        token = tokens.make(wanted.purpose, addresses, now)
         return self._page(url_reports, code, wanted=wanted, token=token, error=error)
 
     def _failed(
@@ -364,7 +355,7 @@ class ReportPages:
         return self._means.render(
             "saying/say.html",
             code,
-            {**_HEADERS, **(headers or {})},
+            {**FORM_HEADERS, **(headers or {})},
             **{**nothing, **values},
             url_reports=url_reports,
             is_away=code == 503,
@@ -376,16 +367,12 @@ class ReportPages:
         )
 
 
-def _act(text: str) -> ReportAction:
-    if text not in set(ReportAction):
-        raise HTTPException(404)
-    return ReportAction(text)
-
-
 def _wanted(act: str, parameters: Mapping[str, str]) -> _ReportRequest:
+    if act not in set(ReportAction):
+        raise HTTPException(404)
     reach = parameters.get("reach", ReportReach.URL.value)
     return _ReportRequest(
-        _act(act),
+        ReportAction(act),
         parameters.get("url", "")[:_LONGEST].strip(),
         ReportReach(reach) if reach in set(ReportReach) else ReportReach.URL,
         parameters.get("prefix" if reach == ReportReach.PREFIX else "address", "")[: _LONGEST + 1].strip(),

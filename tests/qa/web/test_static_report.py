@@ -26,7 +26,7 @@ from playback.web.page_store import CapturedPage
 from qa.check_table import CheckedPage
 from qa.web.check_presentation import CheckPictureFolder
 from qa.web.check_query import VisibleCheck
-from qa.web.static_report import CheckReport, CheckReportWriter, _json
+from qa.web.static_report import CheckReport, _json, write_report
 from tests.qa.web.gallery import Drawing, fill
 from tests.support.browser_screen import Screen
 from tests.support.documentation_pictures import save_picture
@@ -60,7 +60,7 @@ def written(root: Path, results: list[VisibleCheck], **more: Any) -> Path:
     path = root / "report.html"
     report = CheckReport(**{"title": "A collection", "made_at": MADE, **more})
     with path.open("w", encoding="utf-8") as file:
-        CheckReportWriter(CheckPictureFolder(root), lambda _page: True).write(report, results, file)
+        write_report(report, results, file, pictures=CheckPictureFolder(root), shows_pictures=lambda _page: True)
     return path
 
 
@@ -133,7 +133,7 @@ def drawn(drawings: list[Drawing], tmp_path_factory: pytest.TempPathFactory) -> 
         report = CheckReport("Harbour collection", MADE, "https://archive.example")
         path = tmp_path / "drawn.html"
         with path.open("w", encoding="utf-8") as file:
-            CheckReportWriter(pictures, lambda _page: True).write(report, [*found, *results], file)
+            write_report(report, [*found, *results], file, pictures=pictures, shows_pictures=lambda _page: True)
         yield path, ids
 
 

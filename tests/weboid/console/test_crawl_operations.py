@@ -56,8 +56,9 @@ def test_a_crawl_that_is_started_cancels_a_stop(client: httpx.Client, console: C
     client.post("/crawls", json={**crawl, "dry_run": True})
     client.post("/crawls/limits", json={"name": "council-2026", "pages": 0})
     before = console.frontier.orders(STOP_ORDER)
-    client.post("/crawls", json=crawl)
+    started = client.post("/crawls", json=crawl).json()
 
+    assert started["message"] == "The crawl again was started with 1 seed."
     assert before == {"": ""}
     assert console.frontier.orders(STOP_ORDER) == {}
 

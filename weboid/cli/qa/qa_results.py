@@ -30,7 +30,7 @@ from qa.web.check_pages import check_fields
 from qa.web.check_presentation import CheckPictureFolder
 from qa.web.check_query import UNCHECKED, VisibleChecks, parse_check_filter, verdict_name
 from qa.web.review import ReviewAction, ReviewActions
-from qa.web.static_report import CheckReport, CheckReportWriter
+from qa.web.static_report import CheckReport, write_report
 from warc.local_storage import replacing_file
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, ExitCode, argument, cli_command, option, option_dict
@@ -170,11 +170,13 @@ def _write_report(
             raise UnavailableError("No copy of this collection was checked yet; run `weboid qa`.")
         results = VisibleChecks(source, PageStore(database, permits), CopyWarnings(permits))
         offers = LevelOffers(LevelStore(decisions), None)
-        writer = CheckReportWriter(CheckPictureFolder(layout.quality_pictures), offers.shows_pictures)
+        pictures = CheckPictureFolder(layout.quality_pictures)
         with named_file(out, "written", " Give --out a file in an existing folder."):
             partial = stack.enter_context(replacing_file(out, mode=0o644))
         with partial.open("w", encoding="utf-8", newline="\n") as file:
-            count = writer.write(report, results.every(wanted), file)
+            count = write_report(
+                report, results.every(wanted), file, pictures=pictures, shows_pictures=offers.shows_pictures
+            )
         size = partial.stat().st_size / 1e6
     click.echo(f"{clean(str(out))}: {count:,} results, {size:,.1f} MB.")
 
