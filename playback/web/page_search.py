@@ -7,7 +7,7 @@ in as many again for the next page of results; `PageSearchResult.read_to` is the
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -97,12 +97,14 @@ def parse_cursor(text: str) -> PageListCursor | None:
     return PageListCursor(int(match[1]), match[2]) if match else None
 
 
+@dataclass(frozen=True)
 class PageSearch:
     """Search in a captures index. Thread-safe; TransientError when the index cannot be read."""
 
-    def __init__(self, database: IndexDatabase, store: PageStore) -> None:
-        self._database = database
-        self._store = store
+    database: IndexDatabase
+    store: PageStore
+    most_read: int = MOST_READ
+    monotonic: Callable[[], float] = time.monotonic
 
     def find(
         self, question: PageSearchQuery, *, before: PageListCursor | None = None, after: PageListCursor | None = None
@@ -146,7 +148,7 @@ class PageSearch:
             # Blocked pages are not found by title.
             pages += [
                 page
-                for page in self._store.pages_of(rows)
+                for page in self.store.pages_of(rows)
                 if page.taken_down is None
                 or is_of_url
                 or (is_of_any and all(word in page.url.lower() for word in words))
@@ -162,7 +164,7 @@ class PageSearch:
         listed = " UNION ALL ".join(map(_LISTED.format, condition.ranges))
         is_few = False
         if listed:
-            (found,) = self._database.rows(
+            (found,) = self.database.rows(
                 f"SELECT count(*) AS n FROM (SELECT 1 FROM ({listed}) AS listed LIMIT :few) AS found",  # noqa: S608 constants
                 {**condition.values, "few": _FEW + 1},
             ) or ({"n": 0},)
@@ -175,13 +177,13 @@ class PageSearch:
                 f"SELECT {COLUMNS} FROM pages WHERE page_id IN"  # noqa: S608 constants of ours
                 f" (SELECT page_id FROM ({listed}) AS listed WHERE 1 = 1 {inner}) {outer}"
             )
-            return list(self._database.rows(query, {**condition.values, **step.values})), None
+            return list(self.database.rows(query, {**condition.values, **step.values})), None
         where = f"({' OR '.join(condition.ranges)}) AND {condition.filter}" if listed else condition.filter
         rows: list[Any] = []
-        began, part = time.monotonic(), MOST_READ if where == _ALL else -(-MOST_READ // _PARTS)
-        for read in range(part, MOST_READ + part, part):
+        began, part = self.monotonic(), self.most_read if where == _ALL else -(-self.most_read // _PARTS)
+        for read in range(part, self.most_read + part, part):
             newest = f"FROM pages WHERE 1 = 1 {step.ordered('captured_ms')}"
-            found = self._database.rows(
+            found = self.database.rows(
                 f"SELECT {COLUMNS} FROM (SELECT * {newest} LIMIT :most) AS pages"  # noqa: S608 constants of ours
                 f" WHERE {where} LIMIT :limit",
                 {**condition.values, **step.values, "most": part},
@@ -189,13 +191,13 @@ class PageSearch:
             rows += found
             if where == _ALL or len(found) >= step.limit:
                 break
-            last = self._database.rows(
+            last = self.database.rows(
                 f"SELECT captured_ms, page_id {newest} LIMIT 1 OFFSET :most", {**step.values, "most": part - 1}
             )
             if not last:
                 break
             step = _ListStep(_cursor(last[0]), step.newer, step.limit - len(found))
-            if read >= MOST_READ or time.monotonic() - began > _LONGEST_S:
+            if read >= self.most_read or self.monotonic() - began > _LONGEST_S:
                 return rows, step.at
         return rows, None
 
@@ -223,7 +225,7 @@ class PageSearch:
                 low = key.removesuffix("/") if key.endswith(")/") else key
                 condition = self._in_ranges([(low, low + "\U0010ffff")])
                 values = {f"begins_{n}": escape_like(each) + "%" for n, each in enumerate(spellings)}
-                like = f"url {self._database.contains} :{{}} ESCAPE '\\'"
+                like = f"url {self.database.contains} :{{}} ESCAPE '\\'"
                 filters = " OR ".join(like.format(name) for name in values)
                 return _SqlCondition(condition.ranges, f"({filters})", {**condition.values, **values})
             case SearchField.TITLE:
@@ -236,7 +238,7 @@ class PageSearch:
         parts = []
         for number, (low, high) in enumerate(ranges):
             values |= {f"low_{number}": low[:KEY_CHARACTERS], f"high_{number}": high[:KEY_CHARACTERS]}
-            key = self._database.key
+            key = self.database.key
             # Equal where both were truncated.
             comparison = "<=" if len(high) > KEY_CHARACTERS else "<"
             parts.append(f"({key} >= :low_{number} AND {key} {comparison} :high_{number})")
@@ -254,7 +256,7 @@ class PageSearch:
             for number, spelling in enumerate([word] if word.isascii() else dict.fromkeys(cases)):
                 names.append(f"word_{place}_{number}")
                 values[names[-1]] = f"%{escape_like(spelling)}%"
-            like = f"{self._database.contains} :{{}} ESCAPE '\\'"
+            like = f"{self.database.contains} :{{}} ESCAPE '\\'"
             any_of = (f"{column} {like.format(name)}" for column, name in product(columns, names))
             every.append(f"({' OR '.join(any_of)})")
         return _SqlCondition((), " AND ".join(every), values)

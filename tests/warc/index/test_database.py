@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,7 +26,6 @@ from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import timestamp14, warc_date
 from core.url_keys import replay_key
 from playback.replay.capture_lookup import CaptureLookup
-from playback.web import page_search
 from playback.web.page_search import PageSearch, parse_question
 from playback.web.page_store import CapturedPage, PageStore
 from tests.support.examples import examples
@@ -414,7 +412,7 @@ def test_pages_are_found_by_site_by_address_and_by_title(few: int, both: Both, m
         assert told == [str(each) for each in sorted(found, reverse=True)], words
 
 
-def test_a_long_search_says_how_far_it_went_and_goes_on(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_search_says_how_far_it_went_and_goes_on(both: Both) -> None:
     """No question reads more than it may; nothing is lost or told twice between its parts."""
     make, database = both
     writer = make()
@@ -422,9 +420,7 @@ def test_a_long_search_says_how_far_it_went_and_goes_on(both: Both, monkeypatch:
         for number in range(100):
             title = "needle" if number in (3, 4, 97) else "hay"
             writer.add_page(page(f"{number:02}", second=number, title=title))
-    monkeypatch.setattr(page_search, "MOST_READ", 30)
-    monkeypatch.setattr(page_search, "time", SimpleNamespace(monotonic=lambda: 0.0))
-    search = PageSearch(database, PageStore(database))
+    search = PageSearch(database, PageStore(database), most_read=30, monotonic=lambda: 0.0)
     question = parse_question("title:needle")
     parts = [search.find(question)]
     while parts[-1].older is not None:
@@ -435,11 +431,11 @@ def test_a_long_search_says_how_far_it_went_and_goes_on(both: Both, monkeypatch:
     assert [part.read_to for part in parts] == [
         NOW.replace(microsecond=250_000) + timedelta(seconds=second) for second in (70, 40, 10)
     ] + [None]
-    monkeypatch.setattr(page_search, "time", SimpleNamespace(monotonic=itertools.count().__next__))
-    part = search.find(question)
+    slow = PageSearch(database, PageStore(database), most_read=30, monotonic=itertools.count().__next__)
+    part = slow.find(question)
     assert [each.page_id for each in part.pages] == ["97"]
     assert part.read_to == NOW.replace(microsecond=250_000) + timedelta(seconds=97)  # a tenth of what it may read
-    assert search.find(question, before=part.older).read_to == part.read_to - timedelta(seconds=3)
+    assert slow.find(question, before=part.older).read_to == part.read_to - timedelta(seconds=3)
 
 
 # ------------------------------------------------------------------------------- the same, always
