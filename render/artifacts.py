@@ -41,24 +41,20 @@ class FinalDom:
 
 async def read_dom(page: BrowserPage, documents: PageDocuments) -> FinalDom:
     """Return the DOM of the page with the DOMs of all its frames inserted."""
-    documents.again()
-    answer = await documents.root.call("dom", DOM_LIMIT_CHARS, CANVAS_LIMIT_CHARS)
+    answer = await documents.read("dom", DOM_LIMIT_CHARS, CANVAS_LIMIT_CHARS)
     pictures = [await _picture(page, clip) for clip in answer["canvases"]]
     return await _fill(documents, documents.root, answer, pictures)
 
 
 async def read_text(documents: PageDocuments) -> str:
     """Return the visible text of the page and its frames, in reading order."""
-    documents.again()
-    answer = await documents.root.call("text", TEXT_LIMIT_CHARS)
+    answer = await documents.read("text", TEXT_LIMIT_CHARS)
     return (await _fill_text(documents, documents.root, answer))[:TEXT_LIMIT_CHARS]
 
 
 async def read_links(documents: PageDocuments) -> tuple[PageLink, ...]:
     """Return the links of the page and its frames, in document order."""
-    documents.again()
-    answer = await documents.root.call("outlinks", *_LINK_LIMITS)
-    entries = await _fill_links(documents, documents.root, answer)
+    entries = await _fill_links(documents, documents.root, await documents.read("outlinks", *_LINK_LIMITS))
     return tuple(PageLink(**entry) for entry in entries[:OUTLINK_LIMIT])
 
 
@@ -68,13 +64,12 @@ async def _fill(
     parts, truncated, undrawn = answer["parts"], answer["truncated"], answer["undrawn"]
     numbers = [part[0] for part in parts if isinstance(part, list)]
     answers: dict[int, str] = {}
-    if numbers:
-        inner = await documents.each(frame, numbers, "dom", DOM_LIMIT_CHARS, CANVAS_LIMIT_CHARS)
-        for number, (there, value) in inner.items():
-            filled = await _fill(documents, there, value, [])
-            answers[number] = filled.html
-            truncated |= filled.truncated
-            undrawn += filled.undrawn
+    inner = await documents.each(frame, numbers, "dom", DOM_LIMIT_CHARS, CANVAS_LIMIT_CHARS)
+    for number, (there, value) in inner.items():
+        filled = await _fill(documents, there, value, [])
+        answers[number] = filled.html
+        truncated |= filled.truncated
+        undrawn += filled.undrawn
     html: list[str] = []
     length = 0
     for part in parts:
@@ -111,10 +106,8 @@ async def _picture(page: BrowserPage, clip: list[float]) -> str:
 async def _fill_text(documents: PageDocuments, frame: FrameDocument, answer: list[Any]) -> str:
     numbers = [part for part in answer if not isinstance(part, str)]
     answers: dict[int, str] = {}
-    if numbers:
-        inner = await documents.each(frame, numbers, "text", TEXT_LIMIT_CHARS)
-        for number, (there, value) in inner.items():
-            answers[number] = (await _fill_text(documents, there, value)).strip("\n")
+    for number, (there, value) in (await documents.each(frame, numbers, "text", TEXT_LIMIT_CHARS)).items():
+        answers[number] = (await _fill_text(documents, there, value)).strip("\n")
     text = ""
     for part in answer:
         words = part if isinstance(part, str) else answers.get(part, "")
@@ -127,16 +120,13 @@ async def _fill_text(documents: PageDocuments, frame: FrameDocument, answer: lis
 
 async def _fill_links(documents: PageDocuments, frame: FrameDocument, answer: list[Any]) -> list[dict[str, Any]]:
     numbers = [part for part in answer if not isinstance(part, dict)]
-    inner: dict[int, tuple[FrameDocument, Any]] = {}
-    if numbers:
-        inner = await documents.each(frame, numbers, "outlinks", *_LINK_LIMITS)
+    inner = await documents.each(frame, numbers, "outlinks", *_LINK_LIMITS)
     entries: list[dict[str, Any]] = []
     for part in answer:
         if isinstance(part, dict):
             entries.append({key: value for key, value in part.items() if key in _LINK_FIELDS})
         elif part in inner:
-            framed = await _fill_links(documents, *inner[part])
-            entries += [entry | {"frame": True} for entry in framed]
+            entries += [entry | {"frame": True} for entry in await _fill_links(documents, *inner[part])]
     return entries
 
 

@@ -88,12 +88,12 @@ class BrowserPage:
         self.tried: Counter[str] = Counter()
         self.timers = PageTimers(clock, longest_timer_s())
         self.changed = asyncio.Event()  # set whenever one of these, or the log, may have changed
-        self.workers: ServiceWorkers | None = None  # None before the first
+        self.workers = ServiceWorkers(self.connection, self.changed.set, clock)
         self._shared_workers: list[str] = []  # their target ids
         self._live: str | None = None  # newest live picture, base64 of a JPEG; None: none are made
         self._is_drawing = False  # True while the browser makes the next one
         self._drawn_at = self.now()  # when the last one was begun
-        self.log.on_worker_response = lambda response: self._made_workers().answered(response)
+        self.log.on_worker_response = self.workers.answered
         # Its cross-site frames and workers
         self.children = ChildTargets(
             self.connection,
@@ -101,7 +101,7 @@ class BrowserPage:
             self.log,
             self.tried,
             on_timer=self._timer_set,
-            on_response=self._script_arrived,
+            on_response=self.workers.script_arrived,
             clock=clock,
         )
         self.login = ProxyLogin(proxy, self.post)
@@ -123,7 +123,7 @@ class BrowserPage:
             "Runtime.exceptionThrown": self._exception,
             "Runtime.consoleAPICalled": self._console_called,
             "Runtime.bindingCalled": self._timer_set,
-            "ServiceWorker.workerVersionUpdated": lambda params: self._made_workers().versions_updated(params),
+            "ServiceWorker.workerVersionUpdated": self.workers.versions_updated,
         }
 
     async def send(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> dict[str, Any]:
@@ -298,7 +298,7 @@ class BrowserPage:
             return  # a session of a relay (`render.behaviours.flows`)
         if info["type"] in ("shared_worker", "service_worker"):
             if info["type"] == "service_worker":
-                self._made_workers().started(session_id, info["targetId"])
+                self.workers.started(session_id, info["targetId"])
                 self.post("Network.enable", BODY_LIMITS)
                 self.post("ServiceWorker.enable")
             else:
@@ -459,18 +459,8 @@ class BrowserPage:
         else:
             self.post("Fetch.continueRequest", {"requestId": params["requestId"]})
 
-    def _made_workers(self) -> ServiceWorkers:
-        """Return the service workers, made with the first."""
-        if self.workers is None:
-            self.workers = ServiceWorkers(self.connection, self.changed.set, self._clock)
-        return self.workers
-
-    def _script_arrived(self, session: str) -> None:
-        if self.workers is not None:
-            self.workers.script_arrived(session)
-
     def _bypass_workers(self, *, bypass: bool) -> None:
-        if self.workers is not None and self.workers.exist:
+        if self.workers.exist:
             self.post("Network.setBypassServiceWorker", {"bypass": bypass})
 
     def _exception(self, params: dict[str, Any]) -> None:

@@ -113,10 +113,8 @@ async def navigate(page: BrowserPage, url: str) -> NavigationResult:
     document = page.log.documents.get(loader)
     if document is None and page.log.documents:
         loader, document = list(page.log.documents.items())[-1]
-    if document is None:
-        return NavigationResult(loader, shown=False, error=error)
-    # A download, or an HTTP error without a body, for which the browser has a page of its own.
-    return NavigationResult(loader, shown=False)
+    # With a document: a download, or an HTTP error without a body, for which the browser has a page of its own.
+    return NavigationResult(loader, shown=False, error=error if document is None else "")
 
 
 # Duration of one query of the page; the network is checked in between.
@@ -246,17 +244,13 @@ class _SettleWait:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(until, self._end) - now):
                     await page.wait_changed()
-                    while self._still_loading():
+                    while not any((page.loaded, page.gone, self._disturbed())):
                         await page.wait_changed()  # hundreds of times, with little ado
             spent = clock.monotonic() - now
             self._rest.add(name, spent)
             if name == "timers":
                 self._timers_left_s -= spent
         return ""
-
-    def _still_loading(self) -> bool:
-        page = self._page
-        return not (page.loaded or page.gone or self._disturbed())
 
     def _holder(self, now: float) -> tuple[str, float]:
         """Return the current reason to wait, and until when at most; empty when there is none."""
@@ -266,7 +260,7 @@ class _SettleWait:
         held = page.log.holding_until(now)
         if held is not None:
             return "network", held
-        if page.workers is not None and (until := page.workers.until()) > now:
+        if (until := page.workers.until()) > now:
             return "worker", until
         # Set within the patience, a timer is awaited whole, however much shorter ones took before it.
         due = page.timers.until(late=self._unfinished)
@@ -296,9 +290,7 @@ class _SettleWait:
                     limits.patience_s * 1000,
                     page.log.scripted,
                     restart,
-                    page.log.data_requested
-                    or len(page.children) > 0
-                    or (page.workers is not None and page.workers.exist),
+                    page.log.data_requested or len(page.children) > 0 or page.workers.exist,
                 )
         except TimeoutError:
             self._rest.hung = True

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urldefrag, urlsplit
@@ -64,11 +65,7 @@ def check_hosts(hosts: Sequence[str]) -> None:
 
 def covers_host_of(hosts: Sequence[str], url: str) -> bool:
     """Return whether the URL's host matches one of the patterns."""
-    try:
-        host = canonical_host(urlsplit(url).hostname or "")
-    except (BadUrlError, ValueError):
-        return False
-    return bool(HostPatterns(dict.fromkeys(hosts, True)).of(host))
+    return HostPatterns(dict.fromkeys(hosts, True)).covers(url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,11 +345,7 @@ class RecordedWindow(SignIn):
             if self._tabs.get(tab):
                 return self._tabs[tab]
             session = await super()._attach(tab)
-
-            def handle(method: str, params: dict[str, Any]) -> None:
-                self._handle_tab_event(tab, session, method, params)
-
-            self._connection.listen(session, handle)
+            self._connection.listen(session, partial(self._handle_tab_event, tab, session))
             await self._connection.send("Page.enable", None, session)
             requests = {"handleAuthRequests": True, "patterns": [{"urlPattern": "*"}]}
             await self._connection.send("Fetch.enable", requests, session)
@@ -379,9 +372,8 @@ class RecordedWindow(SignIn):
             self._connection.post("Fetch.continueRequest", {"requestId": params["requestId"]}, session)
         elif method == "Fetch.authRequired":
             # Those of sites are the person's to give.
-            is_ours = params["authChallenge"].get("source") == "Proxy"
             answer = {"response": "Default"}
-            if is_ours:
+            if params["authChallenge"].get("source") == "Proxy":
                 given = {"username": self._proxy.username, "password": self._proxy.password}
                 answer = {"response": "ProvideCredentials", **given}
             wanted = {"requestId": params["requestId"], "authChallengeResponse": answer}

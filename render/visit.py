@@ -195,20 +195,6 @@ async def visit(
     return result
 
 
-def screen_from_settings(settings: VisitSettings, css: str = "") -> PageScreen:
-    """Return the screen of these settings; `css` holds rules for pictures only."""
-    return PageScreen(
-        settings.viewport_width,
-        settings.viewport_height,
-        settings.device_scale,
-        settings.mobile,
-        settings.colour_scheme,
-        settings.reduced_motion,
-        css,
-        settings.language,
-    )
-
-
 class _VisitRun:
     """Visit in progress."""
 
@@ -272,7 +258,7 @@ class _VisitRun:
         end.
         """
         has_acted = any(each.name.startswith("flow ") for each in self._done)
-        if has_acted or (page.workers is not None and page.workers.exist):
+        if has_acted or page.workers.exist:
             return
         with self.steps.step("close"):
             if origin := origin_of(page.url):
@@ -316,7 +302,7 @@ class _VisitRun:
                 if answer is not None:
                     status, url, body, truncated = answer
                     self._file = FetchedByPage(status, url, b64decode(body), truncated)
-        if page.workers is not None:
+        if page.workers.exist:
             with self.steps.step("workers"):
                 await self.steps.attempt(page.workers.finish(), self.steps.share_s(_LIMIT_S))
             self._artifacts.notes += page.workers.notes()
@@ -389,7 +375,7 @@ class _VisitRun:
 
     def result(self) -> Visit:
         """Return the visit as far as it got."""
-        page, artifacts = self.page, self._artifacts
+        page, artifacts, settings = self.page, self._artifacts, self._settings
         document = self._document(page) if page is not None else None
         shown = document or DocumentResponse(self._request.url, None, "", {})
         outcome, reason = self._verdict(page, document)
@@ -437,8 +423,19 @@ class _VisitRun:
             settled={name: round(spent, 4) for name, spent in self._rest.held.items()},
             restless=tuple(self._rest.restless),
             classification=classification,
-            screen=screen_from_settings(self._settings, page.picture_css) if page else None,
-            synthesised=tuple(page.workers.responses.values()) if page is not None and page.workers is not None else (),
+            screen=PageScreen(
+                settings.viewport_width,
+                settings.viewport_height,
+                settings.device_scale,
+                settings.mobile,
+                settings.colour_scheme,
+                settings.reduced_motion,
+                page.picture_css,
+                settings.language,
+            )
+            if page
+            else None,
+            synthesised=tuple(page.workers.responses.values()) if page is not None else (),
         )
 
     def _verdict(self, page: BrowserPage | None, document: DocumentResponse | None) -> tuple[VisitOutcome, str]:

@@ -89,6 +89,9 @@ _KNOWN = {
     )
 }  # fmt: skip
 NAMES = tuple(_KNOWN)
+# Likely ids and classes of banners of unknown platforms.
+_LIKELY = ("cookie", "consent", "gdpr", "dsgvo", "rgpd", "privacy", "ccpa", "cmp")
+_TOKEN = re.compile(r"[#.]([\w-]+)|=['\"]([^'\"]+)")
 
 
 @lru_cache(maxsize=16)
@@ -109,10 +112,13 @@ def _own(name: str) -> BehaviourScript:
         raise ConfigError(
             f"[behaviours] run: there is no {name!r}; known: {', '.join(NAMES)}. Name your own file in scripts."
         )
-    known = _KNOWN[name]
-    named = _banner_names() if name == "consent" else ""
+    known, named = _KNOWN[name], ""
     needs = [known.needs] if known.needs else []
-    if name == "sites":
+    if name == "consent":
+        selectors = (selector for rule in load_table("consent")["rule"] for selector in rule["present"])
+        names = (max((one or other for one, other in _TOKEN.findall(each)), key=len) for each in selectors)
+        named = "|".join(sorted({*_LIKELY, *map(re.escape, names)}))
+    elif name == "sites":
         needs += [each for rule in load_table("sites")["rule"] for each in rule["present"]]
     elif name == "expand":
         needs += load_table("sites")["carousels"]["arrows"]
@@ -165,20 +171,6 @@ def _wrapped(function: str, name: str) -> str:
 def load_table(name: str) -> dict[str, Any]:
     """Return ``NAME.toml``: ``words`` on buttons by purpose, or the ``rule`` list of ``consent`` or ``sites``."""
     return tomllib.loads(_text(f"{name}.toml"))
-
-
-# Likely ids and classes of banners of unknown platforms.
-_LIKELY = ("cookie", "consent", "gdpr", "dsgvo", "rgpd", "privacy", "ccpa", "cmp")
-_TOKEN = re.compile(r"[#.]([\w-]+)|=['\"]([^'\"]+)")
-
-
-def _banner_names() -> str:
-    tokens = set(_LIKELY)
-    for rule in load_table("consent")["rule"]:
-        for selector in rule["present"]:
-            named = [one or other for one, other in _TOKEN.findall(selector)]
-            tokens.add(re.escape(max(named, key=len)))
-    return "|".join(sorted(tokens))
 
 
 def survey_script() -> str:

@@ -199,35 +199,30 @@ async def scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> Beh
     """Scroll to the end, further as long as the page grows; boxes within it; and back to the top."""
     if not await can_react(page):
         return BehaviourAnswer(notes=("nothing on the page reacts to scrolling",))
-    page.draw_small(SMALL)
-    try:
-        return await _scroll(page, source, options)
-    finally:
-        page.draw_small(1)
-
-
-async def _scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> BehaviourAnswer:
     frame, loop = main_frame(page), asyncio.get_running_loop()
     end, requests = loop.time() + options["limitMs"] / 1000, page.log.news
-    answer = last = await run_script(page, frame, source, options)
-    rounds = 0
-    while last.number("steps") and last.number("height") < options["scrollPx"]:
-        left_s = end - loop.time()
-        is_over = rounds >= options["rounds"] or left_s <= BOTTOM_S
-        if is_over or not await _grows(page, last.number("height"), left_s):
-            break
-        rounds += 1
-        inner = {**options, "from": last.number("at"), "limitMs": (end - loop.time()) * 1000}
-        last = await run_script(page, frame, source, inner)
-        answer = answer.with_others([last])
-    left_ms = max(0.0, end - loop.time()) * 1000
-    within = await step_through(page, source, {**options, "limitMs": left_ms}, name="inner")
-    answer = answer.with_others([within])
-    if answer.done:
+    page.draw_small(SMALL)
+    try:
+        answer = last = await run_script(page, frame, source, options)
+        rounds = 0
+        while last.number("steps") and last.number("height") < options["scrollPx"]:
+            left_s = end - loop.time()
+            is_over = rounds >= options["rounds"] or left_s <= BOTTOM_S
+            if is_over or not await _grows(page, last.number("height"), left_s):
+                break
+            rounds += 1
+            inner = {**options, "from": last.number("at"), "limitMs": (end - loop.time()) * 1000}
+            last = await run_script(page, frame, source, inner)
+            answer = answer.with_others([last])
         left_ms = max(0.0, end - loop.time()) * 1000
-        last = await run_script(page, frame, source, {**options, "back": True, "limitMs": left_ms})
-        # A page on which it had no effect is still idle.
-        answer = replace(answer, again=last.again or page.log.news != requests)
+        answer = answer.with_others([await step_through(page, source, {**options, "limitMs": left_ms}, name="inner")])
+        if answer.done:
+            left_ms = max(0.0, end - loop.time()) * 1000
+            last = await run_script(page, frame, source, {**options, "back": True, "limitMs": left_ms})
+            # A page on which it had no effect is still idle.
+            answer = replace(answer, again=last.again or page.log.news != requests)
+    finally:
+        page.draw_small(1)
     return replace(answer, notes=(f"grew {rounds} times",) if rounds else ())
 
 
