@@ -216,14 +216,9 @@ class MementoEndpoints:
         return self.replay + path
 
 
-def http_date(moment: datetime) -> str:
-    """Format a time as HTTP-date: ``Sun, 01 Mar 2026 12:00:00 GMT``."""
-    return format_datetime(moment, usegmt=True)
-
-
 def memento_date(memento: PageMemento) -> str:
-    """Return the value of Memento-Datetime."""
-    return http_date(parse_timestamp14(memento.timestamp))
+    """Return the value of Memento-Datetime, an HTTP-date: ``Sun, 01 Mar 2026 12:00:00 GMT``."""
+    return format_datetime(parse_timestamp14(memento.timestamp), usegmt=True)
 
 
 def format_link(target: str, rel: str, **parameters: str) -> str:

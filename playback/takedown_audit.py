@@ -35,7 +35,7 @@ from playback.access.decision_store import DecisionStore
 from playback.access.level_store import LevelStore
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, url_within
 from playback.replay.archive import CaptureArchive
-from playback.replay.capture_lookup import CAPTURE_COLUMNS, capture_of
+from playback.replay.capture_lookup import CAPTURE_COLUMNS, captures_of
 from playback.takedown_coverage import TakedownCoverage
 from playback.url_paths import FullOrigins, MementoModifier, escape_url
 from playback.web.asgi_app import WebOptions, create_app
@@ -517,8 +517,7 @@ def embedding_cases(database: IndexDatabase, permits: AccessControl, cases: Iter
         if page.page_id in refused or page.page_id not in embedded:
             continue
         values = {"page": page.page_id, "url": page.url, "final": page.final_url}
-        captures = (capture_of(row) for row in database.rows(query, values))
-        artifacts = [each for each in captures if each is not None]
+        artifacts = list(captures_of(database.rows(query, values)))
         embedding += [AuditCase(each, None) for each in artifacts]
         embedding += [AuditCase(replace(each, url=page.url), None) for each in artifacts[:1]]
     return embedding

@@ -54,11 +54,8 @@ def open_decisions(layout: Layout, url: str = "") -> DecisionStore:
 
 def copy_decisions(source: DecisionStore, path: Path) -> None:
     """Copy all decisions into a new file; no file is created while there are none."""
-    changes = [
-        insert_row(table, dict(row))
-        for table in _COPIED
-        for row in source.rows(f"SELECT * FROM {table}", {})  # noqa: S608 a constant of ours
-    ]
+    queries = ((table, f"SELECT * FROM {table}") for table in _COPIED)  # noqa: S608 constants of ours
+    changes = [insert_row(table, dict(row)) for table, query in queries for row in source.rows(query, {})]
     if changes:
         with closing(SqliteDecisionStore(path)) as target:
             target.change(changes)
@@ -228,13 +225,11 @@ class SqliteDecisionStore:
         )
         connection.row_factory = sqlite3.Row
         try:
-            versions = connection.execute("SELECT count(*) FROM decision_version").fetchone()[0]
+            if connection.execute("SELECT count(*) FROM decision_version").fetchone()[0] != 1:
+                raise sqlite3.DatabaseError("it has no version")
         except sqlite3.Error:
             connection.close()
             raise
-        if versions != 1:
-            connection.close()
-            raise sqlite3.DatabaseError("it has no version")
         return connection
 
 
@@ -302,7 +297,7 @@ class PostgresDecisionStore:
                     if not self._has_tables:
                         # An existing schema is used if the role may not create one.
                         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-                        schema, relations = self._address.index, len(_RELATIONS)
+                        schema = self._address.index
                         query = "SELECT count(*) FROM pg_namespace WHERE nspname = %s"
                         if connection.execute(query, (schema,)).fetchone() != (1,):
                             connection.execute(f'CREATE SCHEMA "{schema}"'.encode())
@@ -310,8 +305,7 @@ class PostgresDecisionStore:
                             "SELECT count(*) FROM pg_class JOIN pg_namespace AS n ON n.oid ="
                             " relnamespace WHERE nspname = %s AND relname = ANY(%s)"
                         )
-                        existing = connection.execute(query, (schema, _RELATIONS)).fetchone()
-                        if existing != (relations,):
+                        if connection.execute(query, (schema, _RELATIONS)).fetchone() != (len(_RELATIONS),):
                             connection.execute(TABLES.encode())
                         connection.commit()  # before anything else is locked
                         self._has_tables = True
@@ -323,8 +317,7 @@ class PostgresDecisionStore:
                     connection.commit()
             except psycopg.Error as error:
                 words = error_words(error, self._address.password)
-                text = f"The decision was not stored at {self._address}: {words}."
-                raise TransientError(text) from None
+                raise TransientError(f"The decision was not stored at {self._address}: {words}.") from None
             self._cached = None
 
     def close(self) -> None:

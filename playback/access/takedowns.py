@@ -155,11 +155,9 @@ class TakedownSet:
         if count[TakedownKind.CAPTURE] and subject.timestamp:
             yield TakedownKind.CAPTURE, f"{subject.timestamp} {key}"
         if count[TakedownKind.PREFIX]:
-            for prefix in _prefixes(key, self._longest):
-                yield TakedownKind.PREFIX, prefix
+            yield from ((TakedownKind.PREFIX, prefix) for prefix in _prefixes(key, self._longest))
         if count[TakedownKind.HOST]:
-            for host in _hosts(key, url):
-                yield TakedownKind.HOST, host
+            yield from ((TakedownKind.HOST, host) for host in _hosts(key, url))
 
     def _note(self, takedown: Takedown, count: int) -> None:
         self._count[takedown.kind] += count
@@ -171,10 +169,8 @@ class TakedownSet:
 
 def strictest_takedown(takedowns: Iterable[Takedown | None]) -> Takedown | None:
     """Return the strictest of several take-downs of one item; None for an empty list."""
-    applying = [each for each in takedowns if each is not None]
-    if not applying:
-        return None
-    return min(applying, key=lambda each: (each.effect is not TakedownEffect.HIDE, each.number))
+    applying = (each for each in takedowns if each is not None)
+    return min(applying, key=lambda each: (each.effect is not TakedownEffect.HIDE, each.number), default=None)
 
 
 def url_within(url: str) -> str:

@@ -32,14 +32,6 @@ class Payload:
 
 
 @dataclass(frozen=True, slots=True)
-class PartialPayload:
-    """Payload that is read in blocks."""
-
-    size: int | None  # length of the payload; None when it is known only after decoding
-    blocks: Iterator[bytes]  # the requested bytes; can be iterated once
-
-
-@dataclass(frozen=True, slots=True)
 class CaptureArchive:
     """Read access to the WARCs of one collection."""
 
@@ -103,8 +95,8 @@ class CaptureArchive:
             raise TakenDownError(takedown)
 
     @contextmanager
-    def open(self, capture: Capture, *, limit: int) -> Iterator[PartialPayload]:
-        """Yield the capture's payload as blocks, for payloads too large for memory; raises as `load`, also in a block.
+    def open(self, capture: Capture, *, limit: int) -> Iterator[tuple[int | None, Iterator[bytes]]]:
+        """Yield size and blocks of the capture's payload that is too large for memory; raises as `load`, also in blocks.
 
         Other greenlets run between blocks. A payload under a content coding has neither size nor blocks: load it.
         """
@@ -113,22 +105,20 @@ class CaptureArchive:
             with self._record(capture.location) as revisit:
                 self._check_record(capture, revisit)
         with self._playable_record(capture, limit) as record:
-            http = record.http
-            is_coded = http is not None and (
-                bool(record_reader.codings_of(http.get("content-encoding"))) or http.get("transfer-encoding") != ""
-            )
+            fields = record.http or record_reader.HeaderFields("", {})
+            is_coded = record_reader.codings_of(fields.get("content-encoding")) or fields.get("transfer-encoding")
             if record.size > limit:
                 raise BodyTooLargeError(f"A body of {record.size} bytes is not shown.")
             if is_coded:
-                yield PartialPayload(None, iter(()))
+                yield None, iter(())
                 return
             if self.permits is None or not self.permits.depend_on_payloads():
-                yield PartialPayload(record.size, _yield_turns(record.content))
+                yield record.size, _yield_turns(record.content)
                 return
             # The payload is compared with its digests before it is sent, so it is read once in advance.
             self.permits.check_digests(digests_of(_yield_turns(record.content)))
         with self._playable_record(capture, limit) as record:
-            yield PartialPayload(record.size, _yield_turns(record.content))
+            yield record.size, _yield_turns(record.content)
 
     @contextmanager
     def _payload_record(self, capture: Capture) -> Iterator[record_reader.Record]:
@@ -141,10 +131,8 @@ class CaptureArchive:
         if capture.original is None:
             raise PermanentError("A revisit of a payload that is not indexed.")
         with self._record(capture.original) as record:
-            if (
-                record.warc.get("warc-type") != RecordType.RESPONSE
-                or record.warc.get("warc-payload-digest") != capture.digest
-            ):
+            facts = record.warc.get("warc-type"), record.warc.get("warc-payload-digest")
+            if facts != (RecordType.RESPONSE, capture.digest):
                 raise PermanentError("A revisit's payload is not the one it refers to.")
             yield record
 

@@ -4,7 +4,7 @@ The key of their URL (`core.url_keys`) merges distinct pages, so captures of the
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -165,8 +165,7 @@ class CaptureLookup:
         if not digest:
             return []
         rows = self.rows(_OF_DIGEST, {"digest": digest})
-        captures = (capture_of(row) for row in rows)
-        return [each for each in captures if each is not None and self._refusal(each) is None]
+        return [each for each in captures_of(rows) if self._refusal(each) is None]
 
     def _with_page_id(self, capture: Capture | None) -> Capture | None:
         """Return the capture with its page, when it comes from an index without pages."""
@@ -288,8 +287,8 @@ class CaptureLookup:
         for url in {page.url, page.final_url}:
             uri = artifact_uri(kind, url)
             rows = [row for row in self.beyond(uri, at, _NEAREST) if row["url"] == uri]
-            captures = (capture_of(row) for row in rows if abs(row["captured_ms"] - at) <= _VISIT_MS)
-            artifacts += [replace(each, page_id=page.page_id) for each in captures if each is not None]
+            near = (row for row in rows if abs(row["captured_ms"] - at) <= _VISIT_MS)
+            artifacts += [replace(each, page_id=page.page_id) for each in captures_of(near)]
         if not artifacts:
             return None
         return self._permitted(min(artifacts, key=lambda each: abs(unix_milliseconds(each.captured_at) - at)))
@@ -337,6 +336,11 @@ def _is_synthesised(row: Any) -> bool:
 
 def _without_busters(url: str) -> str:
     return _CALLBACK.sub(r"\1", _BUSTERS.sub("", url)).rstrip("?&")
+
+
+def captures_of(rows: Iterable[Any]) -> Iterator[Capture]:
+    """Yield those rows that are well-formed as captures."""
+    yield from (each for each in map(capture_of, rows) if each is not None)
 
 
 def capture_of(row: Any) -> Capture | None:

@@ -87,7 +87,6 @@ _LINK = (
     r"(?:; (?:type|datetime)=\"[A-Za-z0-9 ,:/-]{1,40}\")?"
 )
 _LINKED = re.compile(r'<([^>]*)>; rel="([^"]*)"')
-_WEB = ("https", "http")
 ALLOWED_HEADERS: dict[str, re.Pattern[str]] = {
     "etag": re.compile(r'"[A-Za-z0-9:._+/=-]{1,200}"'),
     "memento-datetime": re.compile(
@@ -189,14 +188,14 @@ class HeaderGate:
             status, headers, body = self._answer(environ)
             verdict = _allowed(status, headers, self._policy, has_body=_size(body) > 0)
             if verdict is None:
-                _close(body)
+                close_body(body)
                 status, verdict = "500 Internal Server Error", ("", [])
                 body = [b"This capture cannot be shown.\n"]
             content_type, allowed = verdict
         sent = response_headers(self._policy, status, content_type, allowed, _size(body))
         start_response(status, sent)
         if environ.get("REQUEST_METHOD") == "HEAD" or int(status[:3]) in NO_BODY:
-            _close(body)
+            close_body(body)
             return [b""]
         return body  # type: ignore[no-any-return]
 
@@ -225,7 +224,7 @@ class HeaderGate:
                 try:
                     body = [b"".join(body)]
                 finally:
-                    _close(body)
+                    close_body(body)
         except Exception:  # noqa: BLE001 nothing may pass the gate, a server's own error page neither
             _LOG.exception("replay.request_failed")
             return "", [], [b""]
@@ -256,10 +255,10 @@ def _size(body: Any) -> int:
     return len(body[0]) if isinstance(body, list) else int(body.size)
 
 
-def _close(body: Any) -> None:
-    close = getattr(body, "close", None)
-    if close is not None:
-        close()
+def close_body(body: Any) -> None:
+    """Close the body of an answer where it has something to close (PEP 3333)."""
+    if hasattr(body, "close"):
+        body.close()
 
 
 def _refusal(environ: WSGIEnvironment, policy: Policy) -> tuple[str, str] | None:
@@ -285,15 +284,14 @@ def _refusal(environ: WSGIEnvironment, policy: Policy) -> tuple[str, str] | None
 
 def _leads_home(value: str, policy: Policy) -> bool:
     """Return True when all targets of a Link header but the archived page are ours."""
-    homes = (policy.front_origin, *(f"{scheme}://{host}" for host in policy.hosts for scheme in _WEB))
-    for target, relation in _LINKED.findall(value):
-        if relation == "original":
-            ours = target.startswith(("http://", "https://"))
-        else:
-            ours = any(target.startswith(f"{home}/") for home in homes)
-        if not ours:
-            return False
-    return True
+    ours = (
+        f"{policy.front_origin}/",
+        *(f"{scheme}://{host}/" for host in policy.hosts for scheme in ("https", "http")),
+    )
+    return all(
+        target.startswith(("http://", "https://") if relation == "original" else ours)
+        for target, relation in _LINKED.findall(value)
+    )
 
 
 def _allowed(status: str, headers: Headers, policy: Policy, *, has_body: bool) -> tuple[str, Headers] | None:

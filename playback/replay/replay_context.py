@@ -100,16 +100,13 @@ class Request:
     ) -> ReplayResponse:
         """Return the answer that `make` makes of the capture; 304 without it when the reader has it."""
         etag = self.etag(capture)
-        validators = (
-            ("ETag", etag),
-            # RFC 7089, 2.1.1
-            ("Memento-Datetime", format_datetime(capture.captured_at, usegmt=True)),
-        )
+        moment = format_datetime(capture.captured_at, usegmt=True)  # RFC 7089, 2.1.1
+        headers = (("ETag", etag), ("Memento-Datetime", moment), *more)
         if etag in self.known_etags:
             # Its headers take the place of those that the reader's browser keeps (RFC 9111, 3.2), so
             # the gate must know what they are for.
-            return ReplayResponse(HTTPStatus.NOT_MODIFIED, content_type, b"", (*validators, *more))
-        return ReplayResponse(HTTPStatus.OK, content_type, make(), (*validators, *more))
+            return ReplayResponse(HTTPStatus.NOT_MODIFIED, content_type, b"", headers)
+        return ReplayResponse(HTTPStatus.OK, content_type, make(), headers)
 
     def unchanged(self, capture: Capture, content_type: str) -> ReplayResponse | None:
         """Return 304 when the reader has the answer; any type of its kind fits, for none is sent."""
@@ -140,20 +137,6 @@ def notice(status: HTTPStatus, title: str, text: str) -> ReplayResponse:
 def missing(text: str) -> ReplayResponse:
     """Return 404 for a page, with the reason."""
     return notice(HTTPStatus.NOT_FOUND, "No copy to show", text)
-
-
-def blocked(reason: str, front: str) -> ReplayResponse:
-    """Return 451 for a taken-down capture (RFC 7725); `front` is named as the blocking authority."""
-    text = "This copy is not shown, because its removal was requested."
-    if reason:
-        text += f" {reason}"
-    answer = notice(HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS, "Taken down", text)
-    return replace(answer, headers=(("Link", f'<{front}/>; rel="blocked-by"'),))
-
-
-def held_back(reason: str) -> ReplayResponse:
-    """Return 403 for a payload that is held back, with the reason (C-16)."""
-    return notice(HTTPStatus.FORBIDDEN, "Held back", f"This copy cannot be downloaded. {reason}")
 
 
 def absent() -> ReplayResponse:
@@ -264,10 +247,8 @@ class ReplayContext:
 def maker_version() -> str:
     """Return a part of cache keys that changes with the code and libraries that make copies."""
     code = hashlib.sha256()
-    warc = resources.files("warc")
-    readers = [warc / "record_reader.py"]
-    own = sorted(Path(__file__).parent.rglob("*.*"))
-    for path in (*(each for each in own if each.suffix in {".py", ".js", ".toml"}), *readers):
+    own = (each for each in sorted(Path(__file__).parent.rglob("*.*")) if each.suffix in {".py", ".js", ".toml"})
+    for path in (*own, resources.files("warc") / "record_reader.py"):
         code.update(path.read_bytes())
     libraries = [
         f"{name} {version(name)}"
@@ -279,9 +260,8 @@ def maker_version() -> str:
 def first_playable(captures: Iterable[Capture]) -> Capture | None:
     """Return the first capture with status 2xx or 3xx, or artifact (which has none)."""
     for capture in captures:
-        if capture.status is None and capture.record_type is RecordType.RESOURCE:
-            return capture
-        if capture.status is not None and 200 <= capture.status < 400 and capture.status != 304:
+        is_artifact = capture.status is None and capture.record_type is RecordType.RESOURCE
+        if is_artifact or (200 <= (capture.status or 0) < 400 and capture.status != 304):
             return capture
     return None
 

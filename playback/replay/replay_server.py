@@ -30,7 +30,7 @@ from gevent.socket import socket as GeventSocket  # noqa: N812 it is a class, wh
 
 from core.errors import PermanentError
 from net.address_policy import rate_limit_prefix, unmap_ipv4
-from playback.replay.header_gate import LONGEST_TARGET, HeaderGate, Policy, response_headers
+from playback.replay.header_gate import LONGEST_TARGET, HeaderGate, Policy, close_body, response_headers
 
 _LOG = logging.getLogger(__name__)
 
@@ -250,9 +250,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
             else:
                 _send_blocks(client, head, body)
         finally:
-            close = getattr(body, "close", None)
-            if close is not None:
-                close()
+            close_body(body)
         if not keeps:
             _linger(client)
         return keeps

@@ -236,12 +236,16 @@ class Replay:
         except replay_context.OtherAnswerError as other:
             return other.answer
         except TakenDownError as error:
-            if isinstance(error.takedown, PayloadHold):
-                return (
-                    replay_context.absent() if modifier in _PARTS else replay_context.held_back(error.takedown.reason)
-                )
-            if error.is_disclosed:
-                return replay_context.blocked(error.takedown.reason, self._context.front)
+            reason = error.takedown.reason
+            if isinstance(error.takedown, PayloadHold):  # C-16
+                if modifier in _PARTS:
+                    return replay_context.absent()
+                text = f"This copy cannot be downloaded. {reason}"
+                return replay_context.notice(HTTPStatus.FORBIDDEN, "Held back", text)
+            if error.is_disclosed:  # RFC 7725; the front is the blocking authority
+                text = f"This copy is not shown, because its removal was requested. {reason}".rstrip()
+                answer = replay_context.notice(HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS, "Taken down", text)
+                return replace(answer, headers=(("Link", f'<{self._context.front}/>; rel="blocked-by"'),))
             if modifier in (MementoModifier.PAGE, MementoModifier.VERY, *LEVEL_MODIFIERS.values()):
                 return replay_context.missing(replay_context.NEVER)
             return replay_context.absent()

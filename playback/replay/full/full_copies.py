@@ -9,13 +9,13 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import format_datetime
 from importlib import resources
 from urllib.parse import quote, urldefrag, urljoin, urlsplit
-from wsgiref.types import WSGIApplication
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from core.captures import Capture
 from core.errors import BodyTooLargeError, PermanentError, TransientError
@@ -133,10 +133,14 @@ def with_full(others: WSGIApplication, context: ReplayContext, pattern: str, rew
     `pattern`: the origins of full copies (ConfigError: they or the secret are invalid); `rewrite`: makers with pywb.
     """
     origins = FullOrigins(pattern, os.environ.get(FULL_SECRET, "").encode())
-    full = FullCopyServer(context, origins, rewrite)
-    return full_gate.dispatch_by_host(
-        full_gate.FullGate(full, full_gate.FullPolicy(origins, context.front)), others, origins
-    )
+    policy = full_gate.FullPolicy(origins, context.front)
+    full = full_gate.FullGate(FullCopyServer(context, origins, rewrite), policy)
+
+    def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        chosen = full if origins.is_ours(environ.get("HTTP_HOST", "")) else others
+        return chosen(environ, start_response)
+
+    return application
 
 
 class _FullCopyRefusedError(Exception):
@@ -229,18 +233,16 @@ class FullCopyServer:
             if rank < best_rank:
                 best, best_rank = capture, rank
         if part.sent is not None:
-            best = full_gate.match_body(part.sent, self._requests(answers))
+            stored = ((each, self._context.archive.request(each, limit=_LONGEST_BODY)) for each in answers)
+            sent = (
+                (each, full_gate.BodyRequest(found[0], full_gate.body_parameters(*found[1:])))
+                for each, found in stored
+                if found is not None
+            )
+            best = full_gate.match_body(part.sent, sent)
         elif best is None and part.request.destination not in {"", *_FRAMES}:  # no other document
             best = index.alternative(part.url, part.page.page_id)
         return best
-
-    def _requests(self, captures: list[Capture]) -> Iterator[tuple[Capture, full_gate.BodyRequest]]:
-        """Yield the captures with the requests that they answer."""
-        for capture in captures:
-            stored = self._context.archive.request(capture, limit=_LONGEST_BODY)
-            if stored is not None:
-                method, content_type, body = stored
-                yield capture, full_gate.BodyRequest(method, full_gate.body_parameters(content_type, body))
 
     def _page_of(self, host: str) -> PageFacts:
         """Return the page that the host identifies, after a check that it may be shown."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
-from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 from playback.replay.capture_lookup import FRESH_VALUE
 from playback.replay.header_gate import COMMON_HEADERS, NO_BODY, Headers, entity_headers
@@ -208,16 +208,6 @@ def content_policy(policy: FullPolicy, host: str, answer: FullAnswer) -> str:
             "webrtc 'block'",
         )
     )
-
-
-def dispatch_by_host(full: WSGIApplication, others: WSGIApplication, origins: FullOrigins) -> WSGIApplication:
-    """Return one application that chooses between both by the request's Host."""
-
-    def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        chosen = full if origins.is_ours(environ.get("HTTP_HOST", "")) else others
-        return chosen(environ, start_response)
-
-    return application
 
 
 _QUERY = re.compile(

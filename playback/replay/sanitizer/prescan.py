@@ -301,10 +301,11 @@ class _DocumentScanner:
             if "stylesheet" in rel and not {"alternate"} & set(rel) and "disabled" not in attributes:
                 href, media = attributes.get("href", ""), attributes.get("media", "")
                 data = _DATA_SHEET.fullmatch(href)
-                if data and "base64" not in (data[1] or "").lower():
-                    self._add_sheet(PageStylesheet(media, text=unquote(data[2])))
-                else:
-                    self._add_sheet(PageStylesheet(media, href=href))
+                is_text = data is not None and "base64" not in (data[1] or "").lower()
+                sheet = (
+                    PageStylesheet(media, text=unquote(data[2])) if data and is_text else PageStylesheet(media, href)
+                )
+                self._add_sheet(sheet)
 
     def _add_sheet(self, sheet: PageStylesheet) -> None:
         # A sheet inside a template applies to its tree only, which no longer exists.
@@ -355,7 +356,8 @@ class _DocumentScanner:
         name = self._text[start + 1 : start + 6].lower()
         close = _PLAYER_ENDS[name].search(self._text, end, end + _LONGEST_PLAYER)
         inside = self._text[end : close.start()] if close else ""
-        written = {WRITTEN + key: attributes[key] for key in ("src", "poster") if key in attributes}
+        kept = () if self._has_written else ("src", "poster")
+        written = {WRITTEN + key: attributes[key] for key in kept if key in attributes}
         source = attributes.get("data-weboid-src") or attributes.get("src")
         if not source and (first := _SOURCE.search(inside)):
             source = _attributes(inside, first.end())[0].get("src")
@@ -365,19 +367,17 @@ class _DocumentScanner:
         attributes["preload"] = "metadata" if is_known else "none"
         attributes["src"] = source or ""
         if self._rewriter.has_images:
-            as_written = {} if self._has_written else written
-            self._parts.append(f"{_start_tag(name, attributes | as_written)}</{name}>")
+            self._parts.append(f"{_start_tag(name, attributes | written)}</{name}>")
         return self._text.find(">", close.start()) + 1 or len(self._text) if close else end
 
     def _frameset_style(self, attributes: Attributes) -> str:
         """Return the style of a box whose children are laid out as the frames of a frameset."""
         is_outer = not self._scan.has_frameset
         self._scan.has_frameset = True
-        sizes = {
-            way: " ".join(_frame_sizes(attributes.get(name, "")))
-            for way, name in (("rows", "rows"), ("columns", "cols"))
-        }
-        style = "".join(f"grid-template-{way}:{size};" for way, size in sizes.items() if size)
+        style = ""
+        for way, name in (("rows", "rows"), ("columns", "cols")):
+            if size := " ".join(_frame_sizes(attributes.get(name, ""))):
+                style += f"grid-template-{way}:{size};"
         # Between frames Chromium leaves six pixels, unless the set or one around it says otherwise.
         border = attributes.get("border", "").strip()
         if attributes.get("frameborder", "").strip().lower() in {"0", "no"}:
