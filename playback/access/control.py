@@ -203,8 +203,7 @@ class AccessControl:
             for url in {page.url, page.final_url}:
                 _note(decisions, page.page_id, takedowns.on(TakedownSubject(url, page.timestamp), now))
         if takedowns.has(*_BY_ADDRESS):
-            led = [page.page_id for page in pages if page.url != page.final_url]
-            for row in self._rows_of(led, _HOPS):
+            for row in self._rows_of([page.page_id for page in pages if page.url != page.final_url], _HOPS):
                 _note(decisions, row["page_id"], takedowns.on(TakedownSubject(row["url"]), now))
         if takedowns.has(TakedownKind.DIGEST):
             for row in self._rows_of([page.page_id for page in pages], _DOCUMENTS):
@@ -288,8 +287,7 @@ class AccessControl:
         """Raise TakenDownError when a payload with these digests must not be sent."""
         takedowns, now = self._takedowns(), self._now()
         for digest in digests:
-            decision = _by_digest(takedowns, digest, now) or self.holds.payload(digest)
-            if decision is not None:
+            if decision := _by_digest(takedowns, digest, now) or self.holds.payload(digest):
                 raise TakenDownError(decision)
 
     def _rows_of(self, page_ids: Sequence[str], query: str) -> Iterator[Any]:
@@ -311,8 +309,7 @@ def _by_digest(takedowns: TakedownSet, digest: str, now: datetime) -> Takedown |
 
 
 def _note(decisions: dict[str, Takedown], page_id: str, takedown: Takedown | None) -> None:
-    counting = strictest_takedown((decisions.get(page_id), takedown))
-    if counting is not None:
+    if (counting := strictest_takedown((decisions.get(page_id), takedown))) is not None:
         decisions[page_id] = counting
 
 

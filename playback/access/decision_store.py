@@ -122,8 +122,7 @@ class SqliteDecisionStore:
         with self._lock:
             try:
                 for _ in range(_MOST_ATTEMPTS):
-                    connection = self._connected()
-                    if connection is None:
+                    if (connection := self._connected()) is None:
                         return []
                     try:
                         rows = connection.execute(query, values).fetchall()
@@ -175,8 +174,7 @@ class SqliteDecisionStore:
         self._reader = self._writer = self._opened = None
 
     def _connected(self) -> sqlite3.Connection | None:
-        identity = self._identity()
-        if identity is None:
+        if (identity := self._identity()) is None:
             self._close()
             return None
         if self._reader is None or identity != self._opened:
@@ -292,8 +290,7 @@ class PostgresDecisionStore:
 
         with self._lock:
             try:
-                conninfo = make_conninfo(**self._address.parameters, **_OPTIONS)
-                with closing(psycopg.connect(conninfo)) as connection:
+                with closing(psycopg.connect(make_conninfo(**self._address.parameters, **_OPTIONS))) as connection:
                     if not self._has_tables:
                         # An existing schema is used if the role may not create one.
                         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))

@@ -42,8 +42,7 @@ def list_threats(store: DecisionStore) -> list[ScanVerdict]:
 
 def verdict_of(store: DecisionStore, digest: str) -> ScanVerdict | None:
     """Return the verdict of a payload; None when it was never scanned."""
-    query = "SELECT * FROM verdicts WHERE digest = :digest"
-    rows = store.rows(query, {"digest": digest_key(digest)})
+    rows = store.rows("SELECT * FROM verdicts WHERE digest = :digest", {"digest": digest_key(digest)})
     return record_of(ScanVerdict, rows[0]) if rows else None
 
 
@@ -109,8 +108,7 @@ class HoldIndex:
             threats = {digest_key(each.digest): each for each in list_threats(store)}
             digests = " ".join(sorted(threats))
             state = f"m{zlib.crc32(digests.encode()):08x}" if digests else ""
-            urls = load_lists(store, lists) if lists is not None else ThreatLists()
-            return _HoldState(threats, urls, state)
+            return _HoldState(threats, load_lists(store, lists) if lists is not None else ThreatLists(), state)
 
         nothing = _HoldState({}, ThreatLists(), "")
         self._known: Callable[[], _HoldState] = (

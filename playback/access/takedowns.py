@@ -117,8 +117,7 @@ class TakedownSet:
 
     def drop(self, number: int) -> None:
         """Remove the take-down with that number, if there is one."""
-        takedown = self._by_number.pop(number, None)
-        if takedown is None:
+        if (takedown := self._by_number.pop(number, None)) is None:
             return
         key = (takedown.kind, takedown_key(takedown))
         left = tuple(each for each in self._by_key[key] if each.number != number)
@@ -136,8 +135,7 @@ class TakedownSet:
         """Return the take-down of that single capture, regardless of others for its URL."""
         if not self._count[TakedownKind.CAPTURE]:
             return None
-        key = (TakedownKind.CAPTURE, f"{timestamp} {_url_key(url_within(url))}")
-        return self._strictest((key,), now)
+        return self._strictest(((TakedownKind.CAPTURE, f"{timestamp} {_url_key(url_within(url))}"),), now)
 
     def _strictest(self, keys: Iterable[tuple[TakedownKind, str]], now: datetime) -> Takedown | None:
         return strictest_takedown(each for key in keys for each in self._by_key.get(key, ()) if each.holds(now))

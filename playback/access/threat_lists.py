@@ -65,8 +65,7 @@ def url_expressions(url: str | bytes) -> list[bytes]:
         b"/" + b"".join(folder + b"/" for folder in folders[:count])
         for count in range(min(len(folders) + 1, _MOST_PATHS))
     ]
-    expressions = (escape(host + path) for host in hosts[:_MOST_HOST_PARTS] for path in paths)
-    return list(dict.fromkeys(expressions))
+    return list(dict.fromkeys(escape(host + path) for host in hosts[:_MOST_HOST_PARTS] for path in paths))
 
 
 def url_hashes(url: str | bytes) -> list[bytes]:
@@ -112,8 +111,7 @@ def _host(host: bytes) -> tuple[bytes, bool]:
     host = re.sub(rb"\.{2,}", b".", host).strip(b".").lower()
     if _NUMBERS.fullmatch(host):
         with suppress(OSError):  # it is not an address in any notation of inet_aton(3)
-            number = socket.inet_aton(_BARE_HEX.sub(b"0x0", host).decode())
-            return str(ipaddress.IPv4Address(number)).encode(), True
+            return str(ipaddress.IPv4Address(socket.inet_aton(_BARE_HEX.sub(b"0x0", host).decode()))).encode(), True
     return host, False
 
 
@@ -261,8 +259,7 @@ def load_lists(store: DecisionStore, folder: Path) -> ThreatLists:
 
 def list_rows(store: DecisionStore) -> list[ThreatList]:
     """Return the rows of the lists, by name."""
-    rows = store.rows("SELECT * FROM url_lists ORDER BY name", {})
-    return [record_of(ThreatList, row) for row in rows]
+    return [record_of(ThreatList, row) for row in store.rows("SELECT * FROM url_lists ORDER BY name", {})]
 
 
 def add_list(store: DecisionStore, folder: Path, about: ThreatList, prefixes: Iterable[bytes]) -> ThreatList:
@@ -282,8 +279,7 @@ def add_list(store: DecisionStore, folder: Path, about: ThreatList, prefixes: It
 
 def remove_list(store: DecisionStore, folder: Path, name: str) -> ThreatList:
     """Remove the list and return its former row; InputError when there is no list of that name."""
-    old = next((each for each in list_rows(store) if each.name == name), None)
-    if old is None:
+    if (old := next((each for each in list_rows(store) if each.name == name), None)) is None:
         raise InputError(f"There is no list {name[:100]!r}; `weboid scan lists ls` shows all lists.")
     store.change([_without(name)])
     with suppress(OSError):

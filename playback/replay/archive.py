@@ -66,8 +66,7 @@ class CaptureArchive:
         except BodyTooLargeError:
             raise
         except PermanentError:
-            twin = self._twin(capture, limit)
-            if twin is None:
+            if (twin := self._twin(capture, limit)) is None:
                 raise
             with self._record(twin) as record:
                 payload = _payload(capture, shown, record, limit)
@@ -90,13 +89,12 @@ class CaptureArchive:
             return None
 
     def _check(self, capture: Capture) -> None:
-        takedown = None if self.permits is None else self.permits.capture(capture)
-        if takedown is not None:
+        if self.permits is not None and (takedown := self.permits.capture(capture)) is not None:
             raise TakenDownError(takedown)
 
     @contextmanager
     def open(self, capture: Capture, *, limit: int) -> Iterator[tuple[int | None, Iterator[bytes]]]:
-        """Yield size and blocks of the capture's payload that is too large for memory; raises as `load`, also in blocks.
+        """Yield size and blocks of a capture's payload that is too large for memory; raises as `load`, also in blocks.
 
         Other greenlets run between blocks. A payload under a content coding has neither size nor blocks: load it.
         """
@@ -143,8 +141,7 @@ class CaptureArchive:
             try:
                 record = opened.enter_context(self._payload_record(capture))
             except PermanentError:
-                twin = self._twin(capture, limit)
-                if twin is None:
+                if (twin := self._twin(capture, limit)) is None:
                     raise
                 record = opened.enter_context(self._record(twin))
             yield record
@@ -182,8 +179,7 @@ def _payload(
 ) -> Payload:
     content = _yield_turns(record.content)
     if capture.record_type is RecordType.RESOURCE:
-        body = record_reader.decode_blocks(content, "", limit=limit)
-        return Payload(body, record.warc.get("content-type"))
+        return Payload(record_reader.decode_blocks(content, "", limit=limit), record.warc.get("content-type"))
     stored = record.http or record_reader.HeaderFields("", {})
     head = shown or stored  # a revisit may carry no HTTP headers of its own (WARC/1.1, 6.7)
     return Payload(

@@ -118,8 +118,7 @@ class CaptureLookup:
             for row in self._nearest(url, at, window, limit):
                 seen += 1
                 capture = self._with_page_id(capture_of(row))
-                error = self._refusal(capture)
-                if error is not None:
+                if (error := self._refusal(capture)) is not None:
                     refused += 1
                     blocked = blocked or (error if error.is_disclosed else None)
                 elif capture is not None:
@@ -164,8 +163,7 @@ class CaptureLookup:
         """Return some captures with that payload digest that may be shown."""
         if not digest:
             return []
-        rows = self.rows(_OF_DIGEST, {"digest": digest})
-        return [each for each in captures_of(rows) if self._refusal(each) is None]
+        return [each for each in captures_of(self.rows(_OF_DIGEST, {"digest": digest})) if self._refusal(each) is None]
 
     def _with_page_id(self, capture: Capture | None) -> Capture | None:
         """Return the capture with its page, when it comes from an index without pages."""
@@ -238,8 +236,7 @@ class CaptureLookup:
     def documents(self, url: str, at: datetime, *, of_page: str | None = None) -> Iterator[Capture]:
         """Yield captures of `url` that may be a page's copy, good ones before others, then the nearest.
 
-        Captures for a page that failed, was skipped or is withheld are left out, unless it is `of_page`. Raises
-        TakenDownError: after the last one, when further captures are blocked.
+        Those of a failed, skipped or withheld page are left out, unless it is `of_page`. Raises as `captures`.
         """
         later: list[tuple[int, Capture]] = []
         blocked = None

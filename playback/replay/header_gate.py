@@ -52,6 +52,8 @@ class TypePolicy:
 _PART = TypePolicy(is_part=True)
 _DOWNLOAD = TypePolicy(is_attached=True)
 _PLAYED = TypePolicy(is_part=True, is_played=True)
+_IMAGES = ("png", "jpeg", "gif", "webp", "avif")
+_PLAYABLE = ("audio/mpeg", "audio/flac", "audio/wav", "video/mp4", "video/webm", "application/ogg")
 TYPE_POLICIES: dict[str, TypePolicy] = {
     # A page may navigate the top window when its reader clicks: its links all lead to the front
     # (`playback.replay.sanitizer.html_document`), and no script is there to click for the reader.
@@ -60,27 +62,11 @@ TYPE_POLICIES: dict[str, TypePolicy] = {
         ("img-src 'self' data:", "media-src 'self'", "style-src 'self' 'unsafe-inline'"),
     ),
     _TEXT: TypePolicy(),
-    "text/css; charset=utf-8": _PART,
-    "image/png": _PART,
-    "image/jpeg": _PART,
-    "image/gif": _PART,
-    "image/webp": _PART,
-    "image/avif": _PART,
+    **dict.fromkeys(("text/css; charset=utf-8", *(f"image/{each}" for each in _IMAGES)), _PART),
     "image/png; role=mask": TypePolicy(is_part=True, is_shared=True),
     FONT_TYPE: TypePolicy(is_part=True, is_font=True, is_shared=True),
-    "application/pdf": _DOWNLOAD,
-    "audio/mpeg": _DOWNLOAD,
-    "audio/flac": _DOWNLOAD,
-    "audio/wav": _DOWNLOAD,
-    "video/mp4": _DOWNLOAD,
-    "video/webm": _DOWNLOAD,
-    "application/ogg": _DOWNLOAD,
-    "audio/mpeg; role=part": _PLAYED,
-    "audio/flac; role=part": _PLAYED,
-    "audio/wav; role=part": _PLAYED,
-    "video/mp4; role=part": _PLAYED,
-    "video/webm; role=part": _PLAYED,
-    "application/ogg; role=part": _PLAYED,
+    **dict.fromkeys(("application/pdf", *_PLAYABLE), _DOWNLOAD),
+    **{f"{each}; role=part": _PLAYED for each in _PLAYABLE},
 }
 _LINK = (
     r"<[!#-;=?-\[\]_a-z~]{1,30000}>; rel=\"(?:original|timegate|timemap|(?:(?:first|last|prev|next) )*memento)\""
@@ -179,21 +165,18 @@ class HeaderGate:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request (PEP 3333)."""
         body: Any
-        refusal = _refusal(environ, self._policy)
-        if refusal is not None:
+        if (refusal := _refusal(environ, self._policy)) is not None:
             status, text = refusal
             allowed = [("Allow", ", ".join(_METHODS))] if status.startswith("405") else []
             content_type, body = "", [text.encode()]
         else:
             status, headers, body = self._answer(environ)
-            verdict = _allowed(status, headers, self._policy, has_body=_size(body) > 0)
-            if verdict is None:
+            if (verdict := _allowed(status, headers, self._policy, has_body=_size(body) > 0)) is None:
                 close_body(body)
                 status, verdict = "500 Internal Server Error", ("", [])
                 body = [b"This capture cannot be shown.\n"]
             content_type, allowed = verdict
-        sent = response_headers(self._policy, status, content_type, allowed, _size(body))
-        start_response(status, sent)
+        start_response(status, response_headers(self._policy, status, content_type, allowed, _size(body)))
         if environ.get("REQUEST_METHOD") == "HEAD" or int(status[:3]) in NO_BODY:
             close_body(body)
             return [b""]

@@ -145,10 +145,7 @@ def absent() -> ReplayResponse:
 
 
 class PerRequestStore:
-    """Wrapper of `store` that reads its version once per request, which `begin` starts.
-
-    Operations run through `call`, e.g. in another thread.
-    """
+    """Wrapper of `store` that works through `call`, e.g. in a thread, and reads its version once per request."""
 
     def __init__(self, store: DecisionStore, call: Callable[..., Any] = call_inline) -> None:
         self._store = store
@@ -157,7 +154,7 @@ class PerRequestStore:
         self._requests = 0
 
     def begin(self) -> None:
-        """Begin a request and forget the version."""
+        """Begin a request: the version is read again."""
         self._requests += 1
         self._version = None
 
@@ -279,8 +276,7 @@ def decode_text(payload: Payload) -> str:
             return payload.body.decode("utf-8-sig")
         except UnicodeDecodeError:
             encoding = webencodings.lookup("windows-1252")
-    text: str = webencodings.decode(payload.body, encoding, "replace")[0]
-    return text
+    return str(webencodings.decode(payload.body, encoding, "replace")[0])
 
 
 def limit_level(context: ReplayContext, request: Request, *urls: str) -> tuple[Request, Level]:
@@ -327,5 +323,4 @@ def loads_part(context: ReplayContext, request: Request, capture: Capture, *dest
 def _may_be_seen(context: ReplayContext, request: Request, capture: Capture) -> bool:
     """Return True when the level rules allow images for the resource itself."""
     rules, wiki = context.levels.now(), request.memento.wiki
-    level = lowest_level(rules.of(request.memento.url, wiki), rules.of(capture.url, wiki))
-    return level.covers(Level.IMAGES)
+    return lowest_level(rules.of(request.memento.url, wiki), rules.of(capture.url, wiki)).covers(Level.IMAGES)

@@ -253,8 +253,7 @@ class PartRoutes:
         """Answer with the visible text of a page."""
         if parse_artifact_uri(request.memento.url) is None:
             return replay_context.absent()
-        limit = self._context.limits.text_bytes
-        capture, load = self._part(request, limit, {ArtifactKind.TEXT})
+        capture, load = self._part(request, self._context.limits.text_bytes, {ArtifactKind.TEXT})
         return request.answer(capture, replay_context.TEXT, lambda: load().body.decode(errors="replace").encode())
 
     def _part(
@@ -275,8 +274,7 @@ class PartRoutes:
             )
             if url.startswith("urn:"):  # a screenshot is evidence for one URL, not for its key
                 captures = (each for each in captures if each.url == url)
-            capture = replay_context.first_playable(captures)
-            if capture is None:
+            if (capture := replay_context.first_playable(captures)) is None:
                 break
             if capture.status is None or capture.status < 300:
                 return capture, partial(self._context.archive.load, capture, limit=limit)

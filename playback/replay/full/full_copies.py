@@ -196,8 +196,7 @@ class FullCopyServer:
         is_document = part.modifier == text_rewriter.PAGE_MODIFIER and request.destination in {"", *_FRAMES}
         if is_document and (best is None or not (best.page_id == part.page.page_id or _is_page_itself(part))):
             address = self._context.front + page_path(part.page.timestamp, part.url)
-            link = (address, "See its own copy")
-            text = notice_document("This link leads to another page", part.url, link=link)
+            text = notice_document("This link leads to another page", part.url, link=(address, "See its own copy"))
             return full_gate.FullAnswer(200, _HTML, text.encode(), ours=True)
         if best is None or (part.is_nested and _is_page_itself(part)):
             return _ABSENT  # otherwise the page could be framed anywhere, without the banner
@@ -246,27 +245,22 @@ class FullCopyServer:
 
     def _page_of(self, host: str) -> PageFacts:
         """Return the page that the host identifies, after a check that it may be shown."""
-        named = self._origins.page_of(host)
-        if named is None:
+        if (named := self._origins.page_of(host)) is None:
             raise _FullCopyRefusedError(full_gate.plain_answer(421, "This host does not answer here.\n"))
-        page = self._context.index.page_by_id(named.page_id)
-        if page is None:
+        if (page := self._context.index.page_by_id(named.page_id)) is None:
             raise _FullCopyRefusedError(_NEVER)
         self._context.permits.check_copy(page.page_id)
         rules = self._context.levels.now()
-        wikis = ("", *sorted(rules.wikis))
-        wiki = self._origins.made_for(named, page.timestamp, page.url, wikis)
+        wiki = self._origins.made_for(named, page.timestamp, page.url, ("", *sorted(rules.wikis)))
         if wiki is None:
             raise _FullCopyRefusedError(_NEVER)
         if rules.of_page((page.url, page.final_url), wiki) is not Level.FULL:
-            text = "This copy may not be shown with its scripts.\n"
-            raise _FullCopyRefusedError(full_gate.plain_answer(403, text))
+            raise _FullCopyRefusedError(full_gate.plain_answer(403, "This copy may not be shown with its scripts.\n"))
         return page
 
     def _parse_request(self, request: full_gate.FullRequest, page: PageFacts) -> _PartRequest:
         origin = self._origins.scheme + request.host
-        match = _TARGET.fullmatch(request.target)
-        if match is None:
+        if (match := _TARGET.fullmatch(request.target)) is None:
             # An address that was not rewritten, e.g. ``/logo.png``, is of the page's own site.
             if not request.target.startswith("/") or request.target.startswith(("//", "/.weboid")):
                 raise _FullCopyRefusedError(_ABSENT)
@@ -288,8 +282,7 @@ class FullCopyServer:
         if modifier == text_rewriter.PAGE_MODIFIER or is_other_module:
             # A relative address keeps the page's modifier, whatever it is for.
             modifier = _PARTS.get(request.destination, modifier)
-        at = parse_timestamp14(page.timestamp)
-        return _PartRequest(page, at, origin, modifier, url, request, sent)
+        return _PartRequest(page, parse_timestamp14(page.timestamp), origin, modifier, url, request, sent)
 
     def _shown(self, part: _PartRequest, capture: Capture) -> full_gate.FullAnswer:
         rules = self._context.permits.state_of_digests()

@@ -235,8 +235,7 @@ def parse_body_query(url: str) -> tuple[str, BodyRequest] | None:
     >>> parse_body_query("https://a.example/s?__wb_method=POST&__wb_post_type=text%2Fplain&__wb_post_data=eA%3D%3D")
     ('https://a.example/s', BodyRequest(method='POST', parameters=(('', 'x'),)))
     """
-    match = _QUERY.search(url)
-    if match is None:
+    if (match := _QUERY.search(url)) is None:
         return None
     parameters = None
     if match["data"] is not None:

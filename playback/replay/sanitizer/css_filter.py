@@ -83,8 +83,7 @@ def plain_declarations(text: str) -> list[Declaration] | None:
     for piece in text.split(";"):
         if not piece or piece.isspace():
             continue
-        one = _DECLARATION.fullmatch(piece)
-        if one is None:
+        if (one := _DECLARATION.fullmatch(piece)) is None:
             return None
         name = one[1] if one[1].startswith("--") else one[1].lower()
         declarations.append((name, one[2], one[3] is not None))
@@ -170,8 +169,7 @@ def filter_parsed(text: str, rewriter: ReplayUrlRewriter) -> str:
 def filter_declarations(text: str, rewriter: ReplayUrlRewriter, budget: ParserBudget | None = None) -> str:
     """Return the filtered value of a style attribute; may be empty."""
     budget = budget or ParserBudget()
-    plain = plain_declarations(text)
-    if plain is not None:
+    if (plain := plain_declarations(text)) is not None:
         return _write_plain(plain, rewriter, budget)
     return filter_parsed_declarations(text, rewriter) if budget.take(text) else ""
 
@@ -200,10 +198,9 @@ def _write_rule(rule: Any, rewriter: ReplayUrlRewriter, depth: int) -> str:
         return _write_plain_rule(rule, keyword, rewriter)
     if (keyword and _VENDOR.sub("", keyword) not in _GROUP_RULES) or depth >= _DEEPEST:
         return ""
-    nodes = tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
     block = "".join(
         _write_declaration(node, rewriter) if node.type == "declaration" else _write_rule(node, rewriter, depth + 1)
-        for node in nodes
+        for node in tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
     )
     if keyword in {"", "scope"}:
         prelude = css_rules.rewrite_states(css_rules.serialise(css_rules.selector_tokens(rule.prelude)))

@@ -52,7 +52,7 @@ def url_of(token: Any) -> str | None:
 
 
 def url_token(url: str | None) -> URLToken:
-    """Return the URL as a token; TokenNotAllowedError: there is none, or it needs escaping, as no rewritten one does."""
+    """Return the URL as a token; TokenNotAllowedError for none, or one to be escaped, which no rewritten address is."""
     if url is None or UNQUOTABLE.search(url):
         raise TokenNotAllowedError
     return URLToken(0, 0, url, f'url("{url}")')
@@ -297,10 +297,7 @@ _FONT_MAGICS = {b"\0\1\0\0", b"true", b"OTTO", b"wOFF", b"wOF2"}
 
 
 def sanitise_font(data: bytes) -> bytes:
-    """Return the font as OpenType with checked tables only; empty when it is damaged or no font.
-
-    The parser is C++: call it in a maker only.
-    """
+    """Return the font as OpenType with checked tables, empty when it is none; in makers only, for its parser is C++."""
     if data[:4] not in _FONT_MAGICS:
         return b""
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as target:

@@ -173,8 +173,7 @@ def drawing_text(markup: str, attributes: dict[str, str]) -> str:
 
 def _as_xml(markup: str) -> str:
     """Return markup of our DOM artifact as XML, with namespaces declared."""
-    start = _START_TAG.match(markup)
-    if start is None:
+    if (start := _START_TAG.match(markup)) is None:
         raise PermanentError("A drawing that does not begin with an svg element.")
     body = _XMLNS.sub("", markup[start.end() :])
     body = _WORDS.sub(lambda word: escape(unescape(word[0])), body)

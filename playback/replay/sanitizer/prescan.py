@@ -83,8 +83,7 @@ _LIMITED = ("-//w3c//dtd xhtml 1.0 frameset//", "-//w3c//dtd xhtml 1.0 transitio
 
 def doctype_of(text: str) -> str:
     """Return our document type with the same layout mode (HTML, 13.2.6.4.1); empty in quirks mode."""
-    doctype = _DOCTYPE.match(text)
-    if doctype is None:
+    if (doctype := _DOCTYPE.match(text)) is None:
         return _QUIRKS
     public = (doctype[1] or doctype[2] or "").lower()
     system = (doctype[3] or "")[1:-1].lower()
@@ -263,14 +262,12 @@ class _DocumentScanner:
         return end
 
     def _drawing(self, attributes: Attributes, start: int, end: int) -> int:
-        close = self._drawings.end_of(start)
-        if close is None:
+        if (close := self._drawings.end_of(start)) is None:
             self._parts.append(self._text[start:end])
             return end
         words = drawing_text(self._text[start:close], attributes)
         if self._rewriter.has_images and self._frame_depth is None and all(self._templates):
-            shown = self._drawings.image(start, close, attributes)
-            if shown is not None:
+            if (shown := self._drawings.image(start, close, attributes)) is not None:
                 self._parts.append(_start_tag("img", shown | {"alt": words, STAND_IN: "svg"}))
         else:
             self._parts.append(escape(words))
@@ -301,11 +298,10 @@ class _DocumentScanner:
             if "stylesheet" in rel and not {"alternate"} & set(rel) and "disabled" not in attributes:
                 href, media = attributes.get("href", ""), attributes.get("media", "")
                 data = _DATA_SHEET.fullmatch(href)
-                is_text = data is not None and "base64" not in (data[1] or "").lower()
-                sheet = (
-                    PageStylesheet(media, text=unquote(data[2])) if data and is_text else PageStylesheet(media, href)
-                )
-                self._add_sheet(sheet)
+                if data and "base64" not in (data[1] or "").lower():
+                    self._add_sheet(PageStylesheet(media, text=unquote(data[2])))
+                else:
+                    self._add_sheet(PageStylesheet(media, href=href))
 
     def _add_sheet(self, sheet: PageStylesheet) -> None:
         # A sheet inside a template applies to its tree only, which no longer exists.
@@ -422,9 +418,7 @@ class _DocumentScanner:
 
     def _image(self, attributes: Attributes) -> str:
         """Return the image, or its alternative text."""
-        if self._rewriter.has_images:
-            return _start_tag("img", attributes)
-        return escape(attributes.get("alt", ""))
+        return _start_tag("img", attributes) if self._rewriter.has_images else escape(attributes.get("alt", ""))
 
 
 def _attributes(text: str, at: int) -> tuple[Attributes, int]:

@@ -92,9 +92,8 @@ def draw(
     root.set("height", f"{max(1.0, height * scale):.3f}")
     if colour and _COLOUR.fullmatch(colour):
         root.set("color", colour)
-    written = ElementTree.tostring(root, encoding="unicode")
     try:
-        made: bytes = resvg_py.svg_to_bytes(svg_string=written, **_typefaces())
+        made: bytes = resvg_py.svg_to_bytes(svg_string=ElementTree.tostring(root, encoding="unicode"), **_typefaces())
     except ValueError as error:
         raise PermanentError("A drawing that cannot be drawn.") from error
     return made
@@ -213,9 +212,8 @@ def _weight(root: ElementTree.Element) -> int:
 
 def natural_size(root: ElementTree.Element) -> tuple[float, float]:
     """Return the document's own size in CSS pixels (SVG 2, 8.12 and CSS Images 3, 5.3)."""
-    box = re.split(r"[\s,]+", root.get("viewBox", "").strip())
     try:
-        _, _, box_width, box_height = map(float, box)
+        _, _, box_width, box_height = map(float, re.split(r"[\s,]+", root.get("viewBox", "").strip()))
     except ValueError:
         box_width = box_height = 0.0
     width, height = _length(root.get("width", "")), _length(root.get("height", ""))
@@ -364,9 +362,8 @@ def draw_pdf_page(data: bytes, number: int) -> bytes:
             if width <= 0 or height <= 0:
                 return b""
             scale = min(_MOST_SCALE, _WIDTH / width, (_MOST_PDF_PIXELS / (width * height)) ** 0.5)
-            picture = page.render(scale=scale).to_pil().convert("RGB")
             with io.BytesIO() as buffer:
-                picture.save(buffer, "WEBP", quality=_QUALITY, method=2)
+                page.render(scale=scale).to_pil().convert("RGB").save(buffer, "WEBP", quality=_QUALITY, method=2)
                 return buffer.getvalue()
     except (pypdfium2.PdfiumError, ValueError, OSError):
         return b""
