@@ -92,11 +92,10 @@ async def _fill(
 
 async def _picture(page: BrowserPage, clip: list[float]) -> str:
     """Return a screenshot of the clip as a data URL; empty when it fails."""
-    x, y, width, height = clip
-    area = {"x": x, "y": y, "width": width, "height": height, "scale": 1}
-    how = {"format": "png", "optimizeForSpeed": True, "captureBeyondViewport": True}
+    area = dict(zip(("x", "y", "width", "height"), clip, strict=True)) | {"scale": 1}
+    how = {"format": "png", "optimizeForSpeed": True, "captureBeyondViewport": True, "clip": area}
     try:
-        answer = await page.send("Page.captureScreenshot", {**how, "clip": area})
+        answer = await page.send("Page.captureScreenshot", how)
     except CommandError:
         return ""
     data: str = answer["data"]
@@ -187,8 +186,7 @@ async def make_artifacts(
     icon, is_loaded = "", None
     if settings.favicon and source.mime in _MARKUP and (source.status or 200) < 400:
         icon, is_loaded = await _ask_for_icon(page, icons, steps)
-    measured = await steps.make("measure", page.call("measure"))
-    if measured is not None:
+    if (measured := await steps.make("measure", page.call("measure"))) is not None:
         result.title = " ".join(measured["title"].split())
         result.robots_meta = tuple((name, content) for name, content in measured["robots"])
     with steps.step("facts"):
@@ -209,12 +207,9 @@ async def make_artifacts(
     if settings.thumbnail and view is not None:
         with steps.step("thumbnail"):
             # Takes ten milliseconds or more; other visits continue meanwhile.
-            small = await asyncio.to_thread(thumbnail, view)
-            result.keep_picture(ArtifactKind.THUMBNAIL, small)
-    if settings.pdf:
-        printed = await steps.make("pdf", print_pdf(page))
-        if printed is not None:
-            result.keep(ArtifactKind.PDF, "application/pdf", printed)
+            result.keep_picture(ArtifactKind.THUMBNAIL, await asyncio.to_thread(thumbnail, view))
+    if settings.pdf and (printed := await steps.make("pdf", print_pdf(page))) is not None:
+        result.keep(ArtifactKind.PDF, "application/pdf", printed)
     if icon:
         with steps.step("favicon"):
             waiting = page.call("favicon", "wait", icon) if is_loaded is None else asyncio.shield(is_loaded)
@@ -243,32 +238,25 @@ async def _ask_for_icon(
 
 async def _gather_words(page: BrowserPage, settings: VisitSettings, steps: VisitSteps, result: ArtifactSet) -> None:
     documents = PageDocuments(page)
-    if settings.dom:
-        dom = await steps.make("dom", read_dom(page, documents))
-        if dom is not None:
-            result.keep(ArtifactKind.DOM, "text/html; charset=utf-8", _utf8(dom.html))
-            if dom.truncated:
-                steps.fall_short("dom: cut")
-            if dom.undrawn:
-                result.notes.append(f"scenes: {dom.undrawn} not drawn, the browser has no WebGL or WebGPU for them.")
-    if settings.text:
-        text = await steps.make("text", read_text(documents))
-        if text is not None:
-            result.keep(ArtifactKind.TEXT, "text/plain; charset=utf-8", _utf8(text))
-            if not text.isascii():  # every font has those letters
-                from render.fonts import missing_glyphs
+    if settings.dom and (dom := await steps.make("dom", read_dom(page, documents))) is not None:
+        result.keep(ArtifactKind.DOM, "text/html; charset=utf-8", _utf8(dom.html))
+        if dom.truncated:
+            steps.fall_short("dom: cut")
+        if dom.undrawn:
+            result.notes.append(f"scenes: {dom.undrawn} not drawn, the browser has no WebGL or WebGPU for them.")
+    if settings.text and (text := await steps.make("text", read_text(documents))) is not None:
+        result.keep(ArtifactKind.TEXT, "text/plain; charset=utf-8", _utf8(text))
+        if not text.isascii():  # every font has those letters
+            from render.fonts import missing_glyphs
 
-                with steps.step("glyphs"):
-                    missing = await steps.attempt(missing_glyphs(page, text), steps.share_s(GLYPHS_S))
-                if missing:
-                    result.notes.append(f"glyphs: no font for {', '.join(missing)}, boxes are drawn.")
+            with steps.step("glyphs"):
+                missing = await steps.attempt(missing_glyphs(page, text), steps.share_s(GLYPHS_S))
+            if missing:
+                result.notes.append(f"glyphs: no font for {', '.join(missing)}, boxes are drawn.")
     links = await steps.make("outlinks", read_links(documents))
     result.links = tuple((links or ())[:LINK_LIMIT])
-    result.outlinks = tuple(
-        dict.fromkeys(
-            link.url for link in links or () if link.kind != "link" or not _ONWARD.isdisjoint(link.rel.split())
-        )
-    )
+    onward = (each for each in links or () if each.kind != "link" or not _ONWARD.isdisjoint(each.rel.split()))
+    result.outlinks = tuple(dict.fromkeys(each.url for each in onward))
     if links is not None and len(links) > LINK_LIMIT:
         result.notes.append(f"links: {LINK_LIMIT} of {len(links)} are listed with their position.")
     if documents.silent:

@@ -215,19 +215,16 @@ class Browser:
 
     def recycle_due(self) -> str:
         """Return the reason to replace this browser, e.g. ``pages``, ``age``, ``memory``; or ""."""
-        if self.died.is_set() or self.connection.closed.is_set():
-            return "dead"
-        if self.is_stuck():
-            return "stuck"
-        if self._scene_ended:
-            return "scene"  # after a few such ends it has no WebGL any more
-        if self.visits >= self._settings.recycle_pages:
-            return "pages"
-        if self._clock.monotonic() - self._started >= self._settings.recycle_age_s:
-            return "age"
-        if self.held_bytes() >= self._settings.recycle_rss_mb * 1_000_000:
-            return "memory"
-        return ""
+        settings = self._settings
+        reasons = {
+            "dead": self.died.is_set() or self.connection.closed.is_set(),
+            "stuck": self.is_stuck(),
+            "scene": self._scene_ended,  # after a few such ends it has no WebGL any more
+            "pages": self.visits >= settings.recycle_pages,
+            "age": self._clock.monotonic() - self._started >= settings.recycle_age_s,
+            "memory": self.held_bytes() >= settings.recycle_rss_mb * 1_000_000,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), "")
 
     def is_stuck(self, limit_s: float = ANSWER_LIMIT_S) -> bool:
         """Return whether a command has been unanswered for `limit_s` seconds."""
@@ -275,14 +272,11 @@ class Browser:
             async with asyncio.timeout(self._settings.start_timeout_s):
                 answer = await self.connection.send("Browser.getVersion")
                 # Every new target is held until it is wanted: popups never load anything.
-                await self.connection.send(
-                    "Target.setAutoAttach", {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
-                )
+                holding = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
+                await self.connection.send("Target.setAutoAttach", holding)
         except TimeoutError as error:
-            raise BrowserUnavailableError(
-                f"The browser did not answer within {self._settings.start_timeout_s:g} s."
-                f" {self._process.errors}".rstrip()
-            ) from error
+            text = f"The browser did not answer within {self._settings.start_timeout_s:g} s. {self._process.errors}"
+            raise BrowserUnavailableError(text.rstrip()) from error
         except BrowserUnavailableError as error:
             await self._process.close()
             errors = self._process.errors.strip()
@@ -357,8 +351,7 @@ class ProxyLogin:
         """Start interception when there are credentials to give."""
         if self._endpoint is not None:
             self._intercepting = True
-            everything = {"handleAuthRequests": True, "patterns": [{"urlPattern": "*"}]}
-            self._post("Fetch.enable", everything)
+            self._post("Fetch.enable", {"handleAuthRequests": True, "patterns": [{"urlPattern": "*"}]})
 
     def stop(self) -> None:
         """Stop interception: the credentials are known, or not requested."""
@@ -370,13 +363,8 @@ class ProxyLogin:
         """Handle an authentication request: the proxy gets the credentials once, a site never."""
         answer: dict[str, Any] = {"response": "CancelAuth"}
         if params["authChallenge"].get("source") == "Proxy" and self._endpoint is not None:
-            answer = {
-                "response": "ProvideCredentials",
-                "username": self._endpoint.username,
-                "password": self._endpoint.password,
-            }
-            # A second request means that the credentials are wrong: give none.
-            self._endpoint = None
-        facts = {"requestId": params["requestId"], "authChallengeResponse": answer}
-        self._post("Fetch.continueWithAuth", facts)
+            own = self._endpoint
+            answer = {"response": "ProvideCredentials", "username": own.username, "password": own.password}
+            self._endpoint = None  # a second request means that the credentials are wrong: give none
+        self._post("Fetch.continueWithAuth", {"requestId": params["requestId"], "authChallengeResponse": answer})
         self.stop()

@@ -71,8 +71,7 @@ def privilege_prefix(*, root: bool, executable: Path) -> list[str]:
     ``--no-new-privs`` breaks a set-uid sandbox helper, which some systems need because they forbid unprivileged user
     namespaces; the switch is left out where such a helper is next to the program.
     """
-    setpriv = shutil.which("setpriv")
-    if setpriv is None:
+    if (setpriv := shutil.which("setpriv")) is None:
         if root:
             raise BrowserUnavailableError(
                 "As root the browser is started through setpriv, which is missing. Install it "
@@ -211,8 +210,7 @@ class BrowserProcess:
             self.died.set()
 
     def _read_errors(self) -> None:
-        fd = self._errors_fd
-        if fd is None:
+        if (fd := self._errors_fd) is None:
             return
         try:
             data = os.read(fd, 1 << 16)

@@ -185,8 +185,7 @@ class CdpConnection:
             return
         *ended, rest = data.split(b"\0")
         for piece in ended:
-            self._parts.append(piece)
-            message = b"".join(self._parts)
+            message = b"".join((*self._parts, piece))
             self._parts.clear()
             self._parts_bytes = 0
             self._dispatch(message)
@@ -215,8 +214,7 @@ class CdpConnection:
             else:
                 future.set_exception(CommandError(method, str(error.get("message", error))))
             return
-        session = message.get("sessionId", "")
-        if session in self._taps:
+        if (session := message.get("sessionId", "")) in self._taps:
             self._taps[session](message)
             return
         handler = self._handlers.get(session)

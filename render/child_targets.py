@@ -105,12 +105,10 @@ class ChildTargets:
     def adopt(self, session: str, kind: str) -> None:
         """Listen to a target, set its identity, and let it run."""
         post = self.connection.post
-        if kind in WORKER_LIMITS:
-            running = sum(each == kind for each in self._kinds.values())
-            if running >= WORKER_LIMITS[kind]:
-                # It is paused until resumed, so it takes no CPU time from other pages.
-                self.tried["worker"] += 1
-                return
+        if kind in WORKER_LIMITS and list(self._kinds.values()).count(kind) >= WORKER_LIMITS[kind]:
+            # It is paused until resumed, so it takes no CPU time from other pages.
+            self.tried["worker"] += 1
+            return
         if kind == "service_worker" and self._limits is not BODY_LIMITS:
             self._limits = BODY_LIMITS
             for other in self:

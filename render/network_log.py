@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 # A page that exceeds this continues without network access (C-17).
@@ -69,10 +70,8 @@ class DocumentResponse:
     @property
     def proxy_error(self) -> str:
         """Return the error that the proxy reported instead of an origin's response; empty: none."""
-        if self.status == 407:
-            # Only a proxy sends this (RFC 9110, 15.5.8): it refused the credentials.
-            return "proxy: 407"
-        return self.headers.get(ERROR_HEADER, "")
+        # Only a proxy sends 407 (RFC 9110, 15.5.8): it refused the credentials.
+        return "proxy: 407" if self.status == 407 else self.headers.get(ERROR_HEADER, "")
 
 
 class PendingRequest:
@@ -80,8 +79,8 @@ class PendingRequest:
 
     __slots__ = (
         "answered_at", "content_type", "document", "ended_at", "failed", "from_cache", "from_worker", "head_at",
-        "identifier", "initiator", "loader", "main", "method", "mime", "owner", "protocol", "received_ms", "resource_type", "sent_at",
-        "started", "status", "times", "url", "wire_bytes",
+        "identifier", "initiator", "loader", "main", "method", "mime", "owner", "protocol", "received_ms",
+        "resource_type", "sent_at", "started", "status", "times", "url", "wire_bytes",
     )  # fmt: skip
 
     def __init__(self, params: dict[str, Any], owner: str, now: float, *, main: bool) -> None:
@@ -122,8 +121,7 @@ class PendingRequest:
             self.from_cache = True
         if response.get("fromServiceWorker"):
             self.from_worker = True
-            headers = lower_headers(response.get("headers", {}).items())
-            self.content_type = headers.get("content-type", "")
+            self.content_type = lower_headers(response.get("headers", {}).items()).get("content-type", "")
         timing = response.get("timing")
         # Events wait their turn behind others; the network's own times do not.
         self.head_at = (
@@ -135,8 +133,7 @@ class PendingRequest:
     def ended(self, params: dict[str, Any]) -> None:
         """Take over the facts of its end."""
         self.ended_at = params.get("timestamp")
-        length = params.get("encodedDataLength")
-        if length is not None:
+        if (length := params.get("encodedDataLength")) is not None:
             self.wire_bytes = max(int(length), 0)
 
     def holds_until(self) -> float:
@@ -207,8 +204,7 @@ class NetworkLog:
 
     def handle_event(self, method: str, params: dict[str, Any], *, owner: str, now: float) -> None:
         """Record one event of the session `owner`; unknown events are ignored."""
-        handler = self._handlers.get(method)
-        if handler is not None:
+        if (handler := self._handlers.get(method)) is not None:
             self._now = now
             handler(params, owner)
 
@@ -222,12 +218,7 @@ class NetworkLog:
 
     def holding_until(self, now: float) -> float | None:
         """Return until when pending requests delay the page's rest, infinity without a limit; or None."""
-        until: float | None = None
-        for request in self._open.values():
-            end = request.holds_until()
-            if end > now:
-                until = end if until is None else max(until, end)
-        return until
+        return max((end for each in self._open.values() if (end := each.holds_until()) > now), default=None)
 
     def loading_since(self, began: float) -> bool:
         """Return whether a request that was made after `began` is pending and waited for."""
@@ -280,8 +271,7 @@ class NetworkLog:
 
     def _received(self, params: dict[str, Any], _: str) -> None:
         response = params["response"]
-        request = self._open.get(params["requestId"])
-        if request is not None:
+        if (request := self._open.get(params["requestId"])) is not None:
             request.answered(response, params.get("timestamp"))
             request.answered_at = self._now
             if not request.from_worker:
@@ -300,13 +290,11 @@ class NetworkLog:
             )
 
     def _from_cache(self, params: dict[str, Any], _: str) -> None:
-        request = self._open.get(params["requestId"])
-        if request is not None:
+        if (request := self._open.get(params["requestId"])) is not None:
             request.from_cache = True
 
     def _finished(self, params: dict[str, Any], _: str) -> None:
-        request = self._open.pop(params["requestId"], None)
-        if request is not None:
+        if (request := self._open.pop(params["requestId"], None)) is not None:
             request.ended(params)
             is_made = request.from_worker and (request.method, request.status) == ("GET", 200)
             if is_made and request.url not in self._answered:
@@ -314,8 +302,7 @@ class NetworkLog:
             self.on_change()
 
     def _failed(self, params: dict[str, Any], _: str) -> None:
-        request = self._open.pop(params["requestId"], None)
-        if request is not None:
+        if (request := self._open.pop(params["requestId"], None)) is not None:
             request.failed = params.get("blockedReason") or params.get("errorText") or "failed"
             request.ended(params)
             if request.main:
@@ -336,13 +323,11 @@ class NetworkLog:
         self._add(PendingRequest({**params, **request}, owner, self._now, main=False))
 
     def _socket_answered(self, params: dict[str, Any], _: str) -> None:
-        request = self._open.get(params["requestId"])
-        if request is not None:
+        if (request := self._open.get(params["requestId"])) is not None:
             request.answered(params["response"], params.get("timestamp"))
 
     def _socket_failed(self, params: dict[str, Any], _: str) -> None:
-        request = self._open.get(params["requestId"])
-        if request is not None:
+        if (request := self._open.get(params["requestId"])) is not None:
             request.failed = params.get("errorMessage", "failed")
 
     def _is_main(self, params: dict[str, Any]) -> bool:
@@ -356,18 +341,11 @@ def without_fragment(url: str) -> str:
 
 def lower_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the first `HEADERS_KEPT` headers with names in lower case."""
-    lowered: dict[str, str] = {}
-    for name, value in headers:
-        if len(lowered) >= HEADERS_KEPT:
-            break
-        lowered[name.lower()] = value[:URL_LIMIT_CHARS]
-    return lowered
+    return {name.lower(): value[:URL_LIMIT_CHARS] for name, value in islice(headers, HEADERS_KEPT)}
 
 
 def _ms(start: float | None, end: float | None) -> float | None:
-    if start is None or end is None:
-        return None
-    return round(max(end - start, 0.0) * 1000, 1)
+    return None if start is None or end is None else round(max(end - start, 0.0) * 1000, 1)
 
 
 def origin_of(url: str) -> str:

@@ -69,8 +69,7 @@ class FrameDocument:
     async def _run(self, name: str, *arguments: object) -> Any:
         if self.depth == 0:
             return await self._page.call(name, *arguments)
-        values = [{"value": argument} for argument in arguments]
-        return (await self._evaluate(load_script(name), values)).get("value")
+        return (await self._evaluate(load_script(name), [{"value": argument} for argument in arguments])).get("value")
 
     async def _open_some(self) -> bool:
         """Return whether any of the elements found by `hosts.js` holds a closed root."""
@@ -93,9 +92,7 @@ class FrameDocument:
         for root in answer["node"].get("shadowRoots", ()):
             if root.get("shadowRootType") == wanted:
                 place = {"backendNodeId": root["backendNodeId"], "executionContextId": await self._context()}
-                resolved = await self._send("DOM.resolveNode", place)
-                reference: str = resolved["object"]["objectId"]
-                return reference
+                return str((await self._send("DOM.resolveNode", place))["object"]["objectId"])
         return ""
 
     async def _context(self) -> int:
@@ -212,10 +209,7 @@ async def ask_frames(
 
 
 async def run_in(page: BrowserPage, frame: PageFrame, source: str, *arguments: object, gesture: bool = False) -> Any:
-    """Run a function expression once in the frame's isolated world, with `gesture` as if a user acted.
-
-    Raises CommandError (it failed, or the frame is gone; `detail` says why), PageClosedError, BrowserUnavailableError.
-    """
+    """Run a function expression once in the frame's isolated world, with `gesture` as if a user acted."""
     is_main = frame.id == page.main_id
     context = await (page.world() if is_main else page.isolated_world(*frame))
     values = [{"value": argument} for argument in arguments]

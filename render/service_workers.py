@@ -126,16 +126,14 @@ class ServiceWorkers:
                         await self._connection.send("Runtime.evaluate", {"expression": "0"}, session)
                 except TimeoutError:
                     self._hung += 1
-                    target = {"targetId": self._targets[session]}
-                    await self._connection.send("Target.closeTarget", target)
+                    await self._connection.send("Target.closeTarget", {"targetId": self._targets[session]})
                     return
                 await asyncio.sleep(ANSWER_LIMIT_S)
 
     def _set(self, version: str, status: str) -> None:
         known = self._versions.get(version)
-        if known is None and len(self._versions) >= _VERSION_LIMIT:
-            return
-        if known is None or known[0] != status:
+        is_new = known is None and len(self._versions) < _VERSION_LIMIT
+        if is_new or (known is not None and known[0] != status):
             self._versions[version] = (status, self._clock.monotonic() + PATIENCE_S)
 
     async def _read_body(self, request: PendingRequest) -> None:

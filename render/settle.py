@@ -57,8 +57,7 @@ class VisitSteps:
         try:
             yield
         finally:
-            spent = self._clock.monotonic() - began
-            self.timings[name] = self.timings.get(name, 0.0) + spent
+            self.timings[name] = self.timings.get(name, 0.0) + self._clock.monotonic() - began
 
     def fall_short(self, reason: str) -> None:
         """Mark the visit as not COMPLETE; the first reason counts."""
@@ -86,14 +85,11 @@ ABORTED = "net::ERR_ABORTED"
 
 @dataclass(frozen=True, slots=True)
 class NavigationResult:
-    """Result of a navigation: loader id of the document, and whether a page is displayed.
+    """Result of a navigation."""
 
-    `error` is the browser's reason without a document, e.g. ``net::ERR_CONNECTION_REFUSED``.
-    """
-
-    loader: str
-    shown: bool
-    error: str = ""
+    loader: str  # id of the document
+    shown: bool  # whether a page is displayed
+    error: str = ""  # the browser's reason without a document, e.g. ``net::ERR_CONNECTION_REFUSED``
 
 
 async def navigate(page: BrowserPage, url: str) -> NavigationResult:
@@ -257,8 +253,7 @@ class _SettleWait:
         page = self._page
         if not page.loaded:
             return "load", float("inf")
-        held = page.log.holding_until(now)
-        if held is not None:
+        if (held := page.log.holding_until(now)) is not None:
             return "network", held
         if (until := page.workers.until()) > now:
             return "worker", until
@@ -272,10 +267,7 @@ class _SettleWait:
         return "", now
 
     async def _query(self, *, final: bool) -> dict[str, Any] | None:
-        """Return the answer of ``rest.js``; None when the page navigated meanwhile.
-
-        The page is queried even when time is up, to detect a hung page.
-        """
+        """Return the answer of ``rest.js``, even when time is up, to detect a hung page; None when it navigated."""
         limits, page = self._limits, self._page
         left_s = min(self._end - self._clock.monotonic(), self._show_left_s)
         slice_s = 0.0 if final else max(0.0, min(limits.quiet_s + SLICE_S, left_s))

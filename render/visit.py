@@ -44,21 +44,16 @@ async def read_page_traits(
     if mime not in ("text/html", "application/xhtml+xml"):
         return None
     text = next((a.data for a in artifacts.artifacts if a.kind is ArtifactKind.TEXT), None)
-    call = page.call("traits", MARKS, list(NEEDLES), text is None)
-    answer = await steps.attempt(call, steps.share_s(_LIMIT_S))
+    answer = await steps.attempt(page.call("traits", MARKS, list(NEEDLES), text is None), steps.share_s(_LIMIT_S))
     if answer is None:
         return None
-    values = {name: value for name, value in answer.items() if name in _NAMES}
-    for name in ("headings", "frames"):
-        values[name] = tuple(values[name])
-    for name in ("marks", "needles"):
-        values[name] = frozenset(values[name])
+    kinds = {"headings": tuple, "frames": tuple, "marks": frozenset, "needles": frozenset}
+    values = {name: kinds[name](value) if name in kinds else value for name, value in answer.items() if name in _NAMES}
     traits = PageTraits(**values)
     if text is None:
         return traits
     # Of UTF-8 a character has at most four bytes.
-    excerpt = text[: 4 * TEXT_LIMIT_CHARS].decode("utf-8", "replace")[:TEXT_LIMIT_CHARS]
-    return replace(traits, text=excerpt)
+    return replace(traits, text=text[: 4 * TEXT_LIMIT_CHARS].decode("utf-8", "replace")[:TEXT_LIMIT_CHARS])
 
 
 # Defects of a visit whose pictures waited for an endlessly drawn scene, possibly another page's.
@@ -280,8 +275,7 @@ class _VisitRun:
         stored = 0.0
         for frame, session in tuple(page.children.frames.items()):
             world = await page.isolated_world(frame, session)
-            answer = await page.evaluate("stored", _STORED, (), context=world, session=session)
-            stored += answer["value"]
+            stored += (await page.evaluate("stored", _STORED, (), context=world, session=session))["value"]
         return stored
 
     async def _perform(self, page: BrowserPage) -> None:
@@ -358,16 +352,12 @@ class _VisitRun:
 
     def _document(self, page: BrowserPage) -> DocumentResponse | None:
         documents = page.log.documents
-        document = documents.get(self._loader(page))
-        if document is None and documents:
-            # A page that a script wrote or that waits for its commit: the last response it had.
-            return list(documents.values())[-1]
-        return document
+        # Of a page that a script wrote or that waits for its commit: the last response it had.
+        return documents.get(self._loader(page)) or next(reversed(documents.values()), None)
 
     def _document_error(self, page: BrowserPage) -> str:
         """Return the network error for which there is no document; else empty."""
-        document = page.log.documents.get(self._loader(page))
-        if document is not None:
+        if (document := page.log.documents.get(self._loader(page))) is not None:
             return document.proxy_error
         if self._arrival is not None and self._arrival.error and not page.commits:
             return self._arrival.error
@@ -439,8 +429,7 @@ class _VisitRun:
         )
 
     def _verdict(self, page: BrowserPage | None, document: DocumentResponse | None) -> tuple[VisitOutcome, str]:
-        error = self._document_error(page) if page is not None else ""
-        if error:
+        if error := self._document_error(page) if page is not None else "":
             return VisitOutcome.FAILED, error
         cut = page.log.document_errors.get(self._loader(page), "") if page is not None else ""
         if cut and cut != ABORTED:

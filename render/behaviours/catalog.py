@@ -122,8 +122,7 @@ def _own(name: str) -> BehaviourScript:
         needs += [each for rule in load_table("sites")["rule"] for each in rule["present"]]
     elif name == "expand":
         needs += load_table("sites")["carousels"]["arrows"]
-    source = _wrapped(_text(f"{name}.js"), name)
-    return replace(known, source=source, named=named, needs=", ".join(needs))
+    return replace(known, source=_wrapped(_text(f"{name}.js"), name), named=named, needs=", ".join(needs))
 
 
 def _users(path: Path) -> BehaviourScript:
@@ -150,9 +149,8 @@ def _users(path: Path) -> BehaviourScript:
 
 def _wrapped(function: str, name: str) -> str:
     """Return the function source with its tools and the tables that it needs."""
-    tables: dict[str, Any] = {}
-    if name in ("consent", "more", "routes", "expand", "play", ""):
-        tables["words"] = load_table("words")
+    has_words = name in ("consent", "more", "routes", "expand", "play", "")
+    tables: dict[str, Any] = {"words": load_table("words")} if has_words else {}
     if name == "consent":
         tables["rules"] = load_table("consent")["rule"]
     if name in ("sites", "expand"):

@@ -298,8 +298,7 @@ class CdpRelay:
         elif method == "Browser.getVersion":
             self._start_command(message, method, params, "")
         elif method in _CONTEXT_METHODS:
-            own = {**params, "browserContextId": self._context_id}
-            self._start_command(message, method, own, "")
+            self._start_command(message, method, {**params, "browserContextId": self._context_id}, "")
         else:
             self._refuse(message)
 

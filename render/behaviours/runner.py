@@ -76,10 +76,9 @@ async def run_behaviours(
 async def survey_page(page: BrowserPage, chosen: Sequence[BehaviourScript], limit_s: float) -> BehaviourSurvey | None:
     """Survey the page and its frames; return None when the page itself does not answer in time."""
     asking = [each for each in chosen if each.needs]
-    needs = [[each.needs, each.named] for each in asking]
 
     async def ask(frame: PageFrame) -> tuple[frozenset[str], bool]:
-        answer = await run_in(page, frame, survey_script(), needs)
+        answer = await run_in(page, frame, survey_script(), [[each.needs, each.named] for each in asking])
         message = answer if isinstance(answer, dict) else {}
         places = [at for at in message.get("idle") or () if isinstance(at, int) and at < len(asking)]
         return frozenset(asking[at].name for at in places), bool(message.get("frames"))
@@ -105,17 +104,8 @@ async def _perform(  # noqa: PLR0913 state of one run
 ) -> tuple[PageBehaviour, bool]:
     last = behaviour is behaviours.chosen[-1]
     share_s = max(left_s * TIME_SHARE, left_s - SCRIPT_TIMEOUT_S if last else 0.0)
-    limits = behaviours.limits
-    options = {
-        "limitMs": share_s * 1000,
-        **json_facts(
-            limits,
-            "clicks fetches hovers routes",
-            scrollPx="scroll_px",
-            rounds="scroll_rounds",
-            accept="accept_cookies",
-        ),
-    }
+    others = {"scrollPx": "scroll_px", "rounds": "scroll_rounds", "accept": "accept_cookies"}
+    options = {"limitMs": share_s * 1000, **json_facts(behaviours.limits, "clicks fetches hovers routes", **others)}
     before, already_held = steps.spent_s, page.held
     answer, error = BehaviourAnswer(), ""
     with steps.step(behaviour.name):
@@ -187,8 +177,7 @@ async def load_candidates(
     for href in more.get("sheets") or ():
         # A script may not read sheets of other origins; the browser has their text.
         with contextlib.suppress(CommandError):
-            params = {"frameId": frame.id, "url": href}
-            text = await page.send("Page.getResourceContent", params, frame.session)
+            text = await page.send("Page.getResourceContent", {"frameId": frame.id, "url": href}, frame.session)
             if not text["base64Encoded"]:
                 sheets.append([href, text["content"][:SHEET_LIMIT_CHARS]])
     found: list[str] = [*(more.get("icons") or ())]
@@ -206,13 +195,11 @@ async def load_candidates(
     cut = answer.number("cut")
     if sheets or icons:
         left = max(0.0, options["fetches"] - answer.number("asked"))
-        inner = {**options, "fetches": left, "sheets": sheets, "icons": icons}
-        others = await run_script(page, frame, source, inner)
+        others = await run_script(page, frame, source, {**options, "fetches": left, "sheets": sheets, "icons": icons})
         cut += others.number("cut")
         answer = answer.with_others([others])
     if cut:
-        note = f"{answer.found} images, {cut:.0f} or more were left out: limit of fetches"
-        answer = replace(answer, notes=(note,))
+        answer = replace(answer, notes=(f"{answer.found} images, {cut:.0f} or more were left out: limit of fetches",))
     return answer
 
 
@@ -307,9 +294,7 @@ async def refuse_consent(page: BrowserPage, source: str, options: dict[str, Any]
     if done:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GONE_S):
-                while True:
-                    if not (await run_script(page, main, source, look)).found:
-                        break
+                while (await run_script(page, main, source, look)).found:  # noqa: ASYNC110 only the page knows
                     await asyncio.sleep(BANNER_POLL_S / 10)
     answer = await run_script(page, main, source, click)
     # A rule for each selector: an invalid one does not affect the others.
