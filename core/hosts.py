@@ -111,6 +111,13 @@ class HostPatterns(Generic[T]):
                 return self._domains[domain]
         return self._every[0] if self._every else None
 
+    def covers(self, url: str) -> bool:
+        """Return whether a pattern matches the host of the URL; False for text that has none."""
+        try:
+            return self.of(canonical_host(urlsplit(url).hostname or "")) is not None
+        except (BadUrlError, ValueError):
+            return False
+
 
 def parse_endpoint(text: str) -> tuple[str, int | None]:
     """Parse (address, port or None) of ``address``, ``address:port``, ``[address]:port``, IPv6; raises ConfigError."""

@@ -86,8 +86,7 @@ class MementoIndex:
 
     def nearest(self, url: str, at: datetime | None) -> PageMemento | None:
         """Return the memento to show for `at` (None: the newest), as chosen by playback."""
-        values = url_values(url)
-        if values is None:
+        if (values := url_values(url)) is None:
             return None
         moment = (_LATEST_MS, "") if at is None else (unix_milliseconds(at), timestamp14(at))
         wanted = BestPageQuery(url, *moment, _IS_MEMENTO)
@@ -99,8 +98,7 @@ class MementoIndex:
 
     def is_listed(self, memento: PageMemento) -> bool:
         """Return True when exactly this capture is a memento."""
-        values = url_values(memento.url)
-        if values is None:
+        if (values := url_values(memento.url)) is None:
             return False
         try:
             at = unix_milliseconds(parse_timestamp14(memento.timestamp))
@@ -119,8 +117,7 @@ class MementoIndex:
         """Yield all mementos, oldest first, reading the index in batches."""
         for condition in _WHOSE:
             found = self._walk(url, condition, _UP, (-_LATEST_MS, ""))
-            first = next(found, None)
-            if first is not None:
+            if (first := next(found, None)) is not None:
                 yield first
                 yield from islice(found, MOST_MEMENTOS - 1)
                 return
@@ -132,8 +129,7 @@ class MementoIndex:
         except InputError:
             return MementoNeighbours()
         for condition in _WHOSE:
-            first = next(self._walk(url, condition, _UP, (-_LATEST_MS, "")), None)
-            if first is not None:
+            if (first := next(self._walk(url, condition, _UP, (-_LATEST_MS, "")), None)) is not None:
                 return MementoNeighbours(
                     first,
                     next(self._walk(url, condition, _DOWN, (start, "")), None),
@@ -144,8 +140,7 @@ class MementoIndex:
 
     def _walk(self, url: str, condition: str, direction: str, after: tuple[int, str]) -> Iterator[PageMemento]:
         """Yield mementos from a position on, one for each URL and second."""
-        values = url_values(url)
-        if values is None:
+        if (values := url_values(url)) is None:
             return
         query = (
             f"SELECT {_COLUMNS} FROM pages WHERE {self._index.has_key} AND {condition}"  # noqa: S608 constants of ours
@@ -154,8 +149,7 @@ class MementoIndex:
         seen, second = set[PageMemento](), ""
         for number in range(MOST_MEMENTOS):
             limit = _CHUNKS[min(number, len(_CHUNKS) - 1)]
-            where = {"ms": after[0], "id": after[1], "limit": limit}
-            rows = self._index.rows(query, {**values, **where})
+            rows = self._index.rows(query, {**values, "ms": after[0], "id": after[1], "limit": limit})
             for visit in self._listed(rows):
                 found = PageMemento(visit.url, visit.timestamp)
                 if found.timestamp != second:
@@ -183,8 +177,7 @@ def url_values(url: str) -> dict[str, Any] | None:
         key = key_values(replay_key(url))
     except BadUrlError:
         return None
-    dom = artifact_uri(ArtifactKind.DOM, "")
-    return {**key, "url": url, "twin": other_scheme(url), "dom": dom}
+    return {**key, "url": url, "twin": other_scheme(url), "dom": artifact_uri(ArtifactKind.DOM, "")}
 
 
 LINK_FORMAT = "application/link-format"
@@ -212,18 +205,12 @@ class MementoEndpoints:
 
     def memento(self, memento: PageMemento) -> str:
         """Return the memento's address (URI-M)."""
-        path = memento_path(Memento(memento.timestamp, MementoModifier.PAGE, memento.url))
-        return self.replay + path
-
-
-def http_date(moment: datetime) -> str:
-    """Format a time as HTTP-date: ``Sun, 01 Mar 2026 12:00:00 GMT``."""
-    return format_datetime(moment, usegmt=True)
+        return self.replay + memento_path(Memento(memento.timestamp, MementoModifier.PAGE, memento.url))
 
 
 def memento_date(memento: PageMemento) -> str:
-    """Return the value of Memento-Datetime."""
-    return http_date(parse_timestamp14(memento.timestamp))
+    """Return the value of Memento-Datetime, an HTTP-date: ``Sun, 01 Mar 2026 12:00:00 GMT``."""
+    return format_datetime(parse_timestamp14(memento.timestamp), usegmt=True)
 
 
 def format_link(target: str, rel: str, **parameters: str) -> str:
@@ -244,12 +231,8 @@ def page_links(places: MementoEndpoints, url: str) -> list[str]:
 def memento_links(places: MementoEndpoints, shown: PageMemento, around: MementoNeighbours) -> list[str]:
     """Return the links to the memento and its neighbours, one for each memento, nearest first."""
     roles: dict[PageMemento, list[str]] = {shown: []}
-    for role, each in (
-        ("prev", around.previous),
-        ("next", around.next),
-        ("first", around.first),
-        ("last", around.last),
-    ):
+    named = {"prev": around.previous, "next": around.next, "first": around.first, "last": around.last}
+    for role, each in named.items():
         if each is not None:
             roles.setdefault(each, []).append(role)
     return [memento_link(places, each, *names) for each, names in roles.items()]
@@ -257,8 +240,7 @@ def memento_links(places: MementoEndpoints, shown: PageMemento, around: MementoN
 
 def memento_link(places: MementoEndpoints, memento: PageMemento, *roles: str) -> str:
     """Return the link to one memento; `roles` are first, prev, next and last, as they apply."""
-    rel = " ".join((*roles, "memento"))
-    return format_link(places.memento(memento), rel, datetime=memento_date(memento))
+    return format_link(places.memento(memento), " ".join((*roles, "memento")), datetime=memento_date(memento))
 
 
 def link_header(needed: Iterable[str], more: Iterable[str] = ()) -> str:

@@ -69,10 +69,9 @@ class _ReplayProcess:
             raise UnavailableError("Replay did not start. See its messages on stderr.") from error
 
     async def stop(self) -> None:
-        process = self._process
+        process, self._process = self._process, None
         if process is None:
             return
-        self._process = None
         assert process.stdin is not None
         process.stdin.close()
         try:
@@ -137,14 +136,12 @@ async def serve(  # noqa: PLR0913 independent options
         open_listener(host, port) as listener,
     ):
         secret = os.environ.get(FULL_SECRET) or secrets.token_hex(32)
-        own_port = listener.getsockname()[1]
-        front = origins.front if origins is not None else http_origin(host, own_port)
+        front = origins.front if origins is not None else http_origin(host, listener.getsockname()[1])
 
         def app_with(replay_origin: str, copies: str, inside: str = "") -> Starlette:
             full_copies = None
             if copies:
-                full_origins = FullOrigins(copies, secret.encode())
-                full_copies = FullCopyAccess(full_origins, LevelStore(decisions))
+                full_copies = FullCopyAccess(FullOrigins(copies, secret.encode()), LevelStore(decisions))
             around = replace(
                 options,
                 records=ArtifactReader(layout),

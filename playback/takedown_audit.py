@@ -35,7 +35,7 @@ from playback.access.decision_store import DecisionStore
 from playback.access.level_store import LevelStore
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, url_within
 from playback.replay.archive import CaptureArchive
-from playback.replay.capture_lookup import CAPTURE_COLUMNS, capture_of
+from playback.replay.capture_lookup import CAPTURE_COLUMNS, captures_of
 from playback.takedown_coverage import TakedownCoverage
 from playback.url_paths import FullOrigins, MementoModifier, escape_url
 from playback.web.asgi_app import WebOptions, create_app
@@ -281,8 +281,7 @@ class TakedownAuditor:
         origin = urlsplit(f"http://{probe.host}" if probe.host else self._origins[probe.server])
         failed = waited = 0
         while True:
-            connection = self._connections.get(origin.netloc)
-            if connection is None:
+            if (connection := self._connections.get(origin.netloc)) is None:
                 is_tls = origin.scheme == "https"
                 kind = http.client.HTTPSConnection if is_tls else http.client.HTTPConnection
                 host = origin.hostname or ""
@@ -303,8 +302,7 @@ class TakedownAuditor:
                 if failed == 2:
                     if probe.route == _HELD:
                         return 0, {}, b""  # of an archive that no longer exists
-                    text = f"{origin.geturl()} does not answer: {error}."
-                    raise UnavailableError(text) from error
+                    raise UnavailableError(f"{origin.geturl()} does not answer: {error}.") from error
                 continue
             if response.status != HTTPStatus.TOO_MANY_REQUESTS or waited >= _MOST_WAITS:
                 return response.status, headers, body
@@ -338,8 +336,7 @@ def _leak(
     if trace or hidden is None:
         return trace
     if hidden.search(probe.target.encode()) is None:
-        mark = hidden.search(body) or hidden.search(header_lines)
-        if mark is not None:
+        if mark := hidden.search(body) or hidden.search(header_lines):
             return f"It reveals what is hidden: {mark[0].decode(errors='replace')}."
     elif status == HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS:
         return "It reveals that something is hidden."
@@ -418,8 +415,7 @@ def _replay_probes(cases: list[AuditCase]) -> Iterator[AuditRequest]:
                 yield AuditRequest("replay", route, f"/w/any{path}", is_plain=True)
             for foreign in _FOREIGN:
                 if foreign not in set(MementoModifier):
-                    target = f"/c/{case.timestamp}{foreign}/{url}"
-                    yield AuditRequest("replay", "/c/…??_/…", target, is_plain=True)
+                    yield AuditRequest("replay", "/c/…??_/…", f"/c/{case.timestamp}{foreign}/{url}", is_plain=True)
 
 
 def _variants(probe: AuditRequest, cases: list[AuditCase], etags: Mapping[str, str]) -> Iterator[AuditRequest]:
@@ -441,8 +437,7 @@ def cases_of(database: IndexDatabase, permits: AccessControl | None, url: str, n
     """Return captures of a canonical URL, its pages' artifacts and equal payloads; with `permits` those not to be shown."""
 
     def covered(kind: TakedownKind, what: str) -> Iterator[Capture]:
-        imagined = Takedown(0, kind, what)
-        return islice(TakedownCoverage(database, imagined, now).captures(), _MOST_CAPTURES)
+        return islice(TakedownCoverage(database, Takedown(0, kind, what), now).captures(), _MOST_CAPTURES)
 
     captures = list(covered(TakedownKind.URL, url))
     for digest in dict.fromkeys(each.digest for each in captures if url_within(each.url) == each.url):
@@ -517,8 +512,7 @@ def embedding_cases(database: IndexDatabase, permits: AccessControl, cases: Iter
         if page.page_id in refused or page.page_id not in embedded:
             continue
         values = {"page": page.page_id, "url": page.url, "final": page.final_url}
-        captures = (capture_of(row) for row in database.rows(query, values))
-        artifacts = [each for each in captures if each is not None]
+        artifacts = list(captures_of(database.rows(query, values)))
         embedding += [AuditCase(each, None) for each in artifacts]
         embedding += [AuditCase(replace(each, url=page.url), None) for each in artifacts[:1]]
     return embedding
@@ -526,6 +520,5 @@ def embedding_cases(database: IndexDatabase, permits: AccessControl, cases: Iter
 
 def every_route(database: IndexDatabase, decisions: DecisionStore, replay: str) -> Starlette:
     """Create a front with all optional parts, for its list of routes only."""
-    origins = FullOrigins("http://*.localhost:1", b"\0" * 32)
-    full = FullCopyAccess(origins, LevelStore(decisions))
+    full = FullCopyAccess(FullOrigins("http://*.localhost:1", b"\0" * 32), LevelStore(decisions))
     return create_app(database, decisions, replay_origin=replay, around=WebOptions(full=full))

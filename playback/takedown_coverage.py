@@ -18,7 +18,7 @@ from playback.access.takedowns import (
     normalize_target,
     takedown_key,
 )
-from playback.replay.capture_lookup import CAPTURE_COLUMNS, capture_of
+from playback.replay.capture_lookup import CAPTURE_COLUMNS, captures_of
 from warc.index.database import IndexDatabase, in_lists, key_values
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
@@ -83,10 +83,7 @@ class TakedownCoverage:
 
     def _captures(self, condition: str, values: Mapping[str, Any]) -> Iterator[Capture]:
         query = f"SELECT {CAPTURE_COLUMNS} FROM captures WHERE {condition}"  # noqa: S608 ours
-        for row in self._database.rows(query, values):
-            capture = capture_of(row)
-            if capture is not None:
-                yield capture
+        return captures_of(self._database.rows(query, values))
 
     def _condition(self) -> tuple[str, Mapping[str, Any]]:
         """Return an SQL condition that selects a superset of the covered rows, and its parameters."""
@@ -115,13 +112,10 @@ def revisits_of(database: IndexDatabase, captures: list[Capture]) -> list[Captur
             f"SELECT {CAPTURE_COLUMNS} FROM captures WHERE record_type = 'revisit'"  # noqa: S608 names of values
             f" AND digest IN ({marks})"
         )
-        for row in database.rows(query, values):
-            each = capture_of(row)
-            if each is None or each.original is None:
-                continue
+        for each in captures_of(database.rows(query, values)):
             place = (each.location.filename, each.location.offset)
-            original = (each.original.filename, each.original.offset)
-            if original in places and place not in places:
+            is_covered = each.original is not None and (each.original.filename, each.original.offset) in places
+            if is_covered and place not in places:
                 revisits[place] = each
     return list(revisits.values())
 

@@ -144,8 +144,7 @@ def parse_memento_path(target: str) -> Memento | None:
     match = _MEMENTO.fullmatch(target)
     if match is None or match[3] not in {None, *MementoModifier} or not _is_wiki(match[1]):
         return None
-    url = _archived_url(match[4])
-    if url is None:
+    if (url := _archived_url(match[4])) is None:
         return None
     return Memento(match[2], MementoModifier(match[3] or ""), url, match[1] or "")
 
@@ -179,10 +178,8 @@ def parse_page_path(target: str) -> PageAddress | None:
         return None
     place = _TIMESTAMPED.fullmatch(match[3])
     level = None
-    if place is not None and place[2]:
-        level = _LEVELS.get(place[2])
-        if level is None:
-            return None
+    if place is not None and place[2] and (level := _LEVELS.get(place[2])) is None:
+        return None
     url = _archived_url(place[3] if place else match[3])
     if url is None or url.startswith("urn:"):
         return None
@@ -250,8 +247,7 @@ class FullOrigins:
 
     def __post_init__(self) -> None:
         """Validate pattern and secret."""
-        match = _ORIGIN.fullmatch(self.pattern)
-        if match is None:
+        if (match := _ORIGIN.fullmatch(self.pattern)) is None:
             raise ConfigError(
                 "The origins of full copies must look like https://*.copies.example, with a star as first label; "
                 f"not {self.pattern!r}."
@@ -280,9 +276,7 @@ class FullOrigins:
     def origin_of(self, page_id: str, timestamp: str, url: str, wiki: str = "") -> str | None:
         """Return the origin of a page's capture; None when its identifier fits no host name."""
         label = self._mac(page_id, timestamp, url, wiki) + page_id
-        if _LABEL.fullmatch(label) is None:
-            return None
-        return self.pattern.replace("*", label)
+        return None if _LABEL.fullmatch(label) is None else self.pattern.replace("*", label)
 
     def is_ours(self, host: str) -> bool:
         """Return True when a Host header matches the pattern; the MAC is not verified."""
@@ -304,8 +298,7 @@ class FullOrigins:
     def _mac(self, page_id: str, timestamp: str, url: str, wiki: str) -> str:
         # Only the last part can contain a line end, so no two captures produce the same text.
         text = f"{page_id}\n{timestamp}\n{wiki}\n{url}".encode(errors="surrogatepass")
-        code = hmac.digest(self.secret, text, hashlib.sha256)
-        return base64.b32encode(code).decode().lower()[:_MAC_LENGTH]
+        return base64.b32encode(hmac.digest(self.secret, text, hashlib.sha256)).decode().lower()[:_MAC_LENGTH]
 
 
 def full_pattern(host: str, port: int) -> str:
@@ -387,11 +380,9 @@ class ReplayUrlRewriter:
 
     def link(self, value: str) -> str | None:
         """Return the target of a link: within the page, or on the front; None for no target."""
-        fragment = self.fragment(value)
-        if fragment is not None:
+        if (fragment := self.fragment(value)) is not None:
             return fragment
-        url = self._absolute(value)
-        if url is None:
+        if (url := self._absolute(value)) is None:
             return None
         bare, _, part = url.partition("#")
         # "#!" is part of a page's name; any other fragment is a place in it.
@@ -409,8 +400,7 @@ class ReplayUrlRewriter:
         return f"#{part}"
 
     def _part(self, value: str, modifier: MementoModifier) -> str | None:
-        url = self._absolute(value)
-        if url is None:
+        if (url := self._absolute(value)) is None:
             return None
         return memento_path(Memento(self.timestamp, modifier, urldefrag(url)[0], self.wiki))
 

@@ -41,24 +41,20 @@ class FinalDom:
 
 async def read_dom(page: BrowserPage, documents: PageDocuments) -> FinalDom:
     """Return the DOM of the page with the DOMs of all its frames inserted."""
-    documents.again()
-    answer = await documents.root.call("dom", DOM_LIMIT_CHARS, CANVAS_LIMIT_CHARS)
+    answer = await documents.read("dom", DOM_LIMIT_CHARS, CANVAS_LIMIT_CHARS)
     pictures = [await _picture(page, clip) for clip in answer["canvases"]]
     return await _fill(documents, documents.root, answer, pictures)
 
 
 async def read_text(documents: PageDocuments) -> str:
     """Return the visible text of the page and its frames, in reading order."""
-    documents.again()
-    answer = await documents.root.call("text", TEXT_LIMIT_CHARS)
+    answer = await documents.read("text", TEXT_LIMIT_CHARS)
     return (await _fill_text(documents, documents.root, answer))[:TEXT_LIMIT_CHARS]
 
 
 async def read_links(documents: PageDocuments) -> tuple[PageLink, ...]:
     """Return the links of the page and its frames, in document order."""
-    documents.again()
-    answer = await documents.root.call("outlinks", *_LINK_LIMITS)
-    entries = await _fill_links(documents, documents.root, answer)
+    entries = await _fill_links(documents, documents.root, await documents.read("outlinks", *_LINK_LIMITS))
     return tuple(PageLink(**entry) for entry in entries[:OUTLINK_LIMIT])
 
 
@@ -68,13 +64,12 @@ async def _fill(
     parts, truncated, undrawn = answer["parts"], answer["truncated"], answer["undrawn"]
     numbers = [part[0] for part in parts if isinstance(part, list)]
     answers: dict[int, str] = {}
-    if numbers:
-        inner = await documents.each(frame, numbers, "dom", DOM_LIMIT_CHARS, CANVAS_LIMIT_CHARS)
-        for number, (there, value) in inner.items():
-            filled = await _fill(documents, there, value, [])
-            answers[number] = filled.html
-            truncated |= filled.truncated
-            undrawn += filled.undrawn
+    inner = await documents.each(frame, numbers, "dom", DOM_LIMIT_CHARS, CANVAS_LIMIT_CHARS)
+    for number, (there, value) in inner.items():
+        filled = await _fill(documents, there, value, [])
+        answers[number] = filled.html
+        truncated |= filled.truncated
+        undrawn += filled.undrawn
     html: list[str] = []
     length = 0
     for part in parts:
@@ -97,11 +92,10 @@ async def _fill(
 
 async def _picture(page: BrowserPage, clip: list[float]) -> str:
     """Return a screenshot of the clip as a data URL; empty when it fails."""
-    x, y, width, height = clip
-    area = {"x": x, "y": y, "width": width, "height": height, "scale": 1}
-    how = {"format": "png", "optimizeForSpeed": True, "captureBeyondViewport": True}
+    area = dict(zip(("x", "y", "width", "height"), clip, strict=True)) | {"scale": 1}
+    how = {"format": "png", "optimizeForSpeed": True, "captureBeyondViewport": True, "clip": area}
     try:
-        answer = await page.send("Page.captureScreenshot", {**how, "clip": area})
+        answer = await page.send("Page.captureScreenshot", how)
     except CommandError:
         return ""
     data: str = answer["data"]
@@ -111,10 +105,8 @@ async def _picture(page: BrowserPage, clip: list[float]) -> str:
 async def _fill_text(documents: PageDocuments, frame: FrameDocument, answer: list[Any]) -> str:
     numbers = [part for part in answer if not isinstance(part, str)]
     answers: dict[int, str] = {}
-    if numbers:
-        inner = await documents.each(frame, numbers, "text", TEXT_LIMIT_CHARS)
-        for number, (there, value) in inner.items():
-            answers[number] = (await _fill_text(documents, there, value)).strip("\n")
+    for number, (there, value) in (await documents.each(frame, numbers, "text", TEXT_LIMIT_CHARS)).items():
+        answers[number] = (await _fill_text(documents, there, value)).strip("\n")
     text = ""
     for part in answer:
         words = part if isinstance(part, str) else answers.get(part, "")
@@ -127,16 +119,13 @@ async def _fill_text(documents: PageDocuments, frame: FrameDocument, answer: lis
 
 async def _fill_links(documents: PageDocuments, frame: FrameDocument, answer: list[Any]) -> list[dict[str, Any]]:
     numbers = [part for part in answer if not isinstance(part, dict)]
-    inner: dict[int, tuple[FrameDocument, Any]] = {}
-    if numbers:
-        inner = await documents.each(frame, numbers, "outlinks", *_LINK_LIMITS)
+    inner = await documents.each(frame, numbers, "outlinks", *_LINK_LIMITS)
     entries: list[dict[str, Any]] = []
     for part in answer:
         if isinstance(part, dict):
             entries.append({key: value for key, value in part.items() if key in _LINK_FIELDS})
         elif part in inner:
-            framed = await _fill_links(documents, *inner[part])
-            entries += [entry | {"frame": True} for entry in framed]
+            entries += [entry | {"frame": True} for entry in await _fill_links(documents, *inner[part])]
     return entries
 
 
@@ -197,8 +186,7 @@ async def make_artifacts(
     icon, is_loaded = "", None
     if settings.favicon and source.mime in _MARKUP and (source.status or 200) < 400:
         icon, is_loaded = await _ask_for_icon(page, icons, steps)
-    measured = await steps.make("measure", page.call("measure"))
-    if measured is not None:
+    if (measured := await steps.make("measure", page.call("measure"))) is not None:
         result.title = " ".join(measured["title"].split())
         result.robots_meta = tuple((name, content) for name, content in measured["robots"])
     with steps.step("facts"):
@@ -219,12 +207,9 @@ async def make_artifacts(
     if settings.thumbnail and view is not None:
         with steps.step("thumbnail"):
             # Takes ten milliseconds or more; other visits continue meanwhile.
-            small = await asyncio.to_thread(thumbnail, view)
-            result.keep_picture(ArtifactKind.THUMBNAIL, small)
-    if settings.pdf:
-        printed = await steps.make("pdf", print_pdf(page))
-        if printed is not None:
-            result.keep(ArtifactKind.PDF, "application/pdf", printed)
+            result.keep_picture(ArtifactKind.THUMBNAIL, await asyncio.to_thread(thumbnail, view))
+    if settings.pdf and (printed := await steps.make("pdf", print_pdf(page))) is not None:
+        result.keep(ArtifactKind.PDF, "application/pdf", printed)
     if icon:
         with steps.step("favicon"):
             waiting = page.call("favicon", "wait", icon) if is_loaded is None else asyncio.shield(is_loaded)
@@ -253,32 +238,25 @@ async def _ask_for_icon(
 
 async def _gather_words(page: BrowserPage, settings: VisitSettings, steps: VisitSteps, result: ArtifactSet) -> None:
     documents = PageDocuments(page)
-    if settings.dom:
-        dom = await steps.make("dom", read_dom(page, documents))
-        if dom is not None:
-            result.keep(ArtifactKind.DOM, "text/html; charset=utf-8", _utf8(dom.html))
-            if dom.truncated:
-                steps.fall_short("dom: cut")
-            if dom.undrawn:
-                result.notes.append(f"scenes: {dom.undrawn} not drawn, the browser has no WebGL or WebGPU for them.")
-    if settings.text:
-        text = await steps.make("text", read_text(documents))
-        if text is not None:
-            result.keep(ArtifactKind.TEXT, "text/plain; charset=utf-8", _utf8(text))
-            if not text.isascii():  # every font has those letters
-                from render.fonts import missing_glyphs
+    if settings.dom and (dom := await steps.make("dom", read_dom(page, documents))) is not None:
+        result.keep(ArtifactKind.DOM, "text/html; charset=utf-8", _utf8(dom.html))
+        if dom.truncated:
+            steps.fall_short("dom: cut")
+        if dom.undrawn:
+            result.notes.append(f"scenes: {dom.undrawn} not drawn, the browser has no WebGL or WebGPU for them.")
+    if settings.text and (text := await steps.make("text", read_text(documents))) is not None:
+        result.keep(ArtifactKind.TEXT, "text/plain; charset=utf-8", _utf8(text))
+        if not text.isascii():  # every font has those letters
+            from render.fonts import missing_glyphs
 
-                with steps.step("glyphs"):
-                    missing = await steps.attempt(missing_glyphs(page, text), steps.share_s(GLYPHS_S))
-                if missing:
-                    result.notes.append(f"glyphs: no font for {', '.join(missing)}, boxes are drawn.")
+            with steps.step("glyphs"):
+                missing = await steps.attempt(missing_glyphs(page, text), steps.share_s(GLYPHS_S))
+            if missing:
+                result.notes.append(f"glyphs: no font for {', '.join(missing)}, boxes are drawn.")
     links = await steps.make("outlinks", read_links(documents))
     result.links = tuple((links or ())[:LINK_LIMIT])
-    result.outlinks = tuple(
-        dict.fromkeys(
-            link.url for link in links or () if link.kind != "link" or not _ONWARD.isdisjoint(link.rel.split())
-        )
-    )
+    onward = (each for each in links or () if each.kind != "link" or not _ONWARD.isdisjoint(each.rel.split()))
+    result.outlinks = tuple(dict.fromkeys(each.url for each in onward))
     if links is not None and len(links) > LINK_LIMIT:
         result.notes.append(f"links: {LINK_LIMIT} of {len(links)} are listed with their position.")
     if documents.silent:

@@ -69,13 +69,6 @@ class BrowserContext:
             self.connection.post("Target.closeTarget", {"targetId": self.tab[0]})
         self.tab = None
 
-    def attached(self, session_id: str, info: dict[str, Any]) -> None:
-        """Handle a new target, which is paused until it is resumed; close an unwanted one before its first request."""
-        if self.on_target is None:
-            self.connection.post("Target.closeTarget", {"targetId": info["targetId"]})
-        else:
-            self.on_target(session_id, info)
-
 
 class Browser:
     """Running browser, created by `Browser.launch`; as an async context manager, closed on exit."""
@@ -104,10 +97,10 @@ class Browser:
         self.icons: dict[str, asyncio.Future[bool]] = {}
         self._asked: float | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._pages_seen: dict[psutil.Process, float] = {}
         self._measured = (float("-inf"), 0)
         self.connection = CdpConnection(process.read_fd, process.write_fd)
         self.pid = process.pid
+        self.died = process.died  # set once the browser's first process has ended
         self._main_pid: int | None = None  # not known yet
         self.version = ""  # e.g. ``"156.0.8078.79"``
         self.user_agent = ""  # the browser's default User-Agent
@@ -169,11 +162,6 @@ class Browser:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    @property
-    def died(self) -> asyncio.Event:
-        """Return the event that is set once the browser's first process has ended."""
-        return self._process.died
-
     @asynccontextmanager
     async def context(self, proxy: ProxyEndpoint | None = None) -> AsyncIterator[BrowserContext]:
         """Open a fresh context as `open_context` does; dispose of it on exit."""
@@ -227,19 +215,16 @@ class Browser:
 
     def recycle_due(self) -> str:
         """Return the reason to replace this browser, e.g. ``pages``, ``age``, ``memory``; or ""."""
-        if self.died.is_set() or self.connection.closed.is_set():
-            return "dead"
-        if self.is_stuck():
-            return "stuck"
-        if self._scene_ended:
-            return "scene"  # after a few such ends it has no WebGL any more
-        if self.visits >= self._settings.recycle_pages:
-            return "pages"
-        if self._clock.monotonic() - self._started >= self._settings.recycle_age_s:
-            return "age"
-        if self.held_bytes() >= self._settings.recycle_rss_mb * 1_000_000:
-            return "memory"
-        return ""
+        settings = self._settings
+        reasons = {
+            "dead": self.died.is_set() or self.connection.closed.is_set(),
+            "stuck": self.is_stuck(),
+            "scene": self._scene_ended,  # after a few such ends it has no WebGL any more
+            "pages": self.visits >= settings.recycle_pages,
+            "age": self._clock.monotonic() - self._started >= settings.recycle_age_s,
+            "memory": self.held_bytes() >= settings.recycle_rss_mb * 1_000_000,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), "")
 
     def is_stuck(self, limit_s: float = ANSWER_LIMIT_S) -> bool:
         """Return whether a command has been unanswered for `limit_s` seconds."""
@@ -247,10 +232,14 @@ class Browser:
         return silent or bool(self._ill)
 
     def held_bytes(self) -> int:
-        """Return the private memory of its processes in bytes, at most a second old."""
+        """Return the private memory of its processes in bytes, at most a second old; shared memory is left out."""
         now = self._clock.monotonic()
         if now - self._measured[0] >= MEASURE_S:
-            self._measured = (now, self._process.rss_bytes())
+            total = 0
+            for pid in session_processes(self.pid):
+                with contextlib.suppress(OSError, ValueError):
+                    total += own_bytes(pid)
+            self._measured = (now, total)
         return self._measured[1]
 
     def main_bytes(self) -> int:
@@ -260,9 +249,8 @@ class Browser:
             with contextlib.suppress(OSError, ValueError):
                 if not is_of_kind(pid, ""):
                     sizes[pid] = own_bytes(pid)
-        self._main_pid = max(
-            sizes, key=sizes.__getitem__, default=None
-        )  # beside programs that start it and small helpers
+        # Beside programs that start it and small helpers.
+        self._main_pid = max(sizes, key=sizes.__getitem__, default=None)
         return max(sizes.values(), default=0)
 
     async def close(self) -> None:
@@ -284,14 +272,11 @@ class Browser:
             async with asyncio.timeout(self._settings.start_timeout_s):
                 answer = await self.connection.send("Browser.getVersion")
                 # Every new target is held until it is wanted: popups never load anything.
-                await self.connection.send(
-                    "Target.setAutoAttach", {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
-                )
+                holding = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
+                await self.connection.send("Target.setAutoAttach", holding)
         except TimeoutError as error:
-            raise BrowserUnavailableError(
-                f"The browser did not answer within {self._settings.start_timeout_s:g} s."
-                f" {self._process.errors}".rstrip()
-            ) from error
+            text = f"The browser did not answer within {self._settings.start_timeout_s:g} s. {self._process.errors}"
+            raise BrowserUnavailableError(text.rstrip()) from error
         except BrowserUnavailableError as error:
             await self._process.close()
             errors = self._process.errors.strip()
@@ -308,6 +293,7 @@ class Browser:
 
     async def _watch(self) -> None:
         """Report to the guardian while the browser answers; kill renderers without a visit."""
+        pages_seen: dict[psutil.Process, float] = {}
         with contextlib.suppress(BrowserUnavailableError):
             while True:
                 self._asked = self._clock.monotonic()
@@ -315,19 +301,15 @@ class Browser:
                 await self.connection.send("Browser.getVersion")
                 self._asked = None
                 self._guardian.beat()
-                self._end_leftovers()
+                # Contexts share no renderers: the visits of those older than the oldest open context are over.
+                now = self._clock.monotonic()
+                oldest = min((each.opened for each in self._contexts.values()), default=now)
+                pages_seen = {page: pages_seen.get(page, now) for page in self._process.of_kind("renderer")}
+                for page, seen in pages_seen.items():
+                    if seen < oldest and now - seen >= PING_S:
+                        with contextlib.suppress(psutil.Error):
+                            page.kill()
                 await asyncio.sleep(PING_S)
-
-    def _end_leftovers(self) -> None:
-        """Kill renderers that are older than the oldest open context: contexts share none, so their visits are over."""
-        now = self._clock.monotonic()
-        oldest = min((each.opened for each in self._contexts.values()), default=now)
-        pages = self._process.of_kind("renderer")
-        self._pages_seen = {page: self._pages_seen.get(page, now) for page in pages}
-        for page, seen in self._pages_seen.items():
-            if seen < oldest and now - seen >= PING_S:
-                with contextlib.suppress(psutil.Error):
-                    page.kill()
 
     async def _dispose(self, context: BrowserContext) -> None:
         context.on_target = context.on_detached = None
@@ -338,8 +320,7 @@ class Browser:
         except TimeoutError:
             self._ill = "stuck"
         except (BrowserUnavailableError, CommandError):
-            # It died, and its contexts with it.
-            pass
+            pass  # it died, and its contexts with it
         finally:
             self._contexts.pop(context.id, None)
 
@@ -347,10 +328,10 @@ class Browser:
         if method == "Target.attachedToTarget":
             info = params["targetInfo"]
             context = self._contexts.get(info.get("browserContextId", ""))
-            if context is not None:
-                context.attached(params["sessionId"], info)
+            if context is not None and context.on_target is not None:
+                context.on_target(params["sessionId"], info)  # paused until it is resumed
             else:
-                # The window that the browser opens by itself, or a context that has just ended.
+                # Before its first request: one that no visit wants, or the window that the browser opens by itself.
                 self.connection.post("Target.closeTarget", {"targetId": info["targetId"]})
         elif method == "Target.detachedFromTarget":
             for context in list(self._contexts.values()):
@@ -370,8 +351,7 @@ class ProxyLogin:
         """Start interception when there are credentials to give."""
         if self._endpoint is not None:
             self._intercepting = True
-            everything = {"handleAuthRequests": True, "patterns": [{"urlPattern": "*"}]}
-            self._post("Fetch.enable", everything)
+            self._post("Fetch.enable", {"handleAuthRequests": True, "patterns": [{"urlPattern": "*"}]})
 
     def stop(self) -> None:
         """Stop interception: the credentials are known, or not requested."""
@@ -383,13 +363,8 @@ class ProxyLogin:
         """Handle an authentication request: the proxy gets the credentials once, a site never."""
         answer: dict[str, Any] = {"response": "CancelAuth"}
         if params["authChallenge"].get("source") == "Proxy" and self._endpoint is not None:
-            answer = {
-                "response": "ProvideCredentials",
-                "username": self._endpoint.username,
-                "password": self._endpoint.password,
-            }
-            # A second request means that the credentials are wrong: give none.
-            self._endpoint = None
-        facts = {"requestId": params["requestId"], "authChallengeResponse": answer}
-        self._post("Fetch.continueWithAuth", facts)
+            own = self._endpoint
+            answer = {"response": "ProvideCredentials", "username": own.username, "password": own.password}
+            self._endpoint = None  # a second request means that the credentials are wrong: give none
+        self._post("Fetch.continueWithAuth", {"requestId": params["requestId"], "authChallengeResponse": answer})
         self.stop()

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 
 from core.errors import BrowserUnavailableError
-from render.guardian import is_of_kind, kill_session, own_bytes, session_processes
+from render.guardian import is_of_kind, kill_session, session_processes
 from warc.local_storage import ScratchKind, scratch_folder
 
 # Debian's and every other Linux's "nobody": owns nothing, may log in nowhere.
@@ -71,8 +71,7 @@ def privilege_prefix(*, root: bool, executable: Path) -> list[str]:
     ``--no-new-privs`` breaks a set-uid sandbox helper, which some systems need because they forbid unprivileged user
     namespaces; the switch is left out where such a helper is next to the program.
     """
-    setpriv = shutil.which("setpriv")
-    if setpriv is None:
+    if (setpriv := shutil.which("setpriv")) is None:
         if root:
             raise BrowserUnavailableError(
                 "As root the browser is started through setpriv, which is missing. Install it "
@@ -83,19 +82,13 @@ def privilege_prefix(*, root: bool, executable: Path) -> list[str]:
     if root:
         prefix += [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=-all"]
     folders = {executable.parent, executable.resolve().parent, Path("/usr/lib/chromium")}
-    if not any(_is_setuid(folder / name) for folder in folders for name in _HELPERS):
+    has_helper = False
+    for helper in (folder / name for folder in folders for name in ("chrome-sandbox", "chrome_sandbox")):
+        with contextlib.suppress(OSError):
+            has_helper = has_helper or bool(helper.stat().st_mode & 0o4000)  # set-uid
+    if not has_helper:
         prefix.append("--no-new-privs")
     return prefix if len(prefix) > 1 else []
-
-
-_HELPERS = ("chrome-sandbox", "chrome_sandbox")
-
-
-def _is_setuid(path: Path) -> bool:
-    try:
-        return bool(path.stat().st_mode & 0o4000)
-    except OSError:
-        return False
 
 
 class KeyLogPipe:
@@ -181,14 +174,6 @@ class BrowserProcess:
         """Return the end of its standard error output."""
         return self._errors.decode(errors="replace")
 
-    def rss_bytes(self) -> int:
-        """Return the private memory of its processes in bytes; shared memory is left out."""
-        total = 0
-        for pid in session_processes(self.pid):
-            with contextlib.suppress(OSError, ValueError):
-                total += own_bytes(pid)
-        return total
-
     def of_kind(self, kind: str) -> set[psutil.Process]:
         """Return the processes of one of Chromium's kinds, such as ``renderer`` or ``gpu-process``."""
         pids = set()
@@ -225,8 +210,7 @@ class BrowserProcess:
             self.died.set()
 
     def _read_errors(self) -> None:
-        fd = self._errors_fd
-        if fd is None:
+        if (fd := self._errors_fd) is None:
             return
         try:
             data = os.read(fd, 1 << 16)

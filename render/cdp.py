@@ -149,35 +149,27 @@ class CdpConnection:
         message: dict[str, Any] = {"id": self._next_id, "method": method, "params": params or {}}
         if session_id:
             message["sessionId"] = session_id
-        self._write(json.dumps(message).encode("ascii") + b"\0")
+        is_idle = not self._unsent
+        self._unsent += json.dumps(message).encode("ascii") + b"\0"
+        if is_idle:
+            self._write()
+            if not self._open:
+                raise BrowserUnavailableError(f"The browser is gone: {self._reason}.")
+            if self._unsent:
+                self._loop.add_writer(self._write_fd, self._writable)
         return self._next_id
 
-    def _write(self, data: bytes) -> None:
-        if self._unsent:
-            self._unsent += data
-            return
-        sent = 0
+    def _write(self) -> None:
         try:
-            sent = os.write(self._write_fd, data)
+            del self._unsent[: os.write(self._write_fd, self._unsent)]
         except BlockingIOError:
             pass
         except OSError as error:
             self.close(f"its pipe broke ({error.strerror})")
-            raise BrowserUnavailableError(f"The browser is gone: {self._reason}.") from error
-        if sent < len(data):
-            self._unsent += data[sent:]
-            self._loop.add_writer(self._write_fd, self._writable)
 
     def _writable(self) -> None:
-        try:
-            sent = os.write(self._write_fd, self._unsent)
-        except BlockingIOError:
-            return
-        except OSError as error:
-            self.close(f"its pipe broke ({error.strerror})")
-            return
-        del self._unsent[:sent]
-        if not self._unsent:
+        self._write()
+        if self._open and not self._unsent:
             self._loop.remove_writer(self._write_fd)
 
     def _readable(self) -> None:
@@ -193,8 +185,7 @@ class CdpConnection:
             return
         *ended, rest = data.split(b"\0")
         for piece in ended:
-            self._parts.append(piece)
-            message = b"".join(self._parts)
+            message = b"".join((*self._parts, piece))
             self._parts.clear()
             self._parts_bytes = 0
             self._dispatch(message)
@@ -223,8 +214,7 @@ class CdpConnection:
             else:
                 future.set_exception(CommandError(method, str(error.get("message", error))))
             return
-        session = message.get("sessionId", "")
-        if session in self._taps:
+        if (session := message.get("sessionId", "")) in self._taps:
             self._taps[session](message)
             return
         handler = self._handlers.get(session)

@@ -10,10 +10,11 @@ stay paused, or run without a listener through the same proxy.
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any
 
 from core.clock import Clock
-from render.cdp import CdpConnection, EventHandler
+from render.cdp import CdpConnection
 from render.chromium import PageOptions
 from render.network_log import NetworkLog
 from render.service_workers import BODY_LIMITS
@@ -104,19 +105,17 @@ class ChildTargets:
     def adopt(self, session: str, kind: str) -> None:
         """Listen to a target, set its identity, and let it run."""
         post = self.connection.post
-        if kind in WORKER_LIMITS:
-            running = sum(each == kind for each in self._kinds.values())
-            if running >= WORKER_LIMITS[kind]:
-                # It is paused until resumed, so it takes no CPU time from other pages.
-                self.tried["worker"] += 1
-                return
+        if kind in WORKER_LIMITS and list(self._kinds.values()).count(kind) >= WORKER_LIMITS[kind]:
+            # It is paused until resumed, so it takes no CPU time from other pages.
+            self.tried["worker"] += 1
+            return
         if kind == "service_worker" and self._limits is not BODY_LIMITS:
             self._limits = BODY_LIMITS
             for other in self:
                 post("Network.enable", BODY_LIMITS, other)
         if len(self) < CHILD_LIMIT:
             self._kinds[session] = kind
-            self.connection.listen(session, self._listener(session))
+            self.connection.listen(session, partial(self._handle_event, session))
             post("Network.enable", self._limits, session)
             post("Target.setAutoAttach", AUTO_ATTACH, session)
             for method, params in self.options.commands(kind):
@@ -157,29 +156,23 @@ class ChildTargets:
         own = {"user-agent": identity["userAgent"], "accept-language": identity["acceptLanguage"]}
         others = params["request"]["headers"].items()
         headers = own | {name: value for name, value in others if name.lower() not in own}
-        answer = {
-            "requestId": params["requestId"],
-            "headers": [{"name": name, "value": value} for name, value in headers.items()],
-        }
-        self.connection.post("Fetch.continueRequest", answer, session)
+        listed = [{"name": name, "value": value} for name, value in headers.items()]
+        self.connection.post("Fetch.continueRequest", {"requestId": params["requestId"], "headers": listed}, session)
         self.connection.post("Fetch.disable", session_id=session)
 
-    def _listener(self, session: str) -> EventHandler:
-        def handle(method: str, params: dict[str, Any]) -> None:
-            if method == "Target.attachedToTarget":
-                self.attached(params)
-            elif method == "Target.detachedFromTarget":
-                self.gone(params["sessionId"])
-            elif method == "Runtime.bindingCalled":
-                self.on_timer(params, session)
-            elif method == "Fetch.requestPaused":
-                self._identify_script(params, session)
-            elif method == "Page.javascriptDialogOpening":
-                self.tried[str(params.get("type"))] += 1
-                self.connection.post("Page.handleJavaScriptDialog", {"accept": False}, session)
-            else:
-                if method == "Network.responseReceived":
-                    self.on_response(session)
-                self.log.handle_event(method, params, owner=session, now=self.clock.monotonic())
-
-        return handle
+    def _handle_event(self, session: str, method: str, params: dict[str, Any]) -> None:
+        if method == "Target.attachedToTarget":
+            self.attached(params)
+        elif method == "Target.detachedFromTarget":
+            self.gone(params["sessionId"])
+        elif method == "Runtime.bindingCalled":
+            self.on_timer(params, session)
+        elif method == "Fetch.requestPaused":
+            self._identify_script(params, session)
+        elif method == "Page.javascriptDialogOpening":
+            self.tried[str(params.get("type"))] += 1
+            self.connection.post("Page.handleJavaScriptDialog", {"accept": False}, session)
+        else:
+            if method == "Network.responseReceived":
+                self.on_response(session)
+            self.log.handle_event(method, params, owner=session, now=self.clock.monotonic())

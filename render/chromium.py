@@ -60,8 +60,7 @@ def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecu
     BrowserUnavailableError.
     """
     if setting := os.environ.get(BROWSER_VARIABLE, "") or setting:
-        named = shutil.which(setting)
-        if named is None:
+        if (named := shutil.which(setting)) is None:
             raise BrowserUnavailableError(f"The browser {setting!r} does not exist. {INSTALL_HINT}")
         executable = _probe(Path(named))
         if isinstance(executable, str):
@@ -84,10 +83,8 @@ def find_window_browser(*, home: Path | None = None) -> BrowserExecutable:
     """Find the first installed browser with windows, not a headless shell; BrowserUnavailableError: there is none."""
     named = shutil.which(os.environ.get(BROWSER_VARIABLE, ""))
     for path in (*([Path(named)] if named else []), *_candidates(home or Path.home())):
-        if kind_of(path) is not BrowserKind.HEADLESS_SHELL:
-            executable = _probe(path)
-            if not isinstance(executable, str):
-                return executable
+        if kind_of(path) is not BrowserKind.HEADLESS_SHELL and not isinstance(executable := _probe(path), str):
+            return executable
     raise BrowserUnavailableError(
         "No browser with windows was found. Install one with: apt-get install chromium, "
         "or set [browser] executable in the profile to one."
@@ -341,8 +338,7 @@ class PageOptions:
         if kind not in ("page", "iframe"):
             return
         if self.mobile:
-            touch = {"enabled": True, "maxTouchPoints": TOUCH_POINTS}
-            yield "Emulation.setTouchEmulationEnabled", touch
+            yield "Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": TOUCH_POINTS}
         if self.media:
             features = [{"name": name, "value": value} for name, value in self.media]
             yield "Emulation.setEmulatedMedia", {"features": features}

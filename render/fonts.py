@@ -28,8 +28,7 @@ _FC_TIMEOUT_S = 20.0
 
 def scripts_without_font() -> list[str] | None:
     """Return the large scripts for which fontconfig has no font; None without fontconfig."""
-    program = shutil.which("fc-list")
-    if program is None:
+    if (program := shutil.which("fc-list")) is None:
         return None
     missing = []
     for name, letter in LARGE_SCRIPTS.items():
@@ -69,9 +68,8 @@ async def missing_glyphs(page: BrowserPage, text: str) -> list[str]:
     samples = script_samples(text)
     if not samples:
         return []
+    names = list(samples)
     try:
-        missing = await page.call("glyphs", list(samples.values()))
+        return [names[at] for at in await page.call("glyphs", list(samples.values()))]
     except CommandError:
         return []
-    names = list(samples)
-    return [names[at] for at in missing]

@@ -13,7 +13,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from shutil import rmtree
 
@@ -51,15 +51,6 @@ def kill_session(session: int) -> bool:
     return False
 
 
-def kill_oversized_renderers(session: int, pids: Iterable[int], limit_bytes: int) -> Iterator[int]:
-    """Kill those of the session's renderers whose private memory exceeds the limit; yield their process ids."""
-    for pid in pids:
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            if own_bytes(pid) > limit_bytes and is_of_kind(pid, "renderer") and os.getsid(pid) == session:
-                os.kill(pid, signal.SIGKILL)
-                yield pid
-
-
 def own_bytes(pid: int) -> int:
     """Return the private memory of a process in bytes: resident and not shared."""
     _, resident, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_bytes().split())
@@ -94,8 +85,11 @@ def watch(session: int, folder: str, silence_limit_s: float, memory_limit_bytes:
             heartbeat = None
         if now - searched >= SEARCH_S:
             searched, pids = now, list(session_processes(session, zombies=True))
-        for pid in kill_oversized_renderers(session, pids, memory_limit_bytes):
-            _report(f"memory {pid}")
+        for pid in pids:
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                if own_bytes(pid) > memory_limit_bytes and is_of_kind(pid, "renderer") and os.getsid(pid) == session:
+                    os.kill(pid, signal.SIGKILL)
+                    _report(f"memory {pid}")
 
 
 def _report(line: str) -> None:

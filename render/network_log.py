@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 # A page that exceeds this continues without network access (C-17).
@@ -69,41 +70,28 @@ class DocumentResponse:
     @property
     def proxy_error(self) -> str:
         """Return the error that the proxy reported instead of an origin's response; empty: none."""
-        if self.status == 407:
-            # Only a proxy sends this (RFC 9110, 15.5.8): it refused the credentials.
-            return "proxy: 407"
-        return self.headers.get(ERROR_HEADER, "")
+        # Only a proxy sends 407 (RFC 9110, 15.5.8): it refused the credentials.
+        return "proxy: 407" if self.status == 407 else self.headers.get(ERROR_HEADER, "")
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerResponse:
-    """Response that a service worker gave for a URL that the network has not answered in this visit."""
-
-    url: str
-    document: str  # URL of the document that requested it
-    content_type: str
-    mime: str  # bare media type as determined by the browser
-    request_id: str
-    session: str  # id of the session that requested it
-
-
-class _Request:
+class PendingRequest:
     """Request in progress; becomes a `RequestLog`."""
 
     __slots__ = (
         "answered_at", "content_type", "document", "ended_at", "failed", "from_cache", "from_worker", "head_at",
-        "initiator", "loader", "main", "method", "mime", "owner", "protocol", "received_ms", "resource_type", "sent_at",
-        "started", "status", "times", "url", "wire_bytes",
+        "identifier", "initiator", "loader", "main", "method", "mime", "owner", "protocol", "received_ms",
+        "resource_type", "sent_at", "started", "status", "times", "url", "wire_bytes",
     )  # fmt: skip
 
     def __init__(self, params: dict[str, Any], owner: str, now: float, *, main: bool) -> None:
         request = params["request"]
+        self.identifier: str = params.get("requestId", "")
         self.main = main
         self.url: str = without_fragment(request["url"])[:URL_LIMIT_CHARS]
         self.method: str = request["method"]
         self.resource_type: str = params.get("type", "Other")
         self.loader: str = params.get("loaderId", "")
-        self.owner = owner
+        self.owner = owner  # id of the session that requested it
         self.started = now
         self.answered_at: float | None = None
         self.times = 0
@@ -111,7 +99,7 @@ class _Request:
         self.mime = ""
         self.from_cache = False
         self.from_worker = False
-        self.document: str = params.get("documentURL", "")
+        self.document: str = params.get("documentURL", "")  # URL of the document that requested it
         self.content_type = ""
         self.failed = ""
         self.initiator: str = params.get("initiator", {}).get("type", "")
@@ -124,6 +112,7 @@ class _Request:
         self.wire_bytes: int | None = None
 
     def answered(self, response: dict[str, Any], at: float | None = None) -> None:
+        """Take over the head of its response, which arrived `at` that moment of the browser's clock."""
         self.status = response["status"] or None
         self.mime = response.get("mimeType", "")
         self.protocol = response.get("protocol", "")
@@ -132,8 +121,7 @@ class _Request:
             self.from_cache = True
         if response.get("fromServiceWorker"):
             self.from_worker = True
-            headers = lower_headers(response.get("headers", {}).items())
-            self.content_type = headers.get("content-type", "")
+            self.content_type = lower_headers(response.get("headers", {}).items()).get("content-type", "")
         timing = response.get("timing")
         # Events wait their turn behind others; the network's own times do not.
         self.head_at = (
@@ -143,9 +131,9 @@ class _Request:
         )
 
     def ended(self, params: dict[str, Any]) -> None:
+        """Take over the facts of its end."""
         self.ended_at = params.get("timestamp")
-        length = params.get("encodedDataLength")
-        if length is not None:
+        if (length := params.get("encodedDataLength")) is not None:
             self.wire_bytes = max(int(length), 0)
 
     def holds_until(self) -> float:
@@ -166,6 +154,7 @@ class _Request:
         return end
 
     def frozen(self, origin: float | None) -> RequestLog:
+        """Return it as it is now; `origin`: when the visit's first request was sent."""
         return RequestLog(
             self.url, self.method, self.status, self.mime, self.resource_type, self.from_cache,
             self.failed, _ms(origin, self.sent_at), _ms(self.sent_at, self.head_at),
@@ -180,13 +169,13 @@ class NetworkLog:
     def __init__(self, main_frame: str, *, limit: int = REQUEST_LIMIT) -> None:
         self._main_frame = main_frame
         self._limit = limit
-        self._requests: list[_Request] = []
-        self._open: dict[str, _Request] = {}
+        self._requests: list[PendingRequest] = []
+        self._open: dict[str, PendingRequest] = {}
         self._framed = 0
         # Called whenever network quiet may have begun or ended
         self.on_change: Callable[[], None] = lambda: None
-        # Called with each response that only a service worker has given
-        self.on_worker_response: Callable[[WorkerResponse], None] = lambda _: None
+        # Called with each request that a service worker has answered, and the network not in this visit
+        self.on_worker_response: Callable[[PendingRequest], None] = lambda _: None
         # Responses of the main frame by loader id, oldest first
         self.documents: dict[str, DocumentResponse] = {}
         # URLs that redirected to a main document, by its loader id
@@ -215,8 +204,7 @@ class NetworkLog:
 
     def handle_event(self, method: str, params: dict[str, Any], *, owner: str, now: float) -> None:
         """Record one event of the session `owner`; unknown events are ignored."""
-        handler = self._handlers.get(method)
-        if handler is not None:
+        if (handler := self._handlers.get(method)) is not None:
             self._now = now
             handler(params, owner)
 
@@ -230,12 +218,7 @@ class NetworkLog:
 
     def holding_until(self, now: float) -> float | None:
         """Return until when pending requests delay the page's rest, infinity without a limit; or None."""
-        until: float | None = None
-        for request in self._open.values():
-            end = request.holds_until()
-            if end > now:
-                until = end if until is None else max(until, end)
-        return until
+        return max((end for each in self._open.values() if (end := each.holds_until()) > now), default=None)
 
     def loading_since(self, began: float) -> bool:
         """Return whether a request that was made after `began` is pending and waited for."""
@@ -256,9 +239,8 @@ class NetworkLog:
         return tuple(request.frozen(origin) for request in self._requests)
 
     def _will_be_sent(self, params: dict[str, Any], owner: str) -> None:
-        identifier = params["requestId"]
         redirect = params.get("redirectResponse")
-        previous = self._open.pop(identifier, None)
+        previous = self._open.pop(params["requestId"], None)
         if redirect is not None and previous is not None:
             previous.answered(redirect, params.get("timestamp"))
             previous.ended({**redirect, "timestamp": params.get("timestamp")})
@@ -267,16 +249,16 @@ class NetworkLog:
         if not params["request"]["url"].startswith(_LOGGED_SCHEMES):
             return
         main = params.get("type") == "Document" and self._is_main(params)
-        self._add(identifier, _Request(params, owner, self._now, main=main))
+        self._add(PendingRequest(params, owner, self._now, main=main))
 
-    def _add(self, identifier: str, request: _Request) -> None:
+    def _add(self, request: PendingRequest) -> None:
         self._framed += request.resource_type == "Document" and not request.main
         if len(self._requests) >= self._limit or self._framed > FRAME_LIMIT:
             self.overflowed = True
             self.on_change()
             return
         self._requests.append(request)
-        self._open[identifier] = request
+        self._open[request.identifier] = request
         self.data_requested = self.data_requested or request.resource_type in _DATA
         if request.resource_type not in _NEVER_HOLD:
             self.scripted = self.scripted or request.resource_type in _SCRIPTS
@@ -289,8 +271,7 @@ class NetworkLog:
 
     def _received(self, params: dict[str, Any], _: str) -> None:
         response = params["response"]
-        request = self._open.get(params["requestId"])
-        if request is not None:
+        if (request := self._open.get(params["requestId"])) is not None:
             request.answered(response, params.get("timestamp"))
             request.answered_at = self._now
             if not request.from_worker:
@@ -309,31 +290,19 @@ class NetworkLog:
             )
 
     def _from_cache(self, params: dict[str, Any], _: str) -> None:
-        request = self._open.get(params["requestId"])
-        if request is not None:
+        if (request := self._open.get(params["requestId"])) is not None:
             request.from_cache = True
 
     def _finished(self, params: dict[str, Any], _: str) -> None:
-        request = self._open.pop(params["requestId"], None)
-        if request is not None:
+        if (request := self._open.pop(params["requestId"], None)) is not None:
             request.ended(params)
             is_made = request.from_worker and (request.method, request.status) == ("GET", 200)
             if is_made and request.url not in self._answered:
-                self.on_worker_response(
-                    WorkerResponse(
-                        request.url,
-                        request.document,
-                        request.content_type,
-                        request.mime,
-                        params["requestId"],
-                        request.owner,
-                    )
-                )
+                self.on_worker_response(request)
             self.on_change()
 
     def _failed(self, params: dict[str, Any], _: str) -> None:
-        request = self._open.pop(params["requestId"], None)
-        if request is not None:
+        if (request := self._open.pop(params["requestId"], None)) is not None:
             request.failed = params.get("blockedReason") or params.get("errorText") or "failed"
             request.ended(params)
             if request.main:
@@ -347,24 +316,18 @@ class NetworkLog:
             return
         if all(request.url != url for request in self._requests):
             event = {"request": {"url": url, "method": "GET"}, "type": DOWNLOAD}
-            self._requests.append(_Request(event, owner, self._now, main=False))
+            self._requests.append(PendingRequest(event, owner, self._now, main=False))
 
     def _socket_created(self, params: dict[str, Any], owner: str) -> None:
-        request = {
-            "request": {"url": params["url"], "method": "GET"},
-            "type": "WebSocket",
-            "initiator": params.get("initiator", {}),
-        }
-        self._add(params["requestId"], _Request(request, owner, self._now, main=False))
+        request = {"request": {"url": params["url"], "method": "GET"}, "type": "WebSocket"}
+        self._add(PendingRequest({**params, **request}, owner, self._now, main=False))
 
     def _socket_answered(self, params: dict[str, Any], _: str) -> None:
-        request = self._open.get(params["requestId"])
-        if request is not None:
+        if (request := self._open.get(params["requestId"])) is not None:
             request.answered(params["response"], params.get("timestamp"))
 
     def _socket_failed(self, params: dict[str, Any], _: str) -> None:
-        request = self._open.get(params["requestId"])
-        if request is not None:
+        if (request := self._open.get(params["requestId"])) is not None:
             request.failed = params.get("errorMessage", "failed")
 
     def _is_main(self, params: dict[str, Any]) -> bool:
@@ -378,18 +341,11 @@ def without_fragment(url: str) -> str:
 
 def lower_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the first `HEADERS_KEPT` headers with names in lower case."""
-    lowered: dict[str, str] = {}
-    for name, value in headers:
-        if len(lowered) >= HEADERS_KEPT:
-            break
-        lowered[name.lower()] = value[:URL_LIMIT_CHARS]
-    return lowered
+    return {name.lower(): value[:URL_LIMIT_CHARS] for name, value in islice(headers, HEADERS_KEPT)}
 
 
 def _ms(start: float | None, end: float | None) -> float | None:
-    if start is None or end is None:
-        return None
-    return round(max(end - start, 0.0) * 1000, 1)
+    return None if start is None or end is None else round(max(end - start, 0.0) * 1000, 1)
 
 
 def origin_of(url: str) -> str:

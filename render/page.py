@@ -88,12 +88,12 @@ class BrowserPage:
         self.tried: Counter[str] = Counter()
         self.timers = PageTimers(clock, longest_timer_s())
         self.changed = asyncio.Event()  # set whenever one of these, or the log, may have changed
-        self.workers: ServiceWorkers | None = None  # None before the first
+        self.workers = ServiceWorkers(self.connection, self.changed.set, clock)
         self._shared_workers: list[str] = []  # their target ids
         self._live: str | None = None  # newest live picture, base64 of a JPEG; None: none are made
         self._is_drawing = False  # True while the browser makes the next one
         self._drawn_at = self.now()  # when the last one was begun
-        self.log.on_worker_response = lambda response: self._made_workers().answered(response)
+        self.log.on_worker_response = self.workers.answered
         # Its cross-site frames and workers
         self.children = ChildTargets(
             self.connection,
@@ -101,29 +101,22 @@ class BrowserPage:
             self.log,
             self.tried,
             on_timer=self._timer_set,
-            on_response=self._script_arrived,
+            on_response=self.workers.script_arrived,
             clock=clock,
         )
         self.login = ProxyLogin(proxy, self.post)
         self.detached = asyncio.Event()  # set once the tab does not exist any more
         self._handlers: dict[str, Callable[[dict[str, Any]], None]] = {
             "Page.frameNavigated": self._navigated,
-            "Page.domContentEventFired": self._parsed,
-            "Page.loadEventFired": self._load_fired,
             "Page.frameStoppedLoading": self._stopped,
-            "Page.javascriptDialogOpening": self._dialog,
-            "Page.fileChooserOpened": self._file_asked,
-            "Page.downloadWillBegin": self._download,
             "Target.attachedToTarget": self.children.attached,
             "Target.detachedFromTarget": lambda params: self.children.gone(params["sessionId"]),
             "Inspector.targetCrashed": lambda _: self.end("crashed"),
             "Page.screencastFrame": self._live_picture_made,
             "Fetch.requestPaused": self._request_paused,
             "Fetch.authRequired": self.login.authenticate,
-            "Runtime.exceptionThrown": self._exception,
-            "Runtime.consoleAPICalled": self._console_called,
             "Runtime.bindingCalled": self._timer_set,
-            "ServiceWorker.workerVersionUpdated": lambda params: self._made_workers().versions_updated(params),
+            "ServiceWorker.workerVersionUpdated": self.workers.versions_updated,
         }
 
     async def send(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> dict[str, Any]:
@@ -145,10 +138,7 @@ class BrowserPage:
         self.connection.post(method, params, self._session)
 
     async def call(self, name: str, *arguments: object) -> Any:
-        """Return the result of the script `name` in the isolated world, run again when the page navigates meanwhile.
-
-        Raises PageClosedError, BrowserUnavailableError (as `send`), CommandError (it failed, at every attempt).
-        """
+        """Return the result of the script `name` in the isolated world, run again when the page navigates meanwhile."""
         return await self.run(name, load_script(name), *arguments)
 
     async def run(self, name: str, source: str, *arguments: object) -> Any:
@@ -190,8 +180,7 @@ class BrowserPage:
             },
             session,
         )
-        failure = answer.get("exceptionDetails")
-        if failure is not None:
+        if (failure := answer.get("exceptionDetails")) is not None:
             message = failure.get("exception", {}).get("description", failure.get("text", ""))
             raise CommandError(name, " ".join(message.split())[:CONSOLE_CHARS])
         result: dict[str, Any] = answer["result"]
@@ -298,7 +287,7 @@ class BrowserPage:
             return  # a session of a relay (`render.behaviours.flows`)
         if info["type"] in ("shared_worker", "service_worker"):
             if info["type"] == "service_worker":
-                self._made_workers().started(session_id, info["targetId"])
+                self.workers.started(session_id, info["targetId"])
                 self.post("Network.enable", BODY_LIMITS)
                 self.post("ServiceWorker.enable")
             else:
@@ -378,8 +367,7 @@ class BrowserPage:
         """Take the frame of the element that matches for the page: scripts run there; CommandError: no frame."""
         answer = await self.send("DOM.getDocument", {"depth": 0})
         found = await self.send("DOM.querySelector", {"nodeId": answer["root"]["nodeId"], "selector": selector})
-        described = await self.send("DOM.describeNode", {"nodeId": found["nodeId"]})
-        frame_id = described["node"].get("frameId")
+        frame_id = (await self.send("DOM.describeNode", {"nodeId": found["nodeId"]}))["node"].get("frameId")
         if frame_id is None:
             raise CommandError("enter", f"There is no frame {selector}.")
         self.main_id, self.main_session = frame_id, self.children.frames.get(frame_id, "")
@@ -388,15 +376,36 @@ class BrowserPage:
     async def isolated_world(self, frame_id: str, session: str = "") -> int:
         """Create an isolated world in the frame and return its execution context."""
         made = await self.send("Page.createIsolatedWorld", {"frameId": frame_id, "worldName": WORLD}, session)
-        context: int = made["executionContextId"]
-        return context
+        return int(made["executionContextId"])
 
     def _handle_event(self, method: str, params: dict[str, Any]) -> None:
-        handler = self._handlers.get(method)
-        if handler is not None:
+        if (handler := self._handlers.get(method)) is not None:
             handler(params)
-        else:
-            self.log.handle_event(method, params, owner=self._session, now=self._clock.monotonic())
+            return
+        match method:
+            case "Page.domContentEventFired":
+                self.dom_ready = True
+                self.changed.set()
+            case "Page.loadEventFired":
+                self.loaded = True
+                self.changed.set()
+            case "Page.javascriptDialogOpening":
+                # "Leave this page?" is agreed to, everything else is dismissed.
+                self.tried[str(params.get("type"))] += 1
+                self.post("Page.handleJavaScriptDialog", {"accept": params.get("type") == "beforeunload"})
+            case "Page.fileChooserOpened":
+                # Intercepted: the dialog never opens, and nothing is chosen.
+                self.tried["file"] += 1
+            case "Runtime.exceptionThrown":
+                details = params["exceptionDetails"]
+                self._note(details.get("exception", {}).get("description") or details.get("text", ""))
+            case "Runtime.consoleAPICalled":
+                if params["type"] in ("error", "assert"):
+                    self._note(" ".join(str(a.get("value", a.get("description", ""))) for a in params["args"]))
+            case _:
+                if method == "Page.downloadWillBegin":
+                    self.tried["download"] += 1
+                self.log.handle_event(method, params, owner=self._session, now=self._clock.monotonic())
 
     def _log_changed(self) -> None:
         if self.log.overflowed and not self._cut_off:
@@ -418,34 +427,11 @@ class BrowserPage:
         self.dom_ready = self.loaded = False
         self.changed.set()
 
-    def _parsed(self, _: dict[str, Any]) -> None:
-        self.dom_ready = True
-        self.changed.set()
-
-    def _load_fired(self, _: dict[str, Any]) -> None:
-        self.loaded = True
-        self.changed.set()
-
     def _stopped(self, params: dict[str, Any]) -> None:
         # A document that set out for elsewhere and got no page there never fires its load event.
         if params["frameId"] == self.target_id and self.commits:
             self.loaded = self.dom_ready = True
             self.changed.set()
-
-    def _dialog(self, params: dict[str, Any]) -> None:
-        # "Leave this page?" is agreed to, everything else is dismissed.
-        accept = params.get("type") == "beforeunload"
-        self.tried[str(params.get("type"))] += 1
-        self.post("Page.handleJavaScriptDialog", {"accept": accept})
-
-    def _file_asked(self, _: dict[str, Any]) -> None:
-        # Intercepted: the dialog never opens, and nothing is chosen.
-        self.tried["file"] += 1
-
-    def _download(self, params: dict[str, Any]) -> None:
-        self.tried["download"] += 1
-        now = self._clock.monotonic()
-        self.log.handle_event("Page.downloadWillBegin", params, owner=self._session, now=now)
 
     def _timer_set(self, params: dict[str, Any], session: str = "") -> None:
         if self.timers.handle_binding(params, session):
@@ -454,33 +440,13 @@ class BrowserPage:
     def _request_paused(self, params: dict[str, Any]) -> None:
         leaves = self.held and params.get("frameId") == self.target_id
         if self._halted or leaves:
-            facts = {"requestId": params["requestId"], "errorReason": "Aborted"}
-            self.post("Fetch.failRequest", facts)
+            self.post("Fetch.failRequest", {"requestId": params["requestId"], "errorReason": "Aborted"})
         else:
             self.post("Fetch.continueRequest", {"requestId": params["requestId"]})
 
-    def _made_workers(self) -> ServiceWorkers:
-        """Return the service workers, made with the first."""
-        if self.workers is None:
-            self.workers = ServiceWorkers(self.connection, self.changed.set, self._clock)
-        return self.workers
-
-    def _script_arrived(self, session: str) -> None:
-        if self.workers is not None:
-            self.workers.script_arrived(session)
-
     def _bypass_workers(self, *, bypass: bool) -> None:
-        if self.workers is not None and self.workers.exist:
+        if self.workers.exist:
             self.post("Network.setBypassServiceWorker", {"bypass": bypass})
-
-    def _exception(self, params: dict[str, Any]) -> None:
-        details = params["exceptionDetails"]
-        message = details.get("exception", {}).get("description") or details.get("text", "")
-        self._note(message)
-
-    def _console_called(self, params: dict[str, Any]) -> None:
-        if params["type"] in ("error", "assert"):
-            self._note(" ".join(str(a.get("value", a.get("description", ""))) for a in params["args"]))
 
     def _note(self, line: str) -> None:
         if len(self.console) >= CONSOLE_LINES:

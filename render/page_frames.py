@@ -5,12 +5,14 @@ number.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from render.cdp import CommandError, stretched
 from render.page import BrowserPage, load_script
+
+_T = TypeVar("_T")
 
 DOCUMENT_LIMIT = 100
 DEPTH_LIMIT = 10
@@ -53,15 +55,21 @@ class FrameDocument:
 
     async def inner(self, number: int) -> "FrameDocument | None":
         """Return the frame of the element with that number; None when there is none."""
-        if number not in self._inner:
-            self._inner[number] = await self._find(number)
-        return self._inner[number]
+        if number not in self._inner and self.depth < DEPTH_LIMIT:
+            element = await self._evaluate(_ELEMENT, [{"value": number}], by_value=False)
+            node = {}
+            if "objectId" in element:
+                node = (await self._send("DOM.describeNode", {"objectId": element["objectId"]}))["node"]
+            frame_id = node.get("frameId")
+            session = self._page.children.frames.get(frame_id or "", self._session)
+            known = None if frame_id is None else FrameDocument(self._page, session, frame_id, self.depth + 1)
+            self._inner[number] = known
+        return self._inner.get(number)
 
     async def _run(self, name: str, *arguments: object) -> Any:
         if self.depth == 0:
             return await self._page.call(name, *arguments)
-        values = [{"value": argument} for argument in arguments]
-        return (await self._evaluate(load_script(name), values)).get("value")
+        return (await self._evaluate(load_script(name), [{"value": argument} for argument in arguments])).get("value")
 
     async def _open_some(self) -> bool:
         """Return whether any of the elements found by `hosts.js` holds a closed root."""
@@ -83,25 +91,9 @@ class FrameDocument:
         wanted = "user-agent" if answer["node"].get("localName") == "use" else "closed"
         for root in answer["node"].get("shadowRoots", ()):
             if root.get("shadowRootType") == wanted:
-                place = {"backendNodeId": root["backendNodeId"]}
-                place["executionContextId"] = await self._context()
-                resolved = await self._send("DOM.resolveNode", place)
-                reference: str = resolved["object"]["objectId"]
-                return reference
+                place = {"backendNodeId": root["backendNodeId"], "executionContextId": await self._context()}
+                return str((await self._send("DOM.resolveNode", place))["object"]["objectId"])
         return ""
-
-    async def _find(self, number: int) -> "FrameDocument | None":
-        if self.depth >= DEPTH_LIMIT:
-            return None
-        element = await self._evaluate(_ELEMENT, [{"value": number}], by_value=False)
-        if "objectId" not in element:
-            return None
-        answer = await self._send("DOM.describeNode", {"objectId": element["objectId"]})
-        frame_id = answer["node"].get("frameId")
-        if frame_id is None:
-            return None
-        session = self._page.children.frames.get(frame_id, self._session)
-        return FrameDocument(self._page, session, frame_id, self.depth + 1)
 
     async def _context(self) -> int:
         """Return the isolated world's execution context in this document, created if missing."""
@@ -136,9 +128,10 @@ class PageDocuments:
         """Return the number of frames that did not answer or exceeded the limit."""
         return len(self._silent)
 
-    def again(self) -> None:
-        """Reset for another reading."""
+    async def read(self, name: str, *arguments: object) -> Any:
+        """Begin another reading: return the result of the script `name` in the main document."""
         self._left = DOCUMENT_LIMIT
+        return await self.root.call(name, *arguments)
 
     async def each(
         self, frame: FrameDocument, numbers: list[int], name: str, *arguments: object
@@ -148,21 +141,18 @@ class PageDocuments:
         requested, rest = wanted[: self._left], wanted[self._left :]
         self._left -= len(requested)
         self._silent |= {(id(frame), number) for number in rest}
-        result = await asyncio.gather(*(self._call_in(frame, number, name, arguments) for number in requested))
-        return {number: answer for number, answer in zip(requested, result, strict=True) if answer is not None}
+        answers: dict[int, tuple[FrameDocument, Any]] = {}
 
-    async def _call_in(
-        self, frame: FrameDocument, number: int, name: str, arguments: tuple[object, ...]
-    ) -> tuple[FrameDocument, Any] | None:
-        if (id(frame), number) in self._silent:
-            return None
-        try:
-            async with asyncio.timeout(stretched(DOCUMENT_TIMEOUT_S)):
-                inner = await frame.inner(number)
-                return None if inner is None else (inner, await inner.call(name, *arguments))
-        except (TimeoutError, CommandError):
-            self._silent.add((id(frame), number))
-            return None
+        async def ask(number: int) -> None:
+            try:
+                async with asyncio.timeout(stretched(DOCUMENT_TIMEOUT_S)):
+                    if (inner := await frame.inner(number)) is not None:
+                        answers[number] = inner, await inner.call(name, *arguments)
+            except (TimeoutError, CommandError):
+                self._silent.add((id(frame), number))
+
+        await asyncio.gather(*(ask(number) for number in requested if (id(frame), number) not in self._silent))
+        return answers
 
 
 FRAME_LIMIT = 16
@@ -199,11 +189,27 @@ async def child_frames(page: BrowserPage) -> tuple[PageFrame, ...]:
     return tuple(frames[:FRAME_LIMIT])
 
 
-async def run_in(page: BrowserPage, frame: PageFrame, source: str, *arguments: object, gesture: bool = False) -> Any:
-    """Run a function expression once in the frame's isolated world, with `gesture` as if a user acted.
+async def ask_frames(
+    page: BrowserPage,
+    ask: Callable[[PageFrame], Awaitable[_T]],
+    limit_s: float,
+    frames: Iterable[PageFrame] | None = None,  # None: the page's child frames
+) -> list[tuple[PageFrame, _T]]:
+    """Return the results of `ask` with their frames, asked concurrently; those that fail or time out are left out."""
+    answers: list[tuple[PageFrame, _T]] = []
 
-    Raises CommandError (it failed, or the frame is gone; `detail` says why), PageClosedError, BrowserUnavailableError.
-    """
+    async def one(frame: PageFrame) -> None:
+        with suppress(CommandError):
+            answers.append((frame, await ask(frame)))
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(limit_s):
+            await asyncio.gather(*map(one, await child_frames(page) if frames is None else frames))
+    return answers
+
+
+async def run_in(page: BrowserPage, frame: PageFrame, source: str, *arguments: object, gesture: bool = False) -> Any:
+    """Run a function expression once in the frame's isolated world, with `gesture` as if a user acted."""
     is_main = frame.id == page.main_id
     context = await (page.world() if is_main else page.isolated_world(*frame))
     values = [{"value": argument} for argument in arguments]

@@ -42,8 +42,7 @@ class PngJoiner:
         row_bytes = 1 + width * step
         if len(rows) != row_bytes * height or height == 0:
             raise BadPngError("A PNG whose number of rows differs from its header.")
-        first = b"\0" + _unfiltered_first(rows[:row_bytes], step)
-        self._data.append(self._packer.compress(first))
+        self._data.append(self._packer.compress(b"\0" + _unfiltered_first(rows[:row_bytes], step)))
         self._data.append(self._packer.compress(memoryview(rows)[row_bytes:]))
         self.width, self._header = width, header[8:]
         self.height += height
@@ -81,8 +80,7 @@ def _read_png(png: bytes) -> tuple[bytes, bytes]:
 
 
 def _chunk(name: bytes, body: bytes) -> tuple[bytes, ...]:
-    crc = zlib.crc32(body, zlib.crc32(name))
-    return (struct.pack(">I", len(body)), name, body, struct.pack(">I", crc))
+    return (struct.pack(">I", len(body)), name, body, struct.pack(">I", zlib.crc32(body, zlib.crc32(name))))
 
 
 def _unfiltered_first(row: bytes, step: int) -> bytes:

@@ -14,7 +14,7 @@ import contextlib
 import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from PIL import Image
@@ -84,21 +84,20 @@ async def capture_view(page: BrowserPage, settings: VisitSettings) -> bytes:
     return await _capture(page, _packing(settings), VIEW_PATIENCE_S)
 
 
-async def capture_full_page(page: BrowserPage, height: int, scale: float, settings: VisitSettings) -> FullPage:
+async def capture_full_page(
+    page: BrowserPage, height: int, scale: float, settings: VisitSettings, *, is_again: bool = False
+) -> FullPage:
     """Capture the page from its top, `height` CSS pixels or up to the settings' limit, at `scale` pixels for each.
 
     A page whose height changes meanwhile is captured again, once.
     """
     full = await _full_page(page, height, scale, settings)
-    now = await _height(page)
-    if _same(height, now, settings):
+    now = max(int((await page.call("measure"))["height"]), 1)
+    if height == now or min(height, now) >= settings.full_page_limit_px:
         return full
-    again = await _full_page(page, now, scale, settings)
-    last = await _height(page)
-    if _same(now, last, settings):
-        return again
-    note = f"fullPage: the page was {now} px high and then {last} px."
-    return FullPage(again.data, again.cut_from, note)
+    if not is_again:
+        return await capture_full_page(page, now, scale, settings, is_again=True)
+    return replace(full, note=f"fullPage: the page was {height} px high and then {now} px.")
 
 
 def thumbnail(view: bytes) -> bytes:
@@ -160,14 +159,6 @@ def _finish(joiner: PngJoiner, settings: VisitSettings) -> bytes:
     with Image.open(io.BytesIO(png)) as image:
         image.convert("RGB").save(out, kind.upper(), quality=settings.picture_quality)
     return out.getvalue()
-
-
-async def _height(page: BrowserPage) -> int:
-    return max(int((await page.call("measure"))["height"]), 1)
-
-
-def _same(one: int, other: int, settings: VisitSettings) -> bool:
-    return one == other or min(one, other) >= settings.full_page_limit_px
 
 
 async def _clip(page: BrowserPage, packing: dict[str, object], width: int, top: int, height: int) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any
 from core.clock import Clock
 from core.errors import BrowserUnavailableError
 from render.cdp import CdpConnection, CommandError
-from render.network_log import WorkerResponse, origin_of
+from render.network_log import PendingRequest, origin_of
 
 # A worker that takes longer for one step of its installation is not waited for.
 PATIENCE_S = 5.0
@@ -92,14 +92,14 @@ class ServiceWorkers:
         """Return until when a worker that installs or activates is waited for; 0.0: there is none."""
         return max((until for status, until in self._versions.values() if status in _TRANSIENT), default=0.0)
 
-    def answered(self, response: WorkerResponse) -> None:
+    def answered(self, request: PendingRequest) -> None:
         """Read a response of a worker from the browser, unless a limit or its site forbids it."""
-        if origin_of(response.url) != origin_of(response.document):
+        if origin_of(request.url) != origin_of(request.document):
             self._foreign += 1
         elif len(self._tasks) >= RESPONSE_LIMIT:
             self._cut += 1
-        elif response.url not in self._tasks:
-            self._tasks[response.url] = asyncio.create_task(self._read_body(response))
+        elif request.url not in self._tasks:
+            self._tasks[request.url] = asyncio.create_task(self._read_body(request))
 
     async def finish(self) -> None:
         """Return when all responses are read."""
@@ -126,37 +126,34 @@ class ServiceWorkers:
                         await self._connection.send("Runtime.evaluate", {"expression": "0"}, session)
                 except TimeoutError:
                     self._hung += 1
-                    target = {"targetId": self._targets[session]}
-                    await self._connection.send("Target.closeTarget", target)
+                    await self._connection.send("Target.closeTarget", {"targetId": self._targets[session]})
                     return
                 await asyncio.sleep(ANSWER_LIMIT_S)
 
     def _set(self, version: str, status: str) -> None:
         known = self._versions.get(version)
-        if known is None and len(self._versions) >= _VERSION_LIMIT:
-            return
-        if known is None or known[0] != status:
+        is_new = known is None and len(self._versions) < _VERSION_LIMIT
+        if is_new or (known is not None and known[0] != status):
             self._versions[version] = (status, self._clock.monotonic() + PATIENCE_S)
 
-    async def _read_body(self, response: WorkerResponse) -> None:
+    async def _read_body(self, request: PendingRequest) -> None:
         async with self._read:
             if self._bytes >= TOTAL_LIMIT_BYTES:
                 self._cut += 1
                 return
             try:
-                answer = await self._connection.send(
-                    "Network.getResponseBody", {"requestId": response.request_id}, response.session
-                )
+                wanted = {"requestId": request.identifier}
+                answer = await self._connection.send("Network.getResponseBody", wanted, request.owner)
             except (CommandError, BrowserUnavailableError):
                 self._cut += 1
                 return
-        content_type = response.content_type
+        content_type = request.content_type
         if answer["base64Encoded"]:
             data = b64decode(answer["body"])
         else:
             # The browser has decoded the text.
             data = answer["body"].encode("utf-8", "replace")
-            mime = content_type.partition(";")[0].strip() or response.mime
+            mime = content_type.partition(";")[0].strip() or request.mime
             content_type = f"{mime}; charset=utf-8"
         self._bytes += len(data)
-        self.responses[response.url] = SynthesisedResponse(response.url, content_type, data)
+        self.responses[request.url] = SynthesisedResponse(request.url, content_type, data)

@@ -57,8 +57,7 @@ class VisitSteps:
         try:
             yield
         finally:
-            spent = self._clock.monotonic() - began
-            self.timings[name] = self.timings.get(name, 0.0) + spent
+            self.timings[name] = self.timings.get(name, 0.0) + self._clock.monotonic() - began
 
     def fall_short(self, reason: str) -> None:
         """Mark the visit as not COMPLETE; the first reason counts."""
@@ -86,14 +85,11 @@ ABORTED = "net::ERR_ABORTED"
 
 @dataclass(frozen=True, slots=True)
 class NavigationResult:
-    """Result of a navigation: loader id of the document, and whether a page is displayed.
+    """Result of a navigation."""
 
-    `error` is the browser's reason without a document, e.g. ``net::ERR_CONNECTION_REFUSED``.
-    """
-
-    loader: str
-    shown: bool
-    error: str = ""
+    loader: str  # id of the document
+    shown: bool  # whether a page is displayed
+    error: str = ""  # the browser's reason without a document, e.g. ``net::ERR_CONNECTION_REFUSED``
 
 
 async def navigate(page: BrowserPage, url: str) -> NavigationResult:
@@ -113,10 +109,8 @@ async def navigate(page: BrowserPage, url: str) -> NavigationResult:
     document = page.log.documents.get(loader)
     if document is None and page.log.documents:
         loader, document = list(page.log.documents.items())[-1]
-    if document is None:
-        return NavigationResult(loader, shown=False, error=error)
-    # A download, or an HTTP error without a body, for which the browser has a page of its own.
-    return NavigationResult(loader, shown=False)
+    # With a document: a download, or an HTTP error without a body, for which the browser has a page of its own.
+    return NavigationResult(loader, shown=False, error=error if document is None else "")
 
 
 # Duration of one query of the page; the network is checked in between.
@@ -246,7 +240,7 @@ class _SettleWait:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(until, self._end) - now):
                     await page.wait_changed()
-                    while self._still_loading():
+                    while not any((page.loaded, page.gone, self._disturbed())):
                         await page.wait_changed()  # hundreds of times, with little ado
             spent = clock.monotonic() - now
             self._rest.add(name, spent)
@@ -254,19 +248,14 @@ class _SettleWait:
                 self._timers_left_s -= spent
         return ""
 
-    def _still_loading(self) -> bool:
-        page = self._page
-        return not (page.loaded or page.gone or self._disturbed())
-
     def _holder(self, now: float) -> tuple[str, float]:
         """Return the current reason to wait, and until when at most; empty when there is none."""
         page = self._page
         if not page.loaded:
             return "load", float("inf")
-        held = page.log.holding_until(now)
-        if held is not None:
+        if (held := page.log.holding_until(now)) is not None:
             return "network", held
-        if page.workers is not None and (until := page.workers.until()) > now:
+        if (until := page.workers.until()) > now:
             return "worker", until
         # Set within the patience, a timer is awaited whole, however much shorter ones took before it.
         due = page.timers.until(late=self._unfinished)
@@ -278,10 +267,7 @@ class _SettleWait:
         return "", now
 
     async def _query(self, *, final: bool) -> dict[str, Any] | None:
-        """Return the answer of ``rest.js``; None when the page navigated meanwhile.
-
-        The page is queried even when time is up, to detect a hung page.
-        """
+        """Return the answer of ``rest.js``, even when time is up, to detect a hung page; None when it navigated."""
         limits, page = self._limits, self._page
         left_s = min(self._end - self._clock.monotonic(), self._show_left_s)
         slice_s = 0.0 if final else max(0.0, min(limits.quiet_s + SLICE_S, left_s))
@@ -296,9 +282,7 @@ class _SettleWait:
                     limits.patience_s * 1000,
                     page.log.scripted,
                     restart,
-                    page.log.data_requested
-                    or len(page.children) > 0
-                    or (page.workers is not None and page.workers.exist),
+                    page.log.data_requested or len(page.children) > 0 or page.workers.exist,
                 )
         except TimeoutError:
             self._rest.hung = True

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urldefrag, urlsplit
@@ -51,8 +52,7 @@ class SiteSession:
 
     def alive(self, now_s: float) -> "SiteSession":
         """Return the session without expired cookies; `now_s` is in seconds since 1970."""
-        cookies = tuple(each for each in self.cookies if each.get("expires", now_s + 1) > now_s)
-        return SiteSession(cookies, self.storage)
+        return SiteSession(tuple(each for each in self.cookies if each.get("expires", now_s + 1) > now_s), self.storage)
 
 
 def check_hosts(hosts: Sequence[str]) -> None:
@@ -64,11 +64,7 @@ def check_hosts(hosts: Sequence[str]) -> None:
 
 def covers_host_of(hosts: Sequence[str], url: str) -> bool:
     """Return whether the URL's host matches one of the patterns."""
-    try:
-        host = canonical_host(urlsplit(url).hostname or "")
-    except (BadUrlError, ValueError):
-        return False
-    return bool(HostPatterns(dict.fromkeys(hosts, True)).of(host))
+    return HostPatterns(dict.fromkeys(hosts, True)).covers(url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +147,7 @@ def _domains(domain: str, hosts: Sequence[str]) -> list[str]:
     for pattern in hosts:
         wide = pattern.startswith("*.")
         named = canonical_host(pattern.removeprefix("*."))
-        inside = bare == named or (wide and bare.endswith(f".{named}"))
-        if inside:
+        if bare == named or (wide and bare.endswith(f".{named}")):
             domains.append(f".{bare}" if below and wide else bare)
         elif below and named.endswith(f".{bare}"):
             domains.append(f".{named}" if wide else named)
@@ -207,12 +202,10 @@ class SignIn:
         self._connection.listen("", self._handle_event)
         async with asyncio.timeout(ANSWER_LIMIT_S):
             await send("Target.setDiscoverTargets", {"discover": True})
-            targets = (await send("Target.getTargets"))["targetInfos"]
-            tabs = [each["targetId"] for each in targets if self._is_tab(each)]
+            tabs = [each["targetId"] for each in (await send("Target.getTargets"))["targetInfos"] if self._is_tab(each)]
             if not tabs:
                 tabs = [(await send("Target.createTarget", {"url": "about:blank", **self._context}))["targetId"]]
-            session = await self._attach(tabs[0])
-            await send("Page.navigate", {"url": self._url}, session)
+            await send("Page.navigate", {"url": self._url}, await self._attach(tabs[0]))
 
     async def watch(self) -> None:
         """Poll the browser until the login is over."""
@@ -231,16 +224,14 @@ class SignIn:
         """Record current cookies and storage; unreadable parts keep their last value."""
         with suppress(BrowserUnavailableError, CommandError, TimeoutError):
             async with asyncio.timeout(ANSWER_LIMIT_S):
-                answer = await self._connection.send("Storage.getCookies")
-                self.cookies = tuple(answer["cookies"])
+                self.cookies = tuple((await self._connection.send("Storage.getCookies"))["cookies"])
                 self._looks.append(self.cookies)
                 for tab in list(self._tabs):
                     await self._read_storage(tab)
 
     async def send(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
         """Send a command to the first tab; used by tests in place of a person."""
-        session = await self._attach(next(iter(self._tabs)))
-        return await self._connection.send(method, params, session)
+        return await self._connection.send(method, params, await self._attach(next(iter(self._tabs))))
 
     async def _read_storage(self, tab: str) -> None:
         try:
@@ -260,8 +251,7 @@ class SignIn:
 
     async def _attach(self, tab: str) -> str:
         if not self._tabs.get(tab):
-            params = {"targetId": tab, "flatten": True}
-            attached = await self._connection.send("Target.attachToTarget", params)
+            attached = await self._connection.send("Target.attachToTarget", {"targetId": tab, "flatten": True})
             self._tabs[tab] = attached["sessionId"]
         return self._tabs[tab]
 
@@ -348,11 +338,7 @@ class RecordedWindow(SignIn):
             if self._tabs.get(tab):
                 return self._tabs[tab]
             session = await super()._attach(tab)
-
-            def handle(method: str, params: dict[str, Any]) -> None:
-                self._handle_tab_event(tab, session, method, params)
-
-            self._connection.listen(session, handle)
+            self._connection.listen(session, partial(self._handle_tab_event, tab, session))
             await self._connection.send("Page.enable", None, session)
             requests = {"handleAuthRequests": True, "patterns": [{"urlPattern": "*"}]}
             await self._connection.send("Fetch.enable", requests, session)
@@ -379,11 +365,10 @@ class RecordedWindow(SignIn):
             self._connection.post("Fetch.continueRequest", {"requestId": params["requestId"]}, session)
         elif method == "Fetch.authRequired":
             # Those of sites are the person's to give.
-            is_ours = params["authChallenge"].get("source") == "Proxy"
             answer = {"response": "Default"}
-            if is_ours:
-                given = {"username": self._proxy.username, "password": self._proxy.password}
-                answer = {"response": "ProvideCredentials", **given}
+            if params["authChallenge"].get("source") == "Proxy":
+                own = self._proxy
+                answer = {"response": "ProvideCredentials", "username": own.username, "password": own.password}
             wanted = {"requestId": params["requestId"], "authChallengeResponse": answer}
             self._connection.post("Fetch.continueWithAuth", wanted, session)
         elif method == "Page.frameNavigated" and "parentId" not in params["frame"]:
@@ -442,9 +427,8 @@ async def _start(opened: SignIn, process: BrowserProcess) -> None:
     try:
         await opened.start()
     except (TimeoutError, BrowserUnavailableError) as error:
-        raise BrowserUnavailableError(
-            f"The browser window does not open. Its error output: {process.errors or 'none'}"
-        ) from error
+        text = f"The browser window does not open. Its error output: {process.errors or 'none'}"
+        raise BrowserUnavailableError(text) from error
 
 
 @asynccontextmanager

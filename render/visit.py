@@ -44,21 +44,16 @@ async def read_page_traits(
     if mime not in ("text/html", "application/xhtml+xml"):
         return None
     text = next((a.data for a in artifacts.artifacts if a.kind is ArtifactKind.TEXT), None)
-    call = page.call("traits", MARKS, list(NEEDLES), text is None)
-    answer = await steps.attempt(call, steps.share_s(_LIMIT_S))
+    answer = await steps.attempt(page.call("traits", MARKS, list(NEEDLES), text is None), steps.share_s(_LIMIT_S))
     if answer is None:
         return None
-    values = {name: value for name, value in answer.items() if name in _NAMES}
-    for name in ("headings", "frames"):
-        values[name] = tuple(values[name])
-    for name in ("marks", "needles"):
-        values[name] = frozenset(values[name])
+    kinds = {"headings": tuple, "frames": tuple, "marks": frozenset, "needles": frozenset}
+    values = {name: kinds[name](value) if name in kinds else value for name, value in answer.items() if name in _NAMES}
     traits = PageTraits(**values)
     if text is None:
         return traits
     # Of UTF-8 a character has at most four bytes.
-    excerpt = text[: 4 * TEXT_LIMIT_CHARS].decode("utf-8", "replace")[:TEXT_LIMIT_CHARS]
-    return replace(traits, text=excerpt)
+    return replace(traits, text=text[: 4 * TEXT_LIMIT_CHARS].decode("utf-8", "replace")[:TEXT_LIMIT_CHARS])
 
 
 # Defects of a visit whose pictures waited for an endlessly drawn scene, possibly another page's.
@@ -195,20 +190,6 @@ async def visit(
     return result
 
 
-def screen_from_settings(settings: VisitSettings, css: str = "") -> PageScreen:
-    """Return the screen of these settings; `css` holds rules for pictures only."""
-    return PageScreen(
-        settings.viewport_width,
-        settings.viewport_height,
-        settings.device_scale,
-        settings.mobile,
-        settings.colour_scheme,
-        settings.reduced_motion,
-        css,
-        settings.language,
-    )
-
-
 class _VisitRun:
     """Visit in progress."""
 
@@ -272,7 +253,7 @@ class _VisitRun:
         end.
         """
         has_acted = any(each.name.startswith("flow ") for each in self._done)
-        if has_acted or (page.workers is not None and page.workers.exist):
+        if has_acted or page.workers.exist:
             return
         with self.steps.step("close"):
             if origin := origin_of(page.url):
@@ -294,8 +275,7 @@ class _VisitRun:
         stored = 0.0
         for frame, session in tuple(page.children.frames.items()):
             world = await page.isolated_world(frame, session)
-            answer = await page.evaluate("stored", _STORED, (), context=world, session=session)
-            stored += answer["value"]
+            stored += (await page.evaluate("stored", _STORED, (), context=world, session=session))["value"]
         return stored
 
     async def _perform(self, page: BrowserPage) -> None:
@@ -316,7 +296,7 @@ class _VisitRun:
                 if answer is not None:
                     status, url, body, truncated = answer
                     self._file = FetchedByPage(status, url, b64decode(body), truncated)
-        if page.workers is not None:
+        if page.workers.exist:
             with self.steps.step("workers"):
                 await self.steps.attempt(page.workers.finish(), self.steps.share_s(_LIMIT_S))
             self._artifacts.notes += page.workers.notes()
@@ -372,16 +352,12 @@ class _VisitRun:
 
     def _document(self, page: BrowserPage) -> DocumentResponse | None:
         documents = page.log.documents
-        document = documents.get(self._loader(page))
-        if document is None and documents:
-            # A page that a script wrote or that waits for its commit: the last response it had.
-            return list(documents.values())[-1]
-        return document
+        # Of a page that a script wrote or that waits for its commit: the last response it had.
+        return documents.get(self._loader(page)) or next(reversed(documents.values()), None)
 
     def _document_error(self, page: BrowserPage) -> str:
         """Return the network error for which there is no document; else empty."""
-        document = page.log.documents.get(self._loader(page))
-        if document is not None:
+        if (document := page.log.documents.get(self._loader(page))) is not None:
             return document.proxy_error
         if self._arrival is not None and self._arrival.error and not page.commits:
             return self._arrival.error
@@ -389,7 +365,7 @@ class _VisitRun:
 
     def result(self) -> Visit:
         """Return the visit as far as it got."""
-        page, artifacts = self.page, self._artifacts
+        page, artifacts, settings = self.page, self._artifacts, self._settings
         document = self._document(page) if page is not None else None
         shown = document or DocumentResponse(self._request.url, None, "", {})
         outcome, reason = self._verdict(page, document)
@@ -437,13 +413,23 @@ class _VisitRun:
             settled={name: round(spent, 4) for name, spent in self._rest.held.items()},
             restless=tuple(self._rest.restless),
             classification=classification,
-            screen=screen_from_settings(self._settings, page.picture_css) if page else None,
-            synthesised=tuple(page.workers.responses.values()) if page is not None and page.workers is not None else (),
+            screen=PageScreen(
+                settings.viewport_width,
+                settings.viewport_height,
+                settings.device_scale,
+                settings.mobile,
+                settings.colour_scheme,
+                settings.reduced_motion,
+                page.picture_css,
+                settings.language,
+            )
+            if page
+            else None,
+            synthesised=tuple(page.workers.responses.values()) if page is not None else (),
         )
 
     def _verdict(self, page: BrowserPage | None, document: DocumentResponse | None) -> tuple[VisitOutcome, str]:
-        error = self._document_error(page) if page is not None else ""
-        if error:
+        if error := self._document_error(page) if page is not None else "":
             return VisitOutcome.FAILED, error
         cut = page.log.document_errors.get(self._loader(page), "") if page is not None else ""
         if cut and cut != ABORTED:

@@ -110,16 +110,13 @@ class AccessControl:
         *,
         show_logins: bool = False,  # captures made with a login may be shown
     ) -> None:
-        self._takedowns: Callable[[], TakedownSet]
-        if isinstance(decisions, TakedownSet):
-            self._takedowns = lambda: decisions
-        else:
-            self._takedowns = LiveTakedowns(decisions).now
+        self._takedowns: Callable[[], TakedownSet] = (
+            (lambda: decisions) if isinstance(decisions, TakedownSet) else LiveTakedowns(decisions).now
+        )
         self._rows = rows
         self._now = now
         self._show_logins = show_logins
-        store = None if isinstance(decisions, TakedownSet) else decisions
-        self.holds = HoldIndex(store) if holds is None else holds
+        self.holds = holds or HoldIndex(None if isinstance(decisions, TakedownSet) else decisions)
 
     def state_of_digests(self) -> str:
         """Return a cache key for derived payloads; it changes with digest take-downs and threats."""
@@ -152,8 +149,7 @@ class AccessControl:
         threats: dict[str, ScanVerdict] = {}
         if self.holds.any_threat():
             for row in self._rows_of(page_ids, _DOCUMENTS):
-                verdict = self.holds.threat((row["digest"],))
-                if verdict is not None:
+                if (verdict := self.holds.threat((row["digest"],))) is not None:
                     threats.setdefault(row["page_id"], verdict)
         return threats
 
@@ -186,14 +182,12 @@ class AccessControl:
 
     def check_copy(self, page_id: str) -> None:
         """Raise TakenDownError when a page's document has a threat; screenshots are not affected."""
-        hold = self._held_page(page_id)
-        if hold is not None:
+        if (hold := self._held_page(page_id)) is not None:
             raise TakenDownError(hold)
 
     def download(self, capture: Capture) -> None:
         """Raise TakenDownError when a capture may not be downloaded as a file."""
-        hold = self.holds.download(capture.digest)
-        if hold is not None:
+        if (hold := self.holds.download(capture.digest)) is not None:
             raise TakenDownError(hold)
 
     def pages(self, pages: Iterable[PageFacts]) -> dict[str, Takedown]:
@@ -209,8 +203,7 @@ class AccessControl:
             for url in {page.url, page.final_url}:
                 _note(decisions, page.page_id, takedowns.on(TakedownSubject(url, page.timestamp), now))
         if takedowns.has(*_BY_ADDRESS):
-            led = [page.page_id for page in pages if page.url != page.final_url]
-            for row in self._rows_of(led, _HOPS):
+            for row in self._rows_of([page.page_id for page in pages if page.url != page.final_url], _HOPS):
                 _note(decisions, row["page_id"], takedowns.on(TakedownSubject(row["url"]), now))
         if takedowns.has(TakedownKind.DIGEST):
             for row in self._rows_of([page.page_id for page in pages], _DOCUMENTS):
@@ -222,21 +215,16 @@ class AccessControl:
 
         Subresources follow a take-down of that single capture only, and only if no other page has the same payload.
         """
-        own = self.login(capture.login)
-        if own is not None:
+        if (own := self.login(capture.login)) is not None:
             return own
-        page_id = capture.page_id or ""
-        hold: Takedown | None = None
-        framed: tuple[EmbeddedDocument, ...] = ()
+        page_id, hold = capture.page_id or "", None
         artifact = parse_artifact_uri(capture.url) if page_id else None
         if self.holds.any_threat():  # in it or, for reader artifacts, in the page
-            hold = self.holds.payload(capture.digest)
-            if hold is None and artifact is not None and artifact[0] not in _PICTURES:
-                hold = self._held_page(page_id)
-        if artifact is not None and artifact[0] in WITH_FRAMES:
-            framed = self.embedded((page_id,)).get(page_id, ())
-        embedded = (each.takedown for each in framed)
-        return strictest_takedown((self._taken_down(capture), hold, *embedded))
+            is_reading = artifact is not None and artifact[0] not in _PICTURES
+            hold = self.holds.payload(capture.digest) or (self._held_page(page_id) if is_reading else None)
+        has_frames = artifact is not None and artifact[0] in WITH_FRAMES
+        framed = self.embedded((page_id,)).get(page_id, ()) if has_frames else ()
+        return strictest_takedown((self._taken_down(capture), hold, *(each.takedown for each in framed)))
 
     def embedded(self, page_ids: Sequence[str]) -> dict[str, tuple[EmbeddedDocument, ...]]:
         """Return framed documents that must not be shown, by `page_id`: taken down or with a threat.
@@ -284,8 +272,7 @@ class AccessControl:
         # Another page may have the same payload.
         query = "SELECT 1 AS one FROM captures WHERE digest = :digest AND page_id <> :page LIMIT 1"
         values = {"digest": capture.digest, "page": capture.page_id}
-        is_own = by_page is not None and not self._rows(query, values)
-        return strictest_takedown((own, by_page)) if is_own else own
+        return own if by_page is None or self._rows(query, values) else strictest_takedown((own, by_page))
 
     def check_payload(self, body: bytes) -> None:
         """Raise TakenDownError when the decoded bytes, whose digest no record names, must not be sent."""
@@ -300,8 +287,7 @@ class AccessControl:
         """Raise TakenDownError when a payload with these digests must not be sent."""
         takedowns, now = self._takedowns(), self._now()
         for digest in digests:
-            decision = _by_digest(takedowns, digest, now) or self.holds.payload(digest)
-            if decision is not None:
+            if decision := _by_digest(takedowns, digest, now) or self.holds.payload(digest):
                 raise TakenDownError(decision)
 
     def _rows_of(self, page_ids: Sequence[str], query: str) -> Iterator[Any]:
@@ -323,8 +309,7 @@ def _by_digest(takedowns: TakedownSet, digest: str, now: datetime) -> Takedown |
 
 
 def _note(decisions: dict[str, Takedown], page_id: str, takedown: Takedown | None) -> None:
-    counting = strictest_takedown((decisions.get(page_id), takedown))
-    if counting is not None:
+    if (counting := strictest_takedown((decisions.get(page_id), takedown))) is not None:
         decisions[page_id] = counting
 
 

@@ -54,11 +54,8 @@ def open_decisions(layout: Layout, url: str = "") -> DecisionStore:
 
 def copy_decisions(source: DecisionStore, path: Path) -> None:
     """Copy all decisions into a new file; no file is created while there are none."""
-    changes = [
-        insert_row(table, dict(row))
-        for table in _COPIED
-        for row in source.rows(f"SELECT * FROM {table}", {})  # noqa: S608 a constant of ours
-    ]
+    queries = ((table, f"SELECT * FROM {table}") for table in _COPIED)  # noqa: S608 constants of ours
+    changes = [insert_row(table, dict(row)) for table, query in queries for row in source.rows(query, {})]
     if changes:
         with closing(SqliteDecisionStore(path)) as target:
             target.change(changes)
@@ -125,8 +122,7 @@ class SqliteDecisionStore:
         with self._lock:
             try:
                 for _ in range(_MOST_ATTEMPTS):
-                    connection = self._connected()
-                    if connection is None:
+                    if (connection := self._connected()) is None:
                         return []
                     try:
                         rows = connection.execute(query, values).fetchall()
@@ -178,8 +174,7 @@ class SqliteDecisionStore:
         self._reader = self._writer = self._opened = None
 
     def _connected(self) -> sqlite3.Connection | None:
-        identity = self._identity()
-        if identity is None:
+        if (identity := self._identity()) is None:
             self._close()
             return None
         if self._reader is None or identity != self._opened:
@@ -228,13 +223,11 @@ class SqliteDecisionStore:
         )
         connection.row_factory = sqlite3.Row
         try:
-            versions = connection.execute("SELECT count(*) FROM decision_version").fetchone()[0]
+            if connection.execute("SELECT count(*) FROM decision_version").fetchone()[0] != 1:
+                raise sqlite3.DatabaseError("it has no version")
         except sqlite3.Error:
             connection.close()
             raise
-        if versions != 1:
-            connection.close()
-            raise sqlite3.DatabaseError("it has no version")
         return connection
 
 
@@ -297,12 +290,11 @@ class PostgresDecisionStore:
 
         with self._lock:
             try:
-                conninfo = make_conninfo(**self._address.parameters, **_OPTIONS)
-                with closing(psycopg.connect(conninfo)) as connection:
+                with closing(psycopg.connect(make_conninfo(**self._address.parameters, **_OPTIONS))) as connection:
                     if not self._has_tables:
                         # An existing schema is used if the role may not create one.
                         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-                        schema, relations = self._address.index, len(_RELATIONS)
+                        schema = self._address.index
                         query = "SELECT count(*) FROM pg_namespace WHERE nspname = %s"
                         if connection.execute(query, (schema,)).fetchone() != (1,):
                             connection.execute(f'CREATE SCHEMA "{schema}"'.encode())
@@ -310,8 +302,7 @@ class PostgresDecisionStore:
                             "SELECT count(*) FROM pg_class JOIN pg_namespace AS n ON n.oid ="
                             " relnamespace WHERE nspname = %s AND relname = ANY(%s)"
                         )
-                        existing = connection.execute(query, (schema, _RELATIONS)).fetchone()
-                        if existing != (relations,):
+                        if connection.execute(query, (schema, _RELATIONS)).fetchone() != (len(_RELATIONS),):
                             connection.execute(TABLES.encode())
                         connection.commit()  # before anything else is locked
                         self._has_tables = True
@@ -323,8 +314,7 @@ class PostgresDecisionStore:
                     connection.commit()
             except psycopg.Error as error:
                 words = error_words(error, self._address.password)
-                text = f"The decision was not stored at {self._address}: {words}."
-                raise TransientError(text) from None
+                raise TransientError(f"The decision was not stored at {self._address}: {words}.") from None
             self._cached = None
 
     def close(self) -> None:

@@ -42,8 +42,7 @@ def list_threats(store: DecisionStore) -> list[ScanVerdict]:
 
 def verdict_of(store: DecisionStore, digest: str) -> ScanVerdict | None:
     """Return the verdict of a payload; None when it was never scanned."""
-    query = "SELECT * FROM verdicts WHERE digest = :digest"
-    rows = store.rows(query, {"digest": digest_key(digest)})
+    rows = store.rows("SELECT * FROM verdicts WHERE digest = :digest", {"digest": digest_key(digest)})
     return record_of(ScanVerdict, rows[0]) if rows else None
 
 
@@ -104,20 +103,17 @@ class HoldIndex:
     ) -> None:
         self._decisions = decisions
         self.unscanned = unscanned
-        self._known: Callable[[], _HoldState]
-        if decisions is None:
-            nothing = _HoldState({}, ThreatLists(), "")
-            self._known = lambda: nothing
-        else:
 
-            def load(store: DecisionStore) -> _HoldState:
-                threats = {digest_key(each.digest): each for each in list_threats(store)}
-                digests = " ".join(sorted(threats))
-                state = f"m{zlib.crc32(digests.encode()):08x}" if digests else ""
-                urls = load_lists(store, lists) if lists is not None else ThreatLists()
-                return _HoldState(threats, urls, state)
+        def load(store: DecisionStore) -> _HoldState:
+            threats = {digest_key(each.digest): each for each in list_threats(store)}
+            digests = " ".join(sorted(threats))
+            state = f"m{zlib.crc32(digests.encode()):08x}" if digests else ""
+            return _HoldState(threats, load_lists(store, lists) if lists is not None else ThreatLists(), state)
 
-            self._known = WatchedValue(decisions, load).now
+        nothing = _HoldState({}, ThreatLists(), "")
+        self._known: Callable[[], _HoldState] = (
+            (lambda: nothing) if decisions is None else WatchedValue(decisions, load).now
+        )
 
     def state(self) -> str:
         """Return a value that changes with the set of payloads with a threat; empty without any."""
@@ -145,8 +141,7 @@ class HoldIndex:
         verdict = self.verdict(digest)
         if verdict is not None and not verdict.skipped:
             return None
-        reason = "It has not been scanned for malware yet."
-        return PayloadHold(0, TakedownKind.DIGEST, digest, reason=reason)
+        return PayloadHold(0, TakedownKind.DIGEST, digest, reason="It has not been scanned for malware yet.")
 
     def verdict(self, digest: str) -> ScanVerdict | None:
         """Return the verdict of the payload; None when it was never scanned."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from core.config.stored_level import StoredLevel
 from core.errors import InputError
@@ -13,7 +13,6 @@ from playback.access.levels import Level, LevelActor, LevelDecision, LevelRight,
 
 _LONGEST_REASON = 2_000  # characters
 _SHOWN, _STORED, _RIGHTS = "levels", "stored_levels", "level_rights"  # tables
-_T = TypeVar("_T")
 
 
 class LevelStore:
@@ -77,11 +76,11 @@ class LevelStore:
 
     def history(self, *, is_stored: bool = False) -> list[LevelDecision[Any]]:
         """Return every decision about shown or stored levels, oldest first."""
-        return self._after(_STORED, _stored_rule) if is_stored else self._after(_SHOWN, _rule)
+        return self._after(_STORED if is_stored else _SHOWN)
 
     def rights_history(self) -> list[LevelRight]:
         """Return every decision about rights, oldest first."""
-        return self._after(_RIGHTS, _right)
+        return self._after(_RIGHTS)
 
     def _load(self, _store: DecisionStore) -> LevelRules:
         rules, last = self._read
@@ -91,23 +90,19 @@ class LevelStore:
             if not rows or rows[0]["decided_ms"] != decided_ms:
                 rules, last = LevelRules(), {}  # another file has replaced the store
                 break
-        shown = self._after(_SHOWN, _rule, last)
-        rights = self._after(_RIGHTS, _right, last)
-        stored = self._after(_STORED, _stored_rule, last)
-        if shown or rights or stored:
-            new: dict[str, Sequence[LevelDecision[Any] | LevelRight]]
-            new = {_SHOWN: shown, _RIGHTS: rights, _STORED: stored}
-            rules = LevelRules(shown, rights, stored, before=rules)
+        new = {table: self._after(table, last) for table in _DECODE}
+        if any(new.values()):
+            rules = LevelRules(new[_SHOWN], new[_RIGHTS], new[_STORED], before=rules)
             last = last | {
                 table: (rows[-1].number, unix_milliseconds(rows[-1].decided_at)) for table, rows in new.items() if rows
             }
         self._read = rules, last
         return rules
 
-    def _after(self, table: str, decode: Callable[[Any], _T], last: Mapping[str, tuple[int, int]] = {}) -> list[_T]:
+    def _after(self, table: str, last: Mapping[str, tuple[int, int]] = {}) -> list[Any]:
         query = f"SELECT * FROM {table} WHERE number > :number ORDER BY number"  # noqa: S608 ours
         number = last[table][0] if table in last else 0
-        return [decode(row) for row in self._store.rows(query, {"number": number})]
+        return [_DECODE[table](row) for row in self._store.rows(query, {"number": number})]
 
     def _add(
         self, table: str, rows: Sequence[Mapping[str, str]], actor: LevelActor, now: datetime, reason: str
@@ -126,20 +121,21 @@ class LevelStore:
 def _rule(row: Any, kind: type[Level | StoredLevel] = Level) -> LevelDecision[Any]:
     target = LevelTarget(LevelScope(row["scope"]), row["wiki"], row["what"])
     level = kind(row["level"]) if row["level"] else None
-    is_stored = kind is StoredLevel
-    return LevelDecision(row["number"], target, level, *_who_when_why(row), is_stored=is_stored)
-
-
-_stored_rule = partial(_rule, kind=StoredLevel)
+    return LevelDecision(row["number"], target, level, *_who_when_why(row), is_stored=kind is StoredLevel)
 
 
 def _right(row: Any) -> LevelRight:
     most = Level(row["most"]) if row["most"] else None
     scope = LevelScope(row["scope"])
-    decided = _who_when_why(row)
-    return LevelRight(row["number"], row["wiki"], row["editor"], scope, most, *decided)
+    return LevelRight(row["number"], row["wiki"], row["editor"], scope, most, *_who_when_why(row))
 
 
 def _who_when_why(row: Any) -> tuple[LevelActor, datetime, str]:
-    decided_at = from_unix_milliseconds(row["decided_ms"])
-    return LevelActor(row["actor"], row["actor_wiki"]), decided_at, row["reason"]
+    return LevelActor(row["actor"], row["actor_wiki"]), from_unix_milliseconds(row["decided_ms"]), row["reason"]
+
+
+_DECODE: Mapping[str, Callable[[Any], Any]] = {
+    _SHOWN: _rule,
+    _RIGHTS: _right,
+    _STORED: partial(_rule, kind=StoredLevel),
+}

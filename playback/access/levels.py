@@ -240,9 +240,7 @@ class RuleTable(Generic[_L]):
         if actor.is_operator:
             return self._kind.highest
         right = self._rights.get((actor.wiki, actor.name)) or self._rights.get((actor.wiki, ""))
-        if right is None or right.most is None or target.wiki != actor.wiki:
-            return None
-        if target.scope not in _REACH[right.scope]:
+        if right is None or right.most is None or target.wiki != actor.wiki or target.scope not in _REACH[right.scope]:
             return None
         most = self._kind.allowed_by(right.most)
         for_all = self._rules.get(replace(target, wiki=""))
@@ -254,8 +252,7 @@ class RuleTable(Generic[_L]):
         """Raise InputError unless the actor may set that level, or remove the rule (None)."""
         if actor.is_operator:
             return
-        most = self.most(actor, target)
-        if most is None:
+        if (most := self.most(actor, target)) is None:
             raise InputError(self._refusal(actor, target))
         rule = self._rules.get(target)
         if rule is not None and rule.actor.is_operator:
@@ -283,8 +280,7 @@ class RuleTable(Generic[_L]):
         return f"{intro}editors of {actor.wiki} decide on {which} only.{more}"
 
     def _first(self, rules: Iterator[LevelDecision[_L]]) -> LevelRuling[_L]:
-        rule = next(rules, None)
-        if rule is None:
+        if (rule := next(rules, None)) is None:
             return LevelRuling(self._kind.default)
         assert rule.level is not None
         most = self.most(rule.actor, rule.target) or self._first(rules).level

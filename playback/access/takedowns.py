@@ -117,8 +117,7 @@ class TakedownSet:
 
     def drop(self, number: int) -> None:
         """Remove the take-down with that number, if there is one."""
-        takedown = self._by_number.pop(number, None)
-        if takedown is None:
+        if (takedown := self._by_number.pop(number, None)) is None:
             return
         key = (takedown.kind, takedown_key(takedown))
         left = tuple(each for each in self._by_key[key] if each.number != number)
@@ -136,8 +135,7 @@ class TakedownSet:
         """Return the take-down of that single capture, regardless of others for its URL."""
         if not self._count[TakedownKind.CAPTURE]:
             return None
-        key = (TakedownKind.CAPTURE, f"{timestamp} {_url_key(url_within(url))}")
-        return self._strictest((key,), now)
+        return self._strictest(((TakedownKind.CAPTURE, f"{timestamp} {_url_key(url_within(url))}"),), now)
 
     def _strictest(self, keys: Iterable[tuple[TakedownKind, str]], now: datetime) -> Takedown | None:
         return strictest_takedown(each for key in keys for each in self._by_key.get(key, ()) if each.holds(now))
@@ -155,11 +153,9 @@ class TakedownSet:
         if count[TakedownKind.CAPTURE] and subject.timestamp:
             yield TakedownKind.CAPTURE, f"{subject.timestamp} {key}"
         if count[TakedownKind.PREFIX]:
-            for prefix in _prefixes(key, self._longest):
-                yield TakedownKind.PREFIX, prefix
+            yield from ((TakedownKind.PREFIX, prefix) for prefix in _prefixes(key, self._longest))
         if count[TakedownKind.HOST]:
-            for host in _hosts(key, url):
-                yield TakedownKind.HOST, host
+            yield from ((TakedownKind.HOST, host) for host in _hosts(key, url))
 
     def _note(self, takedown: Takedown, count: int) -> None:
         self._count[takedown.kind] += count
@@ -171,10 +167,8 @@ class TakedownSet:
 
 def strictest_takedown(takedowns: Iterable[Takedown | None]) -> Takedown | None:
     """Return the strictest of several take-downs of one item; None for an empty list."""
-    applying = [each for each in takedowns if each is not None]
-    if not applying:
-        return None
-    return min(applying, key=lambda each: (each.effect is not TakedownEffect.HIDE, each.number))
+    applying = (each for each in takedowns if each is not None)
+    return min(applying, key=lambda each: (each.effect is not TakedownEffect.HIDE, each.number), default=None)
 
 
 def url_within(url: str) -> str:

@@ -32,7 +32,7 @@ from core.url_keys import escape, unescape
 from playback.access.decision_store import DecisionStore, Values, insert_row, record_of, row_values
 from warc.local_storage import replacing_file
 
-_WITH_SLASHES = re.compile(rb"([A-Za-z][A-Za-z0-9+.-]*)://", re.DOTALL)
+_SCHEME = re.compile(rb"\A[A-Za-z][A-Za-z0-9+.-]*://")
 _PORT = re.compile(rb":\d*\Z")
 _NUMBERS = re.compile(rb"[0-9a-fx.]+")
 _BARE_HEX = re.compile(rb"\b0x(?=\.|\Z)")  # zero
@@ -44,21 +44,14 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 class _UrlParts(NamedTuple):
     """Canonical URL in parts, unescaped."""
 
-    scheme: bytes
     host: bytes
     path: bytes
     query: bytes  # with its question mark, or empty
     is_address: bool
 
 
-def canonical_url(url: str | bytes) -> bytes:
-    """Return the canonical form of the URL that is hashed; accepts any text."""
-    parts = _parts(url)
-    return parts.scheme + b"://" + escape(parts.host + parts.path + parts.query)
-
-
 def url_expressions(url: str | bytes) -> list[bytes]:
-    """Return at most thirty expressions: five host suffixes, each with six path prefixes."""
+    """Return at most thirty expressions: five host suffixes, each with six path prefixes; the whole URL first."""
     parts = _parts(url)
     # The host, and up to four of its suffixes with at least two labels.
     hosts, labels = [parts.host], parts.host.split(b".")
@@ -72,8 +65,7 @@ def url_expressions(url: str | bytes) -> list[bytes]:
         b"/" + b"".join(folder + b"/" for folder in folders[:count])
         for count in range(min(len(folders) + 1, _MOST_PATHS))
     ]
-    expressions = (escape(host + path) for host in hosts[:_MOST_HOST_PARTS] for path in paths)
-    return list(dict.fromkeys(expressions))
+    return list(dict.fromkeys(escape(host + path) for host in hosts[:_MOST_HOST_PARTS] for path in paths))
 
 
 def url_hashes(url: str | bytes) -> list[bytes]:
@@ -84,11 +76,7 @@ def url_hashes(url: str | bytes) -> list[bytes]:
 def _parts(url: str | bytes) -> _UrlParts:
     data = url.encode(errors="surrogatepass") if isinstance(url, str) else url
     data = data.strip(b" ").translate(None, b"\t\r\n")
-    data = unescape(data.partition(b"#")[0])
-    scheme, rest = b"http", data
-    match = _WITH_SLASHES.match(data)
-    if match is not None:
-        scheme, rest = match[1].lower(), data[match.end() :]
+    rest = _SCHEME.sub(b"", unescape(data.partition(b"#")[0]))
     cut = re.search(rb"[/?]", rest)
     authority, tail = (rest[: cut.start()], rest[cut.start() :]) if cut else (rest, b"")
     host, is_address = _host(_PORT.sub(b"", authority.rpartition(b"@")[2]))
@@ -103,7 +91,7 @@ def _parts(url: str | bytes) -> _UrlParts:
             resolved.append(segment)
     ends = bool(resolved) and segments[-1] in (b"", b".", b"..")
     path = b"/" + b"/".join(resolved) + (b"/" if ends else b"")
-    return _UrlParts(scheme, host, path, mark + query, is_address)
+    return _UrlParts(host, path, mark + query, is_address)
 
 
 def _host(host: bytes) -> tuple[bytes, bool]:
@@ -123,8 +111,7 @@ def _host(host: bytes) -> tuple[bytes, bool]:
     host = re.sub(rb"\.{2,}", b".", host).strip(b".").lower()
     if _NUMBERS.fullmatch(host):
         with suppress(OSError):  # it is not an address in any notation of inet_aton(3)
-            number = socket.inet_aton(_BARE_HEX.sub(b"0x0", host).decode())
-            return str(ipaddress.IPv4Address(number)).encode(), True
+            return str(ipaddress.IPv4Address(socket.inet_aton(_BARE_HEX.sub(b"0x0", host).decode()))).encode(), True
     return host, False
 
 
@@ -255,15 +242,9 @@ class ThreatLists:
 
     def all_on(self, url: str) -> list[ListHit]:
         """Return the entries of the URL on all lists."""
-        if not self._lists:
-            return []
-        hashes = url_hashes(url)
-        hits = []
-        for about, file in self._lists:
-            size = max(map(file.find, hashes), default=0)
-            if size:
-                hits.append(ListHit(about, size >= _SURE))
-        return hits
+        hashes = url_hashes(url) if self._lists else []
+        sizes = ((about, max(map(file.find, hashes), default=0)) for about, file in self._lists)
+        return [ListHit(about, size >= _SURE) for about, size in sizes if size]
 
 
 def lists_folder(decisions_db: Path) -> Path:
@@ -278,8 +259,7 @@ def load_lists(store: DecisionStore, folder: Path) -> ThreatLists:
 
 def list_rows(store: DecisionStore) -> list[ThreatList]:
     """Return the rows of the lists, by name."""
-    rows = store.rows("SELECT * FROM url_lists ORDER BY name", {})
-    return [record_of(ThreatList, row) for row in rows]
+    return [record_of(ThreatList, row) for row in store.rows("SELECT * FROM url_lists ORDER BY name", {})]
 
 
 def add_list(store: DecisionStore, folder: Path, about: ThreatList, prefixes: Iterable[bytes]) -> ThreatList:
@@ -299,8 +279,7 @@ def add_list(store: DecisionStore, folder: Path, about: ThreatList, prefixes: It
 
 def remove_list(store: DecisionStore, folder: Path, name: str) -> ThreatList:
     """Remove the list and return its former row; InputError when there is no list of that name."""
-    old = next((each for each in list_rows(store) if each.name == name), None)
-    if old is None:
+    if (old := next((each for each in list_rows(store) if each.name == name), None)) is None:
         raise InputError(f"There is no list {name[:100]!r}; `weboid scan lists ls` shows all lists.")
     store.change([_without(name)])
     with suppress(OSError):

@@ -32,14 +32,6 @@ class Payload:
 
 
 @dataclass(frozen=True, slots=True)
-class PartialPayload:
-    """Payload that is read in blocks."""
-
-    size: int | None  # length of the payload; None when it is known only after decoding
-    blocks: Iterator[bytes]  # the requested bytes; can be iterated once
-
-
-@dataclass(frozen=True, slots=True)
 class CaptureArchive:
     """Read access to the WARCs of one collection."""
 
@@ -74,8 +66,7 @@ class CaptureArchive:
         except BodyTooLargeError:
             raise
         except PermanentError:
-            twin = self._twin(capture, limit)
-            if twin is None:
+            if (twin := self._twin(capture, limit)) is None:
                 raise
             with self._record(twin) as record:
                 payload = _payload(capture, shown, record, limit)
@@ -98,13 +89,12 @@ class CaptureArchive:
             return None
 
     def _check(self, capture: Capture) -> None:
-        takedown = None if self.permits is None else self.permits.capture(capture)
-        if takedown is not None:
+        if self.permits is not None and (takedown := self.permits.capture(capture)) is not None:
             raise TakenDownError(takedown)
 
     @contextmanager
-    def open(self, capture: Capture, *, limit: int) -> Iterator[PartialPayload]:
-        """Yield the capture's payload as blocks, for payloads too large for memory; raises as `load`, also in a block.
+    def open(self, capture: Capture, *, limit: int) -> Iterator[tuple[int | None, Iterator[bytes]]]:
+        """Yield size and blocks of a capture's payload that is too large for memory; raises as `load`, also in blocks.
 
         Other greenlets run between blocks. A payload under a content coding has neither size nor blocks: load it.
         """
@@ -113,22 +103,20 @@ class CaptureArchive:
             with self._record(capture.location) as revisit:
                 self._check_record(capture, revisit)
         with self._playable_record(capture, limit) as record:
-            http = record.http
-            is_coded = http is not None and (
-                bool(record_reader.codings_of(http.get("content-encoding"))) or http.get("transfer-encoding") != ""
-            )
+            fields = record.http or record_reader.HeaderFields("", {})
+            is_coded = record_reader.codings_of(fields.get("content-encoding")) or fields.get("transfer-encoding")
             if record.size > limit:
                 raise BodyTooLargeError(f"A body of {record.size} bytes is not shown.")
             if is_coded:
-                yield PartialPayload(None, iter(()))
+                yield None, iter(())
                 return
             if self.permits is None or not self.permits.depend_on_payloads():
-                yield PartialPayload(record.size, _yield_turns(record.content))
+                yield record.size, _yield_turns(record.content)
                 return
             # The payload is compared with its digests before it is sent, so it is read once in advance.
             self.permits.check_digests(digests_of(_yield_turns(record.content)))
         with self._playable_record(capture, limit) as record:
-            yield PartialPayload(record.size, _yield_turns(record.content))
+            yield record.size, _yield_turns(record.content)
 
     @contextmanager
     def _payload_record(self, capture: Capture) -> Iterator[record_reader.Record]:
@@ -141,10 +129,8 @@ class CaptureArchive:
         if capture.original is None:
             raise PermanentError("A revisit of a payload that is not indexed.")
         with self._record(capture.original) as record:
-            if (
-                record.warc.get("warc-type") != RecordType.RESPONSE
-                or record.warc.get("warc-payload-digest") != capture.digest
-            ):
+            facts = record.warc.get("warc-type"), record.warc.get("warc-payload-digest")
+            if facts != (RecordType.RESPONSE, capture.digest):
                 raise PermanentError("A revisit's payload is not the one it refers to.")
             yield record
 
@@ -155,8 +141,7 @@ class CaptureArchive:
             try:
                 record = opened.enter_context(self._payload_record(capture))
             except PermanentError:
-                twin = self._twin(capture, limit)
-                if twin is None:
+                if (twin := self._twin(capture, limit)) is None:
                     raise
                 record = opened.enter_context(self._record(twin))
             yield record
@@ -194,8 +179,7 @@ def _payload(
 ) -> Payload:
     content = _yield_turns(record.content)
     if capture.record_type is RecordType.RESOURCE:
-        body = record_reader.decode_blocks(content, "", limit=limit)
-        return Payload(body, record.warc.get("content-type"))
+        return Payload(record_reader.decode_blocks(content, "", limit=limit), record.warc.get("content-type"))
     stored = record.http or record_reader.HeaderFields("", {})
     head = shown or stored  # a revisit may carry no HTTP headers of its own (WARC/1.1, 6.7)
     return Payload(

@@ -4,7 +4,7 @@ The key of their URL (`core.url_keys`) merges distinct pages, so captures of the
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -118,8 +118,7 @@ class CaptureLookup:
             for row in self._nearest(url, at, window, limit):
                 seen += 1
                 capture = self._with_page_id(capture_of(row))
-                error = self._refusal(capture)
-                if error is not None:
+                if (error := self._refusal(capture)) is not None:
                     refused += 1
                     blocked = blocked or (error if error.is_disclosed else None)
                 elif capture is not None:
@@ -164,9 +163,7 @@ class CaptureLookup:
         """Return some captures with that payload digest that may be shown."""
         if not digest:
             return []
-        rows = self.rows(_OF_DIGEST, {"digest": digest})
-        captures = (capture_of(row) for row in rows)
-        return [each for each in captures if each is not None and self._refusal(each) is None]
+        return [each for each in captures_of(self.rows(_OF_DIGEST, {"digest": digest})) if self._refusal(each) is None]
 
     def _with_page_id(self, capture: Capture | None) -> Capture | None:
         """Return the capture with its page, when it comes from an index without pages."""
@@ -239,8 +236,7 @@ class CaptureLookup:
     def documents(self, url: str, at: datetime, *, of_page: str | None = None) -> Iterator[Capture]:
         """Yield captures of `url` that may be a page's copy, good ones before others, then the nearest.
 
-        Captures for a page that failed, was skipped or is withheld are left out, unless it is `of_page`. Raises
-        TakenDownError: after the last one, when further captures are blocked.
+        Those of a failed, skipped or withheld page are left out, unless it is `of_page`. Raises as `captures`.
         """
         later: list[tuple[int, Capture]] = []
         blocked = None
@@ -288,8 +284,8 @@ class CaptureLookup:
         for url in {page.url, page.final_url}:
             uri = artifact_uri(kind, url)
             rows = [row for row in self.beyond(uri, at, _NEAREST) if row["url"] == uri]
-            captures = (capture_of(row) for row in rows if abs(row["captured_ms"] - at) <= _VISIT_MS)
-            artifacts += [replace(each, page_id=page.page_id) for each in captures if each is not None]
+            near = (row for row in rows if abs(row["captured_ms"] - at) <= _VISIT_MS)
+            artifacts += [replace(each, page_id=page.page_id) for each in captures_of(near)]
         if not artifacts:
             return None
         return self._permitted(min(artifacts, key=lambda each: abs(unix_milliseconds(each.captured_at) - at)))
@@ -337,6 +333,11 @@ def _is_synthesised(row: Any) -> bool:
 
 def _without_busters(url: str) -> str:
     return _CALLBACK.sub(r"\1", _BUSTERS.sub("", url)).rstrip("?&")
+
+
+def captures_of(rows: Iterable[Any]) -> Iterator[Capture]:
+    """Yield those rows that are well-formed as captures."""
+    yield from (each for each in map(capture_of, rows) if each is not None)
 
 
 def capture_of(row: Any) -> Capture | None:

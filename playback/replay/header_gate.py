@@ -52,6 +52,8 @@ class TypePolicy:
 _PART = TypePolicy(is_part=True)
 _DOWNLOAD = TypePolicy(is_attached=True)
 _PLAYED = TypePolicy(is_part=True, is_played=True)
+_IMAGES = ("png", "jpeg", "gif", "webp", "avif")
+_PLAYABLE = ("audio/mpeg", "audio/flac", "audio/wav", "video/mp4", "video/webm", "application/ogg")
 TYPE_POLICIES: dict[str, TypePolicy] = {
     # A page may navigate the top window when its reader clicks: its links all lead to the front
     # (`playback.replay.sanitizer.html_document`), and no script is there to click for the reader.
@@ -60,34 +62,17 @@ TYPE_POLICIES: dict[str, TypePolicy] = {
         ("img-src 'self' data:", "media-src 'self'", "style-src 'self' 'unsafe-inline'"),
     ),
     _TEXT: TypePolicy(),
-    "text/css; charset=utf-8": _PART,
-    "image/png": _PART,
-    "image/jpeg": _PART,
-    "image/gif": _PART,
-    "image/webp": _PART,
-    "image/avif": _PART,
+    **dict.fromkeys(("text/css; charset=utf-8", *(f"image/{each}" for each in _IMAGES)), _PART),
     "image/png; role=mask": TypePolicy(is_part=True, is_shared=True),
     FONT_TYPE: TypePolicy(is_part=True, is_font=True, is_shared=True),
-    "application/pdf": _DOWNLOAD,
-    "audio/mpeg": _DOWNLOAD,
-    "audio/flac": _DOWNLOAD,
-    "audio/wav": _DOWNLOAD,
-    "video/mp4": _DOWNLOAD,
-    "video/webm": _DOWNLOAD,
-    "application/ogg": _DOWNLOAD,
-    "audio/mpeg; role=part": _PLAYED,
-    "audio/flac; role=part": _PLAYED,
-    "audio/wav; role=part": _PLAYED,
-    "video/mp4; role=part": _PLAYED,
-    "video/webm; role=part": _PLAYED,
-    "application/ogg; role=part": _PLAYED,
+    **dict.fromkeys(("application/pdf", *_PLAYABLE), _DOWNLOAD),
+    **{f"{each}; role=part": _PLAYED for each in _PLAYABLE},
 }
 _LINK = (
     r"<[!#-;=?-\[\]_a-z~]{1,30000}>; rel=\"(?:original|timegate|timemap|(?:(?:first|last|prev|next) )*memento)\""
     r"(?:; (?:type|datetime)=\"[A-Za-z0-9 ,:/-]{1,40}\")?"
 )
 _LINKED = re.compile(r'<([^>]*)>; rel="([^"]*)"')
-_WEB = ("https", "http")
 ALLOWED_HEADERS: dict[str, re.Pattern[str]] = {
     "etag": re.compile(r'"[A-Za-z0-9:._+/=-]{1,200}"'),
     "memento-datetime": re.compile(
@@ -180,23 +165,20 @@ class HeaderGate:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request (PEP 3333)."""
         body: Any
-        refusal = _refusal(environ, self._policy)
-        if refusal is not None:
+        if (refusal := _refusal(environ, self._policy)) is not None:
             status, text = refusal
             allowed = [("Allow", ", ".join(_METHODS))] if status.startswith("405") else []
             content_type, body = "", [text.encode()]
         else:
             status, headers, body = self._answer(environ)
-            verdict = _allowed(status, headers, self._policy, has_body=_size(body) > 0)
-            if verdict is None:
-                _close(body)
+            if (verdict := _allowed(status, headers, self._policy, has_body=_size(body) > 0)) is None:
+                close_body(body)
                 status, verdict = "500 Internal Server Error", ("", [])
                 body = [b"This capture cannot be shown.\n"]
             content_type, allowed = verdict
-        sent = response_headers(self._policy, status, content_type, allowed, _size(body))
-        start_response(status, sent)
+        start_response(status, response_headers(self._policy, status, content_type, allowed, _size(body)))
         if environ.get("REQUEST_METHOD") == "HEAD" or int(status[:3]) in NO_BODY:
-            _close(body)
+            close_body(body)
             return [b""]
         return body  # type: ignore[no-any-return]
 
@@ -225,7 +207,7 @@ class HeaderGate:
                 try:
                     body = [b"".join(body)]
                 finally:
-                    _close(body)
+                    close_body(body)
         except Exception:  # noqa: BLE001 nothing may pass the gate, a server's own error page neither
             _LOG.exception("replay.request_failed")
             return "", [], [b""]
@@ -256,10 +238,10 @@ def _size(body: Any) -> int:
     return len(body[0]) if isinstance(body, list) else int(body.size)
 
 
-def _close(body: Any) -> None:
-    close = getattr(body, "close", None)
-    if close is not None:
-        close()
+def close_body(body: Any) -> None:
+    """Close the body of an answer where it has something to close (PEP 3333)."""
+    if hasattr(body, "close"):
+        body.close()
 
 
 def _refusal(environ: WSGIEnvironment, policy: Policy) -> tuple[str, str] | None:
@@ -285,15 +267,14 @@ def _refusal(environ: WSGIEnvironment, policy: Policy) -> tuple[str, str] | None
 
 def _leads_home(value: str, policy: Policy) -> bool:
     """Return True when all targets of a Link header but the archived page are ours."""
-    homes = (policy.front_origin, *(f"{scheme}://{host}" for host in policy.hosts for scheme in _WEB))
-    for target, relation in _LINKED.findall(value):
-        if relation == "original":
-            ours = target.startswith(("http://", "https://"))
-        else:
-            ours = any(target.startswith(f"{home}/") for home in homes)
-        if not ours:
-            return False
-    return True
+    ours = (
+        f"{policy.front_origin}/",
+        *(f"{scheme}://{host}/" for host in policy.hosts for scheme in ("https", "http")),
+    )
+    return all(
+        target.startswith(("http://", "https://") if relation == "original" else ours)
+        for target, relation in _LINKED.findall(value)
+    )
 
 
 def _allowed(status: str, headers: Headers, policy: Policy, *, has_body: bool) -> tuple[str, Headers] | None:

@@ -211,13 +211,11 @@ class MadeCache:
         """
         name = hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).hexdigest()
         while True:
-            value = self._memory.get(name)
-            if value is not None:
+            if (value := self._memory.get(name)) is not None:
                 return value
             if name in self._failures:
                 raise MakingFailedError("Sanitising it failed a short while ago.")
-            other = self._making.get(name)
-            if other is None:
+            if (other := self._making.get(name)) is None:
                 break
             other.wait()  # if it failed, it is this one's turn
         made = self._making[name] = Event()

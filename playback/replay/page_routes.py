@@ -60,8 +60,7 @@ def pdf_document(facts: Mapping[str, Any], title: str, picture: Callable[[int], 
 
     `picture` returns the address of a page's picture; None: only text is shown.
     """
-    error = _ERRORS.get(facts["error"])
-    if error is not None:
+    if (error := _ERRORS.get(facts["error"])) is not None:
         parts = [f"<p>{escape(error)} The original file is archived.</p>"]
     else:
         count, shown = facts["count"], len(facts["pages"])
@@ -105,16 +104,14 @@ class PageRoutes:
         url = request.memento.url
         if not is_web_url(url):
             return replay_context.missing("Only http(s) pages are shown here.")
-        page = self._page_of(request)
-        if page is not None:
+        if (page := self._page_of(request)) is not None:
             return self._shown(request, page)
         warn_of_threats(self._context, request, url)
         return self._source(request, None)
 
     def _page_of(self, request: replay_context.Request) -> PageFacts | None:
         """Return the page nearest to the moment; redirect to its address, and warn of threats."""
-        page = self._context.index.page(request.memento.url, request.at)
-        if page is None:
+        if (page := self._context.index.page(request.memento.url, request.at)) is None:
             return None
         true = replace(request.memento, timestamp=page.timestamp, url=page.url)
         if memento_path(true) != memento_path(request.memento):
@@ -131,13 +128,11 @@ class PageRoutes:
             # Its own text contains theirs, so at every level it is made from the document.
             changed = zlib.crc32("\n".join(withheld).encode(errors="replace"))
             request = replace(request, variant=f"{request.variant}-{changed:08x}")
-        if level is Level.TEXT and not withheld:
-            text = self._context.index.artifact(page, ArtifactKind.TEXT)
-            if text is not None:
-                # The page's visible text, as the browser that archived it gave it.
-                return self._text(request, text, html_document.reading_document, page.final_url)
-        dom = self._context.index.artifact(page, ArtifactKind.DOM)
-        if dom is not None:
+        artifact = self._context.index.artifact
+        if level is Level.TEXT and not withheld and (text := artifact(page, ArtifactKind.TEXT)) is not None:
+            # The page's visible text, as the browser that archived it gave it.
+            return self._text(request, text, html_document.reading_document, page.final_url)
+        if (dom := artifact(page, ArtifactKind.DOM)) is not None:
             return self._document(request, dom, page.final_url, level, was_scripted=True, withheld=withheld)
         return self._source(request, page)
 
@@ -215,8 +210,7 @@ class PageRoutes:
             address = replace(request.memento, modifier=MementoModifier.IMAGE, url=capture.url)
             body = html_document.image_document(memento_path(address), capture.url).encode()
             return request.answer(capture, replay_context.HTML, lambda: body)
-        offered = offer_download(self._context, request, capture)
-        if offered is not None:
+        if (offered := offer_download(self._context, request, capture)) is not None:
             return offered
         return replay_context.missing("Captures of this type are archived, but not shown.")
 
@@ -225,8 +219,7 @@ class PageRoutes:
         has_pictures = level.covers(Level.IMAGES)
 
         def prepare() -> PdfJob:
-            limit = self._context.limits.pdf_shown_bytes
-            body = self._context.archive.load(capture, limit=limit).body
+            body = self._context.archive.load(capture, limit=self._context.limits.pdf_shown_bytes).body
             if download_type(body[:1024]) != PDF:
                 raise PermanentError("A body that only claims to be a PDF.")
             return PdfJob(body)
@@ -240,8 +233,7 @@ class PageRoutes:
                 facts = json.loads(self._context.make(prepare))
             except BodyTooLargeError:
                 facts = {"error": "too-large", "count": 0, "pages": []}
-            document = pdf_document(facts, capture.url, picture if has_pictures else None)
-            return document.encode(errors="replace")
+            return pdf_document(facts, capture.url, picture if has_pictures else None).encode(errors="replace")
 
         return self._context.made_answer(request, capture, replay_context.HTML, make)
 
@@ -250,8 +242,7 @@ class PageRoutes:
         url = request.memento.url
         if not is_web_url(url):
             return replay_context.missing("Only http(s) files can be downloaded.")
-        page = self._page_of(request)
-        if page is not None:
+        if (page := self._page_of(request)) is not None:
             self._context.permits.check_copy(page.page_id)
         target = url if page is None else page.final_url
         of_page = None if page is None else page.page_id

@@ -100,16 +100,13 @@ class Request:
     ) -> ReplayResponse:
         """Return the answer that `make` makes of the capture; 304 without it when the reader has it."""
         etag = self.etag(capture)
-        validators = (
-            ("ETag", etag),
-            # RFC 7089, 2.1.1
-            ("Memento-Datetime", format_datetime(capture.captured_at, usegmt=True)),
-        )
+        moment = format_datetime(capture.captured_at, usegmt=True)  # RFC 7089, 2.1.1
+        headers = (("ETag", etag), ("Memento-Datetime", moment), *more)
         if etag in self.known_etags:
             # Its headers take the place of those that the reader's browser keeps (RFC 9111, 3.2), so
             # the gate must know what they are for.
-            return ReplayResponse(HTTPStatus.NOT_MODIFIED, content_type, b"", (*validators, *more))
-        return ReplayResponse(HTTPStatus.OK, content_type, make(), (*validators, *more))
+            return ReplayResponse(HTTPStatus.NOT_MODIFIED, content_type, b"", headers)
+        return ReplayResponse(HTTPStatus.OK, content_type, make(), headers)
 
     def unchanged(self, capture: Capture, content_type: str) -> ReplayResponse | None:
         """Return 304 when the reader has the answer; any type of its kind fits, for none is sent."""
@@ -142,30 +139,13 @@ def missing(text: str) -> ReplayResponse:
     return notice(HTTPStatus.NOT_FOUND, "No copy to show", text)
 
 
-def blocked(reason: str, front: str) -> ReplayResponse:
-    """Return 451 for a taken-down capture (RFC 7725); `front` is named as the blocking authority."""
-    text = "This copy is not shown, because its removal was requested."
-    if reason:
-        text += f" {reason}"
-    answer = notice(HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS, "Taken down", text)
-    return replace(answer, headers=(("Link", f'<{front}/>; rel="blocked-by"'),))
-
-
-def held_back(reason: str) -> ReplayResponse:
-    """Return 403 for a payload that is held back, with the reason (C-16)."""
-    return notice(HTTPStatus.FORBIDDEN, "Held back", f"This copy cannot be downloaded. {reason}")
-
-
 def absent() -> ReplayResponse:
     """Return 404 for a part of a page; the reader sees the alternative text."""
     return ReplayResponse(HTTPStatus.NOT_FOUND, TEXT, b"Not captured.\n")
 
 
 class PerRequestStore:
-    """Wrapper of `store` that reads its version once per request, which `begin` starts.
-
-    Operations run through `call`, e.g. in another thread.
-    """
+    """Wrapper of `store` that works through `call`, e.g. in a thread, and reads its version once per request."""
 
     def __init__(self, store: DecisionStore, call: Callable[..., Any] = call_inline) -> None:
         self._store = store
@@ -174,7 +154,7 @@ class PerRequestStore:
         self._requests = 0
 
     def begin(self) -> None:
-        """Begin a request and forget the version."""
+        """Begin a request: the version is read again."""
         self._requests += 1
         self._version = None
 
@@ -264,10 +244,8 @@ class ReplayContext:
 def maker_version() -> str:
     """Return a part of cache keys that changes with the code and libraries that make copies."""
     code = hashlib.sha256()
-    warc = resources.files("warc")
-    readers = [warc / "record_reader.py"]
-    own = sorted(Path(__file__).parent.rglob("*.*"))
-    for path in (*(each for each in own if each.suffix in {".py", ".js", ".toml"}), *readers):
+    own = (each for each in sorted(Path(__file__).parent.rglob("*.*")) if each.suffix in {".py", ".js", ".toml"})
+    for path in (*own, resources.files("warc") / "record_reader.py"):
         code.update(path.read_bytes())
     libraries = [
         f"{name} {version(name)}"
@@ -279,9 +257,8 @@ def maker_version() -> str:
 def first_playable(captures: Iterable[Capture]) -> Capture | None:
     """Return the first capture with status 2xx or 3xx, or artifact (which has none)."""
     for capture in captures:
-        if capture.status is None and capture.record_type is RecordType.RESOURCE:
-            return capture
-        if capture.status is not None and 200 <= capture.status < 400 and capture.status != 304:
+        is_artifact = capture.status is None and capture.record_type is RecordType.RESOURCE
+        if is_artifact or (200 <= (capture.status or 0) < 400 and capture.status != 304):
             return capture
     return None
 
@@ -299,8 +276,7 @@ def decode_text(payload: Payload) -> str:
             return payload.body.decode("utf-8-sig")
         except UnicodeDecodeError:
             encoding = webencodings.lookup("windows-1252")
-    text: str = webencodings.decode(payload.body, encoding, "replace")[0]
-    return text
+    return str(webencodings.decode(payload.body, encoding, "replace")[0])
 
 
 def limit_level(context: ReplayContext, request: Request, *urls: str) -> tuple[Request, Level]:
@@ -347,5 +323,4 @@ def loads_part(context: ReplayContext, request: Request, capture: Capture, *dest
 def _may_be_seen(context: ReplayContext, request: Request, capture: Capture) -> bool:
     """Return True when the level rules allow images for the resource itself."""
     rules, wiki = context.levels.now(), request.memento.wiki
-    level = lowest_level(rules.of(request.memento.url, wiki), rules.of(capture.url, wiki))
-    return level.covers(Level.IMAGES)
+    return lowest_level(rules.of(request.memento.url, wiki), rules.of(capture.url, wiki)).covers(Level.IMAGES)

@@ -30,7 +30,7 @@ from gevent.socket import socket as GeventSocket  # noqa: N812 it is a class, wh
 
 from core.errors import PermanentError
 from net.address_policy import rate_limit_prefix, unmap_ipv4
-from playback.replay.header_gate import LONGEST_TARGET, HeaderGate, Policy, response_headers
+from playback.replay.header_gate import LONGEST_TARGET, HeaderGate, Policy, close_body, response_headers
 
 _LOG = logging.getLogger(__name__)
 
@@ -73,8 +73,7 @@ class ReplayRequestHead:
 def parse_head(head: bytes) -> ReplayRequestHead:
     """Parse a request head without the blank line; BadRequestHeadError when malformed or too long."""
     line, *rest = head.split(b"\r\n")
-    match = _REQUEST_LINE.fullmatch(line)
-    if match is None:
+    if (match := _REQUEST_LINE.fullmatch(line)) is None:
         is_long = len(line) > LONGEST_TARGET and b" " in line
         raise BadRequestHeadError("414 URI Too Long" if is_long else "400 Bad Request")
     method, target = match[1].decode("ascii"), match[2].decode("ascii")
@@ -84,8 +83,7 @@ def parse_head(head: bytes) -> ReplayRequestHead:
         raise BadRequestHeadError("431 Request Header Fields Too Large")
     fields: dict[bytes, str] = {}
     for each in rest:
-        field = _FIELD.fullmatch(each)
-        if field is None:
+        if (field := _FIELD.fullmatch(each)) is None:
             raise BadRequestHeadError("400 Bad Request")
         name = field[1].lower()
         if name in fields and name in _SINGLE:
@@ -150,8 +148,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
     @property
     def port(self) -> int:
         """Port of the listening socket."""
-        port: int = self.socket.getsockname()[1]
-        return port
+        return int(self.socket.getsockname()[1])
 
     def answer_with(self, application: WSGIApplication, policy: Policy) -> None:
         """Serve `application` behind the gate."""
@@ -250,9 +247,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
             else:
                 _send_blocks(client, head, body)
         finally:
-            close = getattr(body, "close", None)
-            if close is not None:
-                close()
+            close_body(body)
         if not keeps:
             _linger(client)
         return keeps

@@ -110,12 +110,10 @@ def offer_download(
         return known
     with ExitStack() as opened:
         limits = context.limits
-        part = opened.enter_context(context.archive.open(capture, limit=limits.download_bytes))
-        if part.size is None:
+        size, blocks = opened.enter_context(context.archive.open(capture, limit=limits.download_bytes))
+        if size is None:
             body = context.archive.load(capture, limit=limits.pdf_bytes).body
             size, blocks = len(body), iter([body])
-        else:
-            size, blocks = part.size, part.blocks
         head = next(blocks, b"")
         kind = download_type(head)
         if kind is None or (is_part and kind == PDF):
@@ -164,9 +162,15 @@ class PartRoutes:
 
     def image(self, request: replay_context.Request) -> replay_context.ReplayResponse:
         """Answer with an image of a page, one of its screenshots, or a page of a PDF."""
-        pdf_page = parse_pdf_page(request.memento.url)
-        if pdf_page is not None:
-            return self._pdf_page(request, *pdf_page)
+        if (pdf_page := parse_pdf_page(request.memento.url)) is not None:
+            number, url = pdf_page
+            named = replace(request, memento=replace(request.memento, url=url))
+            capture, load = self._part(named, self._context.limits.pdf_shown_bytes)
+            if capture.mime != PDF or not replay_context.shows_image(self._context, named, capture, None):
+                return replay_context.absent()
+            return self._drawn(
+                request, capture, "image/webp", lambda: PdfJob(load().body, number), empty_on=BodyTooLargeError
+            )
         capture, load = self._part(request, self._context.limits.image_bytes, _PICTURES)
         artifact = parse_artifact_uri(request.memento.url)
         if not replay_context.shows_image(self._context, request, capture, artifact):
@@ -179,15 +183,6 @@ class PartRoutes:
             del body  # formats that are not sent as they are, are drawn as PNG (P-02)
             return self._drawn(request, capture, "image/png", lambda: RasterJob(load().body))
         return replay_context.absent() if media_type is None else request.answer(capture, media_type, lambda: body)
-
-    def _pdf_page(self, request: replay_context.Request, number: int, url: str) -> replay_context.ReplayResponse:
-        named = replace(request, memento=replace(request.memento, url=url))
-        capture, load = self._part(named, self._context.limits.pdf_shown_bytes)
-        if capture.mime != PDF or not replay_context.shows_image(self._context, named, capture, None):
-            return replay_context.absent()
-        return self._drawn(
-            request, capture, "image/webp", lambda: PdfJob(load().body, number), empty_on=BodyTooLargeError
-        )
 
     def _drawn(
         self,
@@ -258,8 +253,7 @@ class PartRoutes:
         """Answer with the visible text of a page."""
         if parse_artifact_uri(request.memento.url) is None:
             return replay_context.absent()
-        limit = self._context.limits.text_bytes
-        capture, load = self._part(request, limit, {ArtifactKind.TEXT})
+        capture, load = self._part(request, self._context.limits.text_bytes, {ArtifactKind.TEXT})
         return request.answer(capture, replay_context.TEXT, lambda: load().body.decode(errors="replace").encode())
 
     def _part(
@@ -280,8 +274,7 @@ class PartRoutes:
             )
             if url.startswith("urn:"):  # a screenshot is evidence for one URL, not for its key
                 captures = (each for each in captures if each.url == url)
-            capture = replay_context.first_playable(captures)
-            if capture is None:
+            if (capture := replay_context.first_playable(captures)) is None:
                 break
             if capture.status is None or capture.status < 300:
                 return capture, partial(self._context.archive.load, capture, limit=limit)

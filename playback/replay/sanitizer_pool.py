@@ -239,6 +239,5 @@ def _do(job: dict[str, Any]) -> bytes:
     if "data" in job:
         text = filter_sheet(job["data"].encode("latin-1"), job["charset"], rewriter)
     else:
-        level = Level(job["level"])
-        text = sanitise_document(job["text"], rewriter, was_scripted=job["was_scripted"], level=level)
+        text = sanitise_document(job["text"], rewriter, was_scripted=job["was_scripted"], level=Level(job["level"]))
     return text.encode(errors="replace")

@@ -68,30 +68,23 @@ _MOST_PARTS = 500
 _MOST_SHEETS = 30
 
 
-class DriftRoute:
-    """``/c/<timestamp>sk_/<url>``: four numbers about a copy, one per line, for the front.
+def drift_route(context: replay_context.ReplayContext, page_route: Route, style_route: Route) -> Route:
+    """Return the route ``/c/<timestamp>sk_/<url>``: four numbers about a copy, one per line, for the front.
 
     The number of parts, of those from other visits than the page's, and their largest distance in seconds before and
     after it, by the addresses in the document as it is sent and in its style sheets.
     """
 
-    def __init__(self, context: replay_context.ReplayContext, page: Route, style: Route) -> None:
-        self._context = context
-        self._page = page
-        self._style = style
-
-    def answer(self, request: replay_context.Request) -> replay_context.ReplayResponse:
-        """Answer with the four numbers."""
-        parts = [*self._parts(request)]
+    def answer(request: replay_context.Request) -> replay_context.ReplayResponse:
+        parts = [*addresses(request)]
         if not parts:
             return replay_context.absent()
-        page = self._context.index.page(request.memento.url, request.at)
+        page = context.index.page(request.memento.url, request.at)
         own = page.page_id if page is not None else None
         shown, others = 0, list[timedelta]()
         for url in dict.fromkeys(each.url for each in parts[1:]):
-            captures = self._context.index.captures(url, request.at, window=self._context.limits.window)
-            capture = replay_context.first_playable(captures)
-            if capture is None:
+            captures = context.index.captures(url, request.at, window=context.limits.window)
+            if (capture := replay_context.first_playable(captures)) is None:
                 continue
             shown += 1
             away = capture.captured_at.replace(microsecond=0) - request.at
@@ -107,10 +100,10 @@ class DriftRoute:
         text = "".join(f"{name} {number}\n" for name, number in facts.items())
         return replay_context.ReplayResponse(HTTPStatus.OK, replay_context.TEXT, text.encode())
 
-    def _parts(self, request: replay_context.Request) -> Iterator[Memento]:
+    def addresses(request: replay_context.Request) -> Iterator[Memento]:
         """Yield the address of the page and those of its parts; nothing when there is no document."""
         address = replace(request.memento, modifier=MementoModifier.PAGE)
-        made = self._page(replace(request, memento=address, known_etags=""))
+        made = page_route(replace(request, memento=address, known_etags=""))
         if made.status is not HTTPStatus.OK or made.content_type != replay_context.HTML:
             return
         yield address
@@ -125,8 +118,9 @@ class DriftRoute:
                 yield part
                 if part.modifier in _SHEETS and sheets < _MOST_SHEETS:
                     sheets += 1
-                    sheet = self._style(replace(request, memento=part, known_etags=""))
-                    waiting.append(sheet.text)
+                    waiting.append(style_route(replace(request, memento=part, known_etags="")).text)
+
+    return answer
 
 
 _LOG = logging.getLogger(__name__)
@@ -162,7 +156,6 @@ def routes(context: replay_context.ReplayContext) -> Mapping[MementoModifier, Ro
     """Return the route of each modifier."""
     pages, parts = PageRoutes(context), PartRoutes(context)
     page, style = _answering(pages.page), _answering(parts.style)
-    skews = DriftRoute(context, page, style)
     return {
         MementoModifier.PAGE: with_memento_headers(context, page),
         MementoModifier.VERY: lambda request: replace(made := pages.very_page(request), headers=_without_date(made)),
@@ -174,7 +167,7 @@ def routes(context: replay_context.ReplayContext) -> Mapping[MementoModifier, Ro
         MementoModifier.MEDIA: parts.media,
         MementoModifier.TEXT: parts.text,
         MementoModifier.FILE: pages.file,
-        MementoModifier.SKEW: skews.answer,
+        MementoModifier.SKEW: drift_route(context, page, style),
         **dict.fromkeys(LEVEL_MODIFIERS.values(), page),
     }
 
@@ -198,8 +191,7 @@ class Replay:
         return [answer.body] if isinstance(answer.body, bytes) else answer.body
 
     def _answer(self, environ: WSGIEnvironment) -> replay_context.ReplayResponse:
-        memento = parse_memento_path(environ.get("REQUEST_URI", ""))
-        if memento is None:
+        if (memento := parse_memento_path(environ.get("REQUEST_URI", ""))) is None:
             return replay_context.missing("There is nothing at this address.")
         try:
             request = replay_context.Request(
@@ -236,12 +228,16 @@ class Replay:
         except replay_context.OtherAnswerError as other:
             return other.answer
         except TakenDownError as error:
-            if isinstance(error.takedown, PayloadHold):
-                return (
-                    replay_context.absent() if modifier in _PARTS else replay_context.held_back(error.takedown.reason)
-                )
-            if error.is_disclosed:
-                return replay_context.blocked(error.takedown.reason, self._context.front)
+            reason = error.takedown.reason
+            if isinstance(error.takedown, PayloadHold):  # C-16
+                if modifier in _PARTS:
+                    return replay_context.absent()
+                text = f"This copy cannot be downloaded. {reason}"
+                return replay_context.notice(HTTPStatus.FORBIDDEN, "Held back", text)
+            if error.is_disclosed:  # RFC 7725; the front is the blocking authority
+                text = f"This copy is not shown, because its removal was requested. {reason}".rstrip()
+                answer = replay_context.notice(HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS, "Taken down", text)
+                return replace(answer, headers=(("Link", f'<{self._context.front}/>; rel="blocked-by"'),))
             if modifier in (MementoModifier.PAGE, MementoModifier.VERY, *LEVEL_MODIFIERS.values()):
                 return replay_context.missing(replay_context.NEVER)
             return replay_context.absent()

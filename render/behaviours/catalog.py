@@ -89,6 +89,9 @@ _KNOWN = {
     )
 }  # fmt: skip
 NAMES = tuple(_KNOWN)
+# Likely ids and classes of banners of unknown platforms.
+_LIKELY = ("cookie", "consent", "gdpr", "dsgvo", "rgpd", "privacy", "ccpa", "cmp")
+_TOKEN = re.compile(r"[#.]([\w-]+)|=['\"]([^'\"]+)")
 
 
 @lru_cache(maxsize=16)
@@ -109,15 +112,17 @@ def _own(name: str) -> BehaviourScript:
         raise ConfigError(
             f"[behaviours] run: there is no {name!r}; known: {', '.join(NAMES)}. Name your own file in scripts."
         )
-    known = _KNOWN[name]
-    named = _banner_names() if name == "consent" else ""
+    known, named = _KNOWN[name], ""
     needs = [known.needs] if known.needs else []
-    if name == "sites":
+    if name == "consent":
+        selectors = (selector for rule in load_table("consent")["rule"] for selector in rule["present"])
+        names = (max((one or other for one, other in _TOKEN.findall(each)), key=len) for each in selectors)
+        named = "|".join(sorted({*_LIKELY, *map(re.escape, names)}))
+    elif name == "sites":
         needs += [each for rule in load_table("sites")["rule"] for each in rule["present"]]
     elif name == "expand":
         needs += load_table("sites")["carousels"]["arrows"]
-    source = _wrapped(_text(f"{name}.js"), name)
-    return replace(known, source=source, named=named, needs=", ".join(needs))
+    return replace(known, source=_wrapped(_text(f"{name}.js"), name), named=named, needs=", ".join(needs))
 
 
 def _users(path: Path) -> BehaviourScript:
@@ -144,9 +149,8 @@ def _users(path: Path) -> BehaviourScript:
 
 def _wrapped(function: str, name: str) -> str:
     """Return the function source with its tools and the tables that it needs."""
-    tables: dict[str, Any] = {}
-    if name in ("consent", "more", "routes", "expand", "play", ""):
-        tables["words"] = load_table("words")
+    has_words = name in ("consent", "more", "routes", "expand", "play", "")
+    tables: dict[str, Any] = {"words": load_table("words")} if has_words else {}
     if name == "consent":
         tables["rules"] = load_table("consent")["rule"]
     if name in ("sites", "expand"):
@@ -165,20 +169,6 @@ def _wrapped(function: str, name: str) -> str:
 def load_table(name: str) -> dict[str, Any]:
     """Return ``NAME.toml``: ``words`` on buttons by purpose, or the ``rule`` list of ``consent`` or ``sites``."""
     return tomllib.loads(_text(f"{name}.toml"))
-
-
-# Likely ids and classes of banners of unknown platforms.
-_LIKELY = ("cookie", "consent", "gdpr", "dsgvo", "rgpd", "privacy", "ccpa", "cmp")
-_TOKEN = re.compile(r"[#.]([\w-]+)|=['\"]([^'\"]+)")
-
-
-def _banner_names() -> str:
-    tokens = set(_LIKELY)
-    for rule in load_table("consent")["rule"]:
-        for selector in rule["present"]:
-            named = [one or other for one, other in _TOKEN.findall(selector)]
-            tokens.add(re.escape(max(named, key=len)))
-    return "|".join(sorted(tokens))
 
 
 def survey_script() -> str:

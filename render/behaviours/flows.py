@@ -298,8 +298,7 @@ class CdpRelay:
         elif method == "Browser.getVersion":
             self._start_command(message, method, params, "")
         elif method in _CONTEXT_METHODS:
-            own = {**params, "browserContextId": self._context_id}
-            self._start_command(message, method, own, "")
+            self._start_command(message, method, {**params, "browserContextId": self._context_id}, "")
         else:
             self._refuse(message)
 
@@ -342,18 +341,14 @@ class CdpRelay:
 
     def _refuse(self, message: Message, reason: str = "") -> None:
         text = reason or f"{message['method']} is not possible within a visit."
-        self._put(_numbered(message, {"error": {"code": -32000, "message": text}}))
+        self._answer(message, {"code": -32000, "message": text}, "error")
 
-    def _answer(self, message: Message, result: Message) -> None:
-        self._put(_numbered(message, {"result": result}))
+    def _answer(self, message: Message, result: Message, kind: str = "result") -> None:
+        session = {"sessionId": message["sessionId"]} if message.get("sessionId") else {}
+        self._put({"id": message["id"], kind: result, **session})
 
     def _put(self, message: Message) -> None:
         self._outgoing.put_nowait(json.dumps(message))
-
-
-def _numbered(message: Message, answer: Message) -> Message:
-    session = {"sessionId": message["sessionId"]} if message.get("sessionId") else {}
-    return {"id": message["id"], **answer, **session}
 
 
 if __name__ == "__main__":

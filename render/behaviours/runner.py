@@ -9,10 +9,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
-from core.errors import BadUrlError
-from core.hosts import canonical_host
 from core.json_values import json_facts
 from core.page_manifest import PageBehaviour
 from render.artifacts import ICONS_KNOWN
@@ -20,7 +18,7 @@ from render.behaviours.catalog import BehaviourScript, BehaviourSet, survey_scri
 from render.behaviours.script_run import BehaviourAnswer, run_script, scroll, step_through, wait_reaction
 from render.cdp import CommandError, stretched
 from render.page import BrowserPage
-from render.page_frames import PageFrame, child_frames, main_frame, run_in
+from render.page_frames import PageFrame, ask_frames, main_frame, run_in
 from render.settle import VisitSteps
 
 SCRIPT_TIMEOUT_S = 0.5  # a behaviour that does not end by itself is given so long beyond its limit
@@ -55,7 +53,7 @@ async def run_behaviours(
     end = steps.spent_s + limit_s
     view: BehaviourSurvey | None = None
     for behaviour in behaviours.chosen:
-        if not _meant(behaviour, page.url):
+        if behaviour.hosts is not None and not behaviour.hosts.covers(page.url):
             continue
         left_s = end - steps.spent_s
         if left_s <= 0:
@@ -78,30 +76,20 @@ async def run_behaviours(
 async def survey_page(page: BrowserPage, chosen: Sequence[BehaviourScript], limit_s: float) -> BehaviourSurvey | None:
     """Survey the page and its frames; return None when the page itself does not answer in time."""
     asking = [each for each in chosen if each.needs]
-    needs = [[each.needs, each.named] for each in asking]
-    seen: list[tuple[PageFrame, frozenset[str]]] = []
 
     async def ask(frame: PageFrame) -> tuple[frozenset[str], bool]:
-        answer = await run_in(page, frame, survey_script(), needs)
+        answer = await run_in(page, frame, survey_script(), [[each.needs, each.named] for each in asking])
         message = answer if isinstance(answer, dict) else {}
         places = [at for at in message.get("idle") or () if isinstance(at, int) and at < len(asking)]
         return frozenset(asking[at].name for at in places), bool(message.get("frames"))
-
-    async def ask_frame(frame: PageFrame) -> None:
-        with contextlib.suppress(CommandError):
-            idle, _ = await ask(frame)
-            seen.append((frame, idle))
 
     try:
         async with asyncio.timeout(limit_s):
             idle, framed = await ask(main_frame(page))
     except (TimeoutError, CommandError):
         return None
-    if framed:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(limit_s / 2):
-                await asyncio.gather(*(ask_frame(frame) for frame in await child_frames(page)))
-    return BehaviourSurvey(idle, seen)
+    seen = await ask_frames(page, ask, limit_s / 2) if framed else []
+    return BehaviourSurvey(idle, [(frame, idle) for frame, (idle, _) in seen])
 
 
 async def _perform(  # noqa: PLR0913 state of one run
@@ -116,17 +104,8 @@ async def _perform(  # noqa: PLR0913 state of one run
 ) -> tuple[PageBehaviour, bool]:
     last = behaviour is behaviours.chosen[-1]
     share_s = max(left_s * TIME_SHARE, left_s - SCRIPT_TIMEOUT_S if last else 0.0)
-    limits = behaviours.limits
-    options = {
-        "limitMs": share_s * 1000,
-        **json_facts(
-            limits,
-            "clicks fetches hovers routes",
-            scrollPx="scroll_px",
-            rounds="scroll_rounds",
-            accept="accept_cookies",
-        ),
-    }
+    others = {"scrollPx": "scroll_px", "rounds": "scroll_rounds", "accept": "accept_cookies"}
+    options = {"limitMs": share_s * 1000, **json_facts(behaviours.limits, "clicks fetches hovers routes", **others)}
     before, already_held = steps.spent_s, page.held
     answer, error = BehaviourAnswer(), ""
     with steps.step(behaviour.name):
@@ -157,38 +136,31 @@ async def _run(
     options: dict[str, Any],
     icons: dict[str, asyncio.Future[bool]],
 ) -> BehaviourAnswer:
-    source, gesture = behaviour.source, behaviour.gesture
+    source = behaviour.source
+
+    async def run_one(frame: PageFrame, options: dict[str, Any]) -> BehaviourAnswer:
+        if behaviour.name == "candidates":
+            return await load_candidates(page, frame, source, options, icons)
+        return await run_script(page, frame, source, options, gesture=behaviour.gesture)
+
     if behaviour.name == "consent":
         return await refuse_consent(page, source, options)
     if behaviour.name == "hover":
         return await hover(page, source, options)
     if behaviour.name == "scroll":
         answer = await scroll(page, source, options)
-    elif behaviour.name == "candidates":
-        answer = await load_candidates(page, main_frame(page), source, options, icons)
     elif behaviour.stepped:
         answer = await step_through(page, source, options)
     else:
-        answer = await run_script(page, main_frame(page), source, options, gesture=gesture)
+        answer = await run_one(main_frame(page), options)
     if not (behaviour.framed and answer.frames):
         return answer
-    frames = await child_frames(page) if view is None else view.frames_for(behaviour.name)
+    frames = None if view is None else view.frames_for(behaviour.name)
     limit_ms = min(options["limitMs"] / 2, stretched(FRAMES_LIMIT_S) * 1000)
     inner = {**options, "limitMs": limit_ms, "framed": True, "alone": True}
-    answers: list[BehaviourAnswer] = []
-
-    async def one(frame: PageFrame) -> None:
-        with contextlib.suppress(CommandError):
-            if behaviour.name == "candidates":
-                answers.append(await load_candidates(page, frame, source, inner, icons))
-            else:
-                answers.append(await run_script(page, frame, source, inner, gesture=gesture))
-
-    # Frames that fail or time out are left out of the result.
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(limit_ms / 1000 + SCRIPT_TIMEOUT_S / 2):
-            await asyncio.gather(*(one(frame) for frame in frames))
-    return answer.with_others(answers)
+    limit_s = limit_ms / 1000 + SCRIPT_TIMEOUT_S / 2
+    answers = await ask_frames(page, lambda frame: run_one(frame, inner), limit_s, frames)
+    return answer.with_others(each for _, each in answers)
 
 
 SHEET_LIMIT_CHARS = 2_000_000
@@ -205,8 +177,7 @@ async def load_candidates(
     for href in more.get("sheets") or ():
         # A script may not read sheets of other origins; the browser has their text.
         with contextlib.suppress(CommandError):
-            params = {"frameId": frame.id, "url": href}
-            text = await page.send("Page.getResourceContent", params, frame.session)
+            text = await page.send("Page.getResourceContent", {"frameId": frame.id, "url": href}, frame.session)
             if not text["base64Encoded"]:
                 sheets.append([href, text["content"][:SHEET_LIMIT_CHARS]])
     found: list[str] = [*(more.get("icons") or ())]
@@ -224,13 +195,11 @@ async def load_candidates(
     cut = answer.number("cut")
     if sheets or icons:
         left = max(0.0, options["fetches"] - answer.number("asked"))
-        inner = {**options, "fetches": left, "sheets": sheets, "icons": icons}
-        others = await run_script(page, frame, source, inner)
+        others = await run_script(page, frame, source, {**options, "fetches": left, "sheets": sheets, "icons": icons})
         cut += others.number("cut")
         answer = answer.with_others([others])
     if cut:
-        note = f"{answer.found} images, {cut:.0f} or more were left out: limit of fetches"
-        answer = replace(answer, notes=(note,))
+        answer = replace(answer, notes=(f"{answer.found} images, {cut:.0f} or more were left out: limit of fetches",))
     return answer
 
 
@@ -258,15 +227,6 @@ def manifest_icons(text: str, base: str) -> list[str]:
             if isinstance(entry.get("src"), str):
                 urls.append(urljoin(base, entry["src"]))
     return urls
-
-
-def _meant(behaviour: BehaviourScript, url: str) -> bool:
-    if behaviour.hosts is None:
-        return True
-    try:
-        return behaviour.hosts.of(canonical_host(urlsplit(url).hostname or "")) is not None
-    except (ValueError, BadUrlError):
-        return False
 
 
 HOVER_MS = 20
@@ -312,17 +272,10 @@ async def refuse_consent(page: BrowserPage, source: str, options: dict[str, Any]
     look, click = {**options, "click": False}, {**options, "click": True}
     banner = await run_script(page, main, source, look)
     asking: list[tuple[PageFrame, str]] = []  # frames with a known banner, and the banner's name
-
-    async def ask_frame(frame: PageFrame) -> None:
-        with contextlib.suppress(CommandError):
-            answer = await run_script(page, frame, source, {**look, "framed": True})
-            if answer.found:
-                asking.append((frame, " ".join(answer.notes)))
-
     if banner.frames:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(BANNER_POLL_S):
-                await asyncio.gather(*(ask_frame(frame) for frame in await child_frames(page)))
+        framed = {**look, "framed": True}
+        answers = await ask_frames(page, lambda frame: run_script(page, frame, source, framed), BANNER_POLL_S)
+        asking = [(frame, " ".join(each.notes)) for frame, each in answers if each.found]
     if not banner.found and not asking:
         return banner
     page.hold()
@@ -341,9 +294,7 @@ async def refuse_consent(page: BrowserPage, source: str, options: dict[str, Any]
     if done:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GONE_S):
-                while True:
-                    if not (await run_script(page, main, source, look)).found:
-                        break
+                while (await run_script(page, main, source, look)).found:  # noqa: ASYNC110 only the page knows
                     await asyncio.sleep(BANNER_POLL_S / 10)
     answer = await run_script(page, main, source, click)
     # A rule for each selector: an invalid one does not affect the others.

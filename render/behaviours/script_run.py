@@ -115,25 +115,20 @@ async def step_through(page: BrowserPage, source: str, options: dict[str, Any], 
     notes: tuple[str, ...] = ()
     while (left_s := end - loop.time()) > 0:
         began = page.now()
-        inner = {**options, name: len(answers), "limitMs": left_s * 1000}
-        answers.append(await run_script(page, frame, source, inner))
+        answers.append(await run_script(page, frame, source, {**options, name: len(answers), "limitMs": left_s * 1000}))
         notes = answers[-1].notes or notes
         if not (answers[-1].more or {}).get("next"):
             break
         await wait_reaction(page, began, min(stretched(GROWTH_S), end - loop.time()), still_ms=STEP_MS)
-    if not answers:
-        return BehaviourAnswer()
-    return replace(answers[0].with_others(answers[1:]), notes=notes)
+    return replace(answers[0].with_others(answers[1:]), notes=notes) if answers else BehaviourAnswer()
 
 
 async def wait_reaction(page: BrowserPage, began: float, limit_s: float, *, still_ms: int) -> None:
     """Wait until the page has drawn, and for `still_ms` by its clock nothing is pending that it began since `began`."""
     loop = asyncio.get_running_loop()
-    end = loop.time() + limit_s
-    known = await page_height(page, 0)
+    end, known = loop.time() + limit_s, await page_height(page, 0)
     while loop.time() < end:
-        requests = page.log.news
-        height = await page_height(page, still_ms)
+        requests, height = page.log.news, await page_height(page, still_ms)
         is_pending = page.log.loading_since(began - 0.5) or page.timers.until() > page.now()
         if height == known and page.log.news == requests and not is_pending:
             return
@@ -184,8 +179,7 @@ async def _listens(page: BrowserPage) -> bool:
             facts = {"expression": name, "objectGroup": _GROUP, "silent": True}
             found = (await page.send("Runtime.evaluate", facts))["result"]
             where = {"objectId": found["objectId"], "depth": depth, "pierce": True}
-            answer = await page.send("DOMDebugger.getEventListeners", where)
-            listeners = answer["listeners"]
+            listeners = (await page.send("DOMDebugger.getEventListeners", where))["listeners"]
             own |= {each["scriptId"] for each in listeners if each["type"] == "weboid-timers"}
             if any(each["type"] in _EVENTS and each["scriptId"] not in own for each in listeners):
                 return True
@@ -199,35 +193,30 @@ async def scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> Beh
     """Scroll to the end, further as long as the page grows; boxes within it; and back to the top."""
     if not await can_react(page):
         return BehaviourAnswer(notes=("nothing on the page reacts to scrolling",))
-    page.draw_small(SMALL)
-    try:
-        return await _scroll(page, source, options)
-    finally:
-        page.draw_small(1)
-
-
-async def _scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> BehaviourAnswer:
     frame, loop = main_frame(page), asyncio.get_running_loop()
     end, requests = loop.time() + options["limitMs"] / 1000, page.log.news
-    answer = last = await run_script(page, frame, source, options)
-    rounds = 0
-    while last.number("steps") and last.number("height") < options["scrollPx"]:
-        left_s = end - loop.time()
-        is_over = rounds >= options["rounds"] or left_s <= BOTTOM_S
-        if is_over or not await _grows(page, last.number("height"), left_s):
-            break
-        rounds += 1
-        inner = {**options, "from": last.number("at"), "limitMs": (end - loop.time()) * 1000}
-        last = await run_script(page, frame, source, inner)
-        answer = answer.with_others([last])
-    left_ms = max(0.0, end - loop.time()) * 1000
-    within = await step_through(page, source, {**options, "limitMs": left_ms}, name="inner")
-    answer = answer.with_others([within])
-    if answer.done:
+    page.draw_small(SMALL)
+    try:
+        answer = last = await run_script(page, frame, source, options)
+        rounds = 0
+        while last.number("steps") and last.number("height") < options["scrollPx"]:
+            left_s = end - loop.time()
+            is_over = rounds >= options["rounds"] or left_s <= BOTTOM_S
+            if is_over or not await _grows(page, last.number("height"), left_s):
+                break
+            rounds += 1
+            inner = {**options, "from": last.number("at"), "limitMs": (end - loop.time()) * 1000}
+            last = await run_script(page, frame, source, inner)
+            answer = answer.with_others([last])
         left_ms = max(0.0, end - loop.time()) * 1000
-        last = await run_script(page, frame, source, {**options, "back": True, "limitMs": left_ms})
-        # A page on which it had no effect is still idle.
-        answer = replace(answer, again=last.again or page.log.news != requests)
+        answer = answer.with_others([await step_through(page, source, {**options, "limitMs": left_ms}, name="inner")])
+        if answer.done:
+            left_ms = max(0.0, end - loop.time()) * 1000
+            last = await run_script(page, frame, source, {**options, "back": True, "limitMs": left_ms})
+            # A page on which it had no effect is still idle.
+            answer = replace(answer, again=last.again or page.log.news != requests)
+    finally:
+        page.draw_small(1)
     return replace(answer, notes=(f"grew {rounds} times",) if rounds else ())
 
 
@@ -239,8 +228,7 @@ async def _grows(page: BrowserPage, height: float, left_s: float) -> bool:
     while True:
         if await page_height(page, BOTTOM_S * 1000) > height:
             return True
-        is_active = page.log.news != requests or page.log.loading_since(began)
-        is_active = is_active or page.timers.until() > page.now()
-        if loop.time() >= limit or not is_active:
+        is_loading = page.log.news != requests or page.log.loading_since(began)
+        if loop.time() >= limit or not (is_loading or page.timers.until() > page.now()):
             return False
         requests = page.log.news

@@ -9,13 +9,13 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import format_datetime
 from importlib import resources
 from urllib.parse import quote, urldefrag, urljoin, urlsplit
-from wsgiref.types import WSGIApplication
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from core.captures import Capture
 from core.errors import BodyTooLargeError, PermanentError, TransientError
@@ -133,10 +133,14 @@ def with_full(others: WSGIApplication, context: ReplayContext, pattern: str, rew
     `pattern`: the origins of full copies (ConfigError: they or the secret are invalid); `rewrite`: makers with pywb.
     """
     origins = FullOrigins(pattern, os.environ.get(FULL_SECRET, "").encode())
-    full = FullCopyServer(context, origins, rewrite)
-    return full_gate.dispatch_by_host(
-        full_gate.FullGate(full, full_gate.FullPolicy(origins, context.front)), others, origins
-    )
+    policy = full_gate.FullPolicy(origins, context.front)
+    full = full_gate.FullGate(FullCopyServer(context, origins, rewrite), policy)
+
+    def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        chosen = full if origins.is_ours(environ.get("HTTP_HOST", "")) else others
+        return chosen(environ, start_response)
+
+    return application
 
 
 class _FullCopyRefusedError(Exception):
@@ -192,8 +196,7 @@ class FullCopyServer:
         is_document = part.modifier == text_rewriter.PAGE_MODIFIER and request.destination in {"", *_FRAMES}
         if is_document and (best is None or not (best.page_id == part.page.page_id or _is_page_itself(part))):
             address = self._context.front + page_path(part.page.timestamp, part.url)
-            link = (address, "See its own copy")
-            text = notice_document("This link leads to another page", part.url, link=link)
+            text = notice_document("This link leads to another page", part.url, link=(address, "See its own copy"))
             return full_gate.FullAnswer(200, _HTML, text.encode(), ours=True)
         if best is None or (part.is_nested and _is_page_itself(part)):
             return _ABSENT  # otherwise the page could be framed anywhere, without the banner
@@ -229,42 +232,35 @@ class FullCopyServer:
             if rank < best_rank:
                 best, best_rank = capture, rank
         if part.sent is not None:
-            best = full_gate.match_body(part.sent, self._requests(answers))
+            stored = ((each, self._context.archive.request(each, limit=_LONGEST_BODY)) for each in answers)
+            sent = (
+                (each, full_gate.BodyRequest(found[0], full_gate.body_parameters(*found[1:])))
+                for each, found in stored
+                if found is not None
+            )
+            best = full_gate.match_body(part.sent, sent)
         elif best is None and part.request.destination not in {"", *_FRAMES}:  # no other document
             best = index.alternative(part.url, part.page.page_id)
         return best
 
-    def _requests(self, captures: list[Capture]) -> Iterator[tuple[Capture, full_gate.BodyRequest]]:
-        """Yield the captures with the requests that they answer."""
-        for capture in captures:
-            stored = self._context.archive.request(capture, limit=_LONGEST_BODY)
-            if stored is not None:
-                method, content_type, body = stored
-                yield capture, full_gate.BodyRequest(method, full_gate.body_parameters(content_type, body))
-
     def _page_of(self, host: str) -> PageFacts:
         """Return the page that the host identifies, after a check that it may be shown."""
-        named = self._origins.page_of(host)
-        if named is None:
+        if (named := self._origins.page_of(host)) is None:
             raise _FullCopyRefusedError(full_gate.plain_answer(421, "This host does not answer here.\n"))
-        page = self._context.index.page_by_id(named.page_id)
-        if page is None:
+        if (page := self._context.index.page_by_id(named.page_id)) is None:
             raise _FullCopyRefusedError(_NEVER)
         self._context.permits.check_copy(page.page_id)
         rules = self._context.levels.now()
-        wikis = ("", *sorted(rules.wikis))
-        wiki = self._origins.made_for(named, page.timestamp, page.url, wikis)
+        wiki = self._origins.made_for(named, page.timestamp, page.url, ("", *sorted(rules.wikis)))
         if wiki is None:
             raise _FullCopyRefusedError(_NEVER)
         if rules.of_page((page.url, page.final_url), wiki) is not Level.FULL:
-            text = "This copy may not be shown with its scripts.\n"
-            raise _FullCopyRefusedError(full_gate.plain_answer(403, text))
+            raise _FullCopyRefusedError(full_gate.plain_answer(403, "This copy may not be shown with its scripts.\n"))
         return page
 
     def _parse_request(self, request: full_gate.FullRequest, page: PageFacts) -> _PartRequest:
         origin = self._origins.scheme + request.host
-        match = _TARGET.fullmatch(request.target)
-        if match is None:
+        if (match := _TARGET.fullmatch(request.target)) is None:
             # An address that was not rewritten, e.g. ``/logo.png``, is of the page's own site.
             if not request.target.startswith("/") or request.target.startswith(("//", "/.weboid")):
                 raise _FullCopyRefusedError(_ABSENT)
@@ -286,8 +282,7 @@ class FullCopyServer:
         if modifier == text_rewriter.PAGE_MODIFIER or is_other_module:
             # A relative address keeps the page's modifier, whatever it is for.
             modifier = _PARTS.get(request.destination, modifier)
-        at = parse_timestamp14(page.timestamp)
-        return _PartRequest(page, at, origin, modifier, url, request, sent)
+        return _PartRequest(page, parse_timestamp14(page.timestamp), origin, modifier, url, request, sent)
 
     def _shown(self, part: _PartRequest, capture: Capture) -> full_gate.FullAnswer:
         rules = self._context.permits.state_of_digests()

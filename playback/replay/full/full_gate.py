@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
-from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 from playback.replay.capture_lookup import FRESH_VALUE
 from playback.replay.header_gate import COMMON_HEADERS, NO_BODY, Headers, entity_headers
@@ -210,16 +210,6 @@ def content_policy(policy: FullPolicy, host: str, answer: FullAnswer) -> str:
     )
 
 
-def dispatch_by_host(full: WSGIApplication, others: WSGIApplication, origins: FullOrigins) -> WSGIApplication:
-    """Return one application that chooses between both by the request's Host."""
-
-    def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        chosen = full if origins.is_ours(environ.get("HTTP_HOST", "")) else others
-        return chosen(environ, start_response)
-
-    return application
-
-
 _QUERY = re.compile(
     r"[?&]__wb_method=(?P<method>[A-Z]{1,20})&__wb_post_type=(?P<type>[^&]*)"
     r"(?:&__wb_post_data=(?P<data>[^&]*))?$"
@@ -245,8 +235,7 @@ def parse_body_query(url: str) -> tuple[str, BodyRequest] | None:
     >>> parse_body_query("https://a.example/s?__wb_method=POST&__wb_post_type=text%2Fplain&__wb_post_data=eA%3D%3D")
     ('https://a.example/s', BodyRequest(method='POST', parameters=(('', 'x'),)))
     """
-    match = _QUERY.search(url)
-    if match is None:
+    if (match := _QUERY.search(url)) is None:
         return None
     parameters = None
     if match["data"] is not None:

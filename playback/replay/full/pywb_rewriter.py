@@ -94,11 +94,6 @@ class PywbPageRewriter(HTMLRewriter):  # type: ignore[misc]
         return made
 
 
-def _no_headers(rewriting: Any) -> Any:
-    del rewriting
-    return lambda: None
-
-
 class PywbRewriter(DefaultRewriter):  # type: ignore[misc]
     """pywb's rewriter, reduced to the parts that replay uses."""
 
@@ -106,5 +101,5 @@ class PywbRewriter(DefaultRewriter):  # type: ignore[misc]
         **DefaultRewriter.DEFAULT_REWRITERS,
         "html": PywbPageRewriter,
         "cookie": RemoveAllCookiesRewriter,
-        "header": _no_headers,
+        "header": lambda _rewriting: lambda: None,
     }

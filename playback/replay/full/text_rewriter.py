@@ -169,12 +169,7 @@ def rewrite_import_map(text: str, rewrite: Rewrite) -> str:
 
 def script_addresses(urls: Any) -> Rewrite:
     """Return a rewriter of addresses in modules; pywb leaves relative ones unchanged."""
-
-    def address(url: str) -> str:
-        made: str = urls.rewrite(urljoin(urls.wburl.url, url), "esm_")
-        return made
-
-    return address
+    return lambda url: str(urls.rewrite(urljoin(urls.wburl.url, url), "esm_"))
 
 
 def _map(imports: dict[str, Any], rewrite: Rewrite) -> dict[str, Any]:
@@ -233,8 +228,7 @@ def run_rewriter(deadline_s: float) -> None:
 
     def do(job: dict[str, Any]) -> bytes:
         if "script" in job:
-            script = WombatJob(**job).script
-            return (resources.files("pywb") / "static" / script).read_bytes()
+            return (resources.files("pywb") / "static" / WombatJob(**job).script).read_bytes()
         return rewrite(RewriteJob(**job))
 
     run_jobs(do, lambda _: deadline_s)
@@ -244,9 +238,7 @@ def kind_of(media_type: str, modifier: str) -> str:
     """Return the media type that decides how a text is rewritten; empty: it is not rewritten."""
     if modifier in SCRIPT_MODIFIERS - {"js_"} or media_type in SCRIPT_TYPES:
         return "text/javascript"
-    if media_type in HTML_TYPES:
-        return media_type
-    return _REWRITTEN.get(media_type, "")
+    return media_type if media_type in HTML_TYPES else _REWRITTEN.get(media_type, "")
 
 
 def rewrite(job: RewriteJob) -> bytes:
@@ -272,8 +264,7 @@ def rewrite(job: RewriteJob) -> bytes:
         return (line + job.body).encode("latin-1")
     is_imported = job.modifier == "esm_"  # also a script that neither imports nor exports
     if media_type in SCRIPT_TYPES and (is_imported or is_module(job.body)):
-        text = rewrite_module(job.body, script_addresses(urls), MODULE_PATH)
-        return text.encode("latin-1")
+        return rewrite_module(job.body, script_addresses(urls), MODULE_PATH).encode("latin-1")
     if media_type in SCRIPT_TYPES:
         body = share_declarations(rewrite_dynamic_imports(job.body, "null")).encode("latin-1")
     _, made, _ = _rewriter()(
@@ -331,8 +322,7 @@ class _RewriterRecord:
     def __post_init__(self) -> None:
         from warcio.statusandheaders import StatusAndHeaders
 
-        headers = [("Content-Type", self.content_type)]
-        self.http_headers = StatusAndHeaders("200 OK", headers, protocol="HTTP/1.1")
+        self.http_headers = StatusAndHeaders("200 OK", [("Content-Type", self.content_type)], protocol="HTTP/1.1")
         self.rec_headers = StatusAndHeaders("WARC/1.1", [])
         self.raw_stream = io.BytesIO(self.body)
 

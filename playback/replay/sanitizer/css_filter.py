@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from copy import copy
 from functools import lru_cache
+from itertools import dropwhile
 from typing import Any
 
 import tinycss2
@@ -76,23 +77,13 @@ def split_rules(text: str) -> Iterator[str]:
         yield text[start:]
 
 
-def plain_rule(text: str) -> tuple[str, list[Declaration]] | None:
-    """Return the selector and declarations of a plain rule; None for others."""
-    rule = _RULE.fullmatch(text)
-    if rule is None or _ODD.search(rule[1]):
-        return None
-    declarations = plain_declarations(rule[2])
-    return None if declarations is None else (rule[1], declarations)
-
-
 def plain_declarations(text: str) -> list[Declaration] | None:
     """Return lower-cased name, value and importance of plain declarations; None for others."""
     declarations: list[Declaration] = []
     for piece in text.split(";"):
         if not piece or piece.isspace():
             continue
-        one = _DECLARATION.fullmatch(piece)
-        if one is None:
+        if (one := _DECLARATION.fullmatch(piece)) is None:
             return None
         name = one[1] if one[1].startswith("--") else one[1].lower()
         declarations.append((name, one[2], one[3] is not None))
@@ -155,13 +146,14 @@ def filter_style(text: str, rewriter: ReplayUrlRewriter, budget: ParserBudget | 
             pending.clear()
 
     for piece in split_rules(text):
-        plain = plain_rule(piece)
-        if plain is None:
+        rule = _RULE.fullmatch(piece)
+        plain = None if rule is None or _ODD.search(rule[1]) else plain_declarations(rule[2])
+        if rule is None or plain is None:
             pending.append(piece)
         else:
             parse()
-            block = _write_plain(plain[1], rewriter, budget)
-            selector = css_rules.replace_elements(css_rules.rewrite_states(plain[0]))
+            block = _write_plain(plain, rewriter, budget)
+            selector = css_rules.replace_elements(css_rules.rewrite_states(rule[1]))
             written.append(f"{selector}{{{block}}}" if block else "")
     parse()
     return "\n".join(rules for rules in written if rules)
@@ -177,8 +169,7 @@ def filter_parsed(text: str, rewriter: ReplayUrlRewriter) -> str:
 def filter_declarations(text: str, rewriter: ReplayUrlRewriter, budget: ParserBudget | None = None) -> str:
     """Return the filtered value of a style attribute; may be empty."""
     budget = budget or ParserBudget()
-    plain = plain_declarations(text)
-    if plain is not None:
+    if (plain := plain_declarations(text)) is not None:
         return _write_plain(plain, rewriter, budget)
     return filter_parsed_declarations(text, rewriter) if budget.take(text) else ""
 
@@ -205,14 +196,11 @@ def _write_rule(rule: Any, rewriter: ReplayUrlRewriter, depth: int) -> str:
         return ""
     if rule.content is None or keyword == "font-face" or keyword in _DESCRIPTORS:
         return _write_plain_rule(rule, keyword, rewriter)
-    if keyword and _VENDOR.sub("", keyword) not in _GROUP_RULES:
+    if (keyword and _VENDOR.sub("", keyword) not in _GROUP_RULES) or depth >= _DEEPEST:
         return ""
-    if depth >= _DEEPEST:
-        return ""
-    nodes = tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
     block = "".join(
         _write_declaration(node, rewriter) if node.type == "declaration" else _write_rule(node, rewriter, depth + 1)
-        for node in nodes
+        for node in tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
     )
     if keyword in {"", "scope"}:
         prelude = css_rules.rewrite_states(css_rules.serialise(css_rules.selector_tokens(rule.prelude)))
@@ -239,9 +227,8 @@ def _write_plain_rule(rule: Any, keyword: str, rewriter: ReplayUrlRewriter) -> s
     if rule.content is not None:
         # A registered custom property or a style of counters; left out when it names a URL.
         nodes = tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
-        descriptors = [
-            each for each in nodes if each.type == "declaration" and each.lower_name in _DESCRIPTORS[keyword]
-        ]
+        known = _DESCRIPTORS[keyword]
+        descriptors = [each for each in nodes if each.type == "declaration" and each.lower_name in known]
         if any(_is_unfit(each.value, 0) for each in descriptors):
             return ""
         block = "".join(f"{each.lower_name}:{css_rules.serialise(each.value).strip()};" for each in descriptors)
@@ -253,8 +240,7 @@ def _write_plain_rule(rule: Any, keyword: str, rewriter: ReplayUrlRewriter) -> s
 
 def _write_import(rule: Any, rewriter: ReplayUrlRewriter) -> str:
     tokens = [token for token in rule.prelude if token.type != "comment"]
-    while tokens and tokens[0].type == "whitespace":
-        del tokens[0]
+    tokens = [*dropwhile(lambda token: token.type == "whitespace", tokens)]
     if not tokens or rule.content is not None:
         return ""
     target = rewriter.sheet(css_rules.url_of(tokens[0]) or "")
@@ -268,15 +254,13 @@ def _write_plain(declarations: Iterable[Declaration], rewriter: ReplayUrlRewrite
     parts = []
 
     def shown(url: re.Match[str]) -> str:
-        target = picture_address(url[1] or url[2] or url[3], rewriter)
-        if target is None:
-            raise css_rules.TokenNotAllowedError
-        return str(css_rules.url_token(target).representation)
+        return str(css_rules.url_token(picture_address(url[1] or url[2] or url[3], rewriter)).representation)
 
     for name, value, is_important in declarations:
         if not _is_allowed(name):
             continue
-        if css_rules.needs_parser(name, value):
+        is_variable = name.startswith("--") and "url(" in value
+        if css_rules.is_masking(name) or css_rules.is_mask_twin(name) or is_variable:
             important = " !important" if is_important else ""
             if budget.take(value):
                 parts.append(filter_parsed_declarations(f"{name}:{value}{important}", rewriter))
@@ -351,20 +335,13 @@ def _rewritten_token(token: Any, rewriter: ReplayUrlRewriter, depth: int, allow_
     if isinstance(token, ParseError | AtKeywordToken):
         raise css_rules.TokenNotAllowedError
     if isinstance(token, URLToken) or css_rules.is_url_function(token):
-        target = picture_address(css_rules.url_of(token) or "", rewriter)
-        if target is None:
-            raise css_rules.TokenNotAllowedError
-        return css_rules.url_token(target)
+        return css_rules.url_token(picture_address(css_rules.url_of(token) or "", rewriter))
     if isinstance(token, FunctionBlock) and token.lower_name in _IMAGE_SET:
         # One picture of the set is enough, and its first is the one for every screen.
         inside = css_rules.without_blanks(token.arguments)
-        target = picture_address((css_rules.url_of(inside[0]) if inside else None) or "", rewriter)
-        if target is None:
-            raise css_rules.TokenNotAllowedError
-        return css_rules.url_token(target)
+        return css_rules.url_token(picture_address((css_rules.url_of(inside[0]) if inside else None) or "", rewriter))
     if isinstance(token, FunctionBlock):
-        allowed = token.lower_name in _FUNCTIONS or (allow_attr and token.lower_name == "attr")
-        if not allowed:
+        if token.lower_name not in _FUNCTIONS and not (allow_attr and token.lower_name == "attr"):
             raise css_rules.TokenNotAllowedError
         if token.lower_name == "attr":  # attr(name) is text; a typed one could become an address
             inside = css_rules.without_blanks(token.arguments)

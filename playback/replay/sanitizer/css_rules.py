@@ -51,9 +51,9 @@ def url_of(token: Any) -> str | None:
     return None
 
 
-def url_token(url: str) -> URLToken:
-    """Return the URL as a token; TokenNotAllowedError if it needs escaping, which rewritten addresses do not."""
-    if UNQUOTABLE.search(url):
+def url_token(url: str | None) -> URLToken:
+    """Return the URL as a token; TokenNotAllowedError for none, or one to be escaped, which no rewritten address is."""
+    if url is None or UNQUOTABLE.search(url):
         raise TokenNotAllowedError
     return URLToken(0, 0, url, f'url("{url}")')
 
@@ -163,9 +163,8 @@ def _attribute_test(block: Any) -> Any:
     """Return ``[href^="#"]`` as a test of the value that the page wrote."""
     inside = without_blanks(block.content)
     name = inside[0].lower_value if inside and inside[0].type == "ident" else ""
-    if name not in WRITTEN_ATTRIBUTES or (len(inside) == 1 and name in _PRESENT):
-        return block
-    if len(inside) > 1 and inside[1] == "|":  # of a namespace
+    is_of_namespace = len(inside) > 1 and inside[1] == "|"
+    if name not in WRITTEN_ATTRIBUTES or (len(inside) == 1 and name in _PRESENT) or is_of_namespace:
         return block
     block = copy(block)
     block.content = [IdentToken(0, 0, WRITTEN + name), *inside[1:]]
@@ -184,11 +183,6 @@ def is_masking(name: str) -> bool:
     return _MASK.fullmatch(name) is not None
 
 
-def needs_parser(name: str, value: str) -> bool:
-    """Return True for declarations that may concern masks."""
-    return is_masking(name) or is_mask_twin(name) or (name.startswith("--") and "url(" in value)
-
-
 def is_mask_twin(name: str) -> bool:
     """Return True for names of the variables that are added for masks."""
     return name.startswith(_TWIN)
@@ -201,9 +195,7 @@ def mask_twin(name: str) -> str:
 
 def masking_tokens(name: str, tokens: list[Any]) -> list[Any]:
     """Return the value of a mask property with variables for masks; TokenNotAllowedError for colours."""
-    if _COLOURED.fullmatch(name) or any(
-        (each.type == "ident" and bool(each.lower_value == "luminance")) for each in tokens
-    ):
+    if _COLOURED.fullmatch(name) or any(each.type == "ident" and each.lower_value == "luminance" for each in tokens):
         raise TokenNotAllowedError
     masks: list[Any] = []
     for token in tokens:
@@ -276,8 +268,6 @@ def _source(tokens: list[Any], rewriter: ReplayUrlRewriter) -> str:
                 data = sanitise_font(b64decode(content, validate=True))
                 if data:
                     target = f"data:{FONT_TYPE};base64,{b64encode(data).decode()}"
-    if target is None:
-        return ""
     hints = [_hint(each) for each in tokens[1:]]
     if None in hints:
         return ""
@@ -307,10 +297,7 @@ _FONT_MAGICS = {b"\0\1\0\0", b"true", b"OTTO", b"wOFF", b"wOF2"}
 
 
 def sanitise_font(data: bytes) -> bytes:
-    """Return the font as OpenType with checked tables only; empty when it is damaged or no font.
-
-    The parser is C++: call it in a maker only.
-    """
+    """Return the font as OpenType with checked tables, empty when it is none; in makers only, for its parser is C++."""
     if data[:4] not in _FONT_MAGICS:
         return b""
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as target:

@@ -178,8 +178,7 @@ def sanitise_document(
     shows = allowlist_of(level)
     has_fonts = rewriter.has_fonts and shows.has_images
     rewriter = replace(rewriter, has_images=shows.has_images, has_fonts=has_fonts)
-    budget = ParserBudget()
-    return _sanitise(text, rewriter, budget, was_scripted=was_scripted, level=level, depth=0)
+    return _sanitise(text, rewriter, ParserBudget(), was_scripted=was_scripted, level=level, depth=0)
 
 
 def _sanitise(

@@ -84,12 +84,8 @@ class InlineDrawings:
                 self._known[key] = ""
         if not self._known[key]:
             return None
-        image = {
-            key: value
-            for key, value in attributes.items()
-            if key in {"class", "id", "width", "height", "title", "role", "hidden"}
-            or key.startswith(("aria-", "data-"))
-        }
+        kept = {"class", "id", "width", "height", "title", "role", "hidden"}
+        image = {key: value for key, value in attributes.items() if key in kept or key.startswith(("aria-", "data-"))}
         style = "".join(f"{name}:{value};" for name, value in look.items() if name not in _PAINT)
         own = attributes.get("style", "").rstrip("; \n")
         return image | {"style": f"{own};{style}" if own else style, "src": self._known[key]}
@@ -99,8 +95,7 @@ class InlineDrawings:
         self._borrow(root)
         styled = [each for each in root.iter() if _LOOK in each.attrib and each is not root]
         for each in styled:
-            own = dict(_DECLARATION.findall(each.attrib.pop(_LOOK)))
-            _dress(each, own, _PAINT | _OWN)
+            _dress(each, dict(_DECLARATION.findall(each.attrib.pop(_LOOK))), _PAINT | _OWN)
         for each in root.iter(f"{{{NAMESPACE}}}style") if styled else ():
             each.text = _IMPORTANT.sub("", each.text or "")  # so that stored looks win
         if look:  # the rest of its style applies to the image
@@ -121,8 +116,7 @@ class InlineDrawings:
         waiting, copied = [root], 0
         while waiting:
             for each in list(waiting.pop().iter()):
-                # What the shape uses, is painted with or is cut by.
-                references: list[str] = []
+                references: list[str] = []  # what the shape uses, is painted with or is cut by
                 for key, value in each.attrib.items():
                     if key in _HREF and each.tag in _BORROWERS:
                         references.append(value.strip()[1:])
@@ -179,8 +173,7 @@ def drawing_text(markup: str, attributes: dict[str, str]) -> str:
 
 def _as_xml(markup: str) -> str:
     """Return markup of our DOM artifact as XML, with namespaces declared."""
-    start = _START_TAG.match(markup)
-    if start is None:
+    if (start := _START_TAG.match(markup)) is None:
         raise PermanentError("A drawing that does not begin with an svg element.")
     body = _XMLNS.sub("", markup[start.end() :])
     body = _WORDS.sub(lambda word: escape(unescape(word[0])), body)

@@ -83,8 +83,7 @@ _LIMITED = ("-//w3c//dtd xhtml 1.0 frameset//", "-//w3c//dtd xhtml 1.0 transitio
 
 def doctype_of(text: str) -> str:
     """Return our document type with the same layout mode (HTML, 13.2.6.4.1); empty in quirks mode."""
-    doctype = _DOCTYPE.match(text)
-    if doctype is None:
+    if (doctype := _DOCTYPE.match(text)) is None:
         return _QUIRKS
     public = (doctype[1] or doctype[2] or "").lower()
     system = (doctype[3] or "")[1:-1].lower()
@@ -263,14 +262,12 @@ class _DocumentScanner:
         return end
 
     def _drawing(self, attributes: Attributes, start: int, end: int) -> int:
-        close = self._drawings.end_of(start)
-        if close is None:
+        if (close := self._drawings.end_of(start)) is None:
             self._parts.append(self._text[start:end])
             return end
         words = drawing_text(self._text[start:close], attributes)
         if self._rewriter.has_images and self._frame_depth is None and all(self._templates):
-            shown = self._drawings.image(start, close, attributes)
-            if shown is not None:
+            if (shown := self._drawings.image(start, close, attributes)) is not None:
                 self._parts.append(_start_tag("img", shown | {"alt": words, STAND_IN: "svg"}))
         else:
             self._parts.append(escape(words))
@@ -355,7 +352,8 @@ class _DocumentScanner:
         name = self._text[start + 1 : start + 6].lower()
         close = _PLAYER_ENDS[name].search(self._text, end, end + _LONGEST_PLAYER)
         inside = self._text[end : close.start()] if close else ""
-        written = {WRITTEN + key: attributes[key] for key in ("src", "poster") if key in attributes}
+        kept = () if self._has_written else ("src", "poster")
+        written = {WRITTEN + key: attributes[key] for key in kept if key in attributes}
         source = attributes.get("data-weboid-src") or attributes.get("src")
         if not source and (first := _SOURCE.search(inside)):
             source = _attributes(inside, first.end())[0].get("src")
@@ -365,19 +363,17 @@ class _DocumentScanner:
         attributes["preload"] = "metadata" if is_known else "none"
         attributes["src"] = source or ""
         if self._rewriter.has_images:
-            as_written = {} if self._has_written else written
-            self._parts.append(f"{_start_tag(name, attributes | as_written)}</{name}>")
+            self._parts.append(f"{_start_tag(name, attributes | written)}</{name}>")
         return self._text.find(">", close.start()) + 1 or len(self._text) if close else end
 
     def _frameset_style(self, attributes: Attributes) -> str:
         """Return the style of a box whose children are laid out as the frames of a frameset."""
         is_outer = not self._scan.has_frameset
         self._scan.has_frameset = True
-        sizes = {
-            way: " ".join(_frame_sizes(attributes.get(name, "")))
-            for way, name in (("rows", "rows"), ("columns", "cols"))
-        }
-        style = "".join(f"grid-template-{way}:{size};" for way, size in sizes.items() if size)
+        style = ""
+        for way, name in (("rows", "rows"), ("columns", "cols")):
+            if size := " ".join(_frame_sizes(attributes.get(name, ""))):
+                style += f"grid-template-{way}:{size};"
         # Between frames Chromium leaves six pixels, unless the set or one around it says otherwise.
         border = attributes.get("border", "").strip()
         if attributes.get("frameborder", "").strip().lower() in {"0", "no"}:
@@ -422,9 +418,7 @@ class _DocumentScanner:
 
     def _image(self, attributes: Attributes) -> str:
         """Return the image, or its alternative text."""
-        if self._rewriter.has_images:
-            return _start_tag("img", attributes)
-        return escape(attributes.get("alt", ""))
+        return _start_tag("img", attributes) if self._rewriter.has_images else escape(attributes.get("alt", ""))
 
 
 def _attributes(text: str, at: int) -> tuple[Attributes, int]:

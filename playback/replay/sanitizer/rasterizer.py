@@ -92,9 +92,8 @@ def draw(
     root.set("height", f"{max(1.0, height * scale):.3f}")
     if colour and _COLOUR.fullmatch(colour):
         root.set("color", colour)
-    written = ElementTree.tostring(root, encoding="unicode")
     try:
-        made: bytes = resvg_py.svg_to_bytes(svg_string=written, **_typefaces())
+        made: bytes = resvg_py.svg_to_bytes(svg_string=ElementTree.tostring(root, encoding="unicode"), **_typefaces())
     except ValueError as error:
         raise PermanentError("A drawing that cannot be drawn.") from error
     return made
@@ -104,12 +103,11 @@ def draw(
 def _typefaces() -> dict[str, Any]:
     """Return this machine's families for CSS's generic ones; without them resvg draws no text."""
     families = {}
+    text = f'<svg xmlns="{NAMESPACE}" width="20" height="20"><text y="15">{_PROBE}</text></svg>'
+    blank = resvg_py.svg_to_bytes(svg_string=text.replace(_PROBE, ""))
     for generic, candidates in _TYPEFACES.items():
         for family in candidates:
-            text = f'<svg xmlns="{NAMESPACE}" width="20" height="20"><text y="15">{_PROBE}</text></svg>'
-            option: dict[str, Any] = {"serif_family": family, "font_family": family}
-            blank = resvg_py.svg_to_bytes(svg_string=text.replace(_PROBE, ""))
-            if resvg_py.svg_to_bytes(svg_string=text, **option) != blank:
+            if resvg_py.svg_to_bytes(svg_string=text, serif_family=family, font_family=family) != blank:
                 families[f"{generic}_family"] = family
                 break
     # Text in an unavailable font family is drawn in this one.
@@ -127,8 +125,7 @@ def parse_svg(text: str) -> ElementTree.Element:
     values: dict[str, str] = {}
     if (doctype := _DOCTYPE.search(text[:40_000])) is not None:
         inner = doctype[1] or ""
-        for name, double, single in _ENTITY.findall(inner):
-            values.setdefault(name, double or single)
+        values = {name: double or single for name, double, single in reversed(_ENTITY.findall(inner))}
         if _ENTITY.sub("", inner).upper().count("<!ENTITY"):
             raise PermanentError("A drawing with entities that are not plain text.")
         text = text[: doctype.start()] + text[doctype.end() :]
@@ -178,15 +175,12 @@ def _cut_down(element: ElementTree.Element, depth: int) -> None:
 
 def _is_inner(value: str) -> bool:
     """Return True for a reference within the document, or an embedded raster image."""
-    if value.strip().startswith("#"):
-        return True
     picture = _PICTURE.fullmatch(value)
-    if picture is None:
-        return False
     try:
-        return image_type(b64decode(picture[1])) is not None
+        is_raster = picture is not None and image_type(b64decode(picture[1])) is not None
     except (Base64Error, ValueError):
-        return False
+        is_raster = False
+    return is_raster or value.strip().startswith("#")
 
 
 def _local(element: ElementTree.Element) -> str:
@@ -218,22 +212,16 @@ def _weight(root: ElementTree.Element) -> int:
 
 def natural_size(root: ElementTree.Element) -> tuple[float, float]:
     """Return the document's own size in CSS pixels (SVG 2, 8.12 and CSS Images 3, 5.3)."""
-    box = re.split(r"[\s,]+", root.get("viewBox", "").strip())
     try:
-        _, _, box_width, box_height = map(float, box)
+        _, _, box_width, box_height = map(float, re.split(r"[\s,]+", root.get("viewBox", "").strip()))
     except ValueError:
         box_width = box_height = 0.0
     width, height = _length(root.get("width", "")), _length(root.get("height", ""))
-    has_box = 0 < box_width < 1e9 and 0 < box_height < 1e9
-    if width and height:
-        return width, height
-    if has_box:
-        if width:
-            return width, width * box_height / box_width
-        if height:
-            return height * box_width / box_height, height
-        return box_width, box_height
-    return width or _DEFAULT_SIZE[0], height or _DEFAULT_SIZE[1]
+    if (width and height) or not (0 < box_width < 1e9 and 0 < box_height < 1e9):
+        return width or _DEFAULT_SIZE[0], height or _DEFAULT_SIZE[1]
+    if width:
+        return width, width * box_height / box_width
+    return (height * box_width / box_height, height) if height else (box_width, box_height)
 
 
 def _length(text: str) -> float:
@@ -263,9 +251,7 @@ def data_url(png: bytes) -> str:
 
 @lru_cache(maxsize=256)
 def _drawn(value: str) -> str | None:
-    head, comma, content = value.partition(",")
-    if not comma:
-        return None
+    head, _, content = value.partition(",")
     try:
         data = unquote_to_bytes(content)
         if head.lower().rstrip().endswith(";base64"):
@@ -376,9 +362,8 @@ def draw_pdf_page(data: bytes, number: int) -> bytes:
             if width <= 0 or height <= 0:
                 return b""
             scale = min(_MOST_SCALE, _WIDTH / width, (_MOST_PDF_PIXELS / (width * height)) ** 0.5)
-            picture = page.render(scale=scale).to_pil().convert("RGB")
             with io.BytesIO() as buffer:
-                picture.save(buffer, "WEBP", quality=_QUALITY, method=2)
+                page.render(scale=scale).to_pil().convert("RGB").save(buffer, "WEBP", quality=_QUALITY, method=2)
                 return buffer.getvalue()
     except (pypdfium2.PdfiumError, ValueError, OSError):
         return b""
