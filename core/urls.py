@@ -176,6 +176,14 @@ def host_of(url: str) -> str:
     return str(_parse(url).hostname).removesuffix(".")
 
 
+def host_or_empty(url: str) -> str:
+    """Return `host_of` the URL; empty for what is no web URL, such as ``data:``."""
+    try:
+        return host_of(url)
+    except BadUrlError:
+        return ""
+
+
 def authority_of(url: str) -> str:
     """Return the host as `host_of`, and the port unless it is the scheme's default; raises BadUrlError."""
     parsed = _parse(url)

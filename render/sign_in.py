@@ -24,6 +24,7 @@ from urllib.parse import urldefrag, urlsplit
 from core.clock import Clock
 from core.errors import BadUrlError, BrowserUnavailableError, ConfigError
 from core.hosts import HostPatterns, ProxyEndpoint, canonical_host
+from core.urls import host_or_empty
 from net.stop_signals import wait_for_any
 from render.artifacts import TEXT_LIMIT_CHARS
 from render.browser import BrowserContext
@@ -64,11 +65,7 @@ def check_hosts(hosts: Sequence[str]) -> None:
 
 def covers_host_of(hosts: Sequence[str], url: str) -> bool:
     """Return whether the URL's host matches one of the patterns."""
-    try:
-        host = canonical_host(urlsplit(url).hostname or "")
-    except (BadUrlError, ValueError):
-        return False
-    return bool(HostPatterns(dict.fromkeys(hosts, True)).of(host))
+    return bool(HostPatterns(dict.fromkeys(hosts, True)).of(host_or_empty(url)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from core.config.settings import FrontierSettings, RecrawlSettings, Settings
-from core.errors import BadUrlError
 from core.page_classes import GONE_STATUSES, NOT_THE_PAGE, REFUSAL_STATUSES, PageClass
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import parse_duration
-from core.urls import host_of
+from core.urls import host_or_empty
 from crawler.frontier.base import FrontierItem, HostBackOff, Lane, NewItem
 from crawler.frontier.host_slots import host_delay
 from net.connect_errors import NO_SUCH_HOST, UNREACHABLE
@@ -106,7 +105,7 @@ class PolitenessRule(VisitRule):
         follow_up.wish_delay(max(delay, MINIMAL_REST))
         follow_up.back_offs += _page_back_offs(item, captured)
         rest = now + timedelta(seconds=politeness.min_delay_s)
-        own = {item.host, _host(page.url)}
+        own = {item.host, host_or_empty(page.url)}
         for host, refused in islice(_hosts(page, without=own), HOSTS_LIMIT):
             follow_up.rests[host] = max(follow_up.rests.get(host, rest), rest)
             if refused:
@@ -121,8 +120,8 @@ def waits_for_host(item: FrontierItem, settings: FrontierSettings) -> bool:
 def _page_back_offs(item: FrontierItem, captured: CaptureResult) -> list[HostBackOff]:
     """Return the back-offs that follow from the page's own response."""
     page = captured.page
-    target = _host(page.final_url)
-    host = item.host if target in ("", _host(page.url)) else target
+    target = host_or_empty(page.final_url)
+    host = item.host if target in ("", host_or_empty(page.url)) else target
     if page.status in REFUSAL_STATUSES and not page.reason.startswith(UNREACHABLE):
         reason = f"Retry-After, status {page.status}" if captured.not_before else ""
         return [HostBackOff(host, reason or f"status {page.status}", captured.not_before)]
@@ -138,18 +137,11 @@ def _hosts(page: PageInfo, *, without: set[str]) -> list[tuple[str, int]]:
     """Return the other hosts that received requests, each with its refusing status, or 0."""
     hosts: dict[str, int] = {}
     for resource in page.resources:
-        host = _host(resource.url)
+        host = host_or_empty(resource.url)
         if host and host not in without:
             refused = resource.status if resource.status in REFUSAL_STATUSES else 0
             hosts[host] = hosts.get(host) or refused or 0
     return list(hosts.items())
-
-
-def _host(url: str) -> str:
-    try:
-        return host_of(url)
-    except BadUrlError:
-        return ""  # data:, blob: and the like send no request
 
 
 ONE_HOUR = timedelta(hours=1)

@@ -9,12 +9,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
-from core.errors import BadUrlError
-from core.hosts import canonical_host
 from core.json_values import json_facts
 from core.page_manifest import PageBehaviour
+from core.urls import host_or_empty
 from render.artifacts import ICONS_KNOWN
 from render.behaviours.catalog import BehaviourScript, BehaviourSet, survey_script
 from render.behaviours.script_run import BehaviourAnswer, run_script, scroll, step_through, wait_reaction
@@ -261,12 +260,8 @@ def manifest_icons(text: str, base: str) -> list[str]:
 
 
 def _meant(behaviour: BehaviourScript, url: str) -> bool:
-    if behaviour.hosts is None:
-        return True
-    try:
-        return behaviour.hosts.of(canonical_host(urlsplit(url).hostname or "")) is not None
-    except (ValueError, BadUrlError):
-        return False
+    host = host_or_empty(url)
+    return behaviour.hosts is None or (bool(host) and behaviour.hosts.of(host) is not None)
 
 
 HOVER_MS = 20
