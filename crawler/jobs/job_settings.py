@@ -166,7 +166,7 @@ class JobSettings:
         if job not in known.jobs or moved.get(seed) == target or len(moved) >= REDIRECTED_SEEDS_LIMIT:
             return
         kind = known.jobs[job].settings.scope.kind
-        if kind in ("page", "any") or target in self._territory(known.jobs[job], moved):
+        if kind in ("page", "any") or self._territory(known.jobs[job], moved).why(target):
             return
         if identity_key(seed) in {identity_key(each) for each in known.jobs[job].seeds}:
             self.frontier.give_order(SEED_ORDER, f"{job} {seed}", target)
