@@ -9,18 +9,17 @@ from typing import Any
 from core.errors import InputError
 from core.timestamps import from_unix_milliseconds as to_moment
 from core.timestamps import unix_milliseconds
+from crawler.frontier import sqlite_database
 from crawler.frontier.base import ClaimAttempt, Frontier, HostOrder, HostReport, ItemRecord, ItemState, Lane
 from crawler.frontier.host_slots import SLOT_COLUMNS, epoch_of, slot_by_name, slot_of_row
-from crawler.frontier.sqlite_database import ENDED, ENDED_CODES, FrontierDatabase, frontier_item, identity_of, last_seq
 
 # ruff: noqa: S608 - only constants are pieced together; values are parameters
 
 
-_RECORD = """
-SELECT i.seq, i.id, i.url, h.host, i.lane, i.hops, i.via, i.attempts, i.hops_off, i.memo, j.job,
-       i.ended, i.added_ms, i.ended_ms, i.outcome, c.token, c.worker, c.lease_ms,
-       c.claimed_ms, ifnull(l.due_ms, d.due_ms)
-FROM {source}
+_RECORD = f"""
+SELECT i.seq, {sqlite_database.ITEM_COLUMNS}, i.ended, i.added_ms, i.ended_ms, i.outcome,
+       c.token, c.worker, c.lease_ms, c.claimed_ms, ifnull(l.due_ms, d.due_ms)
+FROM {{source}}
 JOIN hosts AS h ON h.id = i.host_id
 JOIN jobs AS j ON j.id = i.job_id
 LEFT JOIN claims AS c ON c.seq = i.seq
@@ -58,11 +57,11 @@ _COMPARED = 1_000  # hosts compared among those with queues of similar length (a
 class FrontierRecords(Frontier):
     """`Frontier` as far as it reads records of items and reports of hosts."""
 
-    _store: FrontierDatabase
+    _store: sqlite_database.FrontierDatabase
 
     def find_all(self, urls: Sequence[str]) -> list[ItemRecord | None]:
         """See `Frontier.find_all`."""
-        identities = [identity_of(url) for url in urls]
+        identities = [sqlite_database.identity_of(url) for url in urls]
         records: dict[bytes, ItemRecord] = {}
         with self._store.reading() as db:
             for start in range(0, len(identities), _AT_ONCE):
@@ -89,7 +88,7 @@ class FrontierRecords(Frontier):
                         numbers = _numbers(db, _QUEUED.format(where="lane >= 0"), limit)
                     else:
                         numbers, query = [], _QUEUED.format(where="lane = ? AND epoch = ? AND host_id = ?")
-                        epochs = range(epoch_of(last_seq(db)) + 1)
+                        epochs = range(epoch_of(sqlite_database.last_seq(db)) + 1)
                         for lane, epoch in product(Lane, epochs):
                             if (left := limit - len(numbers)) > 0:
                                 numbers += _numbers(db, query, lane, epoch, slot.id, left)
@@ -97,7 +96,7 @@ class FrontierRecords(Frontier):
                     numbers += _numbers(db, _LATER.format(where=where), *of_host, rest)
                 case _:
                     query = _ENDED.format(where="" if slot is None else "host_id = ? AND")
-                    numbers = _numbers(db, query, *of_host, ENDED_CODES[state], limit)
+                    numbers = _numbers(db, query, *of_host, sqlite_database.ENDED_CODES[state], limit)
             return [_by_seq(db, seq) for seq in numbers]
 
     def scan(self, state: ItemState, *, cursor: str = "", limit: int = 1000) -> tuple[Sequence[ItemRecord], str]:
@@ -117,7 +116,7 @@ class FrontierRecords(Frontier):
                 case ItemState.QUEUED:
                     return _scan_queued(db, part or _PARTS[0], key, limit)
                 case _:
-                    code = ENDED_CODES[state]
+                    code = sqlite_database.ENDED_CODES[state]
                     return _scanned(db, "ended", "ended", (code,), key or [_LOWEST] * 2, limit)
 
     def host(self, host: str, *, now: datetime) -> HostReport | None:
@@ -186,11 +185,10 @@ def _marks(values: Sequence[object]) -> str:
 
 
 def _record(row: Sequence[Any], attempts_made: Iterable[ClaimAttempt]) -> ItemRecord:
-    page_id, url, host, *facts = row[1:11]
     ended, added_ms, ended_ms, outcome, token, worker, lease_ms, begun_ms, due_ms = row[11:]
-    state = ENDED.get(ended) or (ItemState.QUEUED if token is None else ItemState.CLAIMED)
+    state = sqlite_database.ENDED.get(ended) or (ItemState.QUEUED if token is None else ItemState.CLAIMED)
     return ItemRecord(
-        item=frontier_item((page_id, url, *facts), host, token=token),
+        item=sqlite_database.frontier_item(row[1:11], token),
         state=state,
         added_at=to_moment(added_ms),
         ended_at=None if ended_ms is None else to_moment(ended_ms),

@@ -179,7 +179,7 @@ class RedisFrontier(base.Frontier):
     def job_counts(self, job: str) -> base.JobCounts:
         answer = self._store.ask("job", job)
         if not answer:
-            return base.JobCounts(0, 0, 0, 0, 0, 0, None)
+            return base.JobCounts()
         queued, claimed, done, skipped, dead, stored, began = (int(each or 0) for each in answer)
         began_at = to_moment(began) - self._clock.last
         return base.JobCounts(queued, claimed, done, skipped, dead, stored, began_at)

@@ -99,20 +99,8 @@ def unpack_item(row: list[Any], salt: bytes) -> base.FrontierItem:
     """Decode the item in the first ten fields of a script's row."""
     identity, number, lane, attempts, token, host, job, memo, down, body = row[:10]
     url, via, hops, hops_off = unpack(body)
-    return base.FrontierItem(
-        id=page_id(salt, identity, number),
-        url=to_text(url),
-        host=to_text(host),
-        lane=base.Lane(lane),
-        hops=hops,
-        via=to_text(via),
-        attempts=attempts,
-        token=token,
-        job=to_text(job),
-        hops_off=hops_off,
-        memo=to_text(memo),
-        host_down=to_text(down),
-    )
+    page = page_id(salt, identity, number), to_text(url), to_text(host), base.Lane(lane), hops, to_text(via)
+    return base.FrontierItem(*page, attempts, token, to_text(job), hops_off, to_text(memo), to_text(down))
 
 
 def unpack_record(row: list[Any], salt: bytes, offset: timedelta) -> base.ItemRecord:

@@ -210,23 +210,14 @@ def remove_from_queue(db: sqlite3.Connection, lane: int, host_id: int, place: in
     return gone.rowcount == 1
 
 
-def frontier_item(facts: Sequence[Any], host: str, *, token: int | None, host_down: str = "") -> FrontierItem:
-    """Return the item with these columns: id, url, lane, hops, via, attempts, hops_off, memo, job."""
-    page_id, url, lane, hops, via, attempts, hops_off, memo, job = facts
-    return FrontierItem(
-        id=str(UUID(bytes=page_id)),
-        url=url,
-        host=host,
-        lane=Lane(lane),
-        hops=hops,
-        via=via,
-        attempts=attempts + (token is not None),
-        token=token or 0,
-        job=job,
-        hops_off=hops_off,
-        memo=memo,
-        host_down=host_down,
-    )
+ITEM_COLUMNS = "i.id, i.url, h.host, i.lane, i.hops, i.via, i.attempts, j.job, i.hops_off, i.memo"
+
+
+def frontier_item(row: Sequence[Any], token: int | None, host_down: str = "") -> FrontierItem:
+    """Return the item with the values of `ITEM_COLUMNS`, which are in the order of its fields."""
+    page_id, url, host, lane, hops, via, attempts, job, hops_off, memo = row
+    page_id, claims = str(UUID(bytes=page_id)), attempts + (token is not None)
+    return FrontierItem(page_id, url, host, Lane(lane), hops, via, claims, token or 0, job, hops_off, memo, host_down)
 
 
 # ruff: noqa: S608 - only names of columns are pieced together; values are parameters

@@ -264,10 +264,7 @@ class SqliteFrontier(FrontierRecords):
             row = db.execute(
                 "SELECT queued, claimed, done, skipped, dead, bytes, began_ms FROM jobs WHERE job = ?", (job,)
             ).fetchone()
-        if row is None:
-            return base.JobCounts(0, 0, 0, 0, 0, 0, None)
-        queued, claimed, done, skipped, dead, stored, began_ms = row
-        return base.JobCounts(queued, claimed, done, skipped, dead, stored, to_moment(began_ms))
+        return base.JobCounts() if row is None else base.JobCounts(*[*row[:6], to_moment(row[6])])
 
     def minutes(self, now: datetime, *, count: int = 60) -> Sequence[base.MinuteCounts]:
         last = unix_milliseconds(now) // MINUTE_MS

@@ -55,6 +55,10 @@ SELECT c.token, c.seq, i.id, i.host_id, i.job_id, i.lane, i.place, c.worker, c.c
        c.renewed_ms, i.attempts, i.failures
 FROM claims AS c JOIN items AS i ON i.seq = c.seq
 """
+_CLAIMED_ITEM = (
+    f"SELECT {sqlite_database.ITEM_COLUMNS.replace('h.host', '?')}, j.id "  # noqa: S608 constants
+    "FROM items AS i JOIN jobs AS j ON j.id = i.job_id WHERE i.seq = ?"
+)
 
 
 def rest_limit_ms(politeness: PolitenessSettings) -> int:
@@ -236,13 +240,9 @@ class FrontierTransaction:
         is_down = slot.down_ms > self.now_ms
         query = "SELECT blocked_reason FROM hosts WHERE id = ?"
         down = self.db.execute(query, (slot.id,)).fetchone()[0] or "down" if is_down else ""
-        *facts, job_id = self.db.execute(
-            "SELECT i.id, i.url, i.lane, i.hops, i.via, i.attempts, i.hops_off, i.memo, j.job, j.id "
-            "FROM items AS i JOIN jobs AS j ON j.id = i.job_id WHERE i.seq = ?",
-            (seq,),
-        ).fetchone()
+        *row, job_id = self.db.execute(_CLAIMED_ITEM, (host, seq)).fetchone()
         self.changes.moved(job_id, base.ItemState.QUEUED, base.ItemState.CLAIMED)
-        return sqlite_database.frontier_item(facts, host, token=token, host_down=down)
+        return sqlite_database.frontier_item(row, token, down)
 
     @property
     def lease_end_ms(self) -> int:
