@@ -47,31 +47,27 @@ def check_trial_clock(root: Path) -> None:
         )
 
 
+# The option that names each, and its setting.
+_SHARED_STORES = (
+    *(("database", "index", "url"), ("frontier", "frontier", "url")),
+    *(("dedup", "proxy", "dedup_url"), ("storage", "storage", "url")),
+)
+
+
 def check_trial_stores(settings: Settings) -> None:
     """Raise ConfigError when a store, with which a moved clock would be used, is shared by machines."""
-    named = {
-        "--database (WEBOID_DATABASE, [index] url)": settings.index.url,
-        "--frontier (WEBOID_FRONTIER, [frontier] url)": settings.frontier.url,
-        "--dedup (WEBOID_DEDUP, [proxy] dedup_url)": settings.proxy.dedup_url,
-        "--storage (WEBOID_STORAGE, [storage] url)": settings.storage.url,
-    }
-    for name, url in named.items():
-        if url:
+    for option, group, key in _SHARED_STORES:
+        if getattr(getattr(settings, group), key):
             raise ConfigError(
-                f"The clock is moved, and {name} is a store outside the trial copy: omit it, or omit "
+                f"The clock is moved, and --{option} (WEBOID_{option.upper()}, [{group}] {key}) is a store outside the trial copy: omit it, or omit "
                 "--clock-offset and WEBOID_CLOCK_OFFSET."
             )
 
 
 def trial_settings(settings: Settings) -> Settings:
     """Return the settings of a trial, which uses its own stores whatever the profile names."""
-    return replace(
-        settings,
-        index=replace(settings.index, url=""),
-        frontier=replace(settings.frontier, url=""),
-        proxy=replace(settings.proxy, dedup_url=""),
-        storage=replace(settings.storage, url=""),
-    )
+    own = {group: replace(getattr(settings, group), **{key: ""}) for _, group, key in _SHARED_STORES}
+    return replace(settings, **own)
 
 
 LOCK_WAIT_S = 10.0  # proxies of a killed run may still be writing their last records

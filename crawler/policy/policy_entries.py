@@ -317,14 +317,11 @@ class BlocklistCache:
 
     def _signature(self) -> list[tuple[int, int, int] | None]:
         """Return values that change when one of the files does."""
-        signature: list[tuple[int, int, int] | None] = []
-        for path in self._paths:
-            try:
+        signature: list[tuple[int, int, int] | None] = [None] * len(self._paths)
+        for place, path in enumerate(self._paths):
+            with contextlib.suppress(OSError):
                 stat = Path(path).stat()
-            except OSError:
-                signature.append(None)
-            else:
-                signature.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
+                signature[place] = stat.st_ino, stat.st_size, stat.st_mtime_ns
         return signature
 
 
@@ -344,12 +341,8 @@ def _patterns(path: str) -> Iterator[tuple[int, UrlPattern | ListLineProblem]]:
         if not text:
             continue
         try:
-            yield (
-                number,
-                UrlPattern(PatternForm.REGEX, fragment_expression(text, before=AT_HOST))
-                if mediawiki
-                else parse_pattern(text),
-            )
+            expression = fragment_expression(text, before=AT_HOST) if mediawiki else ""
+            yield number, UrlPattern(PatternForm.REGEX, expression) if mediawiki else parse_pattern(text)
         except InputError as error:
             yield number, ListLineProblem(path, number, text[:TEXT_SHOWN_CHARS], str(error))
 
@@ -371,5 +364,4 @@ def _lines(path: str) -> Iterator[tuple[int, str | None]]:
 
 
 def _unreadable(path: str, error: OSError) -> ConfigError:
-    why = error.strerror or error
-    return ConfigError(f"policy.lists names {path}, which cannot be read: {why}.")
+    return ConfigError(f"policy.lists names {path}, which cannot be read: {error.strerror or error}.")

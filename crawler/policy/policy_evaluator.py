@@ -28,28 +28,20 @@ if TYPE_CHECKING:
     from crawler.policy.robots_cache import OriginRobots, RobotsRecord
 
 
-class AddressCheck:
-    """Check of a URL's host and port without name resolution."""
-
-    def __init__(self, settings: EgressSettings) -> None:
-        self.settings = settings
-        # The proxy checks for its machine's own addresses, which may be another machine.
-        self._policy = EgressPolicy(settings, is_own=lambda _address: False)
-
-    def against(self, url: str) -> str:
-        """Return why the URL must not be requested, a constant first; empty when nothing is known."""
-        try:
-            host, parts = host_of(url), urlsplit(identity_key(url))
-            port = parts.port or (443 if parts.scheme == "https" else 80)
-            self._policy.check_target(host, port)
-            addresses, _ = self._policy.known_addresses(host, port) or ((), port)
-            for address in addresses:
-                self._policy.check(host, address)
-        except BlockedError as error:
-            return f"{error.reason}: {error}".removesuffix(".")
-        except (BadUrlError, ValueError) as error:
-            return f"address: {error}".removesuffix(".")
-        return ""
+def address_fault(url: str, policy: EgressPolicy) -> str:
+    """Return why the URL must not be requested, without name resolution, a constant first; empty: nothing is known."""
+    try:
+        host, parts = host_of(url), urlsplit(identity_key(url))
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        policy.check_target(host, port)
+        addresses, _ = policy.known_addresses(host, port) or ((), port)
+        for address in addresses:
+            policy.check(host, address)
+    except BlockedError as error:
+        return f"{error.reason}: {error}".removesuffix(".")
+    except (BadUrlError, ValueError) as error:
+        return f"address: {error}".removesuffix(".")
+    return ""
 
 
 ENTRIES_POLL_S = 0.4
@@ -163,7 +155,7 @@ class PolicyEvaluator:
     make_robots: Callable[[], OriginRobots]
     _: KW_ONLY
     ask: Ask
-    _egress: AddressCheck | None = field(default=None, init=False)
+    _egress: tuple[EgressSettings, EgressPolicy] | None = field(default=None, init=False)
 
     @cached_property
     def robots(self) -> OriginRobots:
@@ -237,9 +229,10 @@ class PolicyEvaluator:
 
     def _address(self, url: str, egress: EgressSettings) -> PolicyOpinion:
         """Return the opinion on host and port without name resolution; the proxy checks the rest."""
-        if self._egress is None or self._egress.settings is not egress:
-            self._egress = AddressCheck(egress)
-        why = self._egress.against(url)
+        if self._egress is None or self._egress[0] is not egress:
+            # The proxy checks for its machine's own addresses, which may be another machine.
+            self._egress = egress, EgressPolicy(egress, is_own=lambda _address: False)
+        why = address_fault(url, self._egress[1])
         if why:
             return PolicyOpinion("address", RuleDecision(RuleAction.FAIL, why), why)
         return _neutral_opinion("address", "nothing against host and port; the proxy checks the address")

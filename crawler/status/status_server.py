@@ -22,7 +22,6 @@ from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -34,7 +33,6 @@ from core.hosts import join_host_port
 from crawler.status.collection_status import (
     CollectionHoldings,
     CollectionStatus,
-    CopyCheckSummary,
     FrontierOverview,
     StatusReader,
     member_number,
@@ -54,19 +52,8 @@ _Values = Mapping[str, float] | Mapping[tuple[str, ...], float]
 def exposition(status: CollectionStatus | None, *, version: str) -> bytes:
     """Format the metrics of a status; without one, because a store does not answer, `weboid_up` is 0."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_MetricFamilies(list(families(status, version=version))))
+    registry.collect = lambda: families(status, version=version)  # type: ignore[method-assign] # all that is read of it
     return generate_latest(registry)
-
-
-class _MetricFamilies(Collector):
-    """Prometheus collector of prepared metrics."""
-
-    def __init__(self, metrics: list[Metric]) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterator[Metric]:
-        """Return the metrics."""
-        yield from self._metrics
 
 
 def families(status: CollectionStatus | None, *, version: str) -> Iterator[Metric]:
@@ -77,8 +64,12 @@ def families(status: CollectionStatus | None, *, version: str) -> Iterator[Metri
         return
     if status.holdings is not None:
         yield from _holdings(status.holdings)
-    if status.checks is not None:
-        yield from _checks(status.checks)
+    if (checks := status.checks) is not None:
+        yield _metric("weboid_checks", checks.verdicts)
+        yield _metric("weboid_checks_per_minute", _by_minutes(checks.per_minute))
+        yield _metric("weboid_repairs", checks.repairs)
+        yield _metric("weboid_repairs_per_minute", _by_minutes(checks.repairs_per_minute))
+        yield _metric("weboid_checks_unrecorded", checks.unrecorded)
     if status.frontier is not None:
         yield from _frontier(status.frontier)
 
@@ -98,14 +89,6 @@ def _holdings(holdings: CollectionHoldings) -> Iterator[Metric]:
     yield _metric("weboid_disk_free_bytes", holdings.free_bytes)
     yield _metric("weboid_disk_reserve_bytes", holdings.reserve_bytes)
     yield _metric("weboid_collection_in_use", holdings.in_use)
-
-
-def _checks(checks: CopyCheckSummary) -> Iterator[Metric]:
-    yield _metric("weboid_checks", checks.verdicts)
-    yield _metric("weboid_checks_per_minute", _by_minutes(checks.per_minute))
-    yield _metric("weboid_repairs", checks.repairs)
-    yield _metric("weboid_repairs_per_minute", _by_minutes(checks.repairs_per_minute))
-    yield _metric("weboid_checks_unrecorded", checks.unrecorded)
 
 
 def _by_minutes(rates: Mapping[int, Mapping[str, float]]) -> dict[tuple[str, ...], float]:
@@ -251,11 +234,8 @@ class _HostGuard:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
             return False
-        if name in self._names:
-            return True
         with contextlib.suppress(ValueError):
-            ipaddress.ip_address(name)
-            return True
+            return name in self._names or bool(ipaddress.ip_address(name))
         return False
 
 
