@@ -168,52 +168,42 @@ class OriginRobots:
         ProxyUnavailableError, DiskFullError, LimitReachedError (as `FileFetcher.get`), NetworkAwayError (no host can be
         reached).
         """
-        async with self._locks.setdefault(origin_of(url), asyncio.Lock()):
-            record = await self.known(url, policy, now=now)
-            if self.fetcher is None or (record is not None and now < record.next_at):
-                return record
-            return await self._fetch(self.fetcher, url, policy, record, host=host, now=now)
-
-    async def _fetch(
-        self,
-        fetcher: FileFetcher,
-        url: str,
-        policy: PolicySettings,
-        old: RobotsRecord | None,
-        *,
-        host: str,
-        now: datetime,
-    ) -> RobotsRecord:
         origin = origin_of(url)
-        fetched = await fetcher.get(origin + ROBOTS_PATH, limit_bytes=ROBOTS_LIMIT_BYTES + 1, timeout_s=TIMEOUT_S)
-        # Half a megabyte is not parsed while others wait for the event loop.
-        answer = await asyncio.to_thread(interpret_answer, fetched, policy.robots_agent, now=now)
-        # An answer is used for a day at most (RFC 9309, 2.4).
-        lifetime = max(min(timedelta(seconds=policy.robots_lifetime_s), DAY), SHORTEST_RETRY)
-        record = RobotsRecord(answer.robots, policy.robots_agent, now + lifetime, read_at=now, why=answer.why)
-        if answer.robots is None:
-            # Keep the rules last read, and block the host. After `UNREACHABLE_LIMIT` it is no longer
-            # blocked, and is visited like any other.
-            if answer.down and self.judge is not None:
-                target, failed = origin + ROBOTS_PATH, VisitOutcome.FAILED
-                await self.judge(PageInfo("", target, target, warc_date(now), failed, answer.why))
-            record = replace(
-                record,
-                robots=old.robots if old is not None else None,
-                read_at=old.read_at if old is not None else None,
-                since=(old.since if old is not None else None) or now,
+        async with self._locks.setdefault(origin, asyncio.Lock()):
+            old = await self.known(url, policy, now=now)
+            if self.fetcher is None or (old is not None and now < old.next_at):
+                return old
+            fetched = await self.fetcher.get(
+                origin + ROBOTS_PATH, limit_bytes=ROBOTS_LIMIT_BYTES + 1, timeout_s=TIMEOUT_S
             )
-            if record.holds(now=now) is None:
-                reason = f"{NO_ROBOTS} {answer.why}"[:500]
-                blocks = not answer.why.startswith(NO_SUCH_HOST)
-                failure = HostBackOff(host, reason, answer.not_before, answer.down, blocks)
-                blocked_until = await self.ask(lambda: self.frontier.back_off(failure, now=now))
-                record = replace(record, next_at=max(blocked_until, now + SHORTEST_RETRY))
-        self._memory[origin] = record
-        until = max(record.next_at, now) + RECORD_LIFE
-        note = record.to_note()
-        await self.ask(lambda: self.frontier.put_note(ROBOTS_NOTE, origin, note, now=now, until=until))
-        return replace(record, asked=True)
+            # Half a megabyte is not parsed while others wait for the event loop.
+            answer = await asyncio.to_thread(interpret_answer, fetched, policy.robots_agent, now=now)
+            # An answer is used for a day at most (RFC 9309, 2.4).
+            lifetime = max(min(timedelta(seconds=policy.robots_lifetime_s), DAY), SHORTEST_RETRY)
+            record = RobotsRecord(answer.robots, policy.robots_agent, now + lifetime, read_at=now, why=answer.why)
+            if answer.robots is None:
+                # Keep the rules last read, and block the host. After `UNREACHABLE_LIMIT` it is no longer
+                # blocked, and is visited like any other.
+                if answer.down and self.judge is not None:
+                    target, failed = origin + ROBOTS_PATH, VisitOutcome.FAILED
+                    await self.judge(PageInfo("", target, target, warc_date(now), failed, answer.why))
+                record = replace(
+                    record,
+                    robots=old.robots if old is not None else None,
+                    read_at=old.read_at if old is not None else None,
+                    since=(old.since if old is not None else None) or now,
+                )
+                if record.holds(now=now) is None:
+                    reason = f"{NO_ROBOTS} {answer.why}"[:500]
+                    blocks = not answer.why.startswith(NO_SUCH_HOST)
+                    failure = HostBackOff(host, reason, answer.not_before, answer.down, blocks)
+                    blocked_until = await self.ask(lambda: self.frontier.back_off(failure, now=now))
+                    record = replace(record, next_at=max(blocked_until, now + SHORTEST_RETRY))
+            self._memory[origin] = record
+            until = max(record.next_at, now) + RECORD_LIFE
+            note = record.to_note()
+            await self.ask(lambda: self.frontier.put_note(ROBOTS_NOTE, origin, note, now=now, until=until))
+            return replace(record, asked=True)
 
 
 def origin_of(url: str) -> str:
