@@ -26,9 +26,6 @@ class PatternList:
             compile_pattern(text, where=where)
         self._expressions = RegexList(self._texts)
 
-    def __bool__(self) -> bool:
-        return bool(self._texts)
-
     def first_in(self, url: str) -> str | None:
         """Return the first pattern that matches the URL, else None."""
         number = next(self._expressions.search(url), None)

@@ -146,22 +146,21 @@ def _plain(text: str) -> UrlPattern:
 def _exact(text: str) -> UrlPattern:
     scheme = _URL.match(text)
     if scheme is not None:
-        key = identity_key(_fetch(text))
-        return UrlPattern(PatternForm.EXACT, key.partition("://")[2], scheme[1].lower())
+        return UrlPattern(PatternForm.EXACT, _schemeless(text), scheme[1].lower())
     if "/" in text:
-        return UrlPattern(PatternForm.EXACT, identity_key(_fetch(f"http://{text}")).partition("://")[2])
+        return UrlPattern(PatternForm.EXACT, _schemeless(f"http://{text}"))
     return UrlPattern(PatternForm.HOST, canonical_host(text))
 
 
 def _prefix(text: str) -> str:
     """Return authority and the beginning of path and query, as an identity key spells them."""
     text = text.removesuffix("*")
-    key = identity_key(_fetch(text)).partition("://")[2]
+    key = _schemeless(text)
     return f"{key}?" if text.endswith("?") and "?" not in key else key
 
 
-def _fetch(text: str) -> str:
-    return fetch_key(text, allow_single_label=True)
+def _schemeless(text: str) -> str:
+    return identity_key(fetch_key(text, allow_single_label=True)).partition("://")[2]
 
 
 def _bad(text: str, why: str) -> InputError:
