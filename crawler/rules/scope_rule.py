@@ -291,13 +291,8 @@ class BudgetRule(VisitRule):
         host = self.frontier.host(item.host, now=now)
         if host is None:
             return _WITHIN_BUDGET
-        reason = ""
-        if 0 < scope.host_pages <= host.done:
-            reason = f"{BUDGET_REASON}{_pages(scope.host_pages)} of {item.host}"
-        elif 0 < scope.host_bytes <= host.bytes:
-            reason = f"{BUDGET_REASON}{scope.host_bytes} bytes of {item.host}"
-        elif 0 < scope.host_seconds <= host.busy.total_seconds():
-            reason = f"{BUDGET_REASON}{scope.host_seconds:.0f} s of {item.host}"
+        limits = scope.host_pages, scope.host_bytes, scope.host_seconds
+        reason = _exhausted_budget(limits, (host.done, host.bytes, host.busy.total_seconds()), f" of {item.host}")
         wait = not reason and 0 < scope.host_pages <= host.done + ahead
         return _BudgetAnswer(reason, wait=wait, of_host=True)
 
@@ -306,11 +301,11 @@ class BudgetRule(VisitRule):
             return _WITHIN_BUDGET
         counts = self.frontier.job_counts(item.job)
         if not scope.pages or counts.done + counts.claimed <= scope.pages:
-            return _BudgetAnswer(_exhausted_budget(scope, counts, now))
+            return _BudgetAnswer(_exhausted_budget_of_job(scope, counts, now))
         # The claims first: one that is completed in between counts twice, never not at all.
         ahead = self._ahead_of(item, of_host=False)
         counts = self.frontier.job_counts(item.job)
-        reason = _exhausted_budget(scope, counts, now)
+        reason = _exhausted_budget_of_job(scope, counts, now)
         return _BudgetAnswer(reason, wait=not reason and counts.done + ahead >= scope.pages)
 
     def _ahead_of(self, item: FrontierItem, *, of_host: bool) -> int:
@@ -337,17 +332,15 @@ class BudgetRule(VisitRule):
         return self.frontier.discard(urls, now=now, reason=reason) if urls else 0
 
 
-def _exhausted_budget(scope: ScopeSettings, counts: JobCounts, now: datetime) -> str:
-    """Return the reason of a job's exhausted budget; empty when there is none."""
-    if 0 < scope.pages <= counts.done:
-        return f"{BUDGET_REASON}{_pages(scope.pages)}"
-    if 0 < scope.bytes <= counts.bytes:
-        return f"{BUDGET_REASON}{scope.bytes} bytes"
-    began = counts.began_at or now
-    if scope.seconds and now - began >= timedelta(seconds=min(scope.seconds, 1e9)):
-        return f"{BUDGET_REASON}{scope.seconds:.0f} s"
-    return ""
+def _exhausted_budget_of_job(scope: ScopeSettings, counts: JobCounts, now: datetime) -> str:
+    lasted = now - (counts.began_at or now)
+    used = counts.done, counts.bytes, lasted.total_seconds()
+    return _exhausted_budget((scope.pages, scope.bytes, scope.seconds), used)
 
 
-def _pages(count: int) -> str:
-    return "1 page" if count == 1 else f"{count} pages"
+def _exhausted_budget(limits: tuple[int, int, float], used: tuple[int, int, float], of: str = "") -> str:
+    """Return the reason of an exhausted budget of pages, bytes or seconds; empty when there is none."""
+    pages, stored, seconds = limits
+    names = f"{pages} page{'s' * (pages != 1)}", f"{stored} bytes", f"{seconds:.0f} s"
+    over = (name for name, limit, count in zip(names, limits, used, strict=True) if 0 < limit <= count)
+    return next((f"{BUDGET_REASON}{name}{of}" for name in over), "")

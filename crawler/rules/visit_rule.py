@@ -171,9 +171,9 @@ def parse_recrawl_state(text: str) -> RecrawlState | None:
 
 def next_recrawl_state(old: RecrawlState | None, digest: str, settings: RecrawlSettings) -> RecrawlState:
     """Compute the new memo; its interval is within the configured bounds."""
+    known = digest or (old.digest if old is not None else "")
     if settings.every:
-        interval_s = parse_duration(settings.every).total_seconds()
-        return RecrawlState(interval_s, digest or (old.digest if old is not None else ""))
+        return RecrawlState(parse_duration(settings.every).total_seconds(), known)
     if old is None:
         interval_s = settings.first_s
     elif not digest or not old.digest:
@@ -182,8 +182,7 @@ def next_recrawl_state(old: RecrawlState | None, digest: str, settings: RecrawlS
         interval_s = old.interval_s * settings.unchanged_factor
     else:
         interval_s = old.interval_s * settings.changed_factor
-    bounded = max(min(interval_s, settings.max_s), settings.min_s)
-    return RecrawlState(bounded, digest or (old.digest if old is not None else ""))
+    return RecrawlState(max(min(interval_s, settings.max_s), settings.min_s), known)
 
 
 @dataclass(eq=False, repr=False)
