@@ -241,6 +241,11 @@ _SAME_IN_MANIFEST = (
     *("url", "final_url", "mime", "outlinks", "redirects", "console", "restless", "behaviours", "facts", "links"),
     *("pictures", "favicon", "notes", "tried", "screen"),
 )
+# Values of the browser's log that a resource of the manifest has, too.
+_SAME_IN_RESOURCE = (
+    *("url", "method", "mime", "resource_type", "started_ms", "ttfb_ms", "duration_ms", "wire_bytes"),
+    *("initiator", "protocol"),
+)
 HOPS_LIMIT = 20  # redirects that browsers follow (Fetch, 4.4)
 
 
@@ -436,20 +441,11 @@ def _resource(request: RequestLog, entry: RequestLogEntry | None, second: Reques
     else:
         kept, reason, digest = str(entry.kept), entry.reason or entry.truncated, entry.digest
     return PageResource(
-        url=request.url,
-        method=request.method,
+        **{same: getattr(request, same) for same in _SAME_IN_RESOURCE},
         status=request.status if request.status or entry is None else entry.status,
-        mime=request.mime,
-        resource_type=request.resource_type,
         kept=kept,
         reason=reason or request.failed,
         digest=digest,
-        started_ms=request.started_ms,
-        ttfb_ms=request.ttfb_ms,
-        duration_ms=request.duration_ms,
-        wire_bytes=request.wire_bytes,
-        initiator=request.initiator,
-        protocol=request.protocol,
     )
 
 

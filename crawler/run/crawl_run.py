@@ -114,7 +114,7 @@ class RunHooks(TypedDict, total=False):
     report: Required[Callable[[crawl_events.Event], None]]
     started: Callable[
         [AddResult, int], None
-    ]  # before the first visit, with added URLs and the number of unfinished pages
+    ]  # before the first visit, with added URLs and the number of unfinished ones
     stopping: Callable[[], None]  # when the first signal asked to stop
 
 

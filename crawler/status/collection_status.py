@@ -314,21 +314,19 @@ class ThrottledValue(Generic[_T]):
         """Return the cached value, read again when it is time; errors are raised, in a thread logged."""
         if self.clock.monotonic() >= self._until and self._is_reading.acquire(blocking=not self.background):
             if self.background:
-                threading.Thread(target=self._read_logged, daemon=True).start()
+                threading.Thread(target=self._read_now, daemon=True).start()
             else:
                 self._read_now()
         return self._value
-
-    def _read_logged(self) -> None:
-        try:
-            self._read_now()
-        except (WeboidError, OSError) as error:
-            _LOG.warning("status.count_failed error=%s", error)
 
     def _read_now(self) -> None:
         began = self.clock.monotonic()
         try:
             self._value = self.read_now()
+        except (WeboidError, OSError) as error:
+            if not self.background:
+                raise
+            _LOG.warning("status.count_failed error=%s", error)
         finally:
             ended = self.clock.monotonic()
             self._until = ended + COUNTING_SHARE * (ended - began)
