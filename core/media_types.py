@@ -106,10 +106,7 @@ def effective_type(sniffed: str, declared: str) -> str:
 
 
 def identified_type(sniffed: str, declared: str) -> str:
-    """Return the value of WARC-Identified-Payload-Type (WARC/1.1), always a sniffed type; empty: no header.
-
-    Text and unknown types give none, unless another type was declared.
-    """
+    """Return WARC-Identified-Payload-Type (WARC/1.1); empty for text and unknown types, if no other was declared."""
     if sniffed in (TEXT, BINARY) and types_agree(sniffed, declared):
         return ""
     return sniffed

@@ -1,7 +1,4 @@
-"""Page classes (soft 404, challenge, login wall …) and their rank among captures: the lower, the better.
-
-A class is a judgement with a score and evidence; it decides which of several captures is offered, and discards nothing.
-"""
+"""Page classes, judgements with score and evidence, and their rank: which of several captures is offered first."""
 
 from enum import StrEnum
 

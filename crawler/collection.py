@@ -1,7 +1,4 @@
-"""Collection folder: creation, version check, lock, and the mark of trial copies.
-
-Every process that writes to the collection inherits the lock, so it is free when the last of them has finished.
-"""
+"""Collection folder: creation, version, mark of trials; lock, inherited by all writers and freed with the last."""
 
 import asyncio
 import fcntl

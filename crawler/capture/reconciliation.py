@@ -148,10 +148,7 @@ def find_gaps(
     spared: Iterable[str] = (),
     cached: Container[str] = (),
 ) -> list[MissingResource]:
-    """Return the resources that the page requested and the archive lacks but could have.
-
-    Without `requests` all entries of the proxy's ledger are resources; `spared` and `cached` URLs are never gaps.
-    """
+    """Return what the page requested and the archive lacks but could have; never `spared` and `cached` URLs."""
     requested: dict[str, list[RequestLog]] = {}
     for request in requests:
         is_web = request.url.startswith(("http://", "https://"))
@@ -161,7 +158,7 @@ def find_gaps(
     for entry in so_far.entries:
         if entry.method == "GET":
             entries.setdefault(entry.url, []).append(entry)
-    if not requests:
+    if not requests:  # without a browser's log all that the proxy saw are resources
         requested = {url: [RequestLog(url, resource_type="Image")] for url in entries}
     never = set(spared)
     gaps = []
@@ -270,7 +267,8 @@ def build_page_info(  # noqa: PLR0913 parts of one capture
 
         made = {each.url: sha256_digest(each.data) for each in visit.synthesised}
     resources = match_requests(visit.requests, ledger, made, cached)
-    main = main_entry(visit, ledger)
+    own = [entry for entry in ledger if entry.url == visit.final_url]  # the last one with the page's status is its own
+    main = next((entry for entry in reversed(own) if entry.status == visit.status), own[0] if own else None)
     outcome, reason = visit.outcome, visit.reason
     is_shown = outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL)
     if is_shown and main is not None and main.truncated:
@@ -316,15 +314,6 @@ def build_page_info(  # noqa: PLR0913 parts of one capture
         title=visit.title or ("" if visit.artifacts else name),  # a file has no other
         left_out=sum(entry.kept is RequestOutcome.LEFT_OUT for entry in ledger),
     )
-
-
-def main_entry(visit: Visit, ledger: Iterable[RequestLogEntry]) -> RequestLogEntry | None:
-    """Return the ledger's last entry for the page's own document."""
-    main = None
-    for entry in ledger:
-        if entry.url == visit.final_url:
-            main = entry if main is None or entry.status == visit.status else main
-    return main
 
 
 def _completed_gaps(
@@ -418,10 +407,7 @@ def match_requests(
 
 
 def _held_record(records: Sequence[CachedRecord], request: RequestLog) -> CachedRecord | None:
-    """Return the record of what the browser had in its cache: the latest that was requested before it was received.
-
-    Parts of a resource may have several records; that of the whole holds them all.
-    """
+    """Return the record of what was in the cache, the latest from before it was received; the whole's, not a part's."""
     records = [each for each in records if each.status != 206] or records
     received_ms = inf if request.status == 206 or request.received_ms is None else request.received_ms
     before = [each for each in records if each.started_ms <= received_ms]

@@ -225,10 +225,7 @@ def pages_per_minute(minutes: Sequence[MinuteCounts], window: int, *, now: datet
 
 
 class HostUse(TypedDict, total=False):
-    """Use of a host by a visit.
-
-    A zero delay means that the host received no request: its delay, failures and statistics stay as they are.
-    """
+    """Use of a host by a visit; a zero delay: it got no request, and its delay, failures and statistics stay."""
 
     duration: timedelta | None  # how long it was kept busy; None: since the claim
     delay: timedelta | None  # from `now` on; None: `politeness.host_delay` of the duration

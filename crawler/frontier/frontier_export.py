@@ -151,10 +151,7 @@ def import_items(
     now: Callable[[], datetime],
     progress: Callable[[int], object] = lambda _count: None,
 ) -> FrontierImport:
-    """Add the items of an export's lines that were in one of the states; known URLs are left unchanged.
-
-    An invalid line is reported and the rest continues. Items that had ended are queued: history is not imported.
-    """
+    """Add an export's items in one of the states, without history; known URLs stay, invalid lines are reported."""
     taken = FrontierImport(AddResult(), 0, [], 0)
     batch: list[NewItem] = []
     for number, line in enumerate(bounded_lines(lines, LINE_LIMIT_BYTES), start=1):

@@ -239,10 +239,7 @@ _FIRST_READY = f"SELECT host, {SLOT_COLUMNS} FROM hosts WHERE id = coalesce({_CH
 
 
 def extend_lane(db: sqlite3.Connection, host: str, lane: Lane, count: int) -> int | None:
-    """Add new items to the end of a lane that is not empty; return the host's number, None if more would change.
-
-    A fast path of `HostSlot.pushed` for the most common change.
-    """
+    """Add items behind others of a lane, a fast path; return the host's number, None if more would change."""
     row = db.execute(_GROW[lane], {"host": host, "count": count}).fetchone()
     return None if row is None else int(row[0])
 

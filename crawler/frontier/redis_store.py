@@ -1,7 +1,4 @@
-"""Redis store of the frontier: connection, key space, Lua scripts, coding, server clock, errors.
-
-Items and records are MessagePack; texts are UTF-8 in which lone surrogates keep their code points.
-"""
+"""Redis store of the frontier: connection, key space, Lua scripts, MessagePack coding, server clock, errors."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -32,10 +32,7 @@ _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 class FrontierDatabase:
-    """Frontier's SQLite file at `path`, created when it is missing. Thread-safe.
-
-    Raises CollectionVersionError (another program's or version's file), UnavailableError (it cannot be opened or read).
-    """
+    """Frontier's SQLite file, created when missing; thread-safe. Raises CollectionVersionError, UnavailableError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

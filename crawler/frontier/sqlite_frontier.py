@@ -26,10 +26,7 @@ _NOTES_TIDIED = 8
 
 
 class SqliteFrontier(FrontierRecords):
-    """`Frontier` at `path`, created when it is missing, in a folder that exists; errors as `FrontierDatabase`.
-
-    `new_id` makes page identifiers; `rng` draws places for the order "random".
-    """
+    """`Frontier` at `path`, created when missing; `new_id` makes page ids, `rng` draws places for random order."""
 
     def __init__(
         self,
@@ -352,10 +349,7 @@ def _raise_version(db: sqlite3.Connection) -> int:
 def open_frontier(
     layout: Layout, settings: FrontierSettings, politeness: PolitenessSettings, *, server_time: bool = True
 ) -> base.Frontier:
-    """Open the frontier that `settings.url` names; without one the collection's own.
-
-    Raises CollectionVersionError, ConfigError (`url` is not valid), TransientError (no answer), UnavailableError.
-    """
+    """Open the frontier of `settings.url`, or the collection's own; errors as theirs, ConfigError for a bad `url`."""
     if not settings.url:
         return SqliteFrontier(layout.frontier_db, politeness=politeness, settings=settings)
     from core.config.database_urls import RedisUse, parse_redis_url

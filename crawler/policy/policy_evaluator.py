@@ -55,10 +55,7 @@ Ask = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 @dataclass(eq=False, repr=False)
 class PolicyEntryCache:
-    """Cache of a frontier's policy entries; `ask` is `net.backoff.StoreRetry.ask`. For one event loop.
-
-    Entries are read at most every `ENTRIES_POLL_S`, and for at most a tenth of the time.
-    """
+    """Cache of policy entries for one event loop, read for at most a tenth of the time; `ask` as `StoreRetry.ask`."""
 
     frontier: Frontier
     _: KW_ONLY

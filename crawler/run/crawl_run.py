@@ -1,7 +1,4 @@
-"""Run from start to summary: collection, frontier, pools, workers; archiving of a URL list.
-
-With a shared frontier (`frontier.url`) a run ends when that is prepared, and workers on any machine do the rest.
-"""
+"""Run from start to summary, also of a URL list; one with a shared frontier ends when that is prepared."""
 
 from __future__ import annotations
 

@@ -131,10 +131,7 @@ def estimate_remaining(
     *,
     now: datetime,
 ) -> timedelta | None:
-    """Estimate a lower bound of the remaining time, by the rate of the last ten minutes and the longest queue.
-
-    None while paused, when nothing is left, and when there is too little data.
-    """
+    """Estimate the least remaining time, by the last ten minutes' rate and the longest queue; None: unknown."""
     left = stats.queued + stats.claimed
     recent = sum(map(frontier_base.ended_in, minutes[-11:]))
     if stats.paused is not None or not left or recent < ENOUGH_FOR_ETA:

@@ -241,10 +241,7 @@ class _HostGuard:
 
 @asynccontextmanager
 async def serve_status(reader: StatusReader, listen: str, *, names: Collection[str] = ()) -> AsyncIterator[str]:
-    """Serve the status at HOST:PORT (port 0: a free one) until the end of the block; yield the address.
-
-    Raises ConfigError (`listen` names no host and port), UnavailableError (the address cannot be bound).
-    """
+    """Serve the status at HOST:PORT (0: a free port); yield the address. Raises ConfigError, UnavailableError."""
     listener = open_listener(*parse_listen_address(listen))
     app = create_app(lambda: asyncio.to_thread(reader.status), names=names)
     async with running(HttpServer(app, _LIMITS, timeout_graceful_shutdown=1), listener):
