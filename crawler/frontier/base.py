@@ -158,13 +158,13 @@ class FrontierStats:
 class JobCounts:
     """Counts of one job's items."""
 
-    queued: int = 0  # items, as in `FrontierStats`
-    claimed: int = 0
-    done: int = 0
-    skipped: int = 0
-    dead: int = 0
-    bytes: int = 0  # stored bytes of its completed items
-    began_at: datetime | None = None  # when its first item was added; None when it has none
+    queued: int  # items, as in `FrontierStats`
+    claimed: int
+    done: int
+    skipped: int
+    dead: int
+    bytes: int  # stored bytes of its completed items
+    began_at: datetime | None  # when its first item was added; None when it has none
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,7 @@ from crawler.frontier import base, redis_store
 from crawler.frontier.host_slots import LONGEST_RETRY, longest_back_off, longest_rest, longest_wait
 from crawler.frontier.redis_store import RedisStore, ServerClock, pack_offers, to_text, unpack
 
-# A script blocks all other clients.
-LIST_BATCH = 1_000
+LIST_BATCH = 1_000  # a script blocks all other clients
 FIND_BATCH = 250  # each with the log of its attempts
 _MINUTE_MS = 60_000
 
@@ -179,7 +178,7 @@ class RedisFrontier(base.Frontier):
     def job_counts(self, job: str) -> base.JobCounts:
         answer = self._store.ask("job", job)
         if not answer:
-            return base.JobCounts()
+            return base.JobCounts(0, 0, 0, 0, 0, 0, None)
         queued, claimed, done, skipped, dead, stored, began = (int(each or 0) for each in answer)
         began_at = to_moment(began) - self._clock.last
         return base.JobCounts(queued, claimed, done, skipped, dead, stored, began_at)

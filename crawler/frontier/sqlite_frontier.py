@@ -21,8 +21,7 @@ from crawler.frontier.item_records import FrontierRecords
 from crawler.frontier.sqlite_database import MINUTE_MS, MINUTES_KEPT, FrontierDatabase, identity_of, last_seq
 from crawler.frontier.transitions import FrontierTransaction, IncomingItem, rest_limit_ms
 
-# Maximum number of expired notes that one write deletes: more than it adds, so that few remain.
-_NOTES_TIDIED = 8
+_NOTES_TIDIED = 8  # maximum number of expired notes that one write deletes: more than it adds, so that few remain
 
 
 class SqliteFrontier(FrontierRecords):
@@ -261,7 +260,7 @@ class SqliteFrontier(FrontierRecords):
             row = db.execute(
                 "SELECT queued, claimed, done, skipped, dead, bytes, began_ms FROM jobs WHERE job = ?", (job,)
             ).fetchone()
-        return base.JobCounts() if row is None else base.JobCounts(*[*row[:6], to_moment(row[6])])
+        return base.JobCounts(0, 0, 0, 0, 0, 0, None) if row is None else base.JobCounts(*[*row[:6], to_moment(row[6])])
 
     def minutes(self, now: datetime, *, count: int = 60) -> Sequence[base.MinuteCounts]:
         last = unix_milliseconds(now) // MINUTE_MS
