@@ -14,8 +14,7 @@ import can_ada
 
 from core.errors import BadUrlError
 
-# Far beyond what servers accept (8 KiB is common), short enough to be stored ten million times.
-MAX_URL_LENGTH = 65_536
+MAX_URL_LENGTH = 65_536  # far beyond what servers accept (8 KiB is common), short enough to be stored ten million times
 
 # Controls, separators, surrogates, and what Unicode calls Default_Ignorable_Code_Point, without the
 # variation selectors, which emoji and ideographs need. IDNA silently drops most of them, so that

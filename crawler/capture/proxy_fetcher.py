@@ -51,8 +51,7 @@ class FetchedFile:
     """Result of a fetch."""
 
     status: int  # of the last response; 0 without one
-    # Names in lower case; repeated ones joined by newlines.
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)  # names in lower case; repeated ones joined by newlines
     body: bytes = b""  # its body, decoded, up to the limit
     final_url: str = ""  # the URL after redirects
     truncated: bool = False  # the body is longer, or was truncated

@@ -65,8 +65,7 @@ PARTS = frozenset((*("Document", "Image", "Stylesheet", "Script", "Font", "Media
 _NEVER = frozenset(
     (*("EventSource", "WebSocket", "Ping", "CSPViolationReport", "Prefetch", "Preflight"), "SignedExchange")
 )
-# Reasons in the ledger that may be temporary.
-_TRANSIENT = ("disconnected:", "timeout", "silence:", "cut:")
+_TRANSIENT = ("disconnected:", "timeout", "silence:", "cut:")  # reasons in the ledger that may be temporary
 # Of Chromium's, those of a connection that broke.
 _BROKEN = frozenset(
     f"net::ERR_{name}"

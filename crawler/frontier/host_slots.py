@@ -16,10 +16,8 @@ from core.errors import InvariantError, WeboidError
 from core.urls import host_of
 from crawler.frontier.base import AFFINITY_HOSTS, Lane, NewItem
 
-# Limit of a doubling delay, which must not exceed the range of datetime.
-LONGEST_RETRY = timedelta(days=7)
-# RFC 9110 10.2.3; a site cannot send us away for longer.
-RETRY_AFTER_LIMIT = timedelta(hours=24)
+LONGEST_RETRY = timedelta(days=7)  # limit of a doubling delay, which must not exceed the range of datetime
+RETRY_AFTER_LIMIT = timedelta(hours=24)  # RFC 9110 10.2.3; a site cannot send us away for longer
 _DOUBLINGS = 40
 
 

@@ -32,8 +32,7 @@ STATES = {
 }
 CODES = {state: code for code, state in STATES.items() if code != LATER}
 
-# Records are kept in hashes by the first byte of their identity.
-LAST_SHARD = 255
+LAST_SHARD = 255  # records are kept in hashes by the first byte of their identity
 
 _CURSOR = re.compile(r"(\d{1,3}):(\d{1,20})", re.ASCII)
 _ERRORS = "surrogatepass"
@@ -182,8 +181,7 @@ def pack_offers(items: Iterable[base.NewItem], size: int) -> Iterator[tuple[int,
 
 
 CHECK_EVERY_S = 60.0
-# A larger difference to the monotonic clock means that our clock was set.
-CLOCK_STEP = timedelta(seconds=1)
+CLOCK_STEP = timedelta(seconds=1)  # a larger difference to the monotonic clock means that our clock was set
 _SAMPLES = 3
 
 
@@ -227,8 +225,7 @@ class ServerClock:
         return self._offset
 
 
-# Keys of another version have a different meaning.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 1  # keys of another version have a different meaning
 _MADE = f"weboid-frontier {SCHEMA_VERSION} "
 _ANSWER_TIMEOUT_S = 5.0
 _SAVE_POLL_S = 0.2  # poll interval for the dump file

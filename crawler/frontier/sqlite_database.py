@@ -22,8 +22,7 @@ APPLICATION_ID = 0x77656266  # "webf"
 
 _SCHEMA = Path(__file__).with_name("schema.sql")
 
-# Another process may be checkpointing a large log; no lock is held for longer than that.
-_BUSY_TIMEOUT_S = 30.0
+_BUSY_TIMEOUT_S = 30.0  # another process may be checkpointing a large log; no lock is held for longer than that
 # A checkpoint every 128 MB instead of 4: a page that many additions touch is then copied once. It
 # costs the verb that happens upon it some tenths of a second.
 _CHECKPOINT_PAGES = 32_768

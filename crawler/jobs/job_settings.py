@@ -83,8 +83,7 @@ class _JobOrders:
     texts: dict[str, str] = field(default_factory=dict)  # the orders of jobs, by name
     jobs: dict[str, Job] = field(default_factory=dict)  # those that could be read, by name
     faults: dict[str, str] = field(default_factory=dict)  # why a job cannot be read, by name
-    # Targets of redirected seeds, by job and seed.
-    moved: dict[str, dict[str, str]] = field(default_factory=dict)
+    moved: dict[str, dict[str, str]] = field(default_factory=dict)  # targets of redirected seeds, by job and seed
     live: list[Sheet] = field(default_factory=list)  # the sheets that were set while the crawl runs
     repairs: dict[str, RepairVisit] = field(default_factory=dict)  # ordered ones, by identity key
     settled: dict[str, _EffectiveSettings] = field(default_factory=dict)  # by job, filled on use

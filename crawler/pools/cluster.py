@@ -181,8 +181,7 @@ class RemoteProxyPool:
     _ignored: set[str] = field(default_factory=set, init=False)
     _hosts: dict[str, str] = field(default_factory=dict, init=False)
     _visits: Counter[str] = field(default_factory=Counter, init=False)
-    # Our own visits when a note was read.
-    _before: dict[str, int] = field(default_factory=dict, init=False)
+    _before: dict[str, int] = field(default_factory=dict, init=False)  # our own visits when a note was read
     # Until when, and how often in a row.
     _avoided: dict[str, tuple[float, int]] = field(default_factory=dict, init=False)
     _changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)

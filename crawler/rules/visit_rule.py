@@ -190,8 +190,7 @@ class RecrawlRule(VisitRule):
     """`VisitRule` of recrawl dates."""
 
     settings_for: Callable[[FrontierItem], Settings]
-    # Captures made again in the last hour.
-    _made: deque[datetime] = field(default_factory=deque, init=False)
+    _made: deque[datetime] = field(default_factory=deque, init=False)  # captures made again in the last hour
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
         """Defer a due page while the hourly share of recrawls is used up.

@@ -43,8 +43,7 @@ STATUS_INTERVAL_S = 2.0
 SAMPLED_ITEMS = 100  # queued items; when there are more, these speak for all
 FAILED_KEPT = 10_000  # of a run of months the rest is in the frontier's dead letters
 
-# Adds to the frontier; returns the result.
-Prepare = Callable[[Frontier], Awaitable[AddResult]]
+Prepare = Callable[[Frontier], Awaitable[AddResult]]  # adds to the frontier; returns the result
 
 
 @dataclass(slots=True)

@@ -33,14 +33,12 @@ JOBS_SHOWN = 50
 LEASES_SHOWN = 100
 BLOCKS_COUNTED = 1_000
 MEMBERS_SHOWN = 100
-# Reasons are grouped over this many of the latest: enough for a picture, and always as quick.
-ENDED_SAMPLED = 200
+ENDED_SAMPLED = 200  # reasons are grouped over this many of the latest: enough for a picture, and always as quick
 REASONS_SHOWN = 20
 EXAMPLES_SHOWN = 3
 DEAD_LETTERS_SHOWN = 20
 WINDOWS_MIN = (1, 10, 60)
-# With fewer pages in ten minutes the rate is too uncertain for a prediction.
-ENOUGH_FOR_ETA = 5
+ENOUGH_FOR_ETA = 5  # with fewer pages in ten minutes the rate is too uncertain for a prediction
 
 
 @dataclass(frozen=True, slots=True)

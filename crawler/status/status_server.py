@@ -45,8 +45,7 @@ _STATES = ("queued", "claimed", "done", "skipped", "dead")
 
 # Help text and labels of each metric.
 _METRICS = tomllib.loads(Path(__file__).with_name("metrics.toml").read_text("utf-8"))
-# By label value, or by values of several labels.
-_Values = Mapping[str, float] | Mapping[tuple[str, ...], float]
+_Values = Mapping[str, float] | Mapping[tuple[str, ...], float]  # by label value, or by values of several labels
 
 
 def exposition(status: CollectionStatus | None, *, version: str) -> bytes:

@@ -140,8 +140,7 @@ class MemoryLimit:
 
 
 DISK_POLL_S = 2.0
-# More than the reserve must be free before a run continues, or it would stop at the next page.
-DISK_MARGIN = 1.05
+DISK_MARGIN = 1.05  # more than the reserve must be free before a run continues, or it would stop at the next page
 
 
 @dataclass(eq=False, repr=False)

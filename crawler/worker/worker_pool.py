@@ -40,8 +40,7 @@ class WorkerPool:
     context: page_task.CrawlContext
     lease_s: float  # duration of a claim without renewal
     name: str  # of this process, for records
-    # Wait for work when nothing is left; at the start for the end of a stop order.
-    endless: bool = False
+    endless: bool = False  # wait for work when nothing is left; at the start for the end of a stop order
     stopping: asyncio.Event = field(default_factory=asyncio.Event)  # once set, nothing is claimed
     at_once: asyncio.Event = field(default_factory=asyncio.Event)  # visits under way are released
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
