@@ -6,6 +6,7 @@ extension: note, note, …                                 ╰─> none ──�
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import KW_ONLY, dataclass
@@ -26,6 +27,7 @@ from crawler.rules.visit_rule import PolitenessRule, RecrawlRule, VisitRule
 from crawler.worker.backpressure import DiskLimit, MemoryLimit, NetworkMonitor, free_bytes
 from crawler.worker.crawl_events import Event
 from crawler.worker.page_task import CrawlContext
+from crawler.worker.worker_pool import WorkerPool
 from net.backoff import StoreRetry
 from warc.index.database import IndexDatabase
 from warc.local_storage import DiskReserve
@@ -169,6 +171,12 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
         logins=run.logins,
         downloads=downloads,
     )
+
+
+def build_worker_pool(run: RunContext, *, stopping: asyncio.Event) -> WorkerPool:
+    """Build the worker pool of a run, which claims nothing once `stopping` is set."""
+    lease_s = run.settings.frontier.lease_s
+    return WorkerPool(build_crawl_context(run), lease_s, run.name, endless=run.endless, stopping=stopping)
 
 
 def make_slot_assigner(settings: Settings) -> SlotAssigner:

@@ -23,9 +23,9 @@ from crawler.frontier.base import WORKER_SERVICE
 from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.pools.cluster import RemoteProxyPool, ServiceAnnouncer
 from crawler.pools.resource_pool import open_resource_pool
-from crawler.run.context_builder import RunContext, build_crawl_context
+from crawler.run.context_builder import RunContext, build_worker_pool
 from crawler.worker.crawl_events import CrawlLog, Event, PageDone
-from crawler.worker.worker_pool import WorkerPool, process_name
+from crawler.worker.worker_pool import process_name
 from net.backoff import ExponentialBackoff, StoreRetry, WaitStarted
 from net.stop_signals import StopSignals, first_error, wait_for_any
 from proxy.control.handshake import ClusterSecret
@@ -146,14 +146,8 @@ class WorkerProcess:
                     stored_level_of=self.stored_level_of,
                     endless=True,
                 )
-                pool = WorkerPool(
-                    build_crawl_context(context),
-                    lease_s=settings.frontier.lease_s,
-                    name=name,
-                    endless=True,
-                    stopping=stopping,  # an order to stop ends the pool, not the process
-                )
-                await pool.run(self.workers)
+                # An order to stop ends the pool, not the process.
+                await build_worker_pool(context, stopping=stopping).run(self.workers)
 
     def _describe(self) -> dict[str, Any]:
         return {

@@ -55,7 +55,6 @@ class WorkerPool:
         BrowserUnavailableError, ProxyUnavailableError (they do not start any more), InvariantError (consecutive
         internal errors, in pages or outside of any page).
         """
-        # Delete an old stop order; an endless pool waits for its end.
         context = self.context
         if not self.endless:
             await context.patience.ask(lambda: context.frontier.take_back(STOP_ORDER, ""))
@@ -154,7 +153,6 @@ class WorkerPool:
             return True
         if not self.endless and not await self._unfinished():
             return False
-        # Wait for another worker's result, for a host's next visit, or for the end.
         changed, now = self._changed, context.clock.now()
         wakeup = await context.patience.ask(lambda: context.frontier.next_wakeup(now))
         left = WAIT_LIMIT_S if wakeup is None else (wakeup - now).total_seconds()
