@@ -262,7 +262,6 @@ def _written(head: bytes) -> str:
     """Detect HTML, XML vocabularies, or JSON; empty for none."""
     text = head.lstrip(_BLANKS)
     if text[:1] == b"<":
-        # The type of content that begins with "<"; empty when it has no other markup.
         is_xml = text.startswith(b"<?xml") and text[5:6] in _BLANKS
         at = 0 if not is_xml else _after(text, 0, b"?>")
         commented = False

@@ -303,7 +303,6 @@ class BrowserPool:
             if not due and not self.needs().are_met_by(member.known):
                 due = "proxies"
             if due:
-                # No more visits for this one; it ends in the background.
                 log.info("browser.replaced reason=%s visits=%d", due, member.visits)
                 self._taking.remove(member)
                 if member.visits:

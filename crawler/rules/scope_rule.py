@@ -121,14 +121,6 @@ LINK_COUNTS_NOTE = "links"  # the kind of the notes with counts; the key is the 
 LINKS_LIMIT = 10_000  # of one page
 
 
-@dataclass(slots=True)
-class LinkSelection:
-    """Links of a page that join the crawl, and the decision on each link."""
-
-    items: list[NewItem] = field(default_factory=list)
-    decisions: list[tuple[str, LinkDecision]] = field(default_factory=list)
-
-
 @dataclass(eq=False, repr=False)
 class ScopeRule(VisitRule):
     """`VisitRule` of a page's links; one for all workers of a process."""
@@ -151,28 +143,27 @@ class ScopeRule(VisitRule):
         target = seed_target(item, page)
         if target:
             await self.patience.ask(lambda: self.jobs.move_seed(item.job, item.url, target))
-        selection = await asyncio.to_thread(decide_links, self.jobs, item, page)
-        follow_up.links += selection.items
-        if not selection.decisions:
+        items, decisions = await asyncio.to_thread(decide_links, self.jobs, item, page)
+        follow_up.links += items
+        if not decisions:
             return
-        # Count the decisions, and log them by page.
         counts = self._counts.setdefault(item.job, Counter())
-        counts.update(decision.reason.partition(":")[0] for _, decision in selection.decisions)
+        counts.update(decision.reason.partition(":")[0] for _, decision in decisions)
         key, value = f"{item.job} {self.name}", json.dumps(counts, sort_keys=True)
         await self.patience.ask(lambda: self.frontier.put_note(LINK_COUNTS_NOTE, key, value, now=now))
         if self.record is not None:
-            await asyncio.to_thread(self._keep, self.record, item, selection, now)
-
-    def _keep(self, record: LinkLog, item: FrontierItem, selection: LinkSelection, now: datetime) -> None:
-        page = summarize_links(item, selection.decisions, now)
-        record.write(page)
-        if self.jobs.settings_for(item.url, item.job).scope.link_decisions:
-            record.write_decisions(page, selection.decisions)
+            summary = summarize_links(item, decisions, now)
+            await asyncio.to_thread(self.record.write, summary)
+            if self.jobs.settings_for(item.url, item.job).scope.link_decisions:
+                await asyncio.to_thread(self.record.write_decisions, summary, decisions)
 
 
-def decide_links(jobs: JobSettings, item: FrontierItem, page: PageInfo) -> LinkSelection:
-    """Decide on the links of a page of a crawl, each URL once, at most `LINKS_LIMIT`."""
-    selection = LinkSelection()
+def decide_links(
+    jobs: JobSettings, item: FrontierItem, page: PageInfo
+) -> tuple[list[NewItem], list[tuple[str, LinkDecision]]]:
+    """Return links of a crawl's page that join it, and the decisions on all, each URL once, at most `LINKS_LIMIT`."""
+    items: list[NewItem] = []
+    decisions: list[tuple[str, LinkDecision]] = []
     target = _target(page)
     hops_off = item.hops_off
     if target and not jobs.scope_for(target, item.job).holds(target):
@@ -184,20 +175,17 @@ def decide_links(jobs: JobSettings, item: FrontierItem, page: PageInfo) -> LinkS
             url = link_key(text)
             identity = identity_key(url)
         except BadUrlError as error:
-            refused = LinkDecision(followed=False, reason=f"url: {error.reason}")
-            selection.decisions.append((text, refused))
+            decisions.append((text, LinkDecision(followed=False, reason=f"url: {error.reason}")))
             continue
         if identity in seen:
             continue
         seen.add(identity)
         hops = item.hops + 1
         decision = jobs.scope_for(url, item.job).decide(url, hops=hops, hops_off=hops_off)
-        selection.decisions.append((url, decision))
+        decisions.append((url, decision))
         if decision.followed:
-            off = decision.hops_off
-            new = NewItem(url, lane=lane, hops=hops, via=item.url, job=item.job, hops_off=off)
-            selection.items.append(new)
-    return selection
+            items.append(NewItem(url, lane, hops, item.url, item.job, decision.hops_off))
+    return items, decisions
 
 
 def seed_target(item: FrontierItem, page: PageInfo) -> str:
