@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from core.config.settings import PolitenessSettings
 from core.errors import InvariantError, WeboidError
+from core.timestamps import from_unix_milliseconds
 from core.urls import host_of
-from crawler.frontier.base import AFFINITY_HOSTS, Lane, NewItem
+from crawler.frontier.base import AFFINITY_HOSTS, HostReport, Lane, NewItem
 
 LONGEST_RETRY = timedelta(days=7)  # limit of a doubling delay, which must not exceed the range of datetime
 RETRY_AFTER_LIMIT = timedelta(hours=24)  # RFC 9110 10.2.3; a site cannot send us away for longer
@@ -320,3 +321,24 @@ def slot_of_row(row: tuple[Any, ...]) -> HostSlot:
     """Return the slot with the values of `SLOT_COLUMNS`."""
     lane, ready_ms, size = row[12:]
     return HostSlot(*row[:6], row[6:9], row[9:12], lane, ready_ms, size)  # type: ignore[call-arg]
+
+
+def host_report(row: Sequence[Any], now: datetime, offset: timedelta = timedelta(0)) -> HostReport:
+    """Return a host's report at a moment, from the values named here; the store's clock is ahead of ours by `offset`."""
+    host, waiting, active, next_ms, blocked_ms, down_ms, reason, done, stored, busy_ms, mean_ms, failures = row
+
+    def future(count: float) -> datetime | None:
+        moment = from_unix_milliseconds(round(count)) - offset
+        return moment if moment > now else None
+
+    blocked, down = future(blocked_ms), future(down_ms)
+    ready = blocked if down else max(blocked or now, future(next_ms) or now)
+    return HostReport(
+        *(host, waiting, active, ready or now, done, stored),
+        busy=timedelta(milliseconds=busy_ms),
+        mean=timedelta(milliseconds=mean_ms),
+        failures=failures,
+        blocked_until=blocked,
+        blocked_reason=reason if blocked or down else "",
+        down_until=down,
+    )

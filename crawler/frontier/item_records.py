@@ -2,16 +2,15 @@
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import product
 from typing import Any
 
 from core.errors import InputError
 from core.timestamps import from_unix_milliseconds as to_moment
-from core.timestamps import unix_milliseconds
 from crawler.frontier import sqlite_database
 from crawler.frontier.base import ClaimAttempt, Frontier, HostOrder, HostReport, ItemRecord, ItemState, Lane
-from crawler.frontier.host_slots import SLOT_COLUMNS, epoch_of, slot_by_name, slot_of_row
+from crawler.frontier.host_slots import epoch_of, host_report, slot_by_name
 
 # ruff: noqa: S608 - only constants are pieced together; values are parameters
 
@@ -50,7 +49,11 @@ _SCAN = {
     "ORDER BY ended_ms, seq LIMIT ?",
 }
 _LOWEST = -(1 << 63)
-_REPORT = "done, bytes, busy_ms, mean_ms, host, blocked_reason"
+# The values of `host_report`.
+_REPORT = (
+    "SELECT host, waiting_now + waiting_high + waiting_standard, active, next_ms, blocked_ms, down_ms, blocked_reason, "
+    "done, bytes, busy_ms, ifnull(mean_ms, 0), refusals FROM hosts"
+)
 _COMPARED = 1_000  # hosts compared among those with queues of similar length (a factor of two)
 
 
@@ -122,17 +125,17 @@ class FrontierRecords(Frontier):
     def host(self, host: str, *, now: datetime) -> HostReport | None:
         """See `Frontier.host`."""
         with self._store.reading() as db:
-            row = db.execute(f"SELECT {_REPORT}, {SLOT_COLUMNS} FROM hosts WHERE host = ?", (host,)).fetchone()
-        return None if row is None else _report(row, now)
+            row = db.execute(f"{_REPORT} WHERE host = ?", (host,)).fetchone()
+        return None if row is None else host_report(row, now)
 
     def hosts(self, order: HostOrder, *, now: datetime, limit: int = 20) -> Sequence[HostReport]:
         """See `Frontier.hosts`; among over 1,000 queues of a like length (a factor of two), any."""
         is_slowest = order is HostOrder.SLOWEST
         where, value = ("mean_ms IS NOT NULL", "mean_ms") if is_slowest else ("size > 0", "size")
         most = limit if is_slowest else max(limit, _COMPARED)
-        query = f"SELECT {_REPORT}, {SLOT_COLUMNS} FROM hosts WHERE {where} ORDER BY {value} DESC LIMIT ?"
+        query = f"{_REPORT} WHERE {where} ORDER BY {value} DESC LIMIT ?"
         with self._store.reading() as db:
-            reports = [_report(row, now) for row in db.execute(query, (most,))]
+            reports = [host_report(row, now) for row in db.execute(query, (most,))]
         return reports if is_slowest else sorted(reports, key=lambda each: -each.waiting)[:limit]
 
 
@@ -198,27 +201,4 @@ def _record(row: Sequence[Any], attempts_made: Iterable[ClaimAttempt]) -> ItemRe
         worker=worker or "",
         lease_until=None if lease_ms is None else to_moment(lease_ms),
         claimed_at=None if begun_ms is None else to_moment(begun_ms),
-    )
-
-
-def _report(row: tuple[Any, ...], now: datetime) -> HostReport:
-    done, stored, busy_ms, mean_ms, host, why = row[:6]
-    now_ms = unix_milliseconds(now)
-    slot = slot_of_row(row[6:])
-    if slot.down_ms <= now_ms:
-        slot = slot.revived().settled(1)
-    blocked, down = slot.blocked_ms > now_ms, slot.down_ms > now_ms
-    return HostReport(
-        host=host,
-        waiting=sum(slot.waiting),
-        active=slot.active,
-        ready_at=to_moment(slot.ready_ms) if slot.ready_ms > now_ms else now,
-        done=done,
-        bytes=stored,
-        busy=timedelta(milliseconds=busy_ms),
-        mean=timedelta(milliseconds=mean_ms or 0.0),
-        failures=slot.refusals,
-        blocked_until=to_moment(slot.blocked_ms) if blocked else None,
-        blocked_reason=why if blocked or down else "",
-        down_until=to_moment(slot.down_ms) if down else None,
     )

@@ -17,7 +17,7 @@ from core.config.settings import FrontierSettings, PolitenessSettings
 from core.timestamps import from_unix_milliseconds as to_moment
 from core.urls import identity_and_host, identity_key
 from crawler.frontier import base
-from crawler.frontier.host_slots import longest_back_off, longest_rest, longest_wait
+from crawler.frontier.host_slots import host_report, longest_back_off, longest_rest, longest_wait
 from net.redis_client import RedisClient, RedisClientOptions, RedisFault
 
 # The numbers that common.lua gives the states; LATER is a queued item that waits for its moment.
@@ -131,28 +131,7 @@ def unpack_record(row: list[Any], salt: bytes, offset: timedelta) -> base.ItemRe
 
 def unpack_report(row: list[Any], now: datetime, offset: timedelta) -> base.HostReport:
     """Decode the report of a host at a moment."""
-    name, waiting, active, next_ms, blocked, down, reason, done, stored, busy, mean, failures = row
-
-    def future(count: float) -> datetime | None:
-        moment = to_moment(round(count)) - offset
-        return moment if moment > now else None
-
-    blocked_until, down_until = future(blocked), future(down)
-    ready = blocked_until if down_until else max(blocked_until or now, future(next_ms) or now)
-    return base.HostReport(
-        host=to_text(name),
-        waiting=waiting,
-        active=active,
-        ready_at=ready or now,
-        done=done,
-        bytes=stored,
-        busy=timedelta(milliseconds=busy),
-        mean=timedelta(milliseconds=mean),
-        failures=failures,
-        blocked_until=blocked_until,
-        blocked_reason=to_text(reason) if blocked_until or down_until else "",
-        down_until=down_until,
-    )
+    return host_report([to_text(each) if isinstance(each, bytes) else each for each in row], now, offset)
 
 
 def pack_offers(items: Iterable[base.NewItem], size: int) -> Iterator[tuple[int, tuple[object, ...]]]:
