@@ -24,6 +24,7 @@ from typing import Generic, NamedTuple, TypeVar
 from core.errors import BadUrlError, InputError
 from core.hosts import canonical_host, domains_of
 from core.regexes import RegexList, check_regex
+from core.storable_text import shorten_for_message
 from core.urls import MAX_URL_LENGTH, fetch_key, identity_and_host, identity_key
 
 REGEX_PREFIX = "re:"
@@ -164,8 +165,7 @@ def _schemeless(text: str) -> str:
 
 
 def _bad(text: str, why: str) -> InputError:
-    shown = text if len(text) <= 200 else text[:200] + "…"
-    return InputError(f"{shown!r} is not a pattern: {why}.")
+    return InputError(f"{shorten_for_message(text)!r} is not a pattern: {why}.")
 
 
 T = TypeVar("T")

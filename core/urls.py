@@ -13,6 +13,7 @@ from urllib.parse import unquote_to_bytes
 import can_ada
 
 from core.errors import BadUrlError
+from core.storable_text import shorten_for_message
 
 MAX_URL_LENGTH = 65_536  # far beyond what servers accept (8 KiB is common), short enough to be stored ten million times
 
@@ -268,8 +269,7 @@ def _check_host(text: str, hostname: str, *, allow_single_label: bool) -> None:
 
 
 def _bad(text: str, fault: UrlFault, why: str) -> BadUrlError:
-    shown = text if len(text) <= 200 else text[:200] + "…"
-    return BadUrlError(f"{shown!r} is not a URL that can be fetched: {why}.", reason=fault.value)
+    return BadUrlError(f"{shorten_for_message(text)!r} is not a URL that can be fetched: {why}.", reason=fault.value)
 
 
 def mask_passwords(text: str) -> str:
