@@ -18,10 +18,12 @@ longer in proportion), so a worker may call them directly. Moments are aware dat
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
-from typing import NamedTuple, Protocol, Self, TypedDict, Unpack
+from itertools import dropwhile
+from typing import NamedTuple, Protocol, TypedDict, Unpack
 
 # While more hosts of a lane are ready, those visited last come first, since their browser contexts are kept.
 AFFINITY_HOSTS = 16
@@ -213,12 +215,11 @@ def ended_in(minute: MinuteCounts) -> int:
 
 def pages_per_minute(minutes: Sequence[MinuteCounts], window: int, *, now: datetime) -> float:
     """Return ended pages per minute over the last `window` minutes and the current one; half a crawl's first."""
-    recent = list(minutes[-(window + 1) :])
-    began_before = bool(recent and ended_in(recent[0]))
-    while recent and not ended_in(recent[0]):
-        recent.pop(0)
+    seen = minutes[-(window + 1) :]
+    recent = list(dropwhile(lambda minute: not ended_in(minute), seen))
     if not recent:
         return 0.0
+    began_before = len(recent) == len(seen)
     begin = recent[0].begins_at + timedelta(seconds=0 if began_before else 30)
     seconds = max((now - begin).total_seconds(), MINIMUM_RATE_WINDOW_S)
     return sum(map(ended_in, recent)) * 60 / seconds
@@ -255,7 +256,7 @@ class HostBackOff(NamedTuple):
     blocks: bool = True  # False: it is only counted, and blocks the host when that makes it "down"
 
 
-class Frontier(Protocol):
+class Frontier(AbstractContextManager["Frontier"], Protocol):
     """Frontier protocol; every implementation passes the same tests.
 
     Methods that end a claim record how the host was used (`HostUse`), and return whether the claim was still the
@@ -408,10 +409,6 @@ class Frontier(Protocol):
 
     def close(self) -> None:
         """Close the store; no method may be called after."""
-
-    def __enter__(self) -> Self:
-        """Return the frontier, which is closed at the end of the block."""
-        return self
 
     def __exit__(self, *exc: object) -> None:
         """Close the frontier."""

@@ -35,13 +35,9 @@ class ItemSelection:
     def matches(self, record: ItemRecord) -> bool:
         """Return True when the item is selected."""
         item = record.item
-        if self.host is not None and item.host != self.host:
-            return False
-        if self.job is not None and item.job != self.job:
-            return False
-        if self.reason and self.reason.casefold() not in record.outcome.casefold():
-            return False
-        return self.pattern is None or self.pattern.search(item.url) is not None
+        is_of_both = self.host in (None, item.host) and self.job in (None, item.job)
+        is_for_reason = not self.reason or self.reason.casefold() in record.outcome.casefold()
+        return is_of_both and is_for_reason and (self.pattern is None or self.pattern.search(item.url) is not None)
 
 
 def select_items(

@@ -200,14 +200,13 @@ class SqliteFrontier(FrontierRecords):
             at_least = min(at_least, now + host_slots.longest_back_off(p))
         with self._moving(now) as moves:
             slot = moves.slot_of(host)
-            if down and slot.refusals + 1 >= p.host_failures:
-                until = now + timedelta(seconds=p.host_down_s)
-                after = slot.downed(unix_milliseconds_ceil(max(until, at_least or until)))
-            else:
-                until = (
-                    host_slots.retry_at(now, slot.refusals + 1, p.host_retry_s, p.host_retry_limit_s) if blocks else now
-                )
-                after = slot.refused(unix_milliseconds_ceil(max(until, at_least or until)))
+            until, failures = now, slot.refusals + 1
+            if is_down := down and failures >= p.host_failures:
+                until += timedelta(seconds=p.host_down_s)
+            elif blocks:
+                until = host_slots.retry_at(now, failures, p.host_retry_s, p.host_retry_limit_s)
+            until_ms = unix_milliseconds_ceil(max(until, at_least or until))
+            after = slot.downed(until_ms) if is_down else slot.refused(until_ms)
             moves.save(after, slot)
             host_slots.save_block(moves.db, after, reason)
             if after.blocked_ms != slot.blocked_ms:

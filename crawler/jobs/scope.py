@@ -123,10 +123,8 @@ class Scope:
         return LinkDecision(followed=False, reason=refused or "outside")
 
     def _why_in(self, url: str) -> str | None:
-        why = self._territory.why(url)
-        if why is None:
-            included = self._include.first_in(url)
-            why = None if included is None else f"include: {included}"
+        if (why := self._territory.why(url)) is None and (included := self._include.first_in(url)) is not None:
+            why = f"include: {included}"
         return why
 
 

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 from core.errors import ConfigError, InputError
 from core.json_values import json_facts, read_json
+from core.storable_text import shorten_for_message
 from core.url_patterns import PatternForm, PatternRank, PatternTable, UrlPattern, parse_pattern, pattern_target
 from crawler.jobs.list_files import TEXT_SHOWN_CHARS, ListLineProblem, bounded_lines
 
@@ -96,8 +97,7 @@ class PolicyEntry:
         about = [self.reason, f"by {self.actor}" if self.actor else "", f"{self.made_at:%Y-%m-%d}"]
         if self.expires_at is not None:
             about.append(f"until {self.expires_at:%Y-%m-%d %H:%M} UTC")
-        pattern = self.pattern if len(self.pattern) <= 200 else self.pattern[:200] + "…"
-        return f"{self.kind}: {what}{pattern} ({', '.join(filter(None, about))})"
+        return f"{self.kind}: {what}{shorten_for_message(self.pattern)} ({', '.join(filter(None, about))})"
 
     def to_json(self) -> str:
         """Encode it as an order's value."""
@@ -138,18 +138,18 @@ def read_entry(text: str) -> PolicyEntry:
 class PolicyEntries:
     """Policy entries of one moment, indexed by pattern."""
 
-    by_id: Mapping[str, PolicyEntry] = field(default_factory=dict)  # expired ones too
-    unread: Mapping[str, str] = field(default_factory=dict)  # why others could not be, by id
-    texts: Mapping[str, str] = field(default_factory=dict)  # the orders' values, by id
-    patterns: Mapping[str, UrlPattern] = field(default_factory=dict)  # the entries' patterns, by id
-    _tables: dict[PolicyKind, PatternTable[PolicyEntry]] = field(default_factory=dict)
+    by_id: dict[str, PolicyEntry] = field(default_factory=dict)  # expired ones too
+    unread: dict[str, str] = field(default_factory=dict)  # why others could not be, by id
+    texts: dict[str, str] = field(default_factory=dict)  # the orders' values, by id
+    patterns: dict[str, UrlPattern] = field(default_factory=dict)  # the entries' patterns, by id
+    tables: dict[PolicyKind, PatternTable[PolicyEntry]] = field(default_factory=dict)  # by kind, for look-ups
 
     def of(self, url: str, kinds: tuple[PolicyKind, ...], *, now: datetime) -> list[PolicyEntry]:
         """Return unexpired entries of these kinds that match the URL, the most specific first, then as in `kinds`."""
         target = pattern_target(url)
         ranked: list[tuple[PatternRank, int, PolicyEntry]] = []
         for place, kind in enumerate(kinds):
-            table = self._tables.get(kind)
+            table = self.tables.get(kind)
             if table is not None:
                 matches = table.find(target)
                 ranked += [(m.rank, -place, m.value) for m in matches if m.value.holds(now)]
@@ -175,12 +175,7 @@ class PolicyEntries:
 
 def read_entries(orders: Mapping[str, str], *, known: PolicyEntries | None = None) -> PolicyEntries:
     """Parse the entries of the orders; unreadable ones are recorded, `known` ones not parsed again."""
-    known = known or PolicyEntries()
-    by_id: dict[str, PolicyEntry] = {}
-    unread: dict[str, str] = {}
-    texts: dict[str, str] = {}
-    patterns: dict[str, UrlPattern] = {}
-    tables: dict[PolicyKind, PatternTable[PolicyEntry]] = {}
+    known, read = known or PolicyEntries(), PolicyEntries()
     for key, text in orders.items():
         try:
             if known.texts.get(key) == text:
@@ -189,11 +184,11 @@ def read_entries(orders: Mapping[str, str], *, known: PolicyEntries | None = Non
                 entry = read_entry(text)
                 pattern = parse_pattern(entry.pattern)
         except InputError as error:
-            unread[key] = str(error)
+            read.unread[key] = str(error)
             continue
-        by_id[key], texts[key], patterns[key] = entry, text, pattern
-        tables.setdefault(entry.kind, PatternTable()).add(pattern, entry)
-    return PolicyEntries(by_id, unread, texts, patterns, tables)
+        read.by_id[key], read.texts[key], read.patterns[key] = entry, text, pattern
+        read.tables.setdefault(entry.kind, PatternTable()).add(pattern, entry)
+    return read
 
 
 def _check_setting(key: str, value: str) -> None:

@@ -105,11 +105,9 @@ class PolicyRule(VisitRule):
                     if refused:
                         return f"redirect: {seen.final_url[:200]} ({refused})"
             policy = self._policy(item, now=now)
-            is_allowed = self.judge.allowing(item.url, now=now) is not None
-            if policy.noarchive != "obey" or is_allowed:
-                return ""
             header = seen.headers.get("x-robots-tag", "")
-            if not header and not seen.robots_meta:
+            is_stated = policy.noarchive == "obey" and (header or seen.robots_meta)
+            if not is_stated or self.judge.allowing(item.url, now=now) is not None:
                 return ""
             from crawler.policy.robots import forbidding_reason
 
