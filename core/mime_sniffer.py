@@ -163,10 +163,7 @@ _MP3_BITRATES = 0xF0
 def sniff(beginning: bytes) -> str:
     """Return the bare media type of bytes without coding; `TEXT` or `BINARY` if unknown, empty for no bytes."""
     head = beginning[:SNIFF_BYTES]
-    mime = _magic(head)
-    for probe in _PROBES:
-        mime = mime or probe(head)
-    if mime:
+    if mime := next(filter(None, (probe(head) for probe in _PROBES)), ""):
         return mime
     if head[:3] == _UTF_8_MARK:
         return _written(head[3:]) or TEXT
@@ -305,4 +302,4 @@ def _root_type(text: bytes, at: int) -> str:
     return _ROOTS.get(name, "")
 
 
-_PROBES = (_inside_zip, _chunked, _ogg, _iso_media, _by_offset, _mpeg_audio)
+_PROBES = (_magic, _inside_zip, _chunked, _ogg, _iso_media, _by_offset, _mpeg_audio)

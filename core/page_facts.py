@@ -184,14 +184,8 @@ def _stated_values(raw: Mapping[str, Any], headers: Mapping[str, str]) -> dict[s
     return by_source
 
 
-_LD_NAMES = sorted(
-    {
-        source.removeprefix("ld:")
-        for sources in _SOURCES.values()
-        for source in sources
-        if source.startswith("ld:") and source != "ld:@type"
-    }
-)
+_LD_SOURCES = {each for sources in _SOURCES.values() for each in sources if each.startswith("ld:")} - {"ld:@type"}
+_LD_NAMES = sorted(each.removeprefix("ld:") for each in _LD_SOURCES)
 
 
 def _pairs(value: Any) -> Iterator[tuple[str, str]]:

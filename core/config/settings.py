@@ -1,7 +1,4 @@
-"""Settings: typed, frozen, with units in their names; read from a profile (TOML) by `core.config.profile`.
-
-A function takes the group it needs. `docs/reference/settings.md` is made from each field's comment.
-"""
+"""Settings: typed, frozen, units in their names, read from TOML; their comments make `docs/reference/settings.md`."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING

@@ -225,12 +225,7 @@ async def capture(
             from crawler.capture.media_download import download_media, player_of
 
             player = player_of(seen, settings.media)
-            if (
-                player is not None
-                and wanted.downloads is not None
-                and wanted.context is not None
-                and shared is not None
-            ):
+            if player and wanted.downloads and wanted.context and shared is not None:
                 lent = wanted.downloads.lend(player, wanted.context, settings.media)
                 download = await stack.enter_async_context(lent)
             if download is not None and download.earlier is not None:

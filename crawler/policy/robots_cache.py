@@ -120,11 +120,7 @@ def _weight(known: RobotsRecord) -> int:
 
 @dataclass(eq=False, repr=False)
 class OriginRobots:
-    """Lookup of every origin's robots.txt, from one event loop; without a fetcher in the cache alone.
-
-    `judge` receives a fetch whose host could not be reached (`backpressure.NetworkMonitor.judge`); its errors
-    propagate.
-    """
+    """Lookup of robots.txt files for one event loop; `judge` (`NetworkMonitor.judge`) gets fetches of absent hosts."""
 
     frontier: Frontier
     fetcher: FileFetcher | None

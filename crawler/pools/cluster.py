@@ -69,11 +69,8 @@ class AnnouncedProxy:
             signature = str(content.pop(_SIGNATURE))
             if not secret.has_signed(_message(PROXY_SERVICE, name, content), signature):
                 return None
-            addresses = {
-                "control": split_host_port(content["address"]),
-                "browsers": split_host_port(content["browsers"]),
-            }
-            return read_json(cls, content | addresses | {"name": name})
+            control, browsers = map(split_host_port, (content["address"], content["browsers"]))
+            return read_json(cls, content | {"name": name, "control": control, "browsers": browsers})
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, WeboidError):
             return None
 

@@ -140,10 +140,7 @@ async def run_crawl_jobs(jobs: Sequence[Job], run: RunConfig, **hooks: Unpack[Ru
 async def submit_job(
     job: Job, frontier: Frontier, *, local: Settings, clock: Clock, manifest_of: ManifestOf | None = None
 ) -> JobSubmission:
-    """Store the job, queue its seeds, and apply its settings to its items, with `manifest_of` to pages' links, too.
-
-    Raises ConfigError if a job of that name cannot be read, or there are more than `SEEDS_LIMIT` seeds.
-    """
+    """Store the job, queue its seeds, apply its settings to items and, with `manifest_of`, links; or ConfigError."""
     text = frontier.orders(JOB_ORDER).get(job.name)
     known = None if text is None else parse_job(job.name, text)
     whole = job

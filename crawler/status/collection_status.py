@@ -245,10 +245,7 @@ class CollectionStatus:
 
 
 class StatusReader:
-    """Reader of the status, of a collection, its own or a shared frontier, or both, at a bounded cost. Thread-safe.
-
-    Index and registry count their rows, so each is read at most a twentieth of the time.
-    """
+    """Reader of a collection's and a frontier's status, thread-safe; it counts rows a twentieth of the time."""
 
     def __init__(
         self,
