@@ -67,20 +67,18 @@ class SeedTerritory:
         """Return ``seed`` or the scope kind when the fetch key is in scope, which includes the seeds; else None."""
         if _schemeless(url) in self._seeds:
             return "seed"
-        return self._kind if self._spans(url) else None
-
-    def _spans(self, url: str) -> bool:
         match self._kind:
             case "prefix":
                 authority, path = _split(url)
                 folders = self._folders.get(authority)
-                return folders is not None and bool(folders.of(path))
+                spans = folders is not None and bool(folders.of(path))
             case "host":
-                return authority_of(url) in self._places
+                spans = authority_of(url) in self._places
             case "domain":
-                return any(each in self._places for each in domains_of(host_of(url)))
+                spans = any(each in self._places for each in domains_of(host_of(url)))
             case kind:
-                return kind == "any"
+                spans = kind == "any"
+        return self._kind if spans else None
 
 
 class Scope:
@@ -92,11 +90,6 @@ class Scope:
         self._settings = settings
         self._include, self._exclude = _patterns(settings.include, settings.exclude)
 
-    @property
-    def extra_hops(self) -> int:
-        """Return the number of links that are followed beyond the scope."""
-        return self._settings.extra_hops
-
     def holds(self, url: str) -> bool:
         """Return True when the fetch key is neither excluded nor outside; depth does not count."""
         return self.excluded(url) is None and self._why_in(url) is not None
@@ -105,8 +98,8 @@ class Scope:
         """Return the exclude pattern that matches the URL, else None."""
         return self._exclude.first_in(url)
 
-    def decide(self, url: str, *, hops: int, hops_off: int) -> LinkDecision:
-        """Decide on a link; `hops` includes it, `hops_off` are the links since the scope was left, up to its page."""
+    def decide(self, url: str, *, hops: int, hops_off: int | None) -> LinkDecision:
+        """Decide on a link: `hops` with it, `hops_off` since the scope was left up to its page; None: no extra hop."""
         excluded, extra = self.excluded(url), self._settings.extra_hops
         refused = ""
         if excluded is not None:
@@ -117,7 +110,7 @@ class Scope:
             refused = f"trap: {trap}"
         elif (why := self._why_in(url)) is not None:
             return LinkDecision(followed=True, reason=why)
-        elif hops_off < extra:
+        elif hops_off is not None and hops_off < extra:
             reason = f"extra hop: {hops_off + 1} of {extra}"
             return LinkDecision(followed=True, reason=reason, hops_off=hops_off + 1)
         return LinkDecision(followed=False, reason=refused or "outside")

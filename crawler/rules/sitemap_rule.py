@@ -360,12 +360,10 @@ class SitemapRule(VisitRule):
         walk = SitemapWalk(self.fetch, rest_s=settings.politeness.min_delay_s, monotonic=self.clock.monotonic)
 
         async def take(file: str, pages: Sequence[str]) -> int:
-            items, hops, lane = [], item.hops + 1, self.jobs.lane(item.job)
-            for url in pages:
-                scope = self.jobs.scope_for(url, item.job)
-                if scope.decide(url, hops=hops, hops_off=scope.extra_hops).followed:
-                    items.append(NewItem(url, lane=lane, hops=hops, via=file, job=item.job))
-            assigned = await self.turns.assign(items)
+            jobs, lane, hops = self.jobs, self.jobs.lane(item.job), item.hops + 1
+            scopes = ((url, jobs.scope_for(url, item.job)) for url in pages)
+            followed = (url for url, scope in scopes if scope.decide(url, hops=hops, hops_off=None).followed)
+            assigned = await self.turns.assign(NewItem(url, lane, hops, file, item.job) for url in followed)
             result = await self.patience.ask(lambda: self.frontier.add(assigned, now=self.clock.now()))
             return result.added
 

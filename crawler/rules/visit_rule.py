@@ -105,8 +105,13 @@ class PolitenessRule(VisitRule):
         follow_up.wish_delay(max(delay, MINIMAL_REST))
         follow_up.back_offs += _page_back_offs(item, captured)
         rest = now + timedelta(seconds=politeness.min_delay_s)
-        own = {item.host, host_or_empty(page.url)}
-        for host, refused in islice(_hosts(page, without=own), HOSTS_LIMIT):
+        own = {item.host, host_or_empty(page.url), ""}
+        refusals: dict[str, int] = {}  # the refusing status, or 0, of the other hosts that received requests
+        for resource in page.resources:
+            if (host := host_or_empty(resource.url)) not in own:
+                refused = resource.status if resource.status in REFUSAL_STATUSES else 0
+                refusals[host] = refusals.get(host) or refused or 0
+        for host, refused in islice(refusals.items(), HOSTS_LIMIT):
             follow_up.rests[host] = max(follow_up.rests.get(host, rest), rest)
             if refused:
                 follow_up.back_offs.append(HostBackOff(host, f"status {refused} for a resource of a page"))
@@ -131,17 +136,6 @@ def _page_back_offs(item: FrontierItem, captured: CaptureResult) -> list[HostBac
         # A host that does not exist needs no pause.
         return [HostBackOff(host, page.reason, down=True, blocks=not page.reason.startswith(NO_SUCH_HOST))]
     return []
-
-
-def _hosts(page: PageInfo, *, without: set[str]) -> list[tuple[str, int]]:
-    """Return the other hosts that received requests, each with its refusing status, or 0."""
-    hosts: dict[str, int] = {}
-    for resource in page.resources:
-        host = host_or_empty(resource.url)
-        if host and host not in without:
-            refused = resource.status if resource.status in REFUSAL_STATUSES else 0
-            hosts[host] = hosts.get(host) or refused or 0
-    return list(hosts.items())
 
 
 ONE_HOUR = timedelta(hours=1)
