@@ -25,8 +25,7 @@ from enum import IntEnum, StrEnum
 from itertools import dropwhile
 from typing import NamedTuple, Protocol, TypedDict, Unpack
 
-# While more hosts of a lane are ready, those visited last come first, since their browser contexts are kept.
-AFFINITY_HOSTS = 16
+AFFINITY_HOSTS = 16  # while more of a lane are ready, those visited last come first: their browser contexts are kept
 # An expired lease indicates a dead worker, not a bad page, so it counts less than a
 # failure; but a page that kills every worker must not be handed out forever.
 CLAIMS_PER_ATTEMPT = 3
@@ -36,8 +35,7 @@ CLOCK_MARGIN = timedelta(hours=1)
 # Kinds of orders; the key of a job's is its name, that of a repair the identity key of its URL. The value "now" of
 # a stop ends visits at once.
 JOB_ORDER, STOP_ORDER, POLICY_ORDER, REPAIR_ORDER = "job", "stop", "policy", "repair"
-# Kinds of notes: the services of a cluster announce themselves.
-PROXY_SERVICE, WORKER_SERVICE = "proxy", "worker"
+PROXY_SERVICE, WORKER_SERVICE = "proxy", "worker"  # kinds of notes: the services of a cluster announce themselves
 
 
 class Lane(IntEnum):

@@ -14,8 +14,7 @@ from crawler.frontier.base import AddResult, Frontier, ItemRecord, ItemState, La
 from crawler.jobs.list_files import bounded_lines
 
 _SELECT_BATCH = 1_000
-# This many items of one host are queried by its name; with more, all hosts' are looked through.
-_HOST_ITEMS_LIMIT = 20_000
+_HOST_ITEMS_LIMIT = 20_000  # items of one host that are queried by its name; else all hosts' are looked through
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,15 +162,11 @@ def import_items(
             continue
         batch.append(item)
         if len(batch) >= _IMPORT_BATCH:
-            _add(frontier, batch, taken, now())
+            taken.added += frontier.add(batch, now=now())
+            batch.clear()
             progress(number)
-    _add(frontier, batch, taken, now())
+    taken.added += frontier.add(batch, now=now())
     return taken
-
-
-def _add(frontier: Frontier, batch: list[NewItem], taken: FrontierImport, now: datetime) -> None:
-    taken.added += frontier.add(batch, now=now)
-    batch.clear()
 
 
 def _item(line: bytes, states: frozenset[ItemState]) -> NewItem | None:

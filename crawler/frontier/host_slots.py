@@ -176,10 +176,6 @@ class HostSlot(NamedTuple):
         """Return the slot after the refusal that made it down until then at least; the block is lifted."""
         return self._replace(blocked_ms=0, refusals=self.refusals + 1, down_ms=max(until_ms, self.down_ms))
 
-    def answered(self) -> "HostSlot":
-        """Return the slot after a completed visit: the host is up, and a row of refusals is over."""
-        return self._replace(down_ms=0, refusals=0)
-
     def revived(self) -> "HostSlot":
         """Return the slot no longer down."""
         return self._replace(down_ms=0)
@@ -259,10 +255,8 @@ def slot_by_name(db: sqlite3.Connection, host: str) -> HostSlot | None:
 
 def create_slot(db: sqlite3.Connection, host: str, next_ms: int = 0) -> HostSlot:
     """Create a slot for a host that has none."""
-    number = db.execute(
-        "INSERT INTO hosts (host, next_ms, ready_ms) VALUES (?, ?, ?)", (host, next_ms, next_ms)
-    ).lastrowid
-    return HostSlot(id=number or 0, next_ms=next_ms, ready_ms=next_ms)
+    made = db.execute("INSERT INTO hosts (host, next_ms, ready_ms) VALUES (?, ?, ?)", (host, next_ms, next_ms))
+    return HostSlot(id=made.lastrowid or 0, next_ms=next_ms, ready_ms=next_ms)
 
 
 def save_slot(db: sqlite3.Connection, slot: HostSlot, old: HostSlot) -> None:

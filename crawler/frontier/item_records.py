@@ -69,7 +69,7 @@ class FrontierRecords(Frontier):
         with self._store.reading() as db:
             for start in range(0, len(identities), _AT_ONCE):
                 part = identities[start : start + _AT_ONCE]
-                rows = db.execute(f"{_BY_SEEN}WHERE s.identity IN ({_marks(part)})", part).fetchall()
+                rows = db.execute(f"{_BY_SEEN}WHERE s.identity IN ({', '.join('?' * len(part))})", part).fetchall()
                 logs = _logs(db, [row[1] for row in rows])
                 records |= {row[0]: _record(row[1:], logs.get(row[1], ())) for row in rows}
         return [records.get(identity) for identity in identities]
@@ -176,15 +176,11 @@ def _by_seq(db: sqlite3.Connection, seq: int) -> ItemRecord:
 def _logs(db: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, list[ClaimAttempt]]:
     """Return the items' attempts, oldest first."""
     logs: dict[int, list[ClaimAttempt]] = {}
-    query = f"{_LOG} IN ({_marks(numbers)}) ORDER BY seq, number"
+    query = f"{_LOG} IN ({', '.join('?' * len(numbers))}) ORDER BY seq, number"
     for seq, ending, reason, worker, claimed_ms, ended_ms in db.execute(query, numbers):
         attempt = ClaimAttempt(ending, reason, worker, to_moment(claimed_ms), to_moment(ended_ms))
         logs.setdefault(seq, []).append(attempt)
     return logs
-
-
-def _marks(values: Sequence[object]) -> str:
-    return ", ".join("?" * len(values))
 
 
 def _record(row: Sequence[Any], attempts_made: Iterable[ClaimAttempt]) -> ItemRecord:

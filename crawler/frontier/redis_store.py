@@ -72,8 +72,7 @@ def identity_of(url: str) -> bytes:
 def page_id(salt: bytes, identity: bytes, number: int) -> str:
     """Return the page's identifier, determined by salt, identity and number.
 
-    A UUID of version 8 (RFC 9562, 5.8), made of a hash that cannot be computed without the salt, so
-    that the store need not keep it.
+    A UUID of version 8 (RFC 9562, 5.8) of a hash that needs the salt, so that the store need not keep it.
     """
     data = bytearray(blake2b(identity + number.to_bytes(8, "big"), digest_size=16, key=salt).digest())
     data[6] = 0x80 | data[6] & 0x0F
@@ -172,17 +171,12 @@ class ServerClock:
     monotonic: Callable[[], float]
     _seen: tuple[datetime, float] | None = field(default=None, init=False)
     _checked: float = field(default=0.0, init=False)
-    _offset: timedelta = field(default=timedelta(0), init=False)
-
-    @property
-    def last(self) -> timedelta:
-        """Return the last `offset`, for methods without a `now` argument."""
-        return self._offset
+    last: timedelta = field(default=timedelta(0), init=False)  # the last `offset`, for methods without a `now`
 
     def offset(self, now: datetime) -> timedelta:
         """Return the difference to add to our moments; `now` is the present one."""
         if self.server_now is None:
-            return self._offset
+            return self.last
         tick = self.monotonic()
         is_due = self._seen is None or tick - self._checked > CHECK_EVERY_S
         if self._seen is not None and not is_due:
@@ -198,10 +192,10 @@ class ServerClock:
                 if answered - sent < quickest:
                     quickest = answered - sent
                     middle = timedelta(seconds=(sent + answered) / 2 - tick)
-                    self._offset = server_time - (now + middle)
+                    self.last = server_time - (now + middle)
             self._checked = tick
         self._seen = now, tick
-        return self._offset
+        return self.last
 
 
 SCHEMA_VERSION = 1  # keys of another version have a different meaning

@@ -240,9 +240,8 @@ class SqliteFrontier(FrontierRecords):
 
     def stats(self, now: datetime) -> base.FrontierStats:
         with self._store.reading() as db:
-            (expired,) = db.execute(
-                "SELECT count(*) FROM claims WHERE lease_ms <= ?", (unix_milliseconds(now),)
-            ).fetchone()
+            query = "SELECT count(*) FROM claims WHERE lease_ms <= ?"
+            (expired,) = db.execute(query, (unix_milliseconds(now),)).fetchone()
             queued, claimed, *rest = db.execute(
                 "SELECT queued, claimed, done, skipped, dead, later, due, duplicates, hosts, "
                 "bytes, version, paused FROM totals"

@@ -176,8 +176,7 @@ class LocalProxyPool:
         for proxy in self._proxies:
             await proxy.start()
             self._ready[proxy].set()
-            watcher = asyncio.create_task(self._watch(proxy))
-            self._watchers.add(watcher)
+            self._watchers.add(asyncio.create_task(self._watch(proxy)))
 
     async def stop(self) -> None:
         """See `ProxyPool.stop`."""

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import KW_ONLY, dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -141,10 +141,7 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
 
         rules.append(SitemapRule(jobs, frontier, patience, file_fetcher(), turns=turns, clock=clock))
     recrawl = RecrawlRule(settings_for)
-    space = None
-    if run.disk is not None:
-        patience_s = settings.proxy.disk_wait_s
-        space = DiskLimit(run.disk, patience_s=patience_s, clock=clock, report=report)
+    make_limit = partial(DiskLimit, patience_s=settings.proxy.disk_wait_s, clock=clock, report=report)
     return CrawlContext(
         frontier=frontier,
         supervisor=run.supervisor,
@@ -154,7 +151,7 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
         policy=policy,
         recrawl=recrawl,
         turns=turns,
-        space=space,
+        space=None if run.disk is None else make_limit(run.disk),
         room=MemoryLimit(
             free_bytes,
             run.supervisor.browsers.visits_bytes,
