@@ -8,7 +8,10 @@ import os
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Return whether the system or SQLite (13: FULL, 4874: IOERR_SHMSIZE) refused to write for want of space."""
+    """Return whether the system or SQLite refused to write for want of space.
+
+    SQLite's result codes are 13, SQLITE_FULL, and 4874, SQLITE_IOERR_SHMSIZE: its shared memory cannot be enlarged.
+    """
     if isinstance(error, OSError):
         return error.errno in (errno.ENOSPC, errno.EDQUOT)
     return getattr(error, "sqlite_errorcode", 0) in (13, 4874)

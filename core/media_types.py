@@ -60,8 +60,7 @@ MEDIA_TYPES = frozenset(
     | {"audio/x-flac", "audio/wav", "audio/wave", "audio/x-wav", "application/ogg"}
     | {"video/mp4", "video/ogg", "video/webm", "video/quicktime", "video/x-matroska"}
 )
-# A PDF is shown page by page, and the file is handed out besides.
-READ_TYPES = HTML_TYPES | TEXT_TYPES | IMAGE_TYPES | {PDF}
+READ_TYPES = HTML_TYPES | TEXT_TYPES | IMAGE_TYPES | {PDF}  # a PDF page by page, and the file besides
 DOWNLOAD_TYPES = MEDIA_TYPES | {PDF}
 SHOWN_TYPES = tuple(sorted(READ_TYPES | DOWNLOAD_TYPES))
 

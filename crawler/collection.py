@@ -170,7 +170,10 @@ def make_collection(layout: Layout, clock: Clock) -> None:
 
 
 def _is_foreign(path: Path) -> bool:
-    """Return True for an entry of no proxy, new file system, or Docker image (its volume has empty folders)."""
+    """Return True for an entry that comes from no other proxy, new file system or Docker image.
+
+    A new Docker volume begins with the folders that the image has at its mount point, all empty.
+    """
     if path.name in (".lock", "lost+found", CONFIG_FILE) or path.name.endswith(".new"):
         return False
     ours = path.name in _OURS and path.is_dir() and not path.is_symlink()

@@ -257,8 +257,7 @@ def build_page_info(  # noqa: PLR0913 parts of one capture
 ) -> PageInfo:
     """Build the manifest of a visit, from its `ledger` after the seal, the `gaps` before it, and earlier records.
 
-    A finished visit is PARTIAL when the page's own document is truncated, a resource that the browser loaded is not in
-    the archive, or a configured limit has truncated something.
+    A finished visit is PARTIAL when its document is truncated, a loaded resource not archived, or a limit reached.
     """
     made = {}
     if visit.synthesised:

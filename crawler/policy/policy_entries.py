@@ -349,11 +349,9 @@ def _lines(path: str) -> Iterator[tuple[int, str | None]]:
             for number, line in enumerate(bounded_lines(file, LINE_LIMIT_BYTES), start=1):
                 if file.tell() > LIST_LIMIT_BYTES:
                     raise ConfigError(f"{path} has more than {LIST_LIMIT_BYTES:,} bytes.")
-                if len(line) == LINE_LIMIT_BYTES and not line.endswith(b"\n"):
-                    yield number, None
-                else:
-                    text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-                    yield number, text.decode("utf-8", "replace").strip()
+                is_cut = len(line) == LINE_LIMIT_BYTES and not line.endswith(b"\n")
+                text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+                yield number, None if is_cut else text.decode("utf-8", "replace").strip()
     except OSError as error:
         raise _unreadable(path, error) from error
 

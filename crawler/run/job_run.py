@@ -30,8 +30,7 @@ from warc.index.database import IndexDatabase, open_database
 AT_ONCE = 1_000
 _GIVEN_UP = (BUDGET_REASON, "scope: ", "robots: ")
 
-# The manifest of a page that was archived; None when it cannot be read here.
-ManifestOf = Callable[[FrontierItem], PageInfo | None]
+ManifestOf = Callable[[FrontierItem], PageInfo | None]  # of an archived page; None when it cannot be read here
 
 
 def skip_excluded(jobs: JobSettings, frontier: Frontier, name: str, now: datetime) -> None:

@@ -43,7 +43,6 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LABEL_LIMIT_CHARS = 120
 _STATES = ("queued", "claimed", "done", "skipped", "dead")
 
-# Help text and labels of each metric.
 _METRICS = tomllib.loads(Path(__file__).with_name("metrics.toml").read_text("utf-8"))
 _Values = Mapping[str, float] | Mapping[tuple[str, ...], float]  # by label value, or by values of several labels
 

@@ -63,8 +63,7 @@ NO_REST = timedelta(0)  # the host was not asked
 RUN_ERRORS = (errors.DiskFullError, errors.LimitReachedError, errors.DedupUnavailableError)
 HOST_DOWN = "host down:"  # how the reason of an item begins that ended unvisited
 ONE_ATTEMPT = "one-attempt"  # the kind of the notes on URLs, by identity key, that are visited once
-# The kind of the notes on hosts, "browser" or "recorder": whose connections reach them.
-CONNECTIONS_NOTE = "connections"
+CONNECTIONS_NOTE = "connections"  # the kind of notes on hosts, "browser" or "recorder": whose connections reach them
 HELPED_FOR = timedelta(days=7)  # before the recorder's connections are tried again
 SILENT_FOR = timedelta(hours=1)  # the same of a host that did not answer, which may only have been slow
 UNHELPED_FOR = timedelta(days=1)  # before the browser's are, where they were refused as well
