@@ -102,7 +102,6 @@ class Capture:
     digest: str  # payload digest as the record spells it, ``sha256:…``
     location: RecordLocation
     original: RecordLocation | None = None  # for a revisit, the record that holds the payload
-    # The page whose visit made it; None for captures made outside a visit.
-    page_id: str | None = None
+    page_id: str | None = None  # the page whose visit made it; None for captures made outside a visit
     truncated: str | None = None  # the record's WARC-Truncated reason, None when whole
     login: str | None = None  # the name of the login that the visit was made with; None without one

@@ -65,9 +65,7 @@ class Layout:
     decisions_db = _CollectionPath("db/decisions.sqlite")  # take-downs, levels and verdicts
     console_db = _CollectionPath("db/console.sqlite")  # accounts of the console (`weboid.console.accounts`)
     links_db = _CollectionPath("db/links.sqlite")  # link registry (`links.store`)
-    webhooks_db = _CollectionPath(
-        "db/webhooks.sqlite"
-    )  # queue and log of deliveries (`weboid.app.webhooks.webhook_store`)
+    webhooks_db = _CollectionPath("db/webhooks.sqlite")  # deliveries (`weboid.app.webhooks.webhook_store`)
     incoming = _CollectionPath("incoming")  # files that the console may import
     made = _CollectionPath("cache/playback")  # sanitised copies
     url_lists = _CollectionPath("db/lists")  # lists of bad addresses

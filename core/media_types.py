@@ -60,8 +60,7 @@ MEDIA_TYPES = frozenset(
     | {"audio/x-flac", "audio/wav", "audio/wave", "audio/x-wav", "application/ogg"}
     | {"video/mp4", "video/ogg", "video/webm", "video/quicktime", "video/x-matroska"}
 )
-# A PDF is shown page by page, and the file is handed out besides.
-READ_TYPES = HTML_TYPES | TEXT_TYPES | IMAGE_TYPES | {PDF}
+READ_TYPES = HTML_TYPES | TEXT_TYPES | IMAGE_TYPES | {PDF}  # a PDF page by page, and the file besides
 DOWNLOAD_TYPES = MEDIA_TYPES | {PDF}
 SHOWN_TYPES = tuple(sorted(READ_TYPES | DOWNLOAD_TYPES))
 
@@ -106,10 +105,7 @@ def effective_type(sniffed: str, declared: str) -> str:
 
 
 def identified_type(sniffed: str, declared: str) -> str:
-    """Return the value of WARC-Identified-Payload-Type (WARC/1.1), always a sniffed type; empty: no header.
-
-    Text and unknown types give none, unless another type was declared.
-    """
+    """Return WARC-Identified-Payload-Type (WARC/1.1); empty for text and unknown types, if no other was declared."""
     if sniffed in (TEXT, BINARY) and types_agree(sniffed, declared):
         return ""
     return sniffed

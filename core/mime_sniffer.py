@@ -163,10 +163,7 @@ _MP3_BITRATES = 0xF0
 def sniff(beginning: bytes) -> str:
     """Return the bare media type of bytes without coding; `TEXT` or `BINARY` if unknown, empty for no bytes."""
     head = beginning[:SNIFF_BYTES]
-    mime = _magic(head)
-    for probe in _PROBES:
-        mime = mime or probe(head)
-    if mime:
+    if mime := next(filter(None, (probe(head) for probe in _PROBES)), ""):
         return mime
     if head[:3] == _UTF_8_MARK:
         return _written(head[3:]) or TEXT
@@ -262,7 +259,6 @@ def _written(head: bytes) -> str:
     """Detect HTML, XML vocabularies, or JSON; empty for none."""
     text = head.lstrip(_BLANKS)
     if text[:1] == b"<":
-        # The type of content that begins with "<"; empty when it has no other markup.
         is_xml = text.startswith(b"<?xml") and text[5:6] in _BLANKS
         at = 0 if not is_xml else _after(text, 0, b"?>")
         commented = False
@@ -306,4 +302,4 @@ def _root_type(text: bytes, at: int) -> str:
     return _ROOTS.get(name, "")
 
 
-_PROBES = (_inside_zip, _chunked, _ogg, _iso_media, _by_offset, _mpeg_audio)
+_PROBES = (_magic, _inside_zip, _chunked, _ogg, _iso_media, _by_offset, _mpeg_audio)

@@ -1,7 +1,4 @@
-"""Page classes (soft 404, challenge, login wall …) and their rank among captures: the lower, the better.
-
-A class is a judgement with a score and evidence; it decides which of several captures is offered, and discards nothing.
-"""
+"""Page classes, judgements with score and evidence, and their rank: which of several captures is offered first."""
 
 from enum import StrEnum
 
@@ -61,10 +58,7 @@ def class_rank(page_class: str, status: int | None = None) -> int:
 
 
 def is_usable(page_class: str, status: int | None, *, is_shown: bool) -> bool:
-    """Return True when a capture is an archived copy of its page, which a reader or a wiki may be sent to.
-
-    A class that this version does not know is not a copy; without status the visit failed. `is_shown`: replay shows it.
-    """
+    """Return True when a capture is a copy of its page: of a class known as good, with a status, and `is_shown`."""
     is_page = page_class in RANKS and page_class not in UNUSABLE
     return is_shown and is_page and status is not None and status < 400
 

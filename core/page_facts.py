@@ -8,6 +8,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -151,13 +152,10 @@ def _normal(name: str, value: str, base: str) -> str:
 
 
 def _absolute(value: str, base: str) -> str:
-    if len(value) > URL_LIMIT_CHARS:
-        return ""
-    try:
-        url = urljoin(base, value.strip())
-    except ValueError:
-        return ""
-    return url if url.lower().startswith(("http://", "https://")) else ""
+    with suppress(ValueError):
+        url = urljoin(base, value.strip()) if len(value) <= URL_LIMIT_CHARS else ""
+        return url if url.lower().startswith(("http://", "https://")) else ""
+    return ""
 
 
 def _stated_values(raw: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, list[str]]:
@@ -186,14 +184,8 @@ def _stated_values(raw: Mapping[str, Any], headers: Mapping[str, str]) -> dict[s
     return by_source
 
 
-_LD_NAMES = sorted(
-    {
-        source.removeprefix("ld:")
-        for sources in _SOURCES.values()
-        for source in sources
-        if source.startswith("ld:") and source != "ld:@type"
-    }
-)
+_LD_SOURCES = {each for sources in _SOURCES.values() for each in sources if each.startswith("ld:")} - {"ld:@type"}
+_LD_NAMES = sorted(each.removeprefix("ld:") for each in _LD_SOURCES)
 
 
 def _pairs(value: Any) -> Iterator[tuple[str, str]]:

@@ -39,8 +39,7 @@ class PageResource:
     kept: str = "response"
     reason: str = ""  # why it failed, was blocked or is missing; empty otherwise
     digest: str = ""  # payload digest of the record; empty without one
-    # Its start, from the visit's first request on; None when unknown.
-    started_ms: float | None = None
+    started_ms: float | None = None  # its start, from the visit's first request on; None when unknown
     ttfb_ms: float | None = None  # from there to the end of the response's head; None without one
     duration_ms: float | None = None  # from there to its end; None when it did not end
     wire_bytes: int | None = None  # received by the browser, head included; None when unknown
@@ -79,8 +78,7 @@ class PagePicture:
     kind: str  # `view`, `fullPage` or `thumbnail`
     width: int  # in pixels of the picture
     height: int  # in pixels of the picture
-    # The page's height in such pixels when the picture is cut; else None.
-    cut_from: int | None = None
+    cut_from: int | None = None  # the page's height in such pixels when the picture is cut; else None
 
 
 class DeviceType(StrEnum):
@@ -101,8 +99,7 @@ class PageScreen:
     colour_scheme: str = "light"  # value of prefers-color-scheme
     reduced_motion: bool = False  # whether prefers-reduced-motion was set
     css: str = ""  # rules applied for the page's pictures only, such as those that hide a banner
-    # The Accept-Language that the browser sent; empty when that was not recorded.
-    language: str = ""
+    language: str = ""  # the Accept-Language that the browser sent; empty when that was not recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +108,7 @@ class MissingResource:
 
     url: str  # without its fragment
     reason: str  # why it is missing: a constant, and its detail after a colon
-    # Result of the second request, as `PageResource.kept`; empty when there was none.
-    kept: str = ""
+    kept: str = ""  # result of the second request, as `PageResource.kept`; empty when there was none
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,37 +176,27 @@ class PageInfo:
     restless: tuple[str, ...] = ()  # causes that did not settle within the limit, by the same names
     console: tuple[str, ...] = ()  # error lines the page printed, shortened
     redirects: tuple[str, ...] = ()  # URLs passed on the way to `final_url`
-    # False when the final document's certificate did not verify; None for http.
-    tls_verified: bool | None = None
+    tls_verified: bool | None = None  # False when the final document's certificate did not verify; None for http
     # Of the visible text, ignoring white space; without text, of the document's payload; empty when
     # neither was stored. Equal digests mean no visible change.
     text_digest: str = ""
     behaviours: tuple[PageBehaviour, ...] = ()  # result of each that was run
-    # Statements of the page about itself, for citations; see `core.page_facts`.
-    facts: tuple[PageFact, ...] = ()
-    # The same and those of its head, each with its position; the first ones only.
-    links: tuple[PageLink, ...] = ()
+    facts: tuple[PageFact, ...] = ()  # statements of the page about itself, for citations; see `core.page_facts`
+    links: tuple[PageLink, ...] = ()  # the same and those of its head, each with its position; the first ones only
     pictures: tuple[PagePicture, ...] = ()  # the stored pictures, with their sizes
-    # URL of the page's icon, which is recorded like any resource; empty when it has none.
-    favicon: str = ""
+    favicon: str = ""  # URL of the page's icon, which is recorded like any resource; empty when it has none
     notes: tuple[str, ...] = ()  # defects of artifacts, a sentence each
-    # The page's class; `PageClass.UNJUDGED` when it was not classified.
-    page_class: PageClass = PageClass.UNJUDGED
+    page_class: PageClass = PageClass.UNJUDGED  # the page's class; `PageClass.UNJUDGED` when it was not classified
     class_score: float = 0.0  # confidence in the class, from 0 to 1
-    # Evidence for the class, a sentence each; empty for a page that is ok.
-    class_evidence: tuple[str, ...] = ()
+    class_evidence: tuple[str, ...] = ()  # evidence for the class, a sentence each; empty for a page that is ok
     login: str = ""  # the name of the login that the page was visited with; empty without
-    # The final document's sniffed media type where it differs from its header; else the header's.
-    true_type: str = ""
-    # The short format name, for citations, of a type that is not a page; empty for pages.
-    format: str = ""
+    true_type: str = ""  # the final document's sniffed media type where it differs from its header; else the header's
+    format: str = ""  # the short format name, for citations, of a type that is not a page; empty for pages
     size: int = 0  # bytes of its payload as received, content coding included
     filename: str = ""  # the file name of a download (RFC 6266); empty otherwise
-    # Resources that were fetched again, with the result.
-    refetched: tuple[MissingResource, ...] = ()
+    refetched: tuple[MissingResource, ...] = ()  # resources that were fetched again, with the result
     missing: tuple[MissingResource, ...] = ()  # resources that stay missing
-    # Forbidden actions of the page, by kind, with their number: ``popup``, ….
-    tried: dict[str, int] | None = None
+    tried: dict[str, int] | None = None  # forbidden actions of the page, by kind, with their number: ``popup``, …
     media: PlayerMedia | None = None  # the media of its player; None when none was searched for
     # The screen that it was rendered on; None when it was not rendered, or by a version that did not record it.
     screen: PageScreen | None = None

@@ -66,16 +66,13 @@ class PlaybackCheck:
     captured_at: str  # WARC-Date of its visit
     level: str  # the checked playback level (`playback.access.levels`)
     checked_at: str  # WARC-Date of the check
-    # Versions of the playback and comparison code: results of different engines are not comparable.
-    engine: str
+    engine: str  # versions of the playback and comparison code: results of different engines are not comparable
     verdict: QaVerdict
     judge: VerdictSource = VerdictSource.MACHINE
     score: float | None = None  # the least of the following
-    # Share of the picture that is still drawn (`qa.compare.picture_comparison`).
-    picture: float | None = None
+    picture: float | None = None  # share of the picture that is still drawn (`qa.compare.picture_comparison`)
     text: float | None = None  # share of the text that is present (`qa.compare.content_comparison`)
-    # Share of the resources that are present (`qa.compare.content_comparison`).
-    resources: float | None = None
+    resources: float | None = None  # share of the resources that are present (`qa.compare.content_comparison`)
     faults: tuple[PlaybackFault, ...] = ()
     lost: tuple[LostPart, ...] = ()  # the missing resources; the first `MOST_LOST`
     reason: str = ""  # a sentence for people; empty without faults

@@ -7,6 +7,7 @@ from typing import Any
 import re2
 
 from core.errors import ConfigError, InputError
+from core.storable_text import shorten_for_message
 
 REGEX_LIMIT_BYTES = 8 << 20  # of a compiled expression, as RE2's own default; it refuses what would need more
 PATTERN_LIMIT_CHARS = 4_000
@@ -26,9 +27,6 @@ class PatternList:
             compile_pattern(text, where=where)
         self._expressions = RegexList(self._texts)
 
-    def __bool__(self) -> bool:
-        return bool(self._texts)
-
     def first_in(self, url: str) -> str | None:
         """Return the first pattern that matches the URL, else None."""
         number = next(self._expressions.search(url), None)
@@ -37,7 +35,7 @@ class PatternList:
 
 def compile_pattern(text: str, *, where: str) -> re.Pattern[str]:
     """Compile one pattern, or raise ConfigError: empty, too long, or not RE2."""
-    shown = text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "…"
+    shown = shorten_for_message(text, SHOWN_CHARS)
     if not text:
         raise ConfigError(f"{where}: an empty pattern would match everything; write .* for that.")
     if len(text) > PATTERN_LIMIT_CHARS:
@@ -136,5 +134,4 @@ class RegexList:
 
 
 def _bad(expression: str, why: str) -> InputError:
-    shown = expression if len(expression) <= 200 else expression[:200] + "…"
-    return InputError(f"{shown!r} is not a regular expression: {why}.")
+    return InputError(f"{shorten_for_message(expression)!r} is not a regular expression: {why}.")

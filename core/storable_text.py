@@ -17,6 +17,11 @@ def storable(text: str) -> str:
     return replace_surrogates(text.replace("\0", ""))
 
 
+def shorten_for_message(text: str, most: int = 200) -> str:
+    """Limit user input to a length suitable for a message."""
+    return text if len(text) <= most else text[:most] + "…"
+
+
 def replace_invisible(text: str) -> str:
     r"""Return the text with every control character, line end and direction mark replaced.
 

@@ -23,8 +23,7 @@ _WARC_DATE = re.compile(
 
 def truncate_to_milliseconds(when: datetime) -> datetime:
     """Return the moment in UTC, cut (not rounded) to whole milliseconds, the precision we archive."""
-    when = _utc(when)
-    return when.replace(microsecond=when.microsecond // 1000 * 1000)
+    return from_unix_milliseconds(unix_milliseconds(when))
 
 
 def unix_milliseconds(when: datetime) -> int:

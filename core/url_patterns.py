@@ -19,13 +19,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
 from core.errors import BadUrlError, InputError
 from core.hosts import canonical_host, domains_of
 from core.regexes import RegexList, check_regex
-from core.urls import MAX_URL_LENGTH, fetch_key, host_of, identity_key
+from core.storable_text import shorten_for_message
+from core.urls import MAX_URL_LENGTH, fetch_key, identity_and_host, identity_key
 
 REGEX_PREFIX = "re:"
 PLAIN_LIMIT_CHARS = 250
@@ -78,25 +78,16 @@ class UrlPattern:
         return self.form in (PatternForm.HOST, PatternForm.HOST_TREE)
 
 
-@dataclass(frozen=True)
-class PatternTarget:
+class PatternTarget(NamedTuple):
     """URL prepared for lookups. `pattern_target` makes it."""
 
-    url: str
-    scheme: str
-    rest: str  # the identity key without its scheme
+    key: str  # the identity key, which expressions are searched in
     host: str
-
-    @cached_property
-    def text(self) -> str:
-        """Return the identity key, which expressions are searched in."""
-        return f"{self.scheme}://{self.rest}"
 
 
 def pattern_target(url: str) -> PatternTarget:
     """Prepare the URL for lookups. Raises BadUrlError if it is not an http(s) URL."""
-    scheme, _, rest = identity_key(url).partition("://")
-    return PatternTarget(url, scheme, rest, host_of(url))
+    return PatternTarget(*identity_and_host(url))
 
 
 def parse_pattern(text: str) -> UrlPattern:
@@ -156,27 +147,25 @@ def _plain(text: str) -> UrlPattern:
 def _exact(text: str) -> UrlPattern:
     scheme = _URL.match(text)
     if scheme is not None:
-        key = identity_key(_fetch(text))
-        return UrlPattern(PatternForm.EXACT, key.partition("://")[2], scheme[1].lower())
+        return UrlPattern(PatternForm.EXACT, _schemeless(text), scheme[1].lower())
     if "/" in text:
-        return UrlPattern(PatternForm.EXACT, identity_key(_fetch(f"http://{text}")).partition("://")[2])
+        return UrlPattern(PatternForm.EXACT, _schemeless(f"http://{text}"))
     return UrlPattern(PatternForm.HOST, canonical_host(text))
 
 
 def _prefix(text: str) -> str:
     """Return authority and the beginning of path and query, as an identity key spells them."""
     text = text.removesuffix("*")
-    key = identity_key(_fetch(text)).partition("://")[2]
+    key = _schemeless(text)
     return f"{key}?" if text.endswith("?") and "?" not in key else key
 
 
-def _fetch(text: str) -> str:
-    return fetch_key(text, allow_single_label=True)
+def _schemeless(text: str) -> str:
+    return identity_key(fetch_key(text, allow_single_label=True)).partition("://")[2]
 
 
 def _bad(text: str, why: str) -> InputError:
-    shown = text if len(text) <= 200 else text[:200] + "…"
-    return InputError(f"{shown!r} is not a pattern: {why}.")
+    return InputError(f"{shorten_for_message(text)!r} is not a pattern: {why}.")
 
 
 T = TypeVar("T")
@@ -228,18 +217,18 @@ class PatternTable(Generic[T]):
         matches = list(self._find_plain(target))
         if self._regexes:
             rank = PatternRank(PatternForm.REGEX, 0)
-            found = self._compiled().search(target.text)
+            found = self._compiled().search(target.key)
             matches += [PatternMatch(rank, self._regexes[number][1]) for number in found]
         matches.sort(key=lambda match: match.rank, reverse=True)
         return matches
 
     def _find_plain(self, target: PatternTarget) -> Iterator[PatternMatch[T]]:
-        for scheme in (target.scheme, ""):
-            rank = PatternRank(PatternForm.EXACT, len(target.rest), bool(scheme))
-            yield from _each(self._exact, f"{scheme}://{target.rest}", rank)
+        own, _, rest = target.key.partition("://")
+        for scheme in (own, ""):
+            yield from _each(self._exact, f"{scheme}://{rest}", PatternRank(PatternForm.EXACT, len(rest), bool(scheme)))
             prefixes = self._prefixes.get(scheme)
             if prefixes is not None:
-                for text, value in prefixes.of(target.rest):
+                for text, value in prefixes.of(rest):
                     yield PatternMatch(PatternRank(PatternForm.PREFIX, len(text), bool(scheme)), value)
         yield from _each(self._hosts, target.host, PatternRank(PatternForm.HOST, len(target.host)))
         for domain in domains_of(target.host):

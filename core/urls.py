@@ -13,9 +13,9 @@ from urllib.parse import unquote_to_bytes
 import can_ada
 
 from core.errors import BadUrlError
+from core.storable_text import shorten_for_message
 
-# Far beyond what servers accept (8 KiB is common), short enough to be stored ten million times.
-MAX_URL_LENGTH = 65_536
+MAX_URL_LENGTH = 65_536  # far beyond what servers accept (8 KiB is common), short enough to be stored ten million times
 
 # Controls, separators, surrogates, and what Unicode calls Default_Ignorable_Code_Point, without the
 # variation selectors, which emoji and ideographs need. IDNA silently drops most of them, so that
@@ -176,6 +176,14 @@ def host_of(url: str) -> str:
     return str(_parse(url).hostname).removesuffix(".")
 
 
+def host_or_empty(url: str) -> str:
+    """Return `host_of` the URL; empty for what is no web URL, such as ``data:``."""
+    try:
+        return host_of(url)
+    except BadUrlError:
+        return ""
+
+
 def authority_of(url: str) -> str:
     """Return the host as `host_of`, and the port unless it is the scheme's default; raises BadUrlError."""
     parsed = _parse(url)
@@ -261,8 +269,7 @@ def _check_host(text: str, hostname: str, *, allow_single_label: bool) -> None:
 
 
 def _bad(text: str, fault: UrlFault, why: str) -> BadUrlError:
-    shown = text if len(text) <= 200 else text[:200] + "…"
-    return BadUrlError(f"{shown!r} is not a URL that can be fetched: {why}.", reason=fault.value)
+    return BadUrlError(f"{shorten_for_message(text)!r} is not a URL that can be fetched: {why}.", reason=fault.value)
 
 
 def mask_passwords(text: str) -> str:

@@ -1,7 +1,6 @@
 """Dates of the web: HTTP dates, Retry-After, and dates written in pages.
 
-An ambiguous date of a page, such as ``01/02/2024``, or an invalid one is returned unchanged: a wrong date in a
-citation is worse than an unusual one.
+An ambiguous or invalid one of a page stays as it is: a wrong date in a citation is worse than an unusual one.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""Collection folder: creation, version check, lock, and the mark of trial copies.
-
-Every process that writes to the collection inherits the lock, so it is free when the last of them has finished.
-"""
+"""Collection folder: creation, version, mark of trials; lock, inherited by all writers and freed with the last."""
 
 import asyncio
 import fcntl
@@ -13,16 +10,9 @@ from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from core import errors
 from core.clock import Clock
 from core.config.settings import Settings
-from core.errors import (
-    CollectionInUseError,
-    CollectionVersionError,
-    ConfigError,
-    DiskFullError,
-    UnavailableError,
-    is_disk_full,
-)
 from core.layout import COLLECTION_VERSION, CONFIG_FILE, Layout, read_only_uri
 from core.timestamps import warc_date
 from warc.local_storage import replacing_file
@@ -41,37 +31,33 @@ def is_trial(root: Path) -> bool:
 def check_trial_clock(root: Path) -> None:
     """Raise ConfigError when the collection, with which a shifted clock would be used, is not a trial."""
     if not is_trial(root):
-        raise ConfigError(
+        raise errors.ConfigError(
             f"The clock is moved, and {root} is not a copy for a trial: create one with `weboid wiki trial "
             "--keep DIR`, or omit --clock-offset and WEBOID_CLOCK_OFFSET."
         )
 
 
+# The option that names each, and its setting.
+_SHARED_STORES = (
+    *(("database", "index", "url"), ("frontier", "frontier", "url")),
+    *(("dedup", "proxy", "dedup_url"), ("storage", "storage", "url")),
+)
+
+
 def check_trial_stores(settings: Settings) -> None:
     """Raise ConfigError when a store, with which a moved clock would be used, is shared by machines."""
-    named = {
-        "--database (WEBOID_DATABASE, [index] url)": settings.index.url,
-        "--frontier (WEBOID_FRONTIER, [frontier] url)": settings.frontier.url,
-        "--dedup (WEBOID_DEDUP, [proxy] dedup_url)": settings.proxy.dedup_url,
-        "--storage (WEBOID_STORAGE, [storage] url)": settings.storage.url,
-    }
-    for name, url in named.items():
-        if url:
-            raise ConfigError(
-                f"The clock is moved, and {name} is a store outside the trial copy: omit it, or omit "
+    for option, group, key in _SHARED_STORES:
+        if getattr(getattr(settings, group), key):
+            raise errors.ConfigError(
+                f"The clock is moved, and --{option} (WEBOID_{option.upper()}, [{group}] {key}) is a store outside the trial copy: omit it, or omit "
                 "--clock-offset and WEBOID_CLOCK_OFFSET."
             )
 
 
 def trial_settings(settings: Settings) -> Settings:
     """Return the settings of a trial, which uses its own stores whatever the profile names."""
-    return replace(
-        settings,
-        index=replace(settings.index, url=""),
-        frontier=replace(settings.frontier, url=""),
-        proxy=replace(settings.proxy, dedup_url=""),
-        storage=replace(settings.storage, url=""),
-    )
+    own = {group: replace(getattr(settings, group), **{key: ""}) for _, group, key in _SHARED_STORES}
+    return replace(settings, **own)
 
 
 LOCK_WAIT_S = 10.0  # proxies of a killed run may still be writing their last records
@@ -92,7 +78,7 @@ def read_collection(root: Path) -> Layout:
     """Return the layout of a collection, not locked; UnavailableError: there is none; CollectionVersionError."""
     layout = Layout(root)
     if not layout.marker.exists():
-        raise UnavailableError(
+        raise errors.UnavailableError(
             f"There is no collection at {root}; `weboid archive` creates one, --collection selects one."
         )
     _check_version(layout)
@@ -111,9 +97,9 @@ async def open_collection(root: Path, *, clock: Clock, shared: bool = False) -> 
         make_collection(layout, clock)
         lock_fd = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        if is_disk_full(error):
-            raise DiskFullError(f"The disk that holds {root} is full: free some space.") from error
-        raise UnavailableError(
+        if errors.is_disk_full(error):
+            raise errors.DiskFullError(f"The disk that holds {root} is full: free some space.") from error
+        raise errors.UnavailableError(
             f"{root} cannot be written: {error.strerror or error}. Give --collection a writable folder."
         ) from error
     try:
@@ -126,7 +112,7 @@ async def open_collection(root: Path, *, clock: Clock, shared: bool = False) -> 
                 is_locked = True
             except BlockingIOError as error:
                 if clock.monotonic() > deadline:
-                    raise CollectionInUseError(_used_by(lock_fd, layout)) from error
+                    raise errors.CollectionInUseError(_used_by(lock_fd, layout)) from error
                 await asyncio.sleep(LOCK_POLL_S)
         _check_version(layout)
         yield Collection(layout, lock_fd)
@@ -153,10 +139,12 @@ def make_collection(layout: Layout, clock: Clock) -> None:
     if not layout.marker.exists():
         length = len(os.fsencode(layout.root.absolute()))
         if length > PATH_LIMIT:
-            raise UnavailableError(f"The path of the collection has {length} bytes; use one of at most {PATH_LIMIT}.")
+            raise errors.UnavailableError(
+                f"The path of the collection has {length} bytes; use one of at most {PATH_LIMIT}."
+            )
         foreign = layout.root.exists() and any(map(_is_foreign, layout.root.iterdir()))
         if foreign and not layout.marker.exists():  # another proxy may have made it meanwhile
-            raise UnavailableError(
+            raise errors.UnavailableError(
                 f"{layout.root} has other files and no collection.toml: give --collection an empty or new folder."
             )
         layout.root.mkdir(parents=True, exist_ok=True)
@@ -191,10 +179,10 @@ def _check_version(layout: Layout) -> None:
     try:
         marker = tomllib.loads(layout.marker.read_text())
     except (OSError, ValueError) as error:
-        raise CollectionVersionError(f"{layout.marker} cannot be read: {error}.") from error
+        raise errors.CollectionVersionError(f"{layout.marker} cannot be read: {error}.") from error
     version = marker.get("version")
     if version != COLLECTION_VERSION:
-        raise CollectionVersionError(
+        raise errors.CollectionVersionError(
             f"{layout.root} is a collection of version {version!r}; this release writes version "
             f"{COLLECTION_VERSION}. Use the release that made it, or another folder."
         )

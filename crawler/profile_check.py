@@ -101,7 +101,8 @@ def profile_faults(chain: tuple[profiles.ProfileLayer, ...]) -> list[ProfileFind
 def profile_warnings(chain: tuple[profiles.ProfileLayer, ...], settings: Settings) -> list[ProfileFinding]:
     """List valid values that are seldom intended."""
     warnings = []
-    for group, key, text in _suspicions(settings):
+    for name, text in _suspicions(settings):
+        group, _, key = name.partition(".")
         layer = next((each for each in chain if key in each.document.get(group, {})), None)
         if layer is None:
             continue  # not set by any profile: a default
@@ -109,70 +110,46 @@ def profile_warnings(chain: tuple[profiles.ProfileLayer, ...], settings: Setting
     return warnings
 
 
-def _suspicions(settings: Settings) -> Iterator[tuple[str, str, str]]:
-    """Yield (group, key, sentence) for values that are seldom intended."""
-    visit, polite, login = settings.visit, settings.politeness, settings.login
+def _visit_suspicions(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield (setting, sentence) for values of visits that are seldom intended."""
+    visit = settings.visit
     first = visit.language.partition(",")[0].partition(";")[0].strip().partition("-")[0].lower()
-    locale = visit.locale.replace("_", "-").split("-")[0].lower()
-    is_anonymous = bool(visit.user_agent and not visit.contact)
-    pixels = f"pictures have {visit.device_scale**2:.0f} times as many pixels."
-    for is_so, name, text in (
-        (visit.timeout_s == 0, "visit.timeout_s", "no page loads within this time."),
-        (
-            visit.timeout_s > _LONG_VISIT_S,
-            "visit.timeout_s",
-            "one page may occupy a browser for more than ten minutes.",
-        ),
-        (
-            visit.settle_limit_s >= visit.timeout_s,
-            "visit.settle_limit_s",
-            "waiting for network idle leaves no time for behaviours and pictures.",
-        ),
-        (
-            settings.behaviours.limit_s >= visit.timeout_s,
-            "behaviours.limit_s",
-            "behaviours leave no time for pictures and text.",
-        ),
-        (not visit.dom, "visit.dom", "playback without scripts uses the DOM, which will be missing."),
-        (visit.rendered_share > 1, "visit.rendered_share", "a share is at most 1."),
-        (visit.device_scale > 1 and visit.full_page, "visit.device_scale", pixels),
-        (
-            visit.mobile and visit.viewport_width > _WIDE_PHONE_PX,
-            "visit.mobile",
-            "no phone is this wide; 412 is usual.",
-        ),
-        (is_anonymous, "visit.user_agent", "sites cannot contact the operator; set contact, too."),
-        (
-            bool(visit.locale) and first not in ("", "*", locale),
-            "visit.locale",
-            "another language than the first of `language`; sites notice.",
-        ),
-        (
-            settings.policy.robots == "obey" and is_anonymous,
-            "policy.robots_agent",
-            "must be part of user_agent (RFC 9309, 2.2.1).",
-        ),
-        (
-            polite.min_delay_s < _GENTLE_S,
-            "politeness.min_delay_s",
-            "sites may mistake so many visits for an attack; 1.0 is usual.",
-        ),
-        (
-            polite.visits_per_host > _MANY_AT_ONCE,
-            "politeness.visits_per_host",
-            "more connections than one reader's browser ever opens.",
-        ),
-        (
-            settings.proxy.disk_reserve_bytes == 0,
-            "proxy.disk_reserve_bytes",
-            "a full disk truncates WARCs; reserve some space.",
-        ),
-        (bool(settings.egress.allow), "egress.allow", "archived pages can load anything from these networks."),
-        (bool(login.key_file and not login.names), "login.key_file", "no login is named, so the key is unused."),
-    ):
-        if is_so:
-            group, _, key = name.partition(".")
-            yield group, key, text
+    if visit.timeout_s == 0:
+        yield "visit.timeout_s", "no page loads within this time."
+    if visit.timeout_s > _LONG_VISIT_S:
+        yield "visit.timeout_s", "one page may occupy a browser for more than ten minutes."
+    if visit.settle_limit_s >= visit.timeout_s:
+        yield "visit.settle_limit_s", "waiting for network idle leaves no time for behaviours and pictures."
+    if settings.behaviours.limit_s >= visit.timeout_s:
+        yield "behaviours.limit_s", "behaviours leave no time for pictures and text."
+    if not visit.dom:
+        yield "visit.dom", "playback without scripts uses the DOM, which will be missing."
+    if visit.device_scale > 1 and visit.full_page:
+        yield "visit.device_scale", f"pictures have {visit.device_scale**2:.0f} times as many pixels."
+    if visit.mobile and visit.viewport_width > _WIDE_PHONE_PX:
+        yield "visit.mobile", "no phone is this wide; 412 is usual."
+    if visit.user_agent and not visit.contact:
+        yield "visit.user_agent", "sites cannot contact the operator; set contact, too."
+    if visit.locale and first not in ("", "*", visit.locale.replace("_", "-").split("-")[0].lower()):
+        yield "visit.locale", "another language than the first of `language`; sites notice."
+
+
+def _suspicions(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield (setting, sentence) for values that are seldom intended."""
+    yield from _visit_suspicions(settings)
+    visit, polite, login = settings.visit, settings.politeness, settings.login
+    if settings.policy.robots == "obey" and visit.user_agent and not visit.contact:
+        yield "policy.robots_agent", "must be part of user_agent (RFC 9309, 2.2.1)."
+    if polite.min_delay_s < _GENTLE_S:
+        yield "politeness.min_delay_s", "sites may mistake so many visits for an attack; 1.0 is usual."
+    if polite.visits_per_host > _MANY_AT_ONCE:
+        yield "politeness.visits_per_host", "more connections than one reader's browser ever opens."
+    if settings.proxy.disk_reserve_bytes == 0:
+        yield "proxy.disk_reserve_bytes", "a full disk truncates WARCs; reserve some space."
+    if settings.egress.allow:
+        yield "egress.allow", "archived pages can load anything from these networks."
+    if login.key_file and not login.names:
+        yield "login.key_file", "no login is named, so the key is unused."
 
 
 def list_presets() -> list[tuple[str, str]]:

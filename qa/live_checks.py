@@ -28,6 +28,7 @@ from core.errors import WeboidError
 from core.page_manifest import PageInfo, VisitOutcome
 from core.playback_check import PlaybackFault
 from core.timestamps import parse_warc_date, timestamp14
+from core.urls import host_or_empty
 from crawler.frontier.base import Lane
 from crawler.run.context_builder import RunContext, make_slot_assigner
 from crawler.worker.crawl_events import Event, PageChecked, PageDone
@@ -39,7 +40,7 @@ from qa.check_table import CheckedPage
 from qa.checker import PlaybackChecker
 from qa.local_replay import ENGINE
 from qa.repair import RepairManager
-from qa.sample import SampleCandidate, host_of_page, weigh_candidate
+from qa.sample import SampleCandidate, weigh_candidate
 from qa.snapshot_reader import SnapshotReader
 from warc.artifact_reader import read_manifest
 
@@ -71,7 +72,7 @@ def candidate_from_page(page: PageInfo) -> SampleCandidate:
         **{name: getattr(page, name) for name in _SAME},
         captured_at=captured_at,
         timestamp=timestamp14(captured_at),
-        host=host_of_page(page.url),
+        host=host_or_empty(page.url),
         host_checked=True,
     )
 

@@ -22,7 +22,7 @@ from core.page_classes import GOOD, PageClass, parse_page_class
 from core.page_manifest import VisitOutcome
 from core.timestamps import from_unix_milliseconds, unix_milliseconds
 from core.url_keys import replay_key
-from core.urls import host_of
+from core.urls import host_or_empty
 from crawler.frontier.base import Frontier, ItemState
 from links.registry.database import RegistryStore
 from qa.check_store import already_checked
@@ -259,9 +259,9 @@ def read_candidates(
             page_ids = [row["page_id"] for row in rows]
             with registry.reading() as reader:
                 done = already_checked(reader, page_ids, wanted.level, wanted.engine)
-        hosts = {host_of_page(row["url"]) for row in rows if row["page_id"] in done} | {checked_host}
+        hosts = {host_or_empty(row["url"]) for row in rows if row["page_id"] in done} | {checked_host}
         for row in rows:
-            url, host = row["url"], host_of_page(row["url"])
+            url, host = row["url"], host_or_empty(row["url"])
             if row["urlkey"] != last_key:
                 before, last_key = {}, row["urlkey"]
             earlier = before.get(url)
@@ -287,7 +287,7 @@ def newest_captures(database: IndexDatabase, urls: Sequence[str]) -> Iterator[tu
             f" AND {OFFERED} ORDER BY captured_ms DESC, page_id LIMIT 1",
             {**key, "url": url},
         )
-        yield url, _candidate(rows[0], host_of_page(url), None, host_checked=True) if rows else None
+        yield url, _candidate(rows[0], host_or_empty(url), None, host_checked=True) if rows else None
 
 
 def _candidate(row: Any, host: str, before: int | None, *, host_checked: bool) -> SampleCandidate:
@@ -300,11 +300,3 @@ def _candidate(row: Any, host: str, before: int | None, *, host_checked: bool) -
         before_bytes=before,
         host_checked=host_checked,
     )
-
-
-def host_of_page(url: str) -> str:
-    """Return the canonical host of a page's URL; empty when that is not a URL."""
-    try:
-        return host_of(url)
-    except BadUrlError:
-        return ""

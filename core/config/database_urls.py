@@ -26,8 +26,7 @@ _INDEX_SETTING = "[index] url"
 _POSTGRES_FORM = '"postgresql://user:password@host:port/name", or "postgresql:///name?host=/folder"'
 _SCHEMES = ("postgresql", "postgres")
 _KNOWN = ("host", "index", "sslmode", "sslrootcert")
-# Names that need no quotes in SQL; `pg_` is reserved by the server.
-_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,39}", re.ASCII)
+_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,39}", re.ASCII)  # without quotes in SQL; the server reserves `pg_`
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,4 @@
-"""Settings: typed, frozen, with units in their names; read from a profile (TOML) by `core.config.profile`.
-
-A function takes the group it needs. `docs/reference/settings.md` is made from each field's comment.
-"""
+"""Settings: typed, frozen, units in their names, read from TOML; their comments make `docs/reference/settings.md`."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -22,19 +19,16 @@ class VisitSettings:
     """Visits: the browser, artifacts, and time limits."""
 
     timeout_s: float = 60.0  # deadline of a whole visit, from navigation to the last artifact
-    # a page with scripts counts as settled after this time without requests and changes
-    settle_s: float = 0.25
+    settle_s: float = 0.25  # a page with scripts counts as settled after this time without requests and changes
     settle_limit_s: float = 15.0  # maximum time to wait for a page to settle
     patience_s: float = 2.0  # additional time for timers, and for places that keep changing
     viewport_width: int = 1280  # width of the window in CSS pixels
     viewport_height: int = 800  # height of the window in CSS pixels
     device_scale: float = 1.0  # device pixels per CSS pixel; 2 is a high-density screen
-    # emulate a phone: touch, viewport meta tag, mobile User-Agent and client hints
-    mobile: bool = False
+    mobile: bool = False  # emulate a phone: touch, viewport meta tag, mobile User-Agent and client hints
     colour_scheme: str = "light"  # value of prefers-color-scheme: "light" or "dark"
     reduced_motion: bool = False  # set prefers-reduced-motion, with which sites omit animations
-    # recording level: "text", "no-media" or "everything"; empty: as `weboid level` sets it
-    store: str = ""
+    store: str = ""  # recording level: "text", "no-media" or "everything"; empty: as `weboid level` sets it
     view: bool = True  # keep a screenshot of the viewport
     full_page: bool = True  # keep a screenshot of the whole page
     thumbnail: bool = True  # keep a thumbnail for lists
@@ -45,16 +39,14 @@ class VisitSettings:
     full_page_limit_px: int = 16_000  # maximum height of a full-page screenshot, in CSS pixels
     picture_format: str = "png"  # format of screenshots: "png", or the lossy "jpeg" or "webp"
     picture_quality: int = 80  # quality of "jpeg" and "webp", from 1 to 100
-    # maximum number of missing resources requested again after a visit; 0: none
-    refetch_requests: int = 30
+    refetch_requests: int = 30  # maximum number of missing resources requested again after a visit; 0: none
     refetch_bytes: int = 100_000_000  # maximum bytes of resources requested again
     refetch_s: float = 10.0  # maximum time for resources requested again
     # share of pages other than seeds that are rendered; the others are fetched without a browser
     rendered_share: float = 1.0
     # visit each page in a fresh browser context, without the cache, cookies and storage of earlier pages
     fresh: bool = False
-    # a browser context that pages of a site share is replaced after this number
-    shared_pages: int = 100
+    shared_pages: int = 100  # a browser context that pages of a site share is replaced after this number
     shared_age_s: float = 900.0  # and at this age; no cached resource is older
     # hosts may confirm what was archived within this time instead of sending it again; 0: fetch everything
     confirm_s: float = 2_592_000.0
@@ -78,15 +70,13 @@ class BehaviourSettings:
     # names of behaviours (docs/reference/behaviours.md) in this order; an empty list: none
     run: tuple[str, ...] = ("consent", "scroll", "sites", "lazy", "details", "media", "candidates")
     limit_s: float = 30.0  # maximum time for all behaviours together
-    # files with behaviours of your own, run after these; relative to the profile
-    scripts: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()  # files with behaviours of your own, run after these; relative to the profile
     # Python files that act on pages through Playwright, with `async def flow(page)`; relative to the profile
     flows: tuple[str, ...] = ()
     accept_cookies: bool = False  # accept cookies where a banner offers no way to refuse
     scroll_rounds: int = 10  # maximum number of times that a growing page is scrolled to its end
     scroll_px: int = 60_000  # maximum distance that a page is scrolled, in CSS pixels
-    # maximum number of clicks of `expand`, of `more`, and on "load more" of `sites`
-    clicks: int = 30
+    clicks: int = 30  # maximum number of clicks of `expand`, of `more`, and on "load more" of `sites`
     # maximum number of images of a document fetched by `lazy` and by `candidates`, each; a cut is noted
     fetches: int = 500
     hovers: int = 30  # maximum number of elements that `hover` points at
@@ -97,19 +87,16 @@ class BehaviourSettings:
 class BrowserSettings:
     """Browser processes."""
 
-    # path of the browser; empty: the first found of headless shell, Chromium, Chrome
-    executable: str = ""
+    executable: str = ""  # path of the browser; empty: the first found of headless shell, Chromium, Chrome
     recycle_pages: int = 250  # a browser is replaced after this number of visits
-    # a browser is replaced when its processes use this much memory, in MB
-    recycle_rss_mb: int = 3_000
+    recycle_rss_mb: int = 3_000  # a browser is replaced when its processes use this much memory, in MB
     recycle_age_s: float = 3_600.0  # a browser is replaced at this age
     start_timeout_s: float = 30.0  # maximum time for a browser to start
     visits_per_browser: int = 8  # maximum number of simultaneous visits in one browser
     drain_limit_s: float = 600.0  # maximum time for visits in a browser that is being replaced
     hang_limit_s: float = 30.0  # a browser without an answer for this time is killed
     page_memory_mb: int = 2_000  # a renderer process with more memory is killed, in MB
-    # free memory that must remain when a visit starts, in MB; one visit may always run
-    memory_reserve_mb: int = 500
+    memory_reserve_mb: int = 500  # free memory that must remain when a visit starts, in MB; one visit may always run
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,29 +104,22 @@ class ProxySettings:
     """WARC-writing proxy."""
 
     processes: int = 1  # number of proxies that share the load; a visit stays on one
-    # a longer body is truncated and marked WARC-Truncated
-    body_limit_bytes: int = 256 * 1024 * 1024
-    # timeout of name resolution, connection and TLS handshake together
-    connect_timeout_s: float = 15.0
+    body_limit_bytes: int = 256 * 1024 * 1024  # a longer body is truncated and marked WARC-Truncated
+    connect_timeout_s: float = 15.0  # timeout of name resolution, connection and TLS handshake together
     read_timeout_s: float = 30.0  # a response ends after this time without data
-    # maximum time of one response; a longer one is truncated and marked
-    response_limit_s: float = 600.0
+    response_limit_s: float = 600.0  # maximum time of one response; a longer one is truncated and marked
     warc_limit_bytes: int = 1_000_000_000  # a WARC is closed at this size
     warc_limit_s: float = 86_400.0  # a WARC is closed at this age; 0: never
     dedup_bucket: str = "default"  # captures in one bucket share their payloads
-    # further buckets whose payloads may be referred to, but to which none are added
-    dedup_also: tuple[str, ...] = ()
+    dedup_also: tuple[str, ...] = ()  # further buckets whose payloads may be referred to, but to which none are added
     dedup_min_bytes: int = 1  # smaller payloads are not deduplicated
-    # address of a shared dedup index, "redis://host:port/number"; empty: the collection's own
-    dedup_url: str = ""
+    dedup_url: str = ""  # address of a shared dedup index, "redis://host:port/number"; empty: the collection's own
     disk_reserve_bytes: int = 1_000_000_000  # archiving pauses when less than this is free
-    # maximum time to wait for free space before the run ends; 0: it ends at once
-    disk_wait_s: float = 86_400.0
+    disk_wait_s: float = 86_400.0  # maximum time to wait for free space before the run ends; 0: it ends at once
     seal_grace_s: float = 2.0  # time for responses in transfer at the end of a visit
     visit_limit_bytes: int = 2_000_000_000  # maximum bytes received by one visit
     visit_limit_requests: int = 10_000  # maximum number of requests of one visit
-    # maximum bytes received by one run, through all proxies; 0: no limit
-    crawl_limit_bytes: int = 0
+    crawl_limit_bytes: int = 0  # maximum bytes received by one run, through all proxies; 0: no limit
     whole_ranges: bool = True  # when a page requests a part (206), also fetch the whole once
     websockets: bool = True  # forward WebSocket connections unrecorded; false: refuse them
     title: str = ""  # of what is archived; written into `warcinfo` records as `isPartOf`
@@ -163,10 +143,8 @@ class IndexSettings:
 
     # address of a shared captures index, "postgresql://user:password@host:port/name", with [proxy] dedup_url; empty: the collection's own
     url: str = ""
-    # maximum time to wait for an unavailable database; then the visits are repeated
-    patience_s: float = 60.0
-    # index the texts of pages for full-text search, while they are archived and imported
-    text: bool = True
+    patience_s: float = 60.0  # maximum time to wait for an unavailable database; then the visits are repeated
+    text: bool = True  # index the texts of pages for full-text search, while they are archived and imported
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +165,7 @@ class StorageSettings:
 class EgressSettings:
     """Network addresses that the proxy may connect to."""
 
-    # networks that are allowed although they are not public, such as "127.0.0.0/8"
-    allow: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()  # networks that are allowed although they are not public, such as "127.0.0.0/8"
     # networks that are refused although they are public or allowed, such as your own servers'
     refuse: tuple[str, ...] = ()
     # addresses of hosts used instead of DNS: "host" or "host:port" = "address" or "address:port"
@@ -199,8 +176,7 @@ class EgressSettings:
     block: tuple[str, ...] = ()
     # upstream proxies by host pattern: "socks5://…", "socks5h://…", "http://host:port" or "direct"; "*": all others
     via: dict[str, str] = field(default_factory=dict)
-    # let an HTTP proxy resolve names that do not resolve here, unchecked
-    via_unknown_names: bool = False
+    via_unknown_names: bool = False  # let an HTTP proxy resolve names that do not resolve here, unchecked
     # send plain http requests to an HTTP proxy by name, which it resolves again, instead of through a tunnel
     via_absolute_form: bool = False
     connections_per_host: int = 12  # maximum number of connections of a proxy to one host and port
@@ -210,19 +186,16 @@ class EgressSettings:
 class PolitenessSettings:
     """Rate limits of hosts."""
 
-    # delay between two visits to a host, as a multiple of the last visit's duration
-    delay_factor: float = 1.0
+    delay_factor: float = 1.0  # delay between two visits to a host, as a multiple of the last visit's duration
     min_delay_s: float = 1.0  # minimum delay between two visits to a host
     max_delay_s: float = 30.0  # maximum delay between two visits to a host
     visits_per_host: int = 1  # simultaneous visits to one host
     per_address: bool = False  # hosts with the same address share visits and delays
     crawl_delay_limit_s: float = 300.0  # maximum Crawl-delay that a robots.txt can request
-    # back-off of a host that refused or failed; doubled each time in a row
-    host_retry_s: float = 60.0
+    host_retry_s: float = 60.0  # back-off of a host that refused or failed; doubled each time in a row
     host_retry_limit_s: float = 86_400.0  # maximum back-off of a host
     host_failures: int = 5  # a host is considered down after this number of failures in a row
-    # time for which a host is considered down; its waiting URLs end unvisited
-    host_down_s: float = 86_400.0
+    host_down_s: float = 86_400.0  # time for which a host is considered down; its waiting URLs end unvisited
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,14 +204,12 @@ class FrontierSettings:
 
     attempts: int = 3  # maximum number of attempts at a URL; then it is a dead letter
     lease_s: float = 60.0  # a claim that is not renewed for this time may be claimed again
-    # delay before the second attempt; doubled each time, at most a week
-    retry_delay_s: float = 30.0
+    retry_delay_s: float = 30.0  # delay before the second attempt; doubled each time, at most a week
     wait_for_sites: bool = False  # retry the URLs of a host that is down instead of ending them
     order: str = "fifo"  # order within a lane: "fifo" or "random"
     high_every: int = 5  # every n-th claim takes the lane "high" first; 0: never
     standard_every: int = 10  # every n-th claim takes the lane "standard" first; 0: never
-    # address of a shared frontier, "redis://host:port/number?frontier=NAME"; empty: the collection's own
-    url: str = ""
+    url: str = ""  # address of a shared frontier, "redis://host:port/number?frontier=NAME"; empty: the collection's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,14 +237,12 @@ class PolicySettings:
 
     robots: str = "ignore"  # robots.txt (RFC 9309): "obey" or "ignore"
     robots_agent: str = "Weboid"  # product token for which robots.txt is read
-    # time after which a robots.txt is fetched again (RFC 9309, 2.4: 24 h)
-    robots_lifetime_s: float = 86_400.0
+    robots_lifetime_s: float = 86_400.0  # time after which a robots.txt is fetched again (RFC 9309, 2.4: 24 h)
     noarchive: str = "obey"  # noarchive and nocache in a page or its headers: "obey" or "ignore"
     ban_failures: int = 0  # a site is banned after this number of failed URLs in a row; 0: never
     ban_failures_s: float = 86_400.0  # duration of the ban after failures; waiting URLs are deferred
     ban_s: float = 604_800.0  # duration of the ban of a site that forbids archiving
-    # files of hosts, URLs or patterns that are never visited, such as spam lists
-    lists: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()  # files of hosts, URLs or patterns that are never visited, such as spam lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,8 +250,7 @@ class RecrawlSettings:
     """Schedule of recaptures."""
 
     enabled: bool = False  # queue archived pages again on schedule
-    # interval such as "90d", which enables recrawls; empty: the adaptive interval below
-    every: str = ""
+    every: str = ""  # interval such as "90d", which enables recrawls; empty: the adaptive interval below
     per_hour: int = 600  # maximum number of recaptures per hour and process; 0: no limit
     first_s: float = 604_800.0  # interval after the first capture
     min_s: float = 86_400.0  # minimum interval
@@ -319,10 +287,8 @@ class MediaSettings:
 class LinksSettings:
     """Link registry: when links are checked, and when they are dead."""
 
-    # threshold of failures: "default", "iabot" (3 failures), or "dewiki" (4, two weeks apart)
-    preset: str = "default"
-    # a link that a page tags as dead, other than by our bot, is dead at its first failure
-    trust_tags: bool = False
+    preset: str = "default"  # threshold of failures: "default", "iabot" (3 failures), or "dewiki" (4, two weeks apart)
+    trust_tags: bool = False  # a link that a page tags as dead, other than by our bot, is dead at its first failure
     connections: int = 500  # maximum number of simultaneous checks, each at another host
     host_gap_s: float = 6.0  # minimum time between two requests to one host
     timeout_s: float = 60.0  # timeout of one check, with all redirects
@@ -330,20 +296,16 @@ class LinksSettings:
     closer: bool = True
     browser: bool = True  # a browser must confirm that a link is dead
     contact: str = ""  # page or mail address of the operator, sent to checked sites
-    # page that explains the checks, sent to checked sites; empty: none
-    purpose_page: str = PURPOSE_PAGE
+    purpose_page: str = PURPOSE_PAGE  # page that explains the checks, sent to checked sites; empty: none
     user_agent: str = ""  # User-Agent; empty: Weboid's, with contact and purpose page
     pass_days: int = 28  # a warning is printed when checking all links once takes longer
     keep_days: int = 100  # data of a URL that no page cites is deleted after this time
-    # maximum number of reports from all readers, and of proposed replacements
-    reports_per_day: int = 3_000
+    reports_per_day: int = 3_000  # maximum number of reports from all readers, and of proposed replacements
     # archives that are queried for copies, the preferred first (docs/how-to/archives.md); empty: none
     archives: tuple[str, ...] = ()
-    # fetch each chosen copy of an archive, and reject errors and challenges
-    verify_copies: bool = True
+    verify_copies: bool = True  # fetch each chosen copy of an archive, and reject errors and challenges
     archive_living: bool = False  # also look for copies of working links, and request missing ones
-    # have other archives keep what could not be visited ("failed"), or everything ("always")
-    mirror: str = "never"
+    mirror: str = "never"  # have other archives keep what could not be visited ("failed"), or everything ("always")
     save_key_file: str = ""  # file with "key:secret" of Save Page Now; empty: it is not used
 
 
@@ -353,8 +315,7 @@ class QualitySettings:
 
     check: bool = False  # check the copies of pages during a run, as `--qa` does
     share: float = 1.0  # share of the pages of a run that is checked; suspicious pages more often
-    # maximum number of pages waiting for a check; the least suspicious are left out
-    backlog: int = 100
+    backlog: int = 100  # maximum number of pages waiting for a check; the least suspicious are left out
     repairs: int = 100  # maximum number of broken pages captured again in a run; 0: none
     repair_profile: str = "thorough"  # profile applied to the visits that capture again
 

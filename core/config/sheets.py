@@ -10,6 +10,7 @@ parenthesis. (`core.url_keys` merges many more spellings and is for index lookup
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
 from core.config.profile import check_settings, parse_group, refuse_unknown, settings_groups
@@ -106,17 +107,10 @@ class SurtPrefixMap(Generic[T]):
             self._values.setdefault(prefix, []).append(value)
         self._lengths = sorted({len(prefix) for prefix in self._values})
 
-    def __bool__(self) -> bool:
-        return bool(self._values)
-
     def of(self, surt_: str) -> tuple[T, ...]:
         """Return the values whose prefix the SURT begins with, the longest prefix last."""
-        found: list[T] = []
-        for length in self._lengths:
-            if length > len(surt_):
-                break
-            found += self._values.get(surt_[:length], ())
-        return tuple(found)
+        lengths = takewhile(lambda length: length <= len(surt_), self._lengths)
+        return tuple(value for length in lengths for value in self._values.get(surt_[:length], ()))
 
 
 def surt(url: str) -> str:
@@ -161,14 +155,10 @@ def surt_prefix(text: str) -> str:
 def _normalize_prefix(prefix: str, text: str) -> str:
     """Normalize a SURT prefix: the host in lower case, a comma after its last label."""
     front, parenthesis, path = prefix.partition(")")
-    if not parenthesis:
-        if not front.endswith(",") and ",:" not in front:
-            raise ConfigError(f"{text[:200]!r} ends inside a label: write {front[:150]}, for the domain.")
-        return front.lower()
-    front = front.lower()
-    if not front.endswith(",") and ",:" not in front:
-        front += ","
-    return f"{front}){path}"
+    is_whole = front.endswith(",") or ",:" in front
+    if not parenthesis and not is_whole:
+        raise ConfigError(f"{text[:200]!r} ends inside a label: write {front[:150]}, for the domain.")
+    return front.lower() + ("" if is_whole else ",") + parenthesis + path
 
 
 def _turned(authority: str) -> str:

@@ -25,11 +25,11 @@ from weakref import WeakValueDictionary
 
 from core.clock import Clock
 from core.config.settings import MediaSettings
-from core.errors import BadUrlError, BrowserUnavailableError
+from core.errors import BrowserUnavailableError
 from core.hosts import HostPatterns, ProxyEndpoint, registrable
 from core.page_manifest import PageInfo, PlayerMedia, parse_pageinfo
 from core.timestamps import warc_date
-from core.urls import host_of
+from core.urls import host_of, host_or_empty
 from crawler.capture.reconciliation import CACHED
 from crawler.frontier.base import Frontier
 from crawler.pools.shared_contexts import CachedRecord, ContextKey
@@ -335,7 +335,5 @@ def _text(value: object) -> str:
 
 
 def _on(players: HostPatterns[bool], url: str) -> bool:
-    try:
-        return players.of(host_of(url)) is not None
-    except BadUrlError:  # data: and the like
-        return False
+    host = host_or_empty(url)
+    return bool(host) and players.of(host) is not None

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from classify.page_classifier import NOT_JUDGED
@@ -145,9 +146,7 @@ class CaptureRequest:
     browser_follows: bool = False
     # Whether a host that answers `DENIED` has not been asked by the browser's connections, so that an attempt by them follows.
     tries_browser: bool = False
-    downloads: MediaDownloads | None = (
-        None  # of the run, used by visits with a shared context; None: the page has its own
-    )
+    downloads: MediaDownloads | None = None  # of the run, for visits with a shared context; None: of the page
 
     @property
     def login_name(self) -> str:
@@ -226,12 +225,7 @@ async def capture(
             from crawler.capture.media_download import download_media, player_of
 
             player = player_of(seen, settings.media)
-            if (
-                player is not None
-                and wanted.downloads is not None
-                and wanted.context is not None
-                and shared is not None
-            ):
+            if player and wanted.downloads and wanted.context and shared is not None:
                 lent = wanted.downloads.lend(player, wanted.context, settings.media)
                 download = await stack.enter_async_context(lent)
             if download is not None and download.earlier is not None:
@@ -291,6 +285,7 @@ async def _finish_capture(
 ) -> PageInfo:
     """Fetch gaps, write the artifacts and seal; return the manifest, not yet written."""
     written, began = [], clock.monotonic()
+    write = partial(recording.write, document=seen.final_url, date=seen.started_at)
     cached = shared.recorded if shared is not None else {}
     fails = seen.outcome in (VisitOutcome.FAILED, VisitOutcome.SKIPPED)
     grace_s = settings.proxy.seal_grace_s
@@ -298,22 +293,15 @@ async def _finish_capture(
         CompletenessResult(grace_s=grace_s) if fails else await check_completeness(recording, seen, settings, cached)
     )
     if seen.artifacts:
-        written = await recording.write(
-            [NewArtifact(artifact_uri(each.kind, seen.url), each.content_type, each.data) for each in seen.artifacts],
-            document=seen.final_url,
-            date=seen.started_at,
-        )
+        made = [NewArtifact(artifact_uri(each.kind, seen.url), each.content_type, each.data) for each in seen.artifacts]
+        written = await write(made)
     synthesised = () if fails else seen.synthesised
     if synthesised:
         # A response of the site, of whatever status, is the capture of its URL.
         so_far = await recording.ledger()
         answered = so_far.in_flight | {e.url for e in so_far.entries if e.status is not None}
         synthesised = tuple(each for each in synthesised if each.url not in answered)
-        written += await recording.write(
-            [NewArtifact(each.url, each.content_type, each.data) for each in synthesised],
-            document=seen.final_url,
-            date=seen.started_at,
-        )
+        written += await write([NewArtifact(each.url, each.content_type, each.data) for each in synthesised])
     download = not seen.artifacts and seen.outcome is not VisitOutcome.SKIPPED
     spent_s = seen.seconds + clock.monotonic() - began
     ledger = await recording.seal(

@@ -8,7 +8,7 @@ import asyncio
 import ssl
 import uuid
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
@@ -36,7 +36,7 @@ REDIRECTS = 5  # RFC 9309, 2.3.1.2: at least five
 _REDIRECTING = frozenset((301, 302, 303, 307, 308))
 _GZIP = frozenset(("gzip", "x-gzip"))  # RFC 9110, 8.4.1.3
 _PLAIN = frozenset(("", "identity"))
-_WINDOW_GZIP = 16 + zlib.MAX_WBITS
+WINDOW_GZIP = 16 + zlib.MAX_WBITS
 _INFLATE_BYTES = 65_536
 
 # httpcore's errors for malformed and broken-off responses.
@@ -51,8 +51,7 @@ class FetchedFile:
     """Result of a fetch."""
 
     status: int  # of the last response; 0 without one
-    # Names in lower case; repeated ones joined by newlines.
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)  # names in lower case; repeated ones joined by newlines
     body: bytes = b""  # its body, decoded, up to the limit
     final_url: str = ""  # the URL after redirects
     truncated: bool = False  # the body is longer, or was truncated
@@ -115,6 +114,13 @@ class ProxyFetcher:
         return replace(run.file, body=bytes(run.body))
 
 
+def inflated(inflate: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
+    """Yield the decoded data in small steps, so that a decompression bomb stops at the reader's limit."""
+    while data and not inflate.eof:
+        yield inflate.decompress(data, _INFLATE_BYTES)
+        data = inflate.unconsumed_tail
+
+
 @dataclass(eq=False, repr=False)
 class _FetchAttempt:
     """State of one fetch."""
@@ -169,12 +175,12 @@ class _FetchAttempt:
         if encoding not in _PLAIN | _GZIP:
             self.file.error = f"encoding: {encoding[:100]}"
             return
-        inflate = zlib.decompressobj(_WINDOW_GZIP) if encoding in _GZIP else None
+        inflate = zlib.decompressobj(WINDOW_GZIP) if encoding in _GZIP else None
         raw = 0
         async for piece in response.aiter_stream():
             raw += len(piece)
             try:
-                whole = self._take(piece) if inflate is None else self._inflate(inflate, piece)
+                whole = all(map(self._take, (piece,) if inflate is None else inflated(inflate, piece)))
             except zlib.error as error:
                 self.file.error, self.file.truncated = f"encoding: {error}", True
                 return
@@ -189,14 +195,6 @@ class _FetchAttempt:
         room = self.limit_bytes - len(self.body)
         self.body += piece[:room]
         return len(piece) <= room
-
-    def _inflate(self, inflate: "zlib._Decompress", piece: bytes) -> bool:
-        """Decode a piece in small steps, so that a decompression bomb stops at the limit."""
-        while piece and not inflate.eof:
-            if not self._take(inflate.decompress(piece, _INFLATE_BYTES)):
-                return False
-            piece = inflate.unconsumed_tail
-        return True
 
     def broke_off(self, why: str) -> None:
         """Record that the response was truncated; the received part of a body is used."""

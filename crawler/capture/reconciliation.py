@@ -65,8 +65,7 @@ PARTS = frozenset((*("Document", "Image", "Stylesheet", "Script", "Font", "Media
 _NEVER = frozenset(
     (*("EventSource", "WebSocket", "Ping", "CSPViolationReport", "Prefetch", "Preflight"), "SignedExchange")
 )
-# Reasons in the ledger that may be temporary.
-_TRANSIENT = ("disconnected:", "timeout", "silence:", "cut:")
+_TRANSIENT = ("disconnected:", "timeout", "silence:", "cut:")  # reasons in the ledger that may be temporary
 # Of Chromium's, those of a connection that broke.
 _BROKEN = frozenset(
     f"net::ERR_{name}"
@@ -148,10 +147,7 @@ def find_gaps(
     spared: Iterable[str] = (),
     cached: Container[str] = (),
 ) -> list[MissingResource]:
-    """Return the resources that the page requested and the archive lacks but could have.
-
-    Without `requests` all entries of the proxy's ledger are resources; `spared` and `cached` URLs are never gaps.
-    """
+    """Return what the page requested and the archive lacks but could have; never `spared` and `cached` URLs."""
     requested: dict[str, list[RequestLog]] = {}
     for request in requests:
         is_web = request.url.startswith(("http://", "https://"))
@@ -161,7 +157,7 @@ def find_gaps(
     for entry in so_far.entries:
         if entry.method == "GET":
             entries.setdefault(entry.url, []).append(entry)
-    if not requests:
+    if not requests:  # without a browser's log all that the proxy saw are resources
         requested = {url: [RequestLog(url, resource_type="Image")] for url in entries}
     never = set(spared)
     gaps = []
@@ -241,6 +237,11 @@ _SAME_IN_MANIFEST = (
     *("url", "final_url", "mime", "outlinks", "redirects", "console", "restless", "behaviours", "facts", "links"),
     *("pictures", "favicon", "notes", "tried", "screen"),
 )
+# Values of the browser's log that a resource of the manifest has, too.
+_SAME_IN_RESOURCE = (
+    *("url", "method", "mime", "resource_type", "started_ms", "ttfb_ms", "duration_ms", "wire_bytes"),
+    *("initiator", "protocol"),
+)
 HOPS_LIMIT = 20  # redirects that browsers follow (Fetch, 4.4)
 
 
@@ -256,8 +257,7 @@ def build_page_info(  # noqa: PLR0913 parts of one capture
 ) -> PageInfo:
     """Build the manifest of a visit, from its `ledger` after the seal, the `gaps` before it, and earlier records.
 
-    A finished visit is PARTIAL when the page's own document is truncated, a resource that the browser loaded is not in
-    the archive, or a configured limit has truncated something.
+    A finished visit is PARTIAL when its document is truncated, a loaded resource not archived, or a limit reached.
     """
     made = {}
     if visit.synthesised:
@@ -265,7 +265,8 @@ def build_page_info(  # noqa: PLR0913 parts of one capture
 
         made = {each.url: sha256_digest(each.data) for each in visit.synthesised}
     resources = match_requests(visit.requests, ledger, made, cached)
-    main = main_entry(visit, ledger)
+    own = [entry for entry in ledger if entry.url == visit.final_url]  # the last one with the page's status is its own
+    main = next((entry for entry in reversed(own) if entry.status == visit.status), own[0] if own else None)
     outcome, reason = visit.outcome, visit.reason
     is_shown = outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL)
     if is_shown and main is not None and main.truncated:
@@ -311,15 +312,6 @@ def build_page_info(  # noqa: PLR0913 parts of one capture
         title=visit.title or ("" if visit.artifacts else name),  # a file has no other
         left_out=sum(entry.kept is RequestOutcome.LEFT_OUT for entry in ledger),
     )
-
-
-def main_entry(visit: Visit, ledger: Iterable[RequestLogEntry]) -> RequestLogEntry | None:
-    """Return the ledger's last entry for the page's own document."""
-    main = None
-    for entry in ledger:
-        if entry.url == visit.final_url:
-            main = entry if main is None or entry.status == visit.status else main
-    return main
 
 
 def _completed_gaps(
@@ -413,10 +405,7 @@ def match_requests(
 
 
 def _held_record(records: Sequence[CachedRecord], request: RequestLog) -> CachedRecord | None:
-    """Return the record of what the browser had in its cache: the latest that was requested before it was received.
-
-    Parts of a resource may have several records; that of the whole holds them all.
-    """
+    """Return the record of what was in the cache, the latest from before it was received; the whole's, not a part's."""
     records = [each for each in records if each.status != 206] or records
     received_ms = inf if request.status == 206 or request.received_ms is None else request.received_ms
     before = [each for each in records if each.started_ms <= received_ms]
@@ -436,20 +425,11 @@ def _resource(request: RequestLog, entry: RequestLogEntry | None, second: Reques
     else:
         kept, reason, digest = str(entry.kept), entry.reason or entry.truncated, entry.digest
     return PageResource(
-        url=request.url,
-        method=request.method,
+        **{same: getattr(request, same) for same in _SAME_IN_RESOURCE},
         status=request.status if request.status or entry is None else entry.status,
-        mime=request.mime,
-        resource_type=request.resource_type,
         kept=kept,
         reason=reason or request.failed,
         digest=digest,
-        started_ms=request.started_ms,
-        ttfb_ms=request.ttfb_ms,
-        duration_ms=request.duration_ms,
-        wire_bytes=request.wire_bytes,
-        initiator=request.initiator,
-        protocol=request.protocol,
     )
 
 

@@ -22,8 +22,8 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from core.captures import check_login_name
 from core.config.settings import LoginSettings
 from core.errors import BadUrlError, ConfigError, InputError
-from core.json_values import FactsOf, json_facts
-from core.timestamps import parse_warc_date, warc_date
+from core.json_values import FactsOf, json_facts, read_json
+from core.timestamps import warc_date
 from render.sign_in import Login, SiteLogins, SiteSession, check_hosts
 from warc.local_storage import replace_file
 
@@ -113,7 +113,7 @@ def seal_login(login: Login, key: LoginKey) -> bytes:
         "storage": {origin: dict(items) for origin, items in login.session.storage.items()},
     }
     plain = json.dumps(session, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    sealed = AESGCM(key.derived(salt)).encrypt(nonce, plain, _associated(head))
+    sealed = AESGCM(key.derived(salt)).encrypt(nonce, plain, json.dumps(head, sort_keys=True).encode())
     return json.dumps({**head, "sealed": _encode_base64(sealed)}, indent=1).encode() + b"\n"
 
 
@@ -130,7 +130,7 @@ def unseal_login(data: bytes, key: LoginKey) -> Login:
         raise InputError(f"The login {login.name} was made with {needed}.")
     try:
         salt, nonce = _decode_base64(head["salt"]), _decode_base64(head["nonce"])
-        plain = AESGCM(key.derived(salt)).decrypt(nonce, sealed, _associated(head))
+        plain = AESGCM(key.derived(salt)).decrypt(nonce, sealed, json.dumps(head, sort_keys=True).encode())
     except (InvalidTag, ValueError, TypeError) as error:
         what = "passphrase" if key.kind == "passphrase" else "key file"
         raise InputError(
@@ -196,24 +196,12 @@ def _parsed(data: bytes) -> tuple[Login, dict[str, Any], bytes]:
         head = {key: document[key] for key in _HEAD}
         if _UNVERIFIED in document:  # the header is authenticated with the rest
             head[_UNVERIFIED] = document[_UNVERIFIED]
-        expires = head["expires_at"]
-        login = Login(
-            name=check_login_name(head["name"]),
-            hosts=tuple(map(str, head["hosts"])),
-            made_at=parse_warc_date(head["made_at"]),
-            expires_at=None if expires is None else parse_warc_date(expires),
-            cookies=int(head["cookies"]),
-            key=str(head["key"]),
-            unverified_tls=head.get(_UNVERIFIED) is True,
-        )
+        login = read_json(Login, head, name="login file")
+        check_login_name(login.name)
         check_hosts(login.hosts)
         return login, head, _decode_base64(document["sealed"])
     except (ValueError, KeyError, TypeError, AttributeError, BadUrlError) as error:
         raise InputError(f"This is not a login file: {error!r}.") from error
-
-
-def _associated(head: dict[str, Any]) -> bytes:
-    return json.dumps(head, sort_keys=True).encode()
 
 
 def _encode_base64(data: bytes) -> str:

@@ -18,13 +18,14 @@ longer in proportion), so a worker may call them directly. Moments are aware dat
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
-from typing import NamedTuple, Protocol, Self, TypedDict, Unpack
+from itertools import dropwhile
+from typing import NamedTuple, Protocol, TypedDict, Unpack
 
-# While more hosts of a lane are ready, those visited last come first, since their browser contexts are kept.
-AFFINITY_HOSTS = 16
+AFFINITY_HOSTS = 16  # while more of a lane are ready, those visited last come first: their browser contexts are kept
 # An expired lease indicates a dead worker, not a bad page, so it counts less than a
 # failure; but a page that kills every worker must not be handed out forever.
 CLAIMS_PER_ATTEMPT = 3
@@ -34,8 +35,7 @@ CLOCK_MARGIN = timedelta(hours=1)
 # Kinds of orders; the key of a job's is its name, that of a repair the identity key of its URL. The value "now" of
 # a stop ends visits at once.
 JOB_ORDER, STOP_ORDER, POLICY_ORDER, REPAIR_ORDER = "job", "stop", "policy", "repair"
-# Kinds of notes: the services of a cluster announce themselves.
-PROXY_SERVICE, WORKER_SERVICE = "proxy", "worker"
+PROXY_SERVICE, WORKER_SERVICE = "proxy", "worker"  # kinds of notes: the services of a cluster announce themselves
 
 
 class Lane(IntEnum):
@@ -213,22 +213,18 @@ def ended_in(minute: MinuteCounts) -> int:
 
 def pages_per_minute(minutes: Sequence[MinuteCounts], window: int, *, now: datetime) -> float:
     """Return ended pages per minute over the last `window` minutes and the current one; half a crawl's first."""
-    recent = list(minutes[-(window + 1) :])
-    began_before = bool(recent and ended_in(recent[0]))
-    while recent and not ended_in(recent[0]):
-        recent.pop(0)
+    seen = minutes[-(window + 1) :]
+    recent = list(dropwhile(lambda minute: not ended_in(minute), seen))
     if not recent:
         return 0.0
+    began_before = len(recent) == len(seen)
     begin = recent[0].begins_at + timedelta(seconds=0 if began_before else 30)
     seconds = max((now - begin).total_seconds(), MINIMUM_RATE_WINDOW_S)
     return sum(map(ended_in, recent)) * 60 / seconds
 
 
 class HostUse(TypedDict, total=False):
-    """Use of a host by a visit.
-
-    A zero delay means that the host received no request: its delay, failures and statistics stay as they are.
-    """
+    """Use of a host by a visit; a zero delay: it got no request, and its delay, failures and statistics stay."""
 
     duration: timedelta | None  # how long it was kept busy; None: since the claim
     delay: timedelta | None  # from `now` on; None: `politeness.host_delay` of the duration
@@ -258,7 +254,7 @@ class HostBackOff(NamedTuple):
     blocks: bool = True  # False: it is only counted, and blocks the host when that makes it "down"
 
 
-class Frontier(Protocol):
+class Frontier(AbstractContextManager["Frontier"], Protocol):
     """Frontier protocol; every implementation passes the same tests.
 
     Methods that end a claim record how the host was used (`HostUse`), and return whether the claim was still the
@@ -411,10 +407,6 @@ class Frontier(Protocol):
 
     def close(self) -> None:
         """Close the store; no method may be called after."""
-
-    def __enter__(self) -> Self:
-        """Return the frontier, which is closed at the end of the block."""
-        return self
 
     def __exit__(self, *exc: object) -> None:
         """Close the frontier."""

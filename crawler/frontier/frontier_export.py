@@ -14,8 +14,7 @@ from crawler.frontier.base import AddResult, Frontier, ItemRecord, ItemState, La
 from crawler.jobs.list_files import bounded_lines
 
 _SELECT_BATCH = 1_000
-# This many items of one host are queried by its name; with more, all hosts' are looked through.
-_HOST_ITEMS_LIMIT = 20_000
+_HOST_ITEMS_LIMIT = 20_000  # items of one host that are queried by its name; else all hosts' are looked through
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +34,9 @@ class ItemSelection:
     def matches(self, record: ItemRecord) -> bool:
         """Return True when the item is selected."""
         item = record.item
-        if self.host is not None and item.host != self.host:
-            return False
-        if self.job is not None and item.job != self.job:
-            return False
-        if self.reason and self.reason.casefold() not in record.outcome.casefold():
-            return False
-        return self.pattern is None or self.pattern.search(item.url) is not None
+        is_of_both = self.host in (None, item.host) and self.job in (None, item.job)
+        is_for_reason = not self.reason or self.reason.casefold() in record.outcome.casefold()
+        return is_of_both and is_for_reason and (self.pattern is None or self.pattern.search(item.url) is not None)
 
 
 def select_items(
@@ -151,10 +146,7 @@ def import_items(
     now: Callable[[], datetime],
     progress: Callable[[int], object] = lambda _count: None,
 ) -> FrontierImport:
-    """Add the items of an export's lines that were in one of the states; known URLs are left unchanged.
-
-    An invalid line is reported and the rest continues. Items that had ended are queued: history is not imported.
-    """
+    """Add an export's items in one of the states, without history; known URLs stay, invalid lines are reported."""
     taken = FrontierImport(AddResult(), 0, [], 0)
     batch: list[NewItem] = []
     for number, line in enumerate(bounded_lines(lines, LINE_LIMIT_BYTES), start=1):
@@ -170,15 +162,11 @@ def import_items(
             continue
         batch.append(item)
         if len(batch) >= _IMPORT_BATCH:
-            _add(frontier, batch, taken, now())
+            taken.added += frontier.add(batch, now=now())
+            batch.clear()
             progress(number)
-    _add(frontier, batch, taken, now())
+    taken.added += frontier.add(batch, now=now())
     return taken
-
-
-def _add(frontier: Frontier, batch: list[NewItem], taken: FrontierImport, now: datetime) -> None:
-    taken.added += frontier.add(batch, now=now)
-    batch.clear()
 
 
 def _item(line: bytes, states: frozenset[ItemState]) -> NewItem | None:

@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 
 from core.config.settings import PolitenessSettings
 from core.errors import InvariantError, WeboidError
+from core.timestamps import from_unix_milliseconds
 from core.urls import host_of
-from crawler.frontier.base import AFFINITY_HOSTS, Lane, NewItem
+from crawler.frontier.base import AFFINITY_HOSTS, HostReport, Lane, NewItem
 
-# Limit of a doubling delay, which must not exceed the range of datetime.
-LONGEST_RETRY = timedelta(days=7)
-# RFC 9110 10.2.3; a site cannot send us away for longer.
-RETRY_AFTER_LIMIT = timedelta(hours=24)
+LONGEST_RETRY = timedelta(days=7)  # limit of a doubling delay, which must not exceed the range of datetime
+RETRY_AFTER_LIMIT = timedelta(hours=24)  # RFC 9110 10.2.3; a site cannot send us away for longer
 _DOUBLINGS = 40
 
 
@@ -177,10 +176,6 @@ class HostSlot(NamedTuple):
         """Return the slot after the refusal that made it down until then at least; the block is lifted."""
         return self._replace(blocked_ms=0, refusals=self.refusals + 1, down_ms=max(until_ms, self.down_ms))
 
-    def answered(self) -> "HostSlot":
-        """Return the slot after a completed visit: the host is up, and a row of refusals is over."""
-        return self._replace(down_ms=0, refusals=0)
-
     def revived(self) -> "HostSlot":
         """Return the slot no longer down."""
         return self._replace(down_ms=0)
@@ -239,10 +234,7 @@ _FIRST_READY = f"SELECT host, {SLOT_COLUMNS} FROM hosts WHERE id = coalesce({_CH
 
 
 def extend_lane(db: sqlite3.Connection, host: str, lane: Lane, count: int) -> int | None:
-    """Add new items to the end of a lane that is not empty; return the host's number, None if more would change.
-
-    A fast path of `HostSlot.pushed` for the most common change.
-    """
+    """Add items behind others of a lane, a fast path; return the host's number, None if more would change."""
     row = db.execute(_GROW[lane], {"host": host, "count": count}).fetchone()
     return None if row is None else int(row[0])
 
@@ -263,10 +255,8 @@ def slot_by_name(db: sqlite3.Connection, host: str) -> HostSlot | None:
 
 def create_slot(db: sqlite3.Connection, host: str, next_ms: int = 0) -> HostSlot:
     """Create a slot for a host that has none."""
-    number = db.execute(
-        "INSERT INTO hosts (host, next_ms, ready_ms) VALUES (?, ?, ?)", (host, next_ms, next_ms)
-    ).lastrowid
-    return HostSlot(id=number or 0, next_ms=next_ms, ready_ms=next_ms)
+    made = db.execute("INSERT INTO hosts (host, next_ms, ready_ms) VALUES (?, ?, ?)", (host, next_ms, next_ms))
+    return HostSlot(id=made.lastrowid or 0, next_ms=next_ms, ready_ms=next_ms)
 
 
 def save_slot(db: sqlite3.Connection, slot: HostSlot, old: HostSlot) -> None:
@@ -325,3 +315,24 @@ def slot_of_row(row: tuple[Any, ...]) -> HostSlot:
     """Return the slot with the values of `SLOT_COLUMNS`."""
     lane, ready_ms, size = row[12:]
     return HostSlot(*row[:6], row[6:9], row[9:12], lane, ready_ms, size)  # type: ignore[call-arg]
+
+
+def host_report(row: Sequence[Any], now: datetime, offset: timedelta = timedelta(0)) -> HostReport:
+    """Return a host's report at a moment, from the values named here; the store's clock is ahead of ours by `offset`."""
+    host, waiting, active, next_ms, blocked_ms, down_ms, reason, done, stored, busy_ms, mean_ms, failures = row
+
+    def future(count: float) -> datetime | None:
+        moment = from_unix_milliseconds(round(count)) - offset
+        return moment if moment > now else None
+
+    blocked, down = future(blocked_ms), future(down_ms)
+    ready = blocked if down else max(blocked or now, future(next_ms) or now)
+    return HostReport(
+        *(host, waiting, active, ready or now, done, stored),
+        busy=timedelta(milliseconds=busy_ms),
+        mean=timedelta(milliseconds=mean_ms),
+        failures=failures,
+        blocked_until=blocked,
+        blocked_reason=reason if blocked or down else "",
+        down_until=down,
+    )

@@ -2,25 +2,23 @@
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import product
 from typing import Any
 
 from core.errors import InputError
 from core.timestamps import from_unix_milliseconds as to_moment
-from core.timestamps import unix_milliseconds
+from crawler.frontier import sqlite_database
 from crawler.frontier.base import ClaimAttempt, Frontier, HostOrder, HostReport, ItemRecord, ItemState, Lane
-from crawler.frontier.host_slots import SLOT_COLUMNS, epoch_of, slot_by_name, slot_of_row
-from crawler.frontier.sqlite_database import ENDED, ENDED_CODES, FrontierDatabase, frontier_item, identity_of, last_seq
+from crawler.frontier.host_slots import epoch_of, host_report, slot_by_name
 
 # ruff: noqa: S608 - only constants are pieced together; values are parameters
 
 
-_RECORD = """
-SELECT i.seq, i.id, i.url, h.host, i.lane, i.hops, i.via, i.attempts, i.hops_off, i.memo, j.job,
-       i.ended, i.added_ms, i.ended_ms, i.outcome, c.token, c.worker, c.lease_ms,
-       c.claimed_ms, ifnull(l.due_ms, d.due_ms)
-FROM {source}
+_RECORD = f"""
+SELECT i.seq, {sqlite_database.ITEM_COLUMNS}, i.ended, i.added_ms, i.ended_ms, i.outcome,
+       c.token, c.worker, c.lease_ms, c.claimed_ms, ifnull(l.due_ms, d.due_ms)
+FROM {{source}}
 JOIN hosts AS h ON h.id = i.host_id
 JOIN jobs AS j ON j.id = i.job_id
 LEFT JOIN claims AS c ON c.seq = i.seq
@@ -51,23 +49,27 @@ _SCAN = {
     "ORDER BY ended_ms, seq LIMIT ?",
 }
 _LOWEST = -(1 << 63)
-_REPORT = "done, bytes, busy_ms, mean_ms, host, blocked_reason"
+# The values of `host_report`.
+_REPORT = (
+    "SELECT host, waiting_now + waiting_high + waiting_standard, active, next_ms, blocked_ms, down_ms, blocked_reason, "
+    "done, bytes, busy_ms, ifnull(mean_ms, 0), refusals FROM hosts"
+)
 _COMPARED = 1_000  # hosts compared among those with queues of similar length (a factor of two)
 
 
 class FrontierRecords(Frontier):
     """`Frontier` as far as it reads records of items and reports of hosts."""
 
-    _store: FrontierDatabase
+    _store: sqlite_database.FrontierDatabase
 
     def find_all(self, urls: Sequence[str]) -> list[ItemRecord | None]:
         """See `Frontier.find_all`."""
-        identities = [identity_of(url) for url in urls]
+        identities = [sqlite_database.identity_of(url) for url in urls]
         records: dict[bytes, ItemRecord] = {}
         with self._store.reading() as db:
             for start in range(0, len(identities), _AT_ONCE):
                 part = identities[start : start + _AT_ONCE]
-                rows = db.execute(f"{_BY_SEEN}WHERE s.identity IN ({_marks(part)})", part).fetchall()
+                rows = db.execute(f"{_BY_SEEN}WHERE s.identity IN ({', '.join('?' * len(part))})", part).fetchall()
                 logs = _logs(db, [row[1] for row in rows])
                 records |= {row[0]: _record(row[1:], logs.get(row[1], ())) for row in rows}
         return [records.get(identity) for identity in identities]
@@ -89,7 +91,7 @@ class FrontierRecords(Frontier):
                         numbers = _numbers(db, _QUEUED.format(where="lane >= 0"), limit)
                     else:
                         numbers, query = [], _QUEUED.format(where="lane = ? AND epoch = ? AND host_id = ?")
-                        epochs = range(epoch_of(last_seq(db)) + 1)
+                        epochs = range(epoch_of(sqlite_database.last_seq(db)) + 1)
                         for lane, epoch in product(Lane, epochs):
                             if (left := limit - len(numbers)) > 0:
                                 numbers += _numbers(db, query, lane, epoch, slot.id, left)
@@ -97,7 +99,7 @@ class FrontierRecords(Frontier):
                     numbers += _numbers(db, _LATER.format(where=where), *of_host, rest)
                 case _:
                     query = _ENDED.format(where="" if slot is None else "host_id = ? AND")
-                    numbers = _numbers(db, query, *of_host, ENDED_CODES[state], limit)
+                    numbers = _numbers(db, query, *of_host, sqlite_database.ENDED_CODES[state], limit)
             return [_by_seq(db, seq) for seq in numbers]
 
     def scan(self, state: ItemState, *, cursor: str = "", limit: int = 1000) -> tuple[Sequence[ItemRecord], str]:
@@ -117,23 +119,23 @@ class FrontierRecords(Frontier):
                 case ItemState.QUEUED:
                     return _scan_queued(db, part or _PARTS[0], key, limit)
                 case _:
-                    code = ENDED_CODES[state]
+                    code = sqlite_database.ENDED_CODES[state]
                     return _scanned(db, "ended", "ended", (code,), key or [_LOWEST] * 2, limit)
 
     def host(self, host: str, *, now: datetime) -> HostReport | None:
         """See `Frontier.host`."""
         with self._store.reading() as db:
-            row = db.execute(f"SELECT {_REPORT}, {SLOT_COLUMNS} FROM hosts WHERE host = ?", (host,)).fetchone()
-        return None if row is None else _report(row, now)
+            row = db.execute(f"{_REPORT} WHERE host = ?", (host,)).fetchone()
+        return None if row is None else host_report(row, now)
 
     def hosts(self, order: HostOrder, *, now: datetime, limit: int = 20) -> Sequence[HostReport]:
         """See `Frontier.hosts`; among over 1,000 queues of a like length (a factor of two), any."""
         is_slowest = order is HostOrder.SLOWEST
         where, value = ("mean_ms IS NOT NULL", "mean_ms") if is_slowest else ("size > 0", "size")
         most = limit if is_slowest else max(limit, _COMPARED)
-        query = f"SELECT {_REPORT}, {SLOT_COLUMNS} FROM hosts WHERE {where} ORDER BY {value} DESC LIMIT ?"
+        query = f"{_REPORT} WHERE {where} ORDER BY {value} DESC LIMIT ?"
         with self._store.reading() as db:
-            reports = [_report(row, now) for row in db.execute(query, (most,))]
+            reports = [host_report(row, now) for row in db.execute(query, (most,))]
         return reports if is_slowest else sorted(reports, key=lambda each: -each.waiting)[:limit]
 
 
@@ -174,23 +176,18 @@ def _by_seq(db: sqlite3.Connection, seq: int) -> ItemRecord:
 def _logs(db: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, list[ClaimAttempt]]:
     """Return the items' attempts, oldest first."""
     logs: dict[int, list[ClaimAttempt]] = {}
-    query = f"{_LOG} IN ({_marks(numbers)}) ORDER BY seq, number"
+    query = f"{_LOG} IN ({', '.join('?' * len(numbers))}) ORDER BY seq, number"
     for seq, ending, reason, worker, claimed_ms, ended_ms in db.execute(query, numbers):
         attempt = ClaimAttempt(ending, reason, worker, to_moment(claimed_ms), to_moment(ended_ms))
         logs.setdefault(seq, []).append(attempt)
     return logs
 
 
-def _marks(values: Sequence[object]) -> str:
-    return ", ".join("?" * len(values))
-
-
 def _record(row: Sequence[Any], attempts_made: Iterable[ClaimAttempt]) -> ItemRecord:
-    page_id, url, host, *facts = row[1:11]
     ended, added_ms, ended_ms, outcome, token, worker, lease_ms, begun_ms, due_ms = row[11:]
-    state = ENDED.get(ended) or (ItemState.QUEUED if token is None else ItemState.CLAIMED)
+    state = sqlite_database.ENDED.get(ended) or (ItemState.QUEUED if token is None else ItemState.CLAIMED)
     return ItemRecord(
-        item=frontier_item((page_id, url, *facts), host, token=token),
+        item=sqlite_database.frontier_item(row[1:11], token),
         state=state,
         added_at=to_moment(added_ms),
         ended_at=None if ended_ms is None else to_moment(ended_ms),
@@ -200,27 +197,4 @@ def _record(row: Sequence[Any], attempts_made: Iterable[ClaimAttempt]) -> ItemRe
         worker=worker or "",
         lease_until=None if lease_ms is None else to_moment(lease_ms),
         claimed_at=None if begun_ms is None else to_moment(begun_ms),
-    )
-
-
-def _report(row: tuple[Any, ...], now: datetime) -> HostReport:
-    done, stored, busy_ms, mean_ms, host, why = row[:6]
-    now_ms = unix_milliseconds(now)
-    slot = slot_of_row(row[6:])
-    if slot.down_ms <= now_ms:
-        slot = slot.revived().settled(1)
-    blocked, down = slot.blocked_ms > now_ms, slot.down_ms > now_ms
-    return HostReport(
-        host=host,
-        waiting=sum(slot.waiting),
-        active=slot.active,
-        ready_at=to_moment(slot.ready_ms) if slot.ready_ms > now_ms else now,
-        done=done,
-        bytes=stored,
-        busy=timedelta(milliseconds=busy_ms),
-        mean=timedelta(milliseconds=mean_ms or 0.0),
-        failures=slot.refusals,
-        blocked_until=to_moment(slot.blocked_ms) if blocked else None,
-        blocked_reason=why if blocked or down else "",
-        down_until=to_moment(slot.down_ms) if down else None,
     )

@@ -1,7 +1,6 @@
 """Frontier shared by several machines: Redis, one Lua script per method.
 
-A call whose answer was lost is repeated: twice it changes nothing, a lost claim's lease expires, and a repeated end of
-a claim is marked as such.
+A call whose answer was lost is repeated: twice it changes nothing, leases expire, and a repeated end is marked.
 """
 
 import secrets
@@ -19,8 +18,7 @@ from crawler.frontier import base, redis_store
 from crawler.frontier.host_slots import LONGEST_RETRY, longest_back_off, longest_rest, longest_wait
 from crawler.frontier.redis_store import RedisStore, ServerClock, pack_offers, to_text, unpack
 
-# A script blocks all other clients.
-LIST_BATCH = 1_000
+LIST_BATCH = 1_000  # a script blocks all other clients
 FIND_BATCH = 250  # each with the log of its attempts
 _MINUTE_MS = 60_000
 
@@ -32,8 +30,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 class RedisFrontier(base.Frontier):
     """`Frontier` in the Redis at `address`, created when there is none; errors as `RedisStore`.
 
-    Adding more than a thousand URLs takes several transactions; bad URLs are refused before the first.
-    With `server_time` machines whose clocks differ agree.
+    Over a thousand URLs are added in several transactions; with `server_time` machines whose clocks differ agree.
     """
 
     def __init__(
@@ -225,9 +222,7 @@ class RedisFrontier(base.Frontier):
     def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[base.HostBlock]:
         offset = self._clock.offset(now)
         rows = unpack(self._store.ask("blocks", unix_milliseconds(now + offset), limit))
-        return [
-            base.HostBlock(to_text(host), to_moment(until) - offset, to_text(reason)) for host, until, reason in rows
-        ]
+        return [base.HostBlock(to_text(host), to_moment(until) - offset, to_text(why)) for host, until, why in rows]
 
     def host(self, host: str, *, now: datetime) -> base.HostReport | None:
         offset = self._clock.offset(now)

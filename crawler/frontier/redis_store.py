@@ -1,7 +1,4 @@
-"""Redis store of the frontier: connection, key space, Lua scripts, coding, server clock, errors.
-
-Items and records are MessagePack; texts are UTF-8 in which lone surrogates keep their code points.
-"""
+"""Redis store of the frontier: connection, key space, Lua scripts, MessagePack coding, server clock, errors."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,7 +17,7 @@ from core.config.settings import FrontierSettings, PolitenessSettings
 from core.timestamps import from_unix_milliseconds as to_moment
 from core.urls import identity_and_host, identity_key
 from crawler.frontier import base
-from crawler.frontier.host_slots import longest_back_off, longest_rest, longest_wait
+from crawler.frontier.host_slots import host_report, longest_back_off, longest_rest, longest_wait
 from net.redis_client import RedisClient, RedisClientOptions, RedisFault
 
 # The numbers that common.lua gives the states; LATER is a queued item that waits for its moment.
@@ -35,8 +32,7 @@ STATES = {
 }
 CODES = {state: code for code, state in STATES.items() if code != LATER}
 
-# Records are kept in hashes by the first byte of their identity.
-LAST_SHARD = 255
+LAST_SHARD = 255  # records are kept in hashes by the first byte of their identity
 
 _CURSOR = re.compile(r"(\d{1,3}):(\d{1,20})", re.ASCII)
 _ERRORS = "surrogatepass"
@@ -76,8 +72,7 @@ def identity_of(url: str) -> bytes:
 def page_id(salt: bytes, identity: bytes, number: int) -> str:
     """Return the page's identifier, determined by salt, identity and number.
 
-    A UUID of version 8 (RFC 9562, 5.8), made of a hash that cannot be computed without the salt, so
-    that the store need not keep it.
+    A UUID of version 8 (RFC 9562, 5.8) of a hash that needs the salt, so that the store need not keep it.
     """
     data = bytearray(blake2b(identity + number.to_bytes(8, "big"), digest_size=16, key=salt).digest())
     data[6] = 0x80 | data[6] & 0x0F
@@ -99,20 +94,8 @@ def unpack_item(row: list[Any], salt: bytes) -> base.FrontierItem:
     """Decode the item in the first ten fields of a script's row."""
     identity, number, lane, attempts, token, host, job, memo, down, body = row[:10]
     url, via, hops, hops_off = unpack(body)
-    return base.FrontierItem(
-        id=page_id(salt, identity, number),
-        url=to_text(url),
-        host=to_text(host),
-        lane=base.Lane(lane),
-        hops=hops,
-        via=to_text(via),
-        attempts=attempts,
-        token=token,
-        job=to_text(job),
-        hops_off=hops_off,
-        memo=to_text(memo),
-        host_down=to_text(down),
-    )
+    page = page_id(salt, identity, number), to_text(url), to_text(host), base.Lane(lane), hops, to_text(via)
+    return base.FrontierItem(*page, attempts, token, to_text(job), hops_off, to_text(memo), to_text(down))
 
 
 def unpack_record(row: list[Any], salt: bytes, offset: timedelta) -> base.ItemRecord:
@@ -147,28 +130,7 @@ def unpack_record(row: list[Any], salt: bytes, offset: timedelta) -> base.ItemRe
 
 def unpack_report(row: list[Any], now: datetime, offset: timedelta) -> base.HostReport:
     """Decode the report of a host at a moment."""
-    name, waiting, active, next_ms, blocked, down, reason, done, stored, busy, mean, failures = row
-
-    def future(count: float) -> datetime | None:
-        moment = to_moment(round(count)) - offset
-        return moment if moment > now else None
-
-    blocked_until, down_until = future(blocked), future(down)
-    ready = blocked_until if down_until else max(blocked_until or now, future(next_ms) or now)
-    return base.HostReport(
-        host=to_text(name),
-        waiting=waiting,
-        active=active,
-        ready_at=ready or now,
-        done=done,
-        bytes=stored,
-        busy=timedelta(milliseconds=busy),
-        mean=timedelta(milliseconds=mean),
-        failures=failures,
-        blocked_until=blocked_until,
-        blocked_reason=to_text(reason) if blocked_until or down_until else "",
-        down_until=down_until,
-    )
+    return host_report([to_text(each) if isinstance(each, bytes) else each for each in row], now, offset)
 
 
 def pack_offers(items: Iterable[base.NewItem], size: int) -> Iterator[tuple[int, tuple[object, ...]]]:
@@ -197,8 +159,7 @@ def pack_offers(items: Iterable[base.NewItem], size: int) -> Iterator[tuple[int,
 
 
 CHECK_EVERY_S = 60.0
-# A larger difference to the monotonic clock means that our clock was set.
-CLOCK_STEP = timedelta(seconds=1)
+CLOCK_STEP = timedelta(seconds=1)  # a larger difference to the monotonic clock means that our clock was set
 _SAMPLES = 3
 
 
@@ -210,17 +171,12 @@ class ServerClock:
     monotonic: Callable[[], float]
     _seen: tuple[datetime, float] | None = field(default=None, init=False)
     _checked: float = field(default=0.0, init=False)
-    _offset: timedelta = field(default=timedelta(0), init=False)
-
-    @property
-    def last(self) -> timedelta:
-        """Return the last `offset`, for methods without a `now` argument."""
-        return self._offset
+    last: timedelta = field(default=timedelta(0), init=False)  # the last `offset`, for methods without a `now`
 
     def offset(self, now: datetime) -> timedelta:
         """Return the difference to add to our moments; `now` is the present one."""
         if self.server_now is None:
-            return self._offset
+            return self.last
         tick = self.monotonic()
         is_due = self._seen is None or tick - self._checked > CHECK_EVERY_S
         if self._seen is not None and not is_due:
@@ -236,14 +192,13 @@ class ServerClock:
                 if answered - sent < quickest:
                     quickest = answered - sent
                     middle = timedelta(seconds=(sent + answered) / 2 - tick)
-                    self._offset = server_time - (now + middle)
+                    self.last = server_time - (now + middle)
             self._checked = tick
         self._seen = now, tick
-        return self._offset
+        return self.last
 
 
-# Keys of another version have a different meaning.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 1  # keys of another version have a different meaning
 _MADE = f"weboid-frontier {SCHEMA_VERSION} "
 _ANSWER_TIMEOUT_S = 5.0
 _SAVE_POLL_S = 0.2  # poll interval for the dump file

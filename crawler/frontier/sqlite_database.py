@@ -22,8 +22,7 @@ APPLICATION_ID = 0x77656266  # "webf"
 
 _SCHEMA = Path(__file__).with_name("schema.sql")
 
-# Another process may be checkpointing a large log; no lock is held for longer than that.
-_BUSY_TIMEOUT_S = 30.0
+_BUSY_TIMEOUT_S = 30.0  # another process may be checkpointing a large log; no lock is held for longer than that
 # A checkpoint every 128 MB instead of 4: a page that many additions touch is then copied once. It
 # costs the verb that happens upon it some tenths of a second.
 _CHECKPOINT_PAGES = 32_768
@@ -32,10 +31,7 @@ _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 class FrontierDatabase:
-    """Frontier's SQLite file at `path`, created when it is missing. Thread-safe.
-
-    Raises CollectionVersionError (another program's or version's file), UnavailableError (it cannot be opened or read).
-    """
+    """Frontier's SQLite file, created when missing; thread-safe. Raises CollectionVersionError, UnavailableError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -210,23 +206,14 @@ def remove_from_queue(db: sqlite3.Connection, lane: int, host_id: int, place: in
     return gone.rowcount == 1
 
 
-def frontier_item(facts: Sequence[Any], host: str, *, token: int | None, host_down: str = "") -> FrontierItem:
-    """Return the item with these columns: id, url, lane, hops, via, attempts, hops_off, memo, job."""
-    page_id, url, lane, hops, via, attempts, hops_off, memo, job = facts
-    return FrontierItem(
-        id=str(UUID(bytes=page_id)),
-        url=url,
-        host=host,
-        lane=Lane(lane),
-        hops=hops,
-        via=via,
-        attempts=attempts + (token is not None),
-        token=token or 0,
-        job=job,
-        hops_off=hops_off,
-        memo=memo,
-        host_down=host_down,
-    )
+ITEM_COLUMNS = "i.id, i.url, h.host, i.lane, i.hops, i.via, i.attempts, j.job, i.hops_off, i.memo"
+
+
+def frontier_item(row: Sequence[Any], token: int | None, host_down: str = "") -> FrontierItem:
+    """Return the item with the values of `ITEM_COLUMNS`, which are in the order of its fields."""
+    page_id, url, host, lane, hops, via, attempts, job, hops_off, memo = row
+    page_id, claims = str(UUID(bytes=page_id)), attempts + (token is not None)
+    return FrontierItem(page_id, url, host, Lane(lane), hops, via, claims, token or 0, job, hops_off, memo, host_down)
 
 
 # ruff: noqa: S608 - only names of columns are pieced together; values are parameters

@@ -21,15 +21,11 @@ from crawler.frontier.item_records import FrontierRecords
 from crawler.frontier.sqlite_database import MINUTE_MS, MINUTES_KEPT, FrontierDatabase, identity_of, last_seq
 from crawler.frontier.transitions import FrontierTransaction, IncomingItem, rest_limit_ms
 
-# Maximum number of expired notes that one write deletes: more than it adds, so that few remain.
-_NOTES_TIDIED = 8
+_NOTES_TIDIED = 8  # maximum number of expired notes that one write deletes: more than it adds, so that few remain
 
 
 class SqliteFrontier(FrontierRecords):
-    """`Frontier` at `path`, created when it is missing, in a folder that exists; errors as `FrontierDatabase`.
-
-    `new_id` makes page identifiers; `rng` draws places for the order "random".
-    """
+    """`Frontier` at `path`, created when missing; `new_id` makes page ids, `rng` draws places for random order."""
 
     def __init__(
         self,
@@ -204,14 +200,13 @@ class SqliteFrontier(FrontierRecords):
             at_least = min(at_least, now + host_slots.longest_back_off(p))
         with self._moving(now) as moves:
             slot = moves.slot_of(host)
-            if down and slot.refusals + 1 >= p.host_failures:
-                until = now + timedelta(seconds=p.host_down_s)
-                after = slot.downed(unix_milliseconds_ceil(max(until, at_least or until)))
-            else:
-                until = (
-                    host_slots.retry_at(now, slot.refusals + 1, p.host_retry_s, p.host_retry_limit_s) if blocks else now
-                )
-                after = slot.refused(unix_milliseconds_ceil(max(until, at_least or until)))
+            until, failures = now, slot.refusals + 1
+            if is_down := down and failures >= p.host_failures:
+                until += timedelta(seconds=p.host_down_s)
+            elif blocks:
+                until = host_slots.retry_at(now, failures, p.host_retry_s, p.host_retry_limit_s)
+            until_ms = unix_milliseconds_ceil(max(until, at_least or until))
+            after = slot.downed(until_ms) if is_down else slot.refused(until_ms)
             moves.save(after, slot)
             host_slots.save_block(moves.db, after, reason)
             if after.blocked_ms != slot.blocked_ms:
@@ -245,9 +240,8 @@ class SqliteFrontier(FrontierRecords):
 
     def stats(self, now: datetime) -> base.FrontierStats:
         with self._store.reading() as db:
-            (expired,) = db.execute(
-                "SELECT count(*) FROM claims WHERE lease_ms <= ?", (unix_milliseconds(now),)
-            ).fetchone()
+            query = "SELECT count(*) FROM claims WHERE lease_ms <= ?"
+            (expired,) = db.execute(query, (unix_milliseconds(now),)).fetchone()
             queued, claimed, *rest = db.execute(
                 "SELECT queued, claimed, done, skipped, dead, later, due, duplicates, hosts, "
                 "bytes, version, paused FROM totals"
@@ -264,10 +258,7 @@ class SqliteFrontier(FrontierRecords):
             row = db.execute(
                 "SELECT queued, claimed, done, skipped, dead, bytes, began_ms FROM jobs WHERE job = ?", (job,)
             ).fetchone()
-        if row is None:
-            return base.JobCounts(0, 0, 0, 0, 0, 0, None)
-        queued, claimed, done, skipped, dead, stored, began_ms = row
-        return base.JobCounts(queued, claimed, done, skipped, dead, stored, to_moment(began_ms))
+        return base.JobCounts(0, 0, 0, 0, 0, 0, None) if row is None else base.JobCounts(*[*row[:6], to_moment(row[6])])
 
     def minutes(self, now: datetime, *, count: int = 60) -> Sequence[base.MinuteCounts]:
         last = unix_milliseconds(now) // MINUTE_MS
@@ -355,10 +346,7 @@ def _raise_version(db: sqlite3.Connection) -> int:
 def open_frontier(
     layout: Layout, settings: FrontierSettings, politeness: PolitenessSettings, *, server_time: bool = True
 ) -> base.Frontier:
-    """Open the frontier that `settings.url` names; without one the collection's own.
-
-    Raises CollectionVersionError, ConfigError (`url` is not valid), TransientError (no answer), UnavailableError.
-    """
+    """Open the frontier of `settings.url`, or the collection's own; errors as theirs, ConfigError for a bad `url`."""
     if not settings.url:
         return SqliteFrontier(layout.frontier_db, politeness=politeness, settings=settings)
     from core.config.database_urls import RedisUse, parse_redis_url

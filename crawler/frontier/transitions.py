@@ -15,8 +15,7 @@ from core.timestamps import from_unix_milliseconds as to_moment
 from core.timestamps import unix_milliseconds, unix_milliseconds_ceil
 from crawler.frontier import base, host_slots, sqlite_database
 
-# Maximum number of items of a kind that one claim cleans up, so that it stays short after a long pause; the rest follows.
-TIDY_LIMIT = 1_000
+TIDY_LIMIT = 1_000  # items of a kind that one claim cleans up, so that it stays short after a pause; the rest follows
 
 _MILLISECOND = timedelta(milliseconds=1)
 _PLACE_BITS = 31
@@ -55,6 +54,10 @@ SELECT c.token, c.seq, i.id, i.host_id, i.job_id, i.lane, i.place, c.worker, c.c
        c.renewed_ms, i.attempts, i.failures
 FROM claims AS c JOIN items AS i ON i.seq = c.seq
 """
+_CLAIMED_ITEM = (
+    f"SELECT {sqlite_database.ITEM_COLUMNS.replace('h.host', '?')}, j.id "  # noqa: S608 constants
+    "FROM items AS i JOIN jobs AS j ON j.id = i.job_id WHERE i.seq = ?"
+)
 
 
 def rest_limit_ms(politeness: PolitenessSettings) -> int:
@@ -78,6 +81,8 @@ class FrontierTransaction:
     def __post_init__(self) -> None:
         self.now_ms = unix_milliseconds(self.now)
         self._random = self.settings.order == "random"
+        self.lease_end_ms = self.now_ms + round(self.settings.lease_s * 1000)  # of a lease that begins now
+        self._longest_back_off_ms = host_slots.longest_back_off(self.politeness) // _MILLISECOND
 
     def save(self, slot: host_slots.HostSlot, old: host_slots.HostSlot) -> None:
         """Settle a slot and write its changes."""
@@ -236,18 +241,9 @@ class FrontierTransaction:
         is_down = slot.down_ms > self.now_ms
         query = "SELECT blocked_reason FROM hosts WHERE id = ?"
         down = self.db.execute(query, (slot.id,)).fetchone()[0] or "down" if is_down else ""
-        *facts, job_id = self.db.execute(
-            "SELECT i.id, i.url, i.lane, i.hops, i.via, i.attempts, i.hops_off, i.memo, j.job, j.id "
-            "FROM items AS i JOIN jobs AS j ON j.id = i.job_id WHERE i.seq = ?",
-            (seq,),
-        ).fetchone()
+        *row, job_id = self.db.execute(_CLAIMED_ITEM, (host, seq)).fetchone()
         self.changes.moved(job_id, base.ItemState.QUEUED, base.ItemState.CLAIMED)
-        return sqlite_database.frontier_item(facts, host, token=token, host_down=down)
-
-    @property
-    def lease_end_ms(self) -> int:
-        """Return when a lease that begins now runs out."""
-        return self.now_ms + round(self.settings.lease_s * 1000)
+        return sqlite_database.frontier_item(row, token, down)
 
     def held(self, item: base.FrontierItem) -> ClaimRow | None:
         """Return the claim of the item's token; None when it is void."""
@@ -280,7 +276,7 @@ class FrontierTransaction:
                 delay = host_slots.host_delay(took, self.politeness)
             freed = self._rested(freed, finished + min(delay, host_slots.longest_rest(self.politeness)))
             if answered and (freed.refusals or freed.down_ms):
-                freed = freed.answered()
+                freed = freed._replace(down_ms=0, refusals=0)  # the host is up, and a row of refusals is over
                 host_slots.save_refusals(self.db, freed)
         self.save(freed, slot)
         self.db.execute("DELETE FROM claims WHERE token = ?", (held.token,))
@@ -373,10 +369,6 @@ class FrontierTransaction:
             self.push(seq, host_id, base.Lane(lane), place)
         self.changes.count("later", -len(rows))
         self._queue_due()
-
-    @property
-    def _longest_back_off_ms(self) -> int:
-        return host_slots.longest_back_off(self.politeness) // _MILLISECOND
 
     def _expire_leases(self) -> None:
         """Requeue items whose leases expired; end those whose leases expired repeatedly."""

@@ -182,8 +182,7 @@ def parse_live_sheet(prefix: str, text: str) -> Sheet:
 
 
 REPAIR_PROFILE = "thorough"
-# Of that profile; the rest belongs to the machine, the site or the crawl.
-REPAIR_GROUPS = ("visit", "behaviours", "proxy", "media")
+REPAIR_GROUPS = ("visit", "behaviours", "proxy", "media")  # the rest is the machine's, the site's or the crawl's
 _BUCKET_LIMIT = 100
 
 

@@ -83,8 +83,7 @@ class _JobOrders:
     texts: dict[str, str] = field(default_factory=dict)  # the orders of jobs, by name
     jobs: dict[str, Job] = field(default_factory=dict)  # those that could be read, by name
     faults: dict[str, str] = field(default_factory=dict)  # why a job cannot be read, by name
-    # Targets of redirected seeds, by job and seed.
-    moved: dict[str, dict[str, str]] = field(default_factory=dict)
+    moved: dict[str, dict[str, str]] = field(default_factory=dict)  # targets of redirected seeds, by job and seed
     live: list[Sheet] = field(default_factory=list)  # the sheets that were set while the crawl runs
     repairs: dict[str, RepairVisit] = field(default_factory=dict)  # ordered ones, by identity key
     settled: dict[str, _EffectiveSettings] = field(default_factory=dict)  # by job, filled on use
@@ -166,7 +165,7 @@ class JobSettings:
         if job not in known.jobs or moved.get(seed) == target or len(moved) >= REDIRECTED_SEEDS_LIMIT:
             return
         kind = known.jobs[job].settings.scope.kind
-        if kind in ("page", "any") or target in self._territory(known.jobs[job], moved):
+        if kind in ("page", "any") or self._territory(known.jobs[job], moved).why(target):
             return
         if identity_key(seed) in {identity_key(each) for each in known.jobs[job].seeds}:
             self.frontier.give_order(SEED_ORDER, f"{job} {seed}", target)

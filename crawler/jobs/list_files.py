@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -67,12 +68,8 @@ def unique_urls(parsed: Iterable[str | ListLineProblem]) -> tuple[tuple[str, ...
     return tuple(urls.values()), problems
 
 
-class ListFile:
-    """URL list in a file, or on standard input (``-``): fetch keys and problems in its order; iterated repeatedly.
-
-    Needs memory for one line; standard input is copied to a temporary file first. Raises InputError if it cannot be
-    read.
-    """
+class ListFile(AbstractContextManager["ListFile"]):
+    """URL list in a file or on standard input (``-``), read repeatedly line by line; InputError: it cannot be read."""
 
     def __init__(self, name: str) -> None:
         self.source = "standard input" if name == "-" else name
@@ -85,9 +82,6 @@ class ListFile:
                 self._file = Path(name).open("rb")  # noqa: SIM115 closed by __exit__
         except OSError as error:
             raise InputError(f"{name} cannot be read: {error.strerror or error}.") from error
-
-    def __enter__(self) -> "ListFile":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -132,7 +126,7 @@ def _decoded(line: bytes) -> str:
     return line.decode("latin-1")  # undefined in windows-1252: control characters, refused later
 
 
-class GivenUrls:
+class GivenUrls(AbstractContextManager["GivenUrls"]):
     """URLs of a command line and of a list file, as a stream that may be read several times, duplicates included.
 
     `report` gets a sentence for each line that is not a URL, at the first reading; `good` and `bad` count those of the
@@ -148,9 +142,6 @@ class GivenUrls:
         self._file = ListFile(list_file) if list_file is not None else None
         self._report = report
         self.good = self.bad = 0
-
-    def __enter__(self) -> "GivenUrls":
-        return self
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:

@@ -19,6 +19,7 @@ from functools import lru_cache
 from core.config.settings import ScopeSettings
 from core.config.sheets import SurtPrefixMap
 from core.errors import BadUrlError
+from core.hosts import domains_of
 from core.regexes import PatternList
 from core.urls import authority_of, fetch_key, host_of, identity_key
 
@@ -40,7 +41,6 @@ class LinkDecision:
     # ``extra hop:``; or ``exclude:``, ``depth:``, ``outside``, ``trap:``, ``url:``.
     reason: str
     hops_off: int = 0  # links followed since leaving the scope; 0 within the scope
-    url: str = ""  # its fetch key; empty when it has none
 
 
 class SeedTerritory:
@@ -63,38 +63,22 @@ class SeedTerritory:
                 self._places.add(_without_www(host_of(seed)))
         self._folders = {authority: SurtPrefixMap((each, each) for each in some) for authority, some in folders.items()}
 
-    def __contains__(self, url: str) -> bool:
-        """Return True when the fetch key is in scope, which includes the seeds."""
-        return self.why(url) is not None
-
     def why(self, url: str) -> str | None:
-        """Return ``seed`` or the scope kind when the URL is in scope, else None."""
+        """Return ``seed`` or the scope kind when the fetch key is in scope, which includes the seeds; else None."""
         if _schemeless(url) in self._seeds:
             return "seed"
-        return self._kind if self._spans(url) else None
-
-    def _spans(self, url: str) -> bool:
         match self._kind:
             case "prefix":
                 authority, path = _split(url)
                 folders = self._folders.get(authority)
-                return folders is not None and bool(folders.of(path))
+                spans = folders is not None and bool(folders.of(path))
             case "host":
-                return authority_of(url) in self._places
+                spans = authority_of(url) in self._places
             case "domain":
-                host = host_of(url)
-                if host in self._places:
-                    return True
-                if host.startswith("[") or host.replace(".", "").isdigit():
-                    return False  # an IP address has no subdomains
-                while True:
-                    _, dot, host = host.partition(".")
-                    if not dot:
-                        return False
-                    if host in self._places:
-                        return True
+                spans = any(each in self._places for each in domains_of(host_of(url)))
             case kind:
-                return kind == "any"
+                spans = kind == "any"
+        return self._kind if spans else None
 
 
 class Scope:
@@ -106,11 +90,6 @@ class Scope:
         self._settings = settings
         self._include, self._exclude = _patterns(settings.include, settings.exclude)
 
-    @property
-    def extra_hops(self) -> int:
-        """Return the number of links that are followed beyond the scope."""
-        return self._settings.extra_hops
-
     def holds(self, url: str) -> bool:
         """Return True when the fetch key is neither excluded nor outside; depth does not count."""
         return self.excluded(url) is None and self._why_in(url) is not None
@@ -119,8 +98,8 @@ class Scope:
         """Return the exclude pattern that matches the URL, else None."""
         return self._exclude.first_in(url)
 
-    def decide(self, url: str, *, hops: int, hops_off: int) -> LinkDecision:
-        """Decide on a link; `hops` includes it, `hops_off` are the links since the scope was left, up to its page."""
+    def decide(self, url: str, *, hops: int, hops_off: int | None) -> LinkDecision:
+        """Decide on a link: `hops` with it, `hops_off` since the scope was left up to its page; None: no extra hop."""
         excluded, extra = self.excluded(url), self._settings.extra_hops
         refused = ""
         if excluded is not None:
@@ -130,17 +109,15 @@ class Scope:
         elif trap := _trap_reason(url):
             refused = f"trap: {trap}"
         elif (why := self._why_in(url)) is not None:
-            return LinkDecision(followed=True, reason=why, url=url)
-        elif hops_off < extra:
+            return LinkDecision(followed=True, reason=why)
+        elif hops_off is not None and hops_off < extra:
             reason = f"extra hop: {hops_off + 1} of {extra}"
-            return LinkDecision(followed=True, reason=reason, hops_off=hops_off + 1, url=url)
-        return LinkDecision(followed=False, reason=refused or "outside", url=url)
+            return LinkDecision(followed=True, reason=reason, hops_off=hops_off + 1)
+        return LinkDecision(followed=False, reason=refused or "outside")
 
     def _why_in(self, url: str) -> str | None:
-        why = self._territory.why(url)
-        if why is None:
-            included = self._include.first_in(url)
-            why = None if included is None else f"include: {included}"
+        if (why := self._territory.why(url)) is None and (included := self._include.first_in(url)) is not None:
+            why = f"include: {included}"
         return why
 
 

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 from core.errors import ConfigError, InputError
 from core.json_values import json_facts, read_json
+from core.storable_text import shorten_for_message
 from core.url_patterns import PatternForm, PatternRank, PatternTable, UrlPattern, parse_pattern, pattern_target
 from crawler.jobs.list_files import TEXT_SHOWN_CHARS, ListLineProblem, bounded_lines
 
@@ -96,8 +97,7 @@ class PolicyEntry:
         about = [self.reason, f"by {self.actor}" if self.actor else "", f"{self.made_at:%Y-%m-%d}"]
         if self.expires_at is not None:
             about.append(f"until {self.expires_at:%Y-%m-%d %H:%M} UTC")
-        pattern = self.pattern if len(self.pattern) <= 200 else self.pattern[:200] + "…"
-        return f"{self.kind}: {what}{pattern} ({', '.join(filter(None, about))})"
+        return f"{self.kind}: {what}{shorten_for_message(self.pattern)} ({', '.join(filter(None, about))})"
 
     def to_json(self) -> str:
         """Encode it as an order's value."""
@@ -138,18 +138,18 @@ def read_entry(text: str) -> PolicyEntry:
 class PolicyEntries:
     """Policy entries of one moment, indexed by pattern."""
 
-    by_id: Mapping[str, PolicyEntry] = field(default_factory=dict)  # expired ones too
-    unread: Mapping[str, str] = field(default_factory=dict)  # why others could not be, by id
-    texts: Mapping[str, str] = field(default_factory=dict)  # the orders' values, by id
-    patterns: Mapping[str, UrlPattern] = field(default_factory=dict)  # the entries' patterns, by id
-    _tables: dict[PolicyKind, PatternTable[PolicyEntry]] = field(default_factory=dict)
+    by_id: dict[str, PolicyEntry] = field(default_factory=dict)  # expired ones too
+    unread: dict[str, str] = field(default_factory=dict)  # why others could not be, by id
+    texts: dict[str, str] = field(default_factory=dict)  # the orders' values, by id
+    patterns: dict[str, UrlPattern] = field(default_factory=dict)  # the entries' patterns, by id
+    tables: dict[PolicyKind, PatternTable[PolicyEntry]] = field(default_factory=dict)  # by kind, for look-ups
 
     def of(self, url: str, kinds: tuple[PolicyKind, ...], *, now: datetime) -> list[PolicyEntry]:
         """Return unexpired entries of these kinds that match the URL, the most specific first, then as in `kinds`."""
         target = pattern_target(url)
         ranked: list[tuple[PatternRank, int, PolicyEntry]] = []
         for place, kind in enumerate(kinds):
-            table = self._tables.get(kind)
+            table = self.tables.get(kind)
             if table is not None:
                 matches = table.find(target)
                 ranked += [(m.rank, -place, m.value) for m in matches if m.value.holds(now)]
@@ -175,12 +175,7 @@ class PolicyEntries:
 
 def read_entries(orders: Mapping[str, str], *, known: PolicyEntries | None = None) -> PolicyEntries:
     """Parse the entries of the orders; unreadable ones are recorded, `known` ones not parsed again."""
-    known = known or PolicyEntries()
-    by_id: dict[str, PolicyEntry] = {}
-    unread: dict[str, str] = {}
-    texts: dict[str, str] = {}
-    patterns: dict[str, UrlPattern] = {}
-    tables: dict[PolicyKind, PatternTable[PolicyEntry]] = {}
+    known, read = known or PolicyEntries(), PolicyEntries()
     for key, text in orders.items():
         try:
             if known.texts.get(key) == text:
@@ -189,11 +184,11 @@ def read_entries(orders: Mapping[str, str], *, known: PolicyEntries | None = Non
                 entry = read_entry(text)
                 pattern = parse_pattern(entry.pattern)
         except InputError as error:
-            unread[key] = str(error)
+            read.unread[key] = str(error)
             continue
-        by_id[key], texts[key], patterns[key] = entry, text, pattern
-        tables.setdefault(entry.kind, PatternTable()).add(pattern, entry)
-    return PolicyEntries(by_id, unread, texts, patterns, tables)
+        read.by_id[key], read.texts[key], read.patterns[key] = entry, text, pattern
+        read.tables.setdefault(entry.kind, PatternTable()).add(pattern, entry)
+    return read
 
 
 def _check_setting(key: str, value: str) -> None:
@@ -317,14 +312,11 @@ class BlocklistCache:
 
     def _signature(self) -> list[tuple[int, int, int] | None]:
         """Return values that change when one of the files does."""
-        signature: list[tuple[int, int, int] | None] = []
-        for path in self._paths:
-            try:
+        signature: list[tuple[int, int, int] | None] = [None] * len(self._paths)
+        for place, path in enumerate(self._paths):
+            with contextlib.suppress(OSError):
                 stat = Path(path).stat()
-            except OSError:
-                signature.append(None)
-            else:
-                signature.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
+                signature[place] = stat.st_ino, stat.st_size, stat.st_mtime_ns
         return signature
 
 
@@ -344,12 +336,8 @@ def _patterns(path: str) -> Iterator[tuple[int, UrlPattern | ListLineProblem]]:
         if not text:
             continue
         try:
-            yield (
-                number,
-                UrlPattern(PatternForm.REGEX, fragment_expression(text, before=AT_HOST))
-                if mediawiki
-                else parse_pattern(text),
-            )
+            expression = fragment_expression(text, before=AT_HOST) if mediawiki else ""
+            yield number, UrlPattern(PatternForm.REGEX, expression) if mediawiki else parse_pattern(text)
         except InputError as error:
             yield number, ListLineProblem(path, number, text[:TEXT_SHOWN_CHARS], str(error))
 
@@ -361,15 +349,12 @@ def _lines(path: str) -> Iterator[tuple[int, str | None]]:
             for number, line in enumerate(bounded_lines(file, LINE_LIMIT_BYTES), start=1):
                 if file.tell() > LIST_LIMIT_BYTES:
                     raise ConfigError(f"{path} has more than {LIST_LIMIT_BYTES:,} bytes.")
-                if len(line) == LINE_LIMIT_BYTES and not line.endswith(b"\n"):
-                    yield number, None
-                else:
-                    text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-                    yield number, text.decode("utf-8", "replace").strip()
+                is_cut = len(line) == LINE_LIMIT_BYTES and not line.endswith(b"\n")
+                text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+                yield number, None if is_cut else text.decode("utf-8", "replace").strip()
     except OSError as error:
         raise _unreadable(path, error) from error
 
 
 def _unreadable(path: str, error: OSError) -> ConfigError:
-    why = error.strerror or error
-    return ConfigError(f"policy.lists names {path}, which cannot be read: {why}.")
+    return ConfigError(f"policy.lists names {path}, which cannot be read: {error.strerror or error}.")

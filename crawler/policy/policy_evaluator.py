@@ -28,28 +28,20 @@ if TYPE_CHECKING:
     from crawler.policy.robots_cache import OriginRobots, RobotsRecord
 
 
-class AddressCheck:
-    """Check of a URL's host and port without name resolution."""
-
-    def __init__(self, settings: EgressSettings) -> None:
-        self.settings = settings
-        # The proxy checks for its machine's own addresses, which may be another machine.
-        self._policy = EgressPolicy(settings, is_own=lambda _address: False)
-
-    def against(self, url: str) -> str:
-        """Return why the URL must not be requested, a constant first; empty when nothing is known."""
-        try:
-            host, parts = host_of(url), urlsplit(identity_key(url))
-            port = parts.port or (443 if parts.scheme == "https" else 80)
-            self._policy.check_target(host, port)
-            addresses, _ = self._policy.known_addresses(host, port) or ((), port)
-            for address in addresses:
-                self._policy.check(host, address)
-        except BlockedError as error:
-            return f"{error.reason}: {error}".removesuffix(".")
-        except (BadUrlError, ValueError) as error:
-            return f"address: {error}".removesuffix(".")
-        return ""
+def address_fault(url: str, policy: EgressPolicy) -> str:
+    """Return why the URL must not be requested, without name resolution, a constant first; empty: nothing is known."""
+    try:
+        host, parts = host_of(url), urlsplit(identity_key(url))
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        policy.check_target(host, port)
+        addresses, _ = policy.known_addresses(host, port) or ((), port)
+        for address in addresses:
+            policy.check(host, address)
+    except BlockedError as error:
+        return f"{error.reason}: {error}".removesuffix(".")
+    except (BadUrlError, ValueError) as error:
+        return f"address: {error}".removesuffix(".")
+    return ""
 
 
 ENTRIES_POLL_S = 0.4
@@ -63,10 +55,7 @@ Ask = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 @dataclass(eq=False, repr=False)
 class PolicyEntryCache:
-    """Cache of a frontier's policy entries; `ask` is `net.backoff.StoreRetry.ask`. For one event loop.
-
-    Entries are read at most every `ENTRIES_POLL_S`, and for at most a tenth of the time.
-    """
+    """Cache of policy entries for one event loop, read for at most a tenth of the time; `ask` as `StoreRetry.ask`."""
 
     frontier: Frontier
     _: KW_ONLY
@@ -143,8 +132,8 @@ class PolicyOpinion:
     """Opinion of one policy rule."""
 
     rule: str  # its name
-    verdict: RuleDecision  # the decision if this rule were the only one
     text: str  # the opinion in a sentence, also when it does not object to a visit
+    verdict: RuleDecision = ALLOW_VISIT  # the decision if this rule were the only one
     closes_site: bool = False  # whether the rule has just found that the whole site is disallowed
 
     @property
@@ -163,7 +152,7 @@ class PolicyEvaluator:
     make_robots: Callable[[], OriginRobots]
     _: KW_ONLY
     ask: Ask
-    _egress: AddressCheck | None = field(default=None, init=False)
+    _egress: tuple[EgressSettings, EgressPolicy] | None = field(default=None, init=False)
 
     @cached_property
     def robots(self) -> OriginRobots:
@@ -176,13 +165,13 @@ class PolicyEvaluator:
         yield opinion
         policy = self.policy_for(item.url, settings.policy, now=now)
         over = f"passed over: {allowing}" if allowing is not None else ""
-        yield _neutral_opinion("lists", over) if over else self._lists(item.url)
-        yield (_neutral_opinion("failed links", over) if over else await self._failed(item, now=now))
+        yield PolicyOpinion("lists", over) if over else self._lists(item.url)
+        yield (PolicyOpinion("failed links", over) if over else await self._failed(item, now=now))
         yield self._address(item.url, settings.egress)
         if policy.robots != "obey":
-            yield _neutral_opinion("robots.txt", f"policy.robots is {policy.robots!r}")
+            yield PolicyOpinion("robots.txt", f"policy.robots is {policy.robots!r}")
         elif over:
-            yield _neutral_opinion("robots.txt", over)
+            yield PolicyOpinion("robots.txt", over)
         else:
             opinion = await self._robots(item, policy, now=now)
             why = opinion.verdict.reason.removeprefix(ROBOTS_UNAVAILABLE).removesuffix(")")
@@ -218,40 +207,41 @@ class PolicyEvaluator:
         """Return (whitelist entry that overrides other rules, opinion of the entries)."""
         entry = None if self.book.entries is None else self.book.entries.deciding(url, now=now)
         if entry is None:
-            return None, _neutral_opinion("entries", "no entry matches")
+            return None, PolicyOpinion("entries", "no entry matches")
         if entry.allows:
-            return entry, _neutral_opinion("entries", str(entry))
+            return entry, PolicyOpinion("entries", str(entry))
         if entry.defers:
             verdict = RuleDecision(RuleAction.LATER, str(entry), until=entry.expires_at)
-            return None, PolicyOpinion("entries", verdict, str(entry))
+            return None, PolicyOpinion("entries", str(entry), verdict)
         return None, _opinion_against("entries", str(entry))
 
     def _lists(self, url: str) -> PolicyOpinion:
         if self.lists is None:
-            return _neutral_opinion("lists", "there are none")
+            return PolicyOpinion("lists", "there are none")
         line = self.lists.lists.refusing(url)
         if line is not None:
             return _opinion_against("lists", f"list: {line}")
         names = ", ".join(self.lists.lists.sources)
-        return _neutral_opinion("lists", f"not named in {names}")
+        return PolicyOpinion("lists", f"not named in {names}")
 
     def _address(self, url: str, egress: EgressSettings) -> PolicyOpinion:
         """Return the opinion on host and port without name resolution; the proxy checks the rest."""
-        if self._egress is None or self._egress.settings is not egress:
-            self._egress = AddressCheck(egress)
-        why = self._egress.against(url)
+        if self._egress is None or self._egress[0] is not egress:
+            # The proxy checks for its machine's own addresses, which may be another machine.
+            self._egress = egress, EgressPolicy(egress, is_own=lambda _address: False)
+        why = address_fault(url, self._egress[1])
         if why:
-            return PolicyOpinion("address", RuleDecision(RuleAction.FAIL, why), why)
-        return _neutral_opinion("address", "nothing against host and port; the proxy checks the address")
+            return PolicyOpinion("address", why, RuleDecision(RuleAction.FAIL, why))
+        return PolicyOpinion("address", "nothing against host and port; the proxy checks the address")
 
     async def _failed(self, item: FrontierItem, *, now: datetime) -> PolicyOpinion:
         key = identity_key(item.url)
         note = await self.ask(lambda: self.frontier.note(FAILED_LINK_NOTE, key, now=now))
         if note is None:
-            return _neutral_opinion("failed links", "it is not known to have failed")
+            return PolicyOpinion("failed links", "it is not known to have failed")
         text = f"failed link: {note}"
         if item.lane is Lane.NOW:
-            return _neutral_opinion("failed links", f"a user waits for it, although {text}")
+            return PolicyOpinion("failed links", f"a user waits for it, although {text}")
         return _opinion_against("failed links", text)
 
     async def _robots(self, item: FrontierItem, policy: PolicySettings, *, now: datetime) -> PolicyOpinion:
@@ -259,23 +249,23 @@ class PolicyEvaluator:
         url = item.url
         known = await self.robots.of(url, policy, host=item.host, now=now)
         if known is None:
-            return _neutral_opinion("robots.txt", NOT_KNOWN)
+            return PolicyOpinion("robots.txt", NOT_KNOWN)
         robots = known.holds(now=now)
         if robots is None:
             reason = f"{ROBOTS_UNAVAILABLE}{known.why})"
             verdict = RuleDecision(RuleAction.LATER, reason, until=known.next_at, asked=known.asked)
-            return PolicyOpinion("robots.txt", verdict, _with_read_date(known, reason))
+            return PolicyOpinion("robots.txt", _with_read_date(known, reason), verdict)
         if len(robots.rules) > MANY_RULES:  # a hostile file may take a second or two
             rule = await asyncio.to_thread(robots.rule_for, url)
         else:
             rule = robots.rule_for(url)
         if rule is None or rule.allow:
             text = str(rule) if rule is not None else known.why or "no rule for it"
-            return PolicyOpinion("robots.txt", RuleDecision(asked=known.asked), _with_read_date(known, text))
+            return PolicyOpinion("robots.txt", _with_read_date(known, text), RuleDecision(asked=known.asked))
         reason = f"robots: {rule}"
         verdict = RuleDecision(RuleAction.SKIP, reason, asked=known.asked)
         closes_site = robots.forbids_all and known.asked
-        return PolicyOpinion("robots.txt", verdict, _with_read_date(known, reason), closes_site)
+        return PolicyOpinion("robots.txt", _with_read_date(known, reason), verdict, closes_site)
 
 
 def _with_read_date(known: RobotsRecord, text: str) -> str:
@@ -285,8 +275,4 @@ def _with_read_date(known: RobotsRecord, text: str) -> str:
 
 
 def _opinion_against(rule: str, reason: str) -> PolicyOpinion:
-    return PolicyOpinion(rule, RuleDecision(RuleAction.SKIP, reason), reason)
-
-
-def _neutral_opinion(rule: str, text: str) -> PolicyOpinion:
-    return PolicyOpinion(rule, ALLOW_VISIT, text)
+    return PolicyOpinion(rule, reason, RuleDecision(RuleAction.SKIP, reason))

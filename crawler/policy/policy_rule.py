@@ -47,7 +47,6 @@ class PolicyRule(VisitRule):
     """`VisitRule` of the exclusion policy; `ask` is `net.backoff.StoreRetry.ask`."""
 
     judge: policy_evaluator.PolicyEvaluator
-    frontier: Frontier
     _: KW_ONLY
     settings_for: Callable[[FrontierItem], Settings]
     clock: Clock
@@ -80,7 +79,7 @@ class PolicyRule(VisitRule):
         if not timedelta(0) < 2 * rest < timedelta(seconds=settings.policy.robots_lifetime_s):
             return RuleDecision(asked=True)
         until = now + rest
-        await self.ask(lambda: self.frontier.rest({item.host: until}, now=now))
+        await self.ask(lambda: self.judge.frontier.rest({item.host: until}, now=now))
         return RuleDecision(RuleAction.LATER, "robots: read; the host rests first", until, asked=True)
 
     async def explain(self, item: FrontierItem, *, now: datetime) -> list[policy_evaluator.PolicyOpinion]:
@@ -105,11 +104,9 @@ class PolicyRule(VisitRule):
                     if refused:
                         return f"redirect: {seen.final_url[:200]} ({refused})"
             policy = self._policy(item, now=now)
-            is_allowed = self.judge.allowing(item.url, now=now) is not None
-            if policy.noarchive != "obey" or is_allowed:
-                return ""
             header = seen.headers.get("x-robots-tag", "")
-            if not header and not seen.robots_meta:
+            is_stated = policy.noarchive == "obey" and (header or seen.robots_meta)
+            if not is_stated or self.judge.allowing(item.url, now=now) is not None:
                 return ""
             from crawler.policy.robots import forbidding_reason
 
@@ -158,7 +155,7 @@ class PolicyRule(VisitRule):
         if not failed:
             await self._forget(SITE_FAILURES_NOTE, host, now=now)
             return
-        note = await self.ask(lambda: self.frontier.note(SITE_FAILURES_NOTE, host, now=now))
+        note = await self.ask(lambda: self.judge.frontier.note(SITE_FAILURES_NOTE, host, now=now))
         try:
             listed = json.loads(note or "[]")
         except (ValueError, RecursionError):
@@ -180,12 +177,12 @@ class PolicyRule(VisitRule):
         await self._forget(SITE_FAILURES_NOTE, host, now=now)
 
     async def _put(self, kind: str, key: str, note: str, *, now: datetime, until: datetime) -> None:
-        await self.ask(lambda: self.frontier.put_note(kind, key, note, now=now, until=until))
+        await self.ask(lambda: self.judge.frontier.put_note(kind, key, note, now=now, until=until))
 
     async def _forget(self, kind: str, key: str, *, now: datetime) -> None:
         """Delete the note, if there is one: reading is cheaper than writing."""
-        if await self.ask(lambda: self.frontier.note(kind, key, now=now)) is not None:
-            await self.ask(lambda: self.frontier.erase_note(kind, key))
+        if await self.ask(lambda: self.judge.frontier.note(kind, key, now=now)) is not None:
+            await self.ask(lambda: self.judge.frontier.erase_note(kind, key))
 
     async def _ban(self, url: str, item: FrontierItem, reason: str, *, now: datetime) -> None:
         """Block the URL's site for the duration in the item's settings."""
@@ -222,4 +219,4 @@ def make_policy(  # noqa: PLR0913 dependencies
 
         lists = BlocklistCache(policy.lists)
     judge = policy_evaluator.PolicyEvaluator(frontier, book, lists, make_robots, ask=ask)
-    return PolicyRule(judge, frontier, settings_for=settings_for, clock=clock, ask=ask)
+    return PolicyRule(judge, settings_for=settings_for, clock=clock, ask=ask)

@@ -80,11 +80,6 @@ class Robots:
             self._compiled.extend(compiled)
         return next((each.rule for each in self._compiled if each.matches(path)), None)
 
-    def allows(self, url: str) -> bool:
-        """Return True when the URL may be visited."""
-        rule = self.rule_for(url)
-        return rule is None or rule.allow
-
     @property
     def forbids_all(self) -> bool:
         """Return True when everything is disallowed and nothing allowed."""

@@ -94,33 +94,20 @@ def parse_robots_record(note: str) -> RobotsRecord | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class RobotsAnswer:
-    """Interpretation of a robots.txt fetch."""
-
-    robots: Robots | None  # the rules from now on; None when the fetch failed
-    why: str = ""  # as in `RobotsRecord`
-    not_before: datetime | None = None  # the moment from Retry-After; None without one
-    down: bool = False  # whether the host could not be reached at all
-
-
-def interpret_answer(fetched: FetchedFile, agent: str, *, now: datetime) -> RobotsAnswer:
-    """Interpret the fetch of a robots.txt for that product token; see the module."""
-    if fetched.error.startswith("redirects:"):  # RFC 9309, 2.3.1.2
-        return RobotsAnswer(Robots(), fetched.error)
-    if fetched.error.startswith(_REFUSED_BY_US):
-        return RobotsAnswer(Robots(), fetched.error)
+def interpret_answer(fetched: FetchedFile, agent: str) -> tuple[Robots | None, str]:
+    """Return the rules from now on, None when the fetch failed, and why as in `RobotsRecord`; see the module."""
+    if fetched.error.startswith(("redirects:", *_REFUSED_BY_US)):  # RFC 9309, 2.3.1.2
+        return Robots(), fetched.error
     status = fetched.status
     whole = len(fetched.body) >= ROBOTS_LIMIT_BYTES or not (fetched.truncated or fetched.error)
     if 200 <= status < 300 and whole:
-        return RobotsAnswer(parse_robots(fetched.body, agent))
+        return parse_robots(fetched.body, agent), ""
     if 300 <= status < 500 and status != _TOO_MANY:
-        return RobotsAnswer(Robots(), f"status {status}")
+        return Robots(), f"status {status}"
     why = fetched.error or (f"status {status}" if status else "no answer")
     if 200 <= status < 300:
         why = f"it was interrupted: {why}"
-    not_before = retry_moment(fetched.headers, now=now)
-    return RobotsAnswer(None, why, not_before, down=why.startswith(UNREACHABLE))
+    return None, why
 
 
 def _weight(known: RobotsRecord) -> int:
@@ -133,11 +120,7 @@ def _weight(known: RobotsRecord) -> int:
 
 @dataclass(eq=False, repr=False)
 class OriginRobots:
-    """Lookup of every origin's robots.txt, from one event loop; without a fetcher in the cache alone.
-
-    `judge` receives a fetch whose host could not be reached (`backpressure.NetworkMonitor.judge`); its errors
-    propagate.
-    """
+    """Lookup of robots.txt files for one event loop; `judge` (`NetworkMonitor.judge`) gets fetches of absent hosts."""
 
     frontier: Frontier
     fetcher: FileFetcher | None
@@ -168,52 +151,42 @@ class OriginRobots:
         ProxyUnavailableError, DiskFullError, LimitReachedError (as `FileFetcher.get`), NetworkAwayError (no host can be
         reached).
         """
-        async with self._locks.setdefault(origin_of(url), asyncio.Lock()):
-            record = await self.known(url, policy, now=now)
-            if self.fetcher is None or (record is not None and now < record.next_at):
-                return record
-            return await self._fetch(self.fetcher, url, policy, record, host=host, now=now)
-
-    async def _fetch(
-        self,
-        fetcher: FileFetcher,
-        url: str,
-        policy: PolicySettings,
-        old: RobotsRecord | None,
-        *,
-        host: str,
-        now: datetime,
-    ) -> RobotsRecord:
         origin = origin_of(url)
-        fetched = await fetcher.get(origin + ROBOTS_PATH, limit_bytes=ROBOTS_LIMIT_BYTES + 1, timeout_s=TIMEOUT_S)
-        # Half a megabyte is not parsed while others wait for the event loop.
-        answer = await asyncio.to_thread(interpret_answer, fetched, policy.robots_agent, now=now)
-        # An answer is used for a day at most (RFC 9309, 2.4).
-        lifetime = max(min(timedelta(seconds=policy.robots_lifetime_s), DAY), SHORTEST_RETRY)
-        record = RobotsRecord(answer.robots, policy.robots_agent, now + lifetime, read_at=now, why=answer.why)
-        if answer.robots is None:
-            # Keep the rules last read, and block the host. After `UNREACHABLE_LIMIT` it is no longer
-            # blocked, and is visited like any other.
-            if answer.down and self.judge is not None:
-                target, failed = origin + ROBOTS_PATH, VisitOutcome.FAILED
-                await self.judge(PageInfo("", target, target, warc_date(now), failed, answer.why))
-            record = replace(
-                record,
-                robots=old.robots if old is not None else None,
-                read_at=old.read_at if old is not None else None,
-                since=(old.since if old is not None else None) or now,
+        async with self._locks.setdefault(origin, asyncio.Lock()):
+            old = await self.known(url, policy, now=now)
+            if self.fetcher is None or (old is not None and now < old.next_at):
+                return old
+            fetched = await self.fetcher.get(
+                origin + ROBOTS_PATH, limit_bytes=ROBOTS_LIMIT_BYTES + 1, timeout_s=TIMEOUT_S
             )
-            if record.holds(now=now) is None:
-                reason = f"{NO_ROBOTS} {answer.why}"[:500]
-                blocks = not answer.why.startswith(NO_SUCH_HOST)
-                failure = HostBackOff(host, reason, answer.not_before, answer.down, blocks)
-                blocked_until = await self.ask(lambda: self.frontier.back_off(failure, now=now))
-                record = replace(record, next_at=max(blocked_until, now + SHORTEST_RETRY))
-        self._memory[origin] = record
-        until = max(record.next_at, now) + RECORD_LIFE
-        note = record.to_note()
-        await self.ask(lambda: self.frontier.put_note(ROBOTS_NOTE, origin, note, now=now, until=until))
-        return replace(record, asked=True)
+            # Half a megabyte is not parsed while others wait for the event loop.
+            robots, why = await asyncio.to_thread(interpret_answer, fetched, policy.robots_agent)
+            # An answer is used for a day at most (RFC 9309, 2.4).
+            lifetime = max(min(timedelta(seconds=policy.robots_lifetime_s), DAY), SHORTEST_RETRY)
+            record = RobotsRecord(robots, policy.robots_agent, now + lifetime, read_at=now, why=why)
+            if robots is None:
+                # Keep the rules last read, and block the host. After `UNREACHABLE_LIMIT` it is no longer
+                # blocked, and is visited like any other.
+                is_down = why.startswith(UNREACHABLE)
+                if is_down and self.judge is not None:
+                    target, failed = origin + ROBOTS_PATH, VisitOutcome.FAILED
+                    await self.judge(PageInfo("", target, target, warc_date(now), failed, why))
+                record = replace(
+                    record,
+                    robots=old.robots if old is not None else None,
+                    read_at=old.read_at if old is not None else None,
+                    since=(old.since if old is not None else None) or now,
+                )
+                if record.holds(now=now) is None:
+                    reason, not_before = f"{NO_ROBOTS} {why}"[:500], retry_moment(fetched.headers, now=now)
+                    failure = HostBackOff(host, reason, not_before, is_down, blocks=not why.startswith(NO_SUCH_HOST))
+                    blocked_until = await self.ask(lambda: self.frontier.back_off(failure, now=now))
+                    record = replace(record, next_at=max(blocked_until, now + SHORTEST_RETRY))
+            self._memory[origin] = record
+            until = max(record.next_at, now) + RECORD_LIFE
+            note = record.to_note()
+            await self.ask(lambda: self.frontier.put_note(ROBOTS_NOTE, origin, note, now=now, until=until))
+            return replace(record, asked=True)
 
 
 def origin_of(url: str) -> str:

@@ -69,11 +69,8 @@ class AnnouncedProxy:
             signature = str(content.pop(_SIGNATURE))
             if not secret.has_signed(_message(PROXY_SERVICE, name, content), signature):
                 return None
-            addresses = {
-                "control": split_host_port(content["address"]),
-                "browsers": split_host_port(content["browsers"]),
-            }
-            return read_json(cls, content | addresses | {"name": name})
+            control, browsers = map(split_host_port, (content["address"], content["browsers"]))
+            return read_json(cls, content | {"name": name, "control": control, "browsers": browsers})
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, WeboidError):
             return None
 
@@ -181,10 +178,8 @@ class RemoteProxyPool:
     _ignored: set[str] = field(default_factory=set, init=False)
     _hosts: dict[str, str] = field(default_factory=dict, init=False)
     _visits: Counter[str] = field(default_factory=Counter, init=False)
-    # Our own visits when a note was read.
-    _before: dict[str, int] = field(default_factory=dict, init=False)
-    # Until when, and how often in a row.
-    _avoided: dict[str, tuple[float, int]] = field(default_factory=dict, init=False)
+    _before: dict[str, int] = field(default_factory=dict, init=False)  # our own visits when a note was read
+    _avoided: dict[str, tuple[float, int]] = field(default_factory=dict, init=False)  # until when, times in a row
     _changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _missing_since: float | None = field(default=None, init=False)
     _polling: asyncio.Task[None] | None = field(default=None, init=False)
@@ -292,15 +287,11 @@ class RemoteProxyPool:
                 self._avoided.pop(each.name, None)  # it was restarted
         if proxies and proxies[0].spki not in {each.spki for each in self._proxies.values()}:
             await asyncio.to_thread(self.authority.write_text, proxies[0].authority)
-        self._proxies = {each.name: each for each in proxies if _key(each) in hosts}
+        self._proxies = {each.name: each for each in proxies if join_host_port(*each.browsers) in hosts}
         # A visit that is about to borrow a browser may be at a proxy that has just gone.
         self._hosts = {**(self._hosts if self.lent else {}), **hosts}
         self._changed.set()
         self._changed = asyncio.Event()
-
-
-def _key(proxy: AnnouncedProxy) -> str:
-    return join_host_port(*proxy.browsers)
 
 
 def _resolve_all(proxies: list[AnnouncedProxy]) -> Mapping[str, str]:
@@ -310,5 +301,5 @@ def _resolve_all(proxies: list[AnnouncedProxy]) -> Mapping[str, str]:
         host, port = each.browsers
         with suppress(OSError):
             (*_, address), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            addresses[_key(each)] = join_host_port(str(address[0]), port)
+            addresses[join_host_port(host, port)] = join_host_port(str(address[0]), port)
     return addresses

@@ -176,8 +176,7 @@ class LocalProxyPool:
         for proxy in self._proxies:
             await proxy.start()
             self._ready[proxy].set()
-            watcher = asyncio.create_task(self._watch(proxy))
-            self._watchers.add(watcher)
+            self._watchers.add(asyncio.create_task(self._watch(proxy)))
 
     async def stop(self) -> None:
         """See `ProxyPool.stop`."""
@@ -303,7 +302,6 @@ class BrowserPool:
             if not due and not self.needs().are_met_by(member.known):
                 due = "proxies"
             if due:
-                # No more visits for this one; it ends in the background.
                 log.info("browser.replaced reason=%s visits=%d", due, member.visits)
                 self._taking.remove(member)
                 if member.visits:

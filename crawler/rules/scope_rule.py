@@ -121,14 +121,6 @@ LINK_COUNTS_NOTE = "links"  # the kind of the notes with counts; the key is the 
 LINKS_LIMIT = 10_000  # of one page
 
 
-@dataclass(slots=True)
-class LinkSelection:
-    """Links of a page that join the crawl, and the decision on each link."""
-
-    items: list[NewItem] = field(default_factory=list)
-    decisions: list[tuple[str, LinkDecision]] = field(default_factory=list)
-
-
 @dataclass(eq=False, repr=False)
 class ScopeRule(VisitRule):
     """`VisitRule` of a page's links; one for all workers of a process."""
@@ -151,28 +143,27 @@ class ScopeRule(VisitRule):
         target = seed_target(item, page)
         if target:
             await self.patience.ask(lambda: self.jobs.move_seed(item.job, item.url, target))
-        selection = await asyncio.to_thread(decide_links, self.jobs, item, page)
-        follow_up.links += selection.items
-        if not selection.decisions:
+        items, decisions = await asyncio.to_thread(decide_links, self.jobs, item, page)
+        follow_up.links += items
+        if not decisions:
             return
-        # Count the decisions, and log them by page.
         counts = self._counts.setdefault(item.job, Counter())
-        counts.update(decision.reason.partition(":")[0] for _, decision in selection.decisions)
+        counts.update(decision.reason.partition(":")[0] for _, decision in decisions)
         key, value = f"{item.job} {self.name}", json.dumps(counts, sort_keys=True)
         await self.patience.ask(lambda: self.frontier.put_note(LINK_COUNTS_NOTE, key, value, now=now))
         if self.record is not None:
-            await asyncio.to_thread(self._keep, self.record, item, selection, now)
-
-    def _keep(self, record: LinkLog, item: FrontierItem, selection: LinkSelection, now: datetime) -> None:
-        page = summarize_links(item, selection.decisions, now)
-        record.write(page)
-        if self.jobs.settings_for(item.url, item.job).scope.link_decisions:
-            record.write_decisions(page, selection.decisions)
+            summary = summarize_links(item, decisions, now)
+            await asyncio.to_thread(self.record.write, summary)
+            if self.jobs.settings_for(item.url, item.job).scope.link_decisions:
+                await asyncio.to_thread(self.record.write_decisions, summary, decisions)
 
 
-def decide_links(jobs: JobSettings, item: FrontierItem, page: PageInfo) -> LinkSelection:
-    """Decide on the links of a page of a crawl, each URL once, at most `LINKS_LIMIT`."""
-    selection = LinkSelection()
+def decide_links(
+    jobs: JobSettings, item: FrontierItem, page: PageInfo
+) -> tuple[list[NewItem], list[tuple[str, LinkDecision]]]:
+    """Return links of a crawl's page that join it, and the decisions on all, each URL once, at most `LINKS_LIMIT`."""
+    items: list[NewItem] = []
+    decisions: list[tuple[str, LinkDecision]] = []
     target = _target(page)
     hops_off = item.hops_off
     if target and not jobs.scope_for(target, item.job).holds(target):
@@ -184,20 +175,17 @@ def decide_links(jobs: JobSettings, item: FrontierItem, page: PageInfo) -> LinkS
             url = link_key(text)
             identity = identity_key(url)
         except BadUrlError as error:
-            refused = LinkDecision(followed=False, reason=f"url: {error.reason}")
-            selection.decisions.append((text, refused))
+            decisions.append((text, LinkDecision(followed=False, reason=f"url: {error.reason}")))
             continue
         if identity in seen:
             continue
         seen.add(identity)
         hops = item.hops + 1
         decision = jobs.scope_for(url, item.job).decide(url, hops=hops, hops_off=hops_off)
-        selection.decisions.append((url, decision))
+        decisions.append((url, decision))
         if decision.followed:
-            off = decision.hops_off
-            new = NewItem(url, lane=lane, hops=hops, via=item.url, job=item.job, hops_off=off)
-            selection.items.append(new)
-    return selection
+            items.append(NewItem(url, lane, hops, item.url, item.job, decision.hops_off))
+    return items, decisions
 
 
 def seed_target(item: FrontierItem, page: PageInfo) -> str:
@@ -291,13 +279,8 @@ class BudgetRule(VisitRule):
         host = self.frontier.host(item.host, now=now)
         if host is None:
             return _WITHIN_BUDGET
-        reason = ""
-        if 0 < scope.host_pages <= host.done:
-            reason = f"{BUDGET_REASON}{_pages(scope.host_pages)} of {item.host}"
-        elif 0 < scope.host_bytes <= host.bytes:
-            reason = f"{BUDGET_REASON}{scope.host_bytes} bytes of {item.host}"
-        elif 0 < scope.host_seconds <= host.busy.total_seconds():
-            reason = f"{BUDGET_REASON}{scope.host_seconds:.0f} s of {item.host}"
+        limits = scope.host_pages, scope.host_bytes, scope.host_seconds
+        reason = _exhausted_budget(limits, (host.done, host.bytes, host.busy.total_seconds()), f" of {item.host}")
         wait = not reason and 0 < scope.host_pages <= host.done + ahead
         return _BudgetAnswer(reason, wait=wait, of_host=True)
 
@@ -306,11 +289,11 @@ class BudgetRule(VisitRule):
             return _WITHIN_BUDGET
         counts = self.frontier.job_counts(item.job)
         if not scope.pages or counts.done + counts.claimed <= scope.pages:
-            return _BudgetAnswer(_exhausted_budget(scope, counts, now))
+            return _BudgetAnswer(_exhausted_budget_of_job(scope, counts, now))
         # The claims first: one that is completed in between counts twice, never not at all.
         ahead = self._ahead_of(item, of_host=False)
         counts = self.frontier.job_counts(item.job)
-        reason = _exhausted_budget(scope, counts, now)
+        reason = _exhausted_budget_of_job(scope, counts, now)
         return _BudgetAnswer(reason, wait=not reason and counts.done + ahead >= scope.pages)
 
     def _ahead_of(self, item: FrontierItem, *, of_host: bool) -> int:
@@ -337,17 +320,15 @@ class BudgetRule(VisitRule):
         return self.frontier.discard(urls, now=now, reason=reason) if urls else 0
 
 
-def _exhausted_budget(scope: ScopeSettings, counts: JobCounts, now: datetime) -> str:
-    """Return the reason of a job's exhausted budget; empty when there is none."""
-    if 0 < scope.pages <= counts.done:
-        return f"{BUDGET_REASON}{_pages(scope.pages)}"
-    if 0 < scope.bytes <= counts.bytes:
-        return f"{BUDGET_REASON}{scope.bytes} bytes"
-    began = counts.began_at or now
-    if scope.seconds and now - began >= timedelta(seconds=min(scope.seconds, 1e9)):
-        return f"{BUDGET_REASON}{scope.seconds:.0f} s"
-    return ""
+def _exhausted_budget_of_job(scope: ScopeSettings, counts: JobCounts, now: datetime) -> str:
+    lasted = now - (counts.began_at or now)
+    used = counts.done, counts.bytes, lasted.total_seconds()
+    return _exhausted_budget((scope.pages, scope.bytes, scope.seconds), used)
 
 
-def _pages(count: int) -> str:
-    return "1 page" if count == 1 else f"{count} pages"
+def _exhausted_budget(limits: tuple[int, int, float], used: tuple[int, int, float], of: str = "") -> str:
+    """Return the reason of an exhausted budget of pages, bytes or seconds; empty when there is none."""
+    pages, stored, seconds = limits
+    names = f"{pages} page{'s' * (pages != 1)}", f"{stored} bytes", f"{seconds:.0f} s"
+    over = (name for name, limit, count in zip(names, limits, used, strict=True) if 0 < limit <= count)
+    return next((f"{BUDGET_REASON}{name}{of}" for name in over), "")

@@ -24,7 +24,7 @@ from xml.parsers import expat
 from core.clock import Clock
 from core.errors import BadUrlError
 from core.urls import authority_of, host_of, identity_key
-from crawler.capture.proxy_fetcher import FileFetcher
+from crawler.capture.proxy_fetcher import WINDOW_GZIP, FileFetcher, inflated
 from crawler.frontier.base import Frontier, FrontierItem, NewItem
 from crawler.frontier.host_slots import SlotAssigner
 from crawler.jobs.job_settings import JobSettings
@@ -40,7 +40,6 @@ RATIO_COUNTS_BYTES = 1024 * 1024  # … once it is so long
 NESTING_LIMIT = 32  # elements within elements; a sitemap needs 3, a feed 5
 _PIECE_BYTES = 64 * 1024
 _GZIP_MAGIC = b"\x1f\x8b"
-_WINDOW_GZIP = 16 + zlib.MAX_WBITS
 _BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # root, then the path to the element with a URL below it
 _INDEXED = ("sitemapindex", "sitemap", "loc")
@@ -100,11 +99,8 @@ def _unpacked(body: bytes) -> Iterator[bytes]:
         if len(body) > BYTES_LIMIT:
             raise _SitemapStopError(f"it is longer than {BYTES_LIMIT} bytes")
         return
-    inflate = zlib.decompressobj(_WINDOW_GZIP)
-    rest, total = body, 0
-    while rest and not inflate.eof:
-        piece = inflate.decompress(rest, _PIECE_BYTES)
-        rest = inflate.unconsumed_tail
+    inflate, total = zlib.decompressobj(WINDOW_GZIP), 0
+    for piece in inflated(inflate, body):
         total += len(piece)
         if total > BYTES_LIMIT:
             raise _SitemapStopError(f"it decompresses to more than {BYTES_LIMIT} bytes")
@@ -364,12 +360,10 @@ class SitemapRule(VisitRule):
         walk = SitemapWalk(self.fetch, rest_s=settings.politeness.min_delay_s, monotonic=self.clock.monotonic)
 
         async def take(file: str, pages: Sequence[str]) -> int:
-            items, hops, lane = [], item.hops + 1, self.jobs.lane(item.job)
-            for url in pages:
-                scope = self.jobs.scope_for(url, item.job)
-                if scope.decide(url, hops=hops, hops_off=scope.extra_hops).followed:
-                    items.append(NewItem(url, lane=lane, hops=hops, via=file, job=item.job))
-            assigned = await self.turns.assign(items)
+            jobs, lane, hops = self.jobs, self.jobs.lane(item.job), item.hops + 1
+            scopes = ((url, jobs.scope_for(url, item.job)) for url in pages)
+            followed = (url for url, scope in scopes if scope.decide(url, hops=hops, hops_off=None).followed)
+            assigned = await self.turns.assign(NewItem(url, lane, hops, file, item.job) for url in followed)
             result = await self.patience.ask(lambda: self.frontier.add(assigned, now=self.clock.now()))
             return result.added
 

@@ -27,11 +27,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from core.config.settings import FrontierSettings, RecrawlSettings, Settings
-from core.errors import BadUrlError
 from core.page_classes import GONE_STATUSES, NOT_THE_PAGE, REFUSAL_STATUSES, PageClass
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import parse_duration
-from core.urls import host_of
+from core.urls import host_or_empty
 from crawler.frontier.base import FrontierItem, HostBackOff, Lane, NewItem
 from crawler.frontier.host_slots import host_delay
 from net.connect_errors import NO_SUCH_HOST, UNREACHABLE
@@ -106,8 +105,13 @@ class PolitenessRule(VisitRule):
         follow_up.wish_delay(max(delay, MINIMAL_REST))
         follow_up.back_offs += _page_back_offs(item, captured)
         rest = now + timedelta(seconds=politeness.min_delay_s)
-        own = {item.host, _host(page.url)}
-        for host, refused in islice(_hosts(page, without=own), HOSTS_LIMIT):
+        own = {item.host, host_or_empty(page.url), ""}
+        refusals: dict[str, int] = {}  # the refusing status, or 0, of the other hosts that received requests
+        for resource in page.resources:
+            if (host := host_or_empty(resource.url)) not in own:
+                refused = resource.status if resource.status in REFUSAL_STATUSES else 0
+                refusals[host] = refusals.get(host) or refused or 0
+        for host, refused in islice(refusals.items(), HOSTS_LIMIT):
             follow_up.rests[host] = max(follow_up.rests.get(host, rest), rest)
             if refused:
                 follow_up.back_offs.append(HostBackOff(host, f"status {refused} for a resource of a page"))
@@ -121,8 +125,8 @@ def waits_for_host(item: FrontierItem, settings: FrontierSettings) -> bool:
 def _page_back_offs(item: FrontierItem, captured: CaptureResult) -> list[HostBackOff]:
     """Return the back-offs that follow from the page's own response."""
     page = captured.page
-    target = _host(page.final_url)
-    host = item.host if target in ("", _host(page.url)) else target
+    target = host_or_empty(page.final_url)
+    host = item.host if target in ("", host_or_empty(page.url)) else target
     if page.status in REFUSAL_STATUSES and not page.reason.startswith(UNREACHABLE):
         reason = f"Retry-After, status {page.status}" if captured.not_before else ""
         return [HostBackOff(host, reason or f"status {page.status}", captured.not_before)]
@@ -132,24 +136,6 @@ def _page_back_offs(item: FrontierItem, captured: CaptureResult) -> list[HostBac
         # A host that does not exist needs no pause.
         return [HostBackOff(host, page.reason, down=True, blocks=not page.reason.startswith(NO_SUCH_HOST))]
     return []
-
-
-def _hosts(page: PageInfo, *, without: set[str]) -> list[tuple[str, int]]:
-    """Return the other hosts that received requests, each with its refusing status, or 0."""
-    hosts: dict[str, int] = {}
-    for resource in page.resources:
-        host = _host(resource.url)
-        if host and host not in without:
-            refused = resource.status if resource.status in REFUSAL_STATUSES else 0
-            hosts[host] = hosts.get(host) or refused or 0
-    return list(hosts.items())
-
-
-def _host(url: str) -> str:
-    try:
-        return host_of(url)
-    except BadUrlError:
-        return ""  # data:, blob: and the like send no request
 
 
 ONE_HOUR = timedelta(hours=1)
@@ -179,9 +165,9 @@ def parse_recrawl_state(text: str) -> RecrawlState | None:
 
 def next_recrawl_state(old: RecrawlState | None, digest: str, settings: RecrawlSettings) -> RecrawlState:
     """Compute the new memo; its interval is within the configured bounds."""
+    known = digest or (old.digest if old is not None else "")
     if settings.every:
-        interval_s = parse_duration(settings.every).total_seconds()
-        return RecrawlState(interval_s, digest or (old.digest if old is not None else ""))
+        return RecrawlState(parse_duration(settings.every).total_seconds(), known)
     if old is None:
         interval_s = settings.first_s
     elif not digest or not old.digest:
@@ -190,8 +176,7 @@ def next_recrawl_state(old: RecrawlState | None, digest: str, settings: RecrawlS
         interval_s = old.interval_s * settings.unchanged_factor
     else:
         interval_s = old.interval_s * settings.changed_factor
-    bounded = max(min(interval_s, settings.max_s), settings.min_s)
-    return RecrawlState(bounded, digest or (old.digest if old is not None else ""))
+    return RecrawlState(max(min(interval_s, settings.max_s), settings.min_s), known)
 
 
 @dataclass(eq=False, repr=False)
@@ -199,8 +184,7 @@ class RecrawlRule(VisitRule):
     """`VisitRule` of recrawl dates."""
 
     settings_for: Callable[[FrontierItem], Settings]
-    # Captures made again in the last hour.
-    _made: deque[datetime] = field(default_factory=deque, init=False)
+    _made: deque[datetime] = field(default_factory=deque, init=False)  # captures made again in the last hour
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
         """Defer a due page while the hourly share of recrawls is used up.

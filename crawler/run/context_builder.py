@@ -6,10 +6,11 @@ extension: note, note, …                                 ╰─> none ──�
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import KW_ONLY, dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,6 +27,7 @@ from crawler.rules.visit_rule import PolitenessRule, RecrawlRule, VisitRule
 from crawler.worker.backpressure import DiskLimit, MemoryLimit, NetworkMonitor, free_bytes
 from crawler.worker.crawl_events import Event
 from crawler.worker.page_task import CrawlContext
+from crawler.worker.worker_pool import WorkerPool
 from net.backoff import StoreRetry
 from warc.index.database import IndexDatabase
 from warc.local_storage import DiskReserve
@@ -139,10 +141,7 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
 
         rules.append(SitemapRule(jobs, frontier, patience, file_fetcher(), turns=turns, clock=clock))
     recrawl = RecrawlRule(settings_for)
-    space = None
-    if run.disk is not None:
-        patience_s = settings.proxy.disk_wait_s
-        space = DiskLimit(run.disk, patience_s=patience_s, clock=clock, report=report)
+    make_limit = partial(DiskLimit, patience_s=settings.proxy.disk_wait_s, clock=clock, report=report)
     return CrawlContext(
         frontier=frontier,
         supervisor=run.supervisor,
@@ -152,7 +151,7 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
         policy=policy,
         recrawl=recrawl,
         turns=turns,
-        space=space,
+        space=None if run.disk is None else make_limit(run.disk),
         room=MemoryLimit(
             free_bytes,
             run.supervisor.browsers.visits_bytes,
@@ -169,6 +168,12 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
         logins=run.logins,
         downloads=downloads,
     )
+
+
+def build_worker_pool(run: RunContext, *, stopping: asyncio.Event) -> WorkerPool:
+    """Build the worker pool of a run, which claims nothing once `stopping` is set."""
+    lease_s = run.settings.frontier.lease_s
+    return WorkerPool(build_crawl_context(run), lease_s, run.name, endless=run.endless, stopping=stopping)
 
 
 def make_slot_assigner(settings: Settings) -> SlotAssigner:

@@ -1,7 +1,4 @@
-"""Run from start to summary: collection, frontier, pools, workers; archiving of a URL list.
-
-With a shared frontier (`frontier.url`) a run ends when that is prepared, and workers on any machine do the rest.
-"""
+"""Run from start to summary, also of a URL list; one with a shared frontier ends when that is prepared."""
 
 from __future__ import annotations
 
@@ -27,10 +24,10 @@ from crawler.frontier.base import STOP_ORDER, AddResult, Frontier, ItemState, Ne
 from crawler.frontier.host_slots import SlotAssigner
 from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.pools.resource_pool import open_local_pool
-from crawler.run.context_builder import RunContext, RunExtension, build_crawl_context, make_slot_assigner
+from crawler.run.context_builder import RunContext, RunExtension, build_worker_pool, make_slot_assigner
 from crawler.worker import crawl_events
 from crawler.worker.page_task import REPORTED_WAIT
-from crawler.worker.worker_pool import BACKOFF_MAX_S, WorkerPool, process_name
+from crawler.worker.worker_pool import BACKOFF_MAX_S, process_name
 from net.backoff import ExponentialBackoff, WaitEnded, WaitStarted
 from net.stop_signals import StopSignals, first_error
 from warc.index.database import is_complete, open_database
@@ -46,8 +43,7 @@ STATUS_INTERVAL_S = 2.0
 SAMPLED_ITEMS = 100  # queued items; when there are more, these speak for all
 FAILED_KEPT = 10_000  # of a run of months the rest is in the frontier's dead letters
 
-# Adds to the frontier; returns the result.
-Prepare = Callable[[Frontier], Awaitable[AddResult]]
+Prepare = Callable[[Frontier], Awaitable[AddResult]]  # adds to the frontier; returns the result
 
 
 @dataclass(slots=True)
@@ -114,7 +110,7 @@ class RunHooks(TypedDict, total=False):
     report: Required[Callable[[crawl_events.Event], None]]
     started: Callable[
         [AddResult, int], None
-    ]  # before the first visit, with added URLs and the number of unfinished pages
+    ]  # before the first visit, with added URLs and the number of unfinished ones
     stopping: Callable[[], None]  # when the first signal asked to stop
 
 
@@ -251,10 +247,9 @@ async def _work(
             uploads = UploadWorker(layout, settings.storage, clock)
             stack.push_async_callback(lambda: asyncio.to_thread(uploads.close, stopped=stop.event.is_set()))
         async with open_local_pool(collection, settings, clock=clock, report=note) as supervisor:
-            name = process_name()
             context = RunContext(
                 *(layout, settings, frontier, supervisor, index, clock, note),
-                name=name,
+                name=process_name(),
                 disk=DiskReserve(layout.archive, settings.proxy.disk_reserve_bytes),
                 reports=layout.reports,
                 ca=layout.ca / CA_FILE,
@@ -262,13 +257,7 @@ async def _work(
                 stored_level_of=run.stored_level_of,
                 endless=run.endless,
             )
-            pool = WorkerPool(
-                build_crawl_context(context),
-                lease_s=settings.frontier.lease_s,
-                name=name,
-                endless=run.endless,
-                stopping=stop.event,
-            )
+            pool = build_worker_pool(context, stopping=stop.event)
             companion = run.companion
             try:
                 if companion is None:
@@ -276,7 +265,6 @@ async def _work(
                     return
                 async with companion.beside(context):
                     await pool.run(run.workers)
-                    # Again as long as the extension has queued more items.
                     while not pool.stopping.is_set() and await companion.settle():
                         await pool.run(run.workers)
             except BaseExceptionGroup as group:

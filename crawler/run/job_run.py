@@ -30,8 +30,7 @@ from warc.index.database import IndexDatabase, open_database
 AT_ONCE = 1_000
 _GIVEN_UP = (BUDGET_REASON, "scope: ", "robots: ")
 
-# The manifest of a page that was archived; None when it cannot be read here.
-ManifestOf = Callable[[FrontierItem], PageInfo | None]
+ManifestOf = Callable[[FrontierItem], PageInfo | None]  # of an archived page; None when it cannot be read here
 
 
 def skip_excluded(jobs: JobSettings, frontier: Frontier, name: str, now: datetime) -> None:
@@ -84,7 +83,7 @@ async def redecide_links(
             target = seed_target(record.item, page)
             if target:
                 jobs.move_seed(name, record.item.url, target)
-            items += decide_links(jobs, record.item, page).items
+            items += decide_links(jobs, record.item, page)[0]
         return items, lacking
 
     for records in select_items(frontier, ItemState.DONE, ItemSelection(job=name)):
@@ -104,9 +103,9 @@ class JobSubmission:
     """Result of submitting a job."""
 
     added: AddResult  # result of adding its seeds
-    revived: int = 0  # skipped pages that are queued again
-    joined: int = 0  # links of archived pages that were not followed and belong to the crawl now
-    unread: int = 0  # archived pages whose links could not be read again
+    revived: int  # skipped pages that are queued again
+    joined: int  # links of archived pages that were not followed and belong to the crawl now
+    unread: int  # archived pages whose links could not be read again
 
 
 async def run_crawl_jobs(jobs: Sequence[Job], run: RunConfig, **hooks: Unpack[RunHooks]) -> RunSummary:
@@ -140,10 +139,7 @@ async def run_crawl_jobs(jobs: Sequence[Job], run: RunConfig, **hooks: Unpack[Ru
 async def submit_job(
     job: Job, frontier: Frontier, *, local: Settings, clock: Clock, manifest_of: ManifestOf | None = None
 ) -> JobSubmission:
-    """Store the job, queue its seeds, and apply its settings to its items, with `manifest_of` to pages' links, too.
-
-    Raises ConfigError if a job of that name cannot be read, or there are more than `SEEDS_LIMIT` seeds.
-    """
+    """Store the job, queue its seeds, apply its settings to items and, with `manifest_of`, links; or ConfigError."""
     text = frontier.orders(JOB_ORDER).get(job.name)
     known = None if text is None else parse_job(job.name, text)
     whole = job
@@ -157,21 +153,19 @@ async def submit_job(
     # What its items follow; the order is ahead of it when a run was killed in between.
     note = frontier.note(APPLIED_JOB_NOTE, whole.name, now=clock.now())
     followed = None if note is None else parse_job(job.name, note)
-    submission = JobSubmission(await _add_seeds(whole, followed, frontier, local, clock))
+    added = await _add_seeds(whole, followed, frontier, local, clock)
+    revived = joined = unread = 0
     if known is not None and note != whole.to_json():
-        # Apply the settings to its known items.
         jobs, name = JobSettings(frontier, local, clock=clock), whole.name
         await asyncio.to_thread(skip_excluded, jobs, frontier, name, clock.now())
         revived = await asyncio.to_thread(requeue_given_up, jobs, frontier, name, clock.now())
-        submission = replace(submission, revived=revived)
         if manifest_of is not None and (followed is None or _may_hold_more(followed, whole)):
             turns = make_slot_assigner(local)
             joined, unread = await redecide_links(
                 jobs, frontier, name, manifest_of=manifest_of, turns=turns, clock=clock
             )
-            submission = replace(submission, joined=joined, unread=unread)
     frontier.put_note(APPLIED_JOB_NOTE, whole.name, whole.to_json(), now=clock.now())
-    return submission
+    return JobSubmission(added, revived, joined, unread)
 
 
 def _may_hold_more(before: Job, after: Job) -> bool:

@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
@@ -23,9 +23,9 @@ from crawler.frontier.base import WORKER_SERVICE
 from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.pools.cluster import RemoteProxyPool, ServiceAnnouncer
 from crawler.pools.resource_pool import open_resource_pool
-from crawler.run.context_builder import RunContext, build_crawl_context
+from crawler.run.context_builder import RunContext, build_worker_pool
 from crawler.worker.crawl_events import CrawlLog, Event, PageDone
-from crawler.worker.worker_pool import WorkerPool, process_name
+from crawler.worker.worker_pool import process_name
 from net.backoff import ExponentialBackoff, StoreRetry, WaitStarted
 from net.stop_signals import StopSignals, first_error, wait_for_any
 from proxy.control.handshake import ClusterSecret
@@ -42,91 +42,76 @@ _FINAL = (InputError, CollectionVersionError, InvariantError)
 STOP_S = 30.0  # in addition to a visit's deadline
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerOptions:
-    """Options of a worker process."""
+@dataclass
+class WorkerProcess:
+    """Worker process. `run` it once."""
 
     settings: Settings  # the profile, with `frontier.url` and, for several machines, `index.url`
     layout: Layout  # holds frontier and index when the settings name none
     workers: int  # visits at the same time
     secret: ClusterSecret  # the cluster's secret
-    logins: SiteLogins | None = None
-    reports: Path | None = None  # folder of crawl log and link logs; None: none are written
-    stored_level_of: StoredLevelOf = field(kw_only=True)  # looks up decisions on stored levels
-
-
-async def run_worker(
-    options: WorkerOptions, *, clock: Clock, report: Callable[[Event], None], stopping: Callable[[], None], rng: Random
-) -> int:
-    """Run a worker process until stopped, gently at the first signal, at once at the second; return ended pages.
-
-    `stopping` is called at the first signal. Raises InputError (unusable settings), CollectionVersionError (of a
-    store).
-    """
-    ended = 0
-
-    with ExitStack() as stack:
-        crawl_log = None
-        if options.reports is not None:
-            try:
-                options.reports.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise UnavailableError(f"{options.reports} cannot be created: {error.strerror or error}.") from error
-            crawl_log = stack.enter_context(closing(CrawlLog(options.reports / CRAWL_LOG, clock=clock)))
-
-        def note(event: Event) -> None:
-            nonlocal ended
-            ended += isinstance(event, PageDone)
-            if crawl_log is not None:
-                crawl_log.note(event)
-            report(event)
-
-        stop = stack.enter_context(StopSignals(stopping))
-        limit_s = options.settings.visit.timeout_s + options.settings.proxy.seal_grace_s + STOP_S
-        hurrying = asyncio.create_task(_stop_after(stop, limit_s))
-        try:
-            with stop.cut_short(), scratch_folder(ScratchKind.RUN) as folder:
-                await _WorkerProcess(options, folder, clock, note, rng, stop).run()
-        finally:
-            hurrying.cancel()
-    return ended
-
-
-@dataclass
-class _WorkerProcess:
-    """State of a running worker process; `folder` is for its own files."""
-
-    options: WorkerOptions
-    folder: Path
+    logins: SiteLogins | None
+    reports: Path | None  # folder of crawl log and link logs; None: none are written
+    _: KW_ONLY
+    stored_level_of: StoredLevelOf  # looks up decisions on stored levels
     clock: Clock
-    note: Callable[[Event], None]
+    report: Callable[[Event], None]  # called with each event
     rng: Random
-    stop: StopSignals
-    _proxies: RemoteProxyPool | None = None
-    _since: str = ""
+    _crawl_log: CrawlLog | None = field(default=None, init=False)
+    _proxies: RemoteProxyPool | None = field(default=None, init=False)
+    _since: str = field(default="", init=False)
+    _ended: int = field(default=0, init=False)  # pages
 
-    async def run(self) -> None:
+    async def run(self, stopping: Callable[[], None]) -> int:
+        """Run until stopped, gently at the first signal, at once at the second; return the number of ended pages.
+
+        `stopping` is called at the first signal. Raises InputError (unusable settings), CollectionVersionError (of a
+        store).
+        """
+        with ExitStack() as stack:
+            if self.reports is not None:
+                try:
+                    self.reports.mkdir(parents=True, exist_ok=True)
+                except OSError as error:
+                    raise UnavailableError(f"{self.reports} cannot be created: {error.strerror or error}.") from error
+                self._crawl_log = stack.enter_context(closing(CrawlLog(self.reports / CRAWL_LOG, clock=self.clock)))
+            stop = stack.enter_context(StopSignals(stopping))
+            limit_s = self.settings.visit.timeout_s + self.settings.proxy.seal_grace_s + STOP_S
+            hurrying = asyncio.create_task(_stop_after(stop, limit_s))
+            stack.callback(hurrying.cancel)
+            with stop.cut_short(), scratch_folder(ScratchKind.RUN) as folder:
+                await self._work(stop, folder)
+        return self._ended
+
+    def note(self, event: Event) -> None:
+        """Log, count and report an event."""
+        self._ended += isinstance(event, PageDone)
+        if self._crawl_log is not None:
+            self._crawl_log.note(event)
+        self.report(event)
+
+    async def _work(self, stop: StopSignals, folder: Path) -> None:
         """Open the stores and work; start over after a store or pool became unusable."""
         self._since = warc_date(self.clock.now())
         backoff = ExponentialBackoff(RESTART_BACKOFF_INITIAL_S, RESTART_BACKOFF_MAX_S)
-        while not self.stop.event.is_set():
+        while not stop.event.is_set():
             begun = self.clock.monotonic()
             try:
-                await self._once()
+                await self._once(stop, folder)
             except (BaseExceptionGroup, WeboidError) as group:
                 error = first_error(group)
                 if not isinstance(error, WeboidError) or isinstance(error, _FINAL):
                     raise error from error.__cause__
-                if not self.stop.event.is_set():
+                if not stop.event.is_set():
                     log.warning("worker.interrupted error=%s", error)
                     self.note(WaitStarted("service", f"{error} The worker tries again."))
             if self.clock.monotonic() - begun > RESTART_BACKOFF_MAX_S:
                 backoff.reset()
-            await wait_for_any(self.stop.event, timeout_s=backoff.next_s())
+            await wait_for_any(stop.event, timeout_s=backoff.next_s())
 
-    async def _once(self) -> None:
-        settings, layout = self.options.settings, self.options.layout
-        name, authority = process_name(), self.folder / CA_FILE
+    async def _once(self, stop: StopSignals, folder: Path) -> None:
+        settings, layout = self.settings, self.layout
+        name, authority = process_name(), folder / CA_FILE
         patience = StoreRetry(self.clock, self.note)
         if not (settings.frontier.url and settings.index.url):
             read_collection(layout.root)  # a proxy makes it, never we
@@ -140,10 +125,10 @@ class _WorkerProcess:
             announcer = ServiceAnnouncer(frontier, WORKER_SERVICE, name, self._describe, self.clock)
             stack.callback(announcer.close)
             stopping = asyncio.Event()
-            stack.callback(asyncio.create_task(_forward_event(self.stop.event, stopping)).cancel)
+            stack.callback(asyncio.create_task(_forward_event(stop.event, stopping)).cancel)
             proxies = RemoteProxyPool(
                 frontier,
-                self.options.secret,
+                self.secret,
                 self.clock,
                 stopping=stopping,
                 rng=self.rng,
@@ -156,19 +141,13 @@ class _WorkerProcess:
                     *(layout, settings, frontier, supervisor, index, self.clock, self.note),
                     name=name,
                     ca=authority,
-                    logins=self.options.logins,
-                    reports=self.options.reports,
-                    stored_level_of=self.options.stored_level_of,
+                    logins=self.logins,
+                    reports=self.reports,
+                    stored_level_of=self.stored_level_of,
                     endless=True,
                 )
-                pool = WorkerPool(
-                    build_crawl_context(context),
-                    lease_s=settings.frontier.lease_s,
-                    name=name,
-                    endless=True,
-                    stopping=stopping,  # an order to stop ends the pool, not the process
-                )
-                await pool.run(self.options.workers)
+                # An order to stop ends the pool, not the process.
+                await build_worker_pool(context, stopping=stopping).run(self.workers)
 
     def _describe(self) -> dict[str, Any]:
         return {
@@ -177,7 +156,7 @@ class _WorkerProcess:
             "version": version("weboid"),
             "started": self._since,
             "visits": self._proxies.lent if self._proxies is not None else 0,
-            "workers": self.options.workers,
+            "workers": self.workers,
         }
 
 

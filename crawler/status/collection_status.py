@@ -33,14 +33,12 @@ JOBS_SHOWN = 50
 LEASES_SHOWN = 100
 BLOCKS_COUNTED = 1_000
 MEMBERS_SHOWN = 100
-# Reasons are grouped over this many of the latest: enough for a picture, and always as quick.
-ENDED_SAMPLED = 200
+ENDED_SAMPLED = 200  # reasons are grouped over this many of the latest: enough for a picture, and always as quick
 REASONS_SHOWN = 20
 EXAMPLES_SHOWN = 3
 DEAD_LETTERS_SHOWN = 20
 WINDOWS_MIN = (1, 10, 60)
-# With fewer pages in ten minutes the rate is too uncertain for a prediction.
-ENOUGH_FOR_ETA = 5
+ENOUGH_FOR_ETA = 5  # with fewer pages in ten minutes the rate is too uncertain for a prediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +129,7 @@ def estimate_remaining(
     *,
     now: datetime,
 ) -> timedelta | None:
-    """Estimate a lower bound of the remaining time, by the rate of the last ten minutes and the longest queue.
-
-    None while paused, when nothing is left, and when there is too little data.
-    """
+    """Estimate the least remaining time, by the last ten minutes' rate and the longest queue; None: unknown."""
     left = stats.queued + stats.claimed
     recent = sum(map(frontier_base.ended_in, minutes[-11:]))
     if stats.paused is not None or not left or recent < ENOUGH_FOR_ETA:
@@ -250,10 +245,7 @@ class CollectionStatus:
 
 
 class StatusReader:
-    """Reader of the status, of a collection, its own or a shared frontier, or both, at a bounded cost. Thread-safe.
-
-    Index and registry count their rows, so each is read at most a twentieth of the time.
-    """
+    """Reader of a collection's and a frontier's status, thread-safe; it counts rows a twentieth of the time."""
 
     def __init__(
         self,
@@ -314,21 +306,19 @@ class ThrottledValue(Generic[_T]):
         """Return the cached value, read again when it is time; errors are raised, in a thread logged."""
         if self.clock.monotonic() >= self._until and self._is_reading.acquire(blocking=not self.background):
             if self.background:
-                threading.Thread(target=self._read_logged, daemon=True).start()
+                threading.Thread(target=self._read_now, daemon=True).start()
             else:
                 self._read_now()
         return self._value
-
-    def _read_logged(self) -> None:
-        try:
-            self._read_now()
-        except (WeboidError, OSError) as error:
-            _LOG.warning("status.count_failed error=%s", error)
 
     def _read_now(self) -> None:
         began = self.clock.monotonic()
         try:
             self._value = self.read_now()
+        except (WeboidError, OSError) as error:
+            if not self.background:
+                raise
+            _LOG.warning("status.count_failed error=%s", error)
         finally:
             ended = self.clock.monotonic()
             self._until = ended + COUNTING_SHARE * (ended - began)

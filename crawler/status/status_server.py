@@ -16,6 +16,7 @@ import logging
 import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -34,7 +35,6 @@ from core.hosts import join_host_port
 from crawler.status.collection_status import (
     CollectionHoldings,
     CollectionStatus,
-    CopyCheckSummary,
     FrontierOverview,
     StatusReader,
     member_number,
@@ -45,28 +45,26 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LABEL_LIMIT_CHARS = 120
 _STATES = ("queued", "claimed", "done", "skipped", "dead")
 
-# Help text and labels of each metric.
 _METRICS = tomllib.loads(Path(__file__).with_name("metrics.toml").read_text("utf-8"))
-# By label value, or by values of several labels.
-_Values = Mapping[str, float] | Mapping[tuple[str, ...], float]
+_Values = Mapping[str, float] | Mapping[tuple[str, ...], float]  # by label value, or by values of several labels
 
 
 def exposition(status: CollectionStatus | None, *, version: str) -> bytes:
     """Format the metrics of a status; without one, because a store does not answer, `weboid_up` is 0."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_MetricFamilies(list(families(status, version=version))))
+    registry.register(_StatusCollector(list(families(status, version=version))))
     return generate_latest(registry)
 
 
-class _MetricFamilies(Collector):
-    """Prometheus collector of prepared metrics."""
+@dataclass(frozen=True, slots=True)
+class _StatusCollector(Collector):
+    """Prometheus collector of metrics that are made already."""
 
-    def __init__(self, metrics: list[Metric]) -> None:
-        self._metrics = metrics
+    metrics: list[Metric]
 
     def collect(self) -> Iterator[Metric]:
         """Return the metrics."""
-        yield from self._metrics
+        return iter(self.metrics)
 
 
 def families(status: CollectionStatus | None, *, version: str) -> Iterator[Metric]:
@@ -77,8 +75,12 @@ def families(status: CollectionStatus | None, *, version: str) -> Iterator[Metri
         return
     if status.holdings is not None:
         yield from _holdings(status.holdings)
-    if status.checks is not None:
-        yield from _checks(status.checks)
+    if (checks := status.checks) is not None:
+        yield _metric("weboid_checks", checks.verdicts)
+        yield _metric("weboid_checks_per_minute", _by_minutes(checks.per_minute))
+        yield _metric("weboid_repairs", checks.repairs)
+        yield _metric("weboid_repairs_per_minute", _by_minutes(checks.repairs_per_minute))
+        yield _metric("weboid_checks_unrecorded", checks.unrecorded)
     if status.frontier is not None:
         yield from _frontier(status.frontier)
 
@@ -98,14 +100,6 @@ def _holdings(holdings: CollectionHoldings) -> Iterator[Metric]:
     yield _metric("weboid_disk_free_bytes", holdings.free_bytes)
     yield _metric("weboid_disk_reserve_bytes", holdings.reserve_bytes)
     yield _metric("weboid_collection_in_use", holdings.in_use)
-
-
-def _checks(checks: CopyCheckSummary) -> Iterator[Metric]:
-    yield _metric("weboid_checks", checks.verdicts)
-    yield _metric("weboid_checks_per_minute", _by_minutes(checks.per_minute))
-    yield _metric("weboid_repairs", checks.repairs)
-    yield _metric("weboid_repairs_per_minute", _by_minutes(checks.repairs_per_minute))
-    yield _metric("weboid_checks_unrecorded", checks.unrecorded)
 
 
 def _by_minutes(rates: Mapping[int, Mapping[str, float]]) -> dict[tuple[str, ...], float]:
@@ -251,20 +245,14 @@ class _HostGuard:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
             return False
-        if name in self._names:
-            return True
         with contextlib.suppress(ValueError):
-            ipaddress.ip_address(name)
-            return True
+            return name in self._names or bool(ipaddress.ip_address(name))
         return False
 
 
 @asynccontextmanager
 async def serve_status(reader: StatusReader, listen: str, *, names: Collection[str] = ()) -> AsyncIterator[str]:
-    """Serve the status at HOST:PORT (port 0: a free one) until the end of the block; yield the address.
-
-    Raises ConfigError (`listen` names no host and port), UnavailableError (the address cannot be bound).
-    """
+    """Serve the status at HOST:PORT (0: a free port); yield the address. Raises ConfigError, UnavailableError."""
     listener = open_listener(*parse_listen_address(listen))
     app = create_app(lambda: asyncio.to_thread(reader.status), names=names)
     async with running(HttpServer(app, _LIMITS, timeout_graceful_shutdown=1), listener):

@@ -100,14 +100,11 @@ class MemoryLimit:
             if self._short_since is None:
                 self._short_since = self._short_last
                 free = self.free_bytes() or 0
-                self.report(
-                    WaitStarted(
-                        "memory",
-                        f"There is memory for {len(self._begun)} visits at a time:"
-                        f" {free / 1e6:,.0f} MB are free, {self.reserve_bytes / 1e6:,.0f} MB are reserved, a visit "
-                        f"takes about {self.visit_bytes / 1e6:,.0f} MB.",
-                    )
+                text = (
+                    f"There is memory for {len(self._begun)} visits at a time: {free / 1e6:,.0f} MB are free, "
+                    f"{self.reserve_bytes / 1e6:,.0f} MB are reserved, a visit takes about {self.visit_bytes / 1e6:,.0f} MB."
                 )
+                self.report(WaitStarted("memory", text))
             # Until a visit ends, or another process may have freed memory.
             self._ended.clear()
             await wait_for_any(self._ended, timeout_s=MEMORY_POLL_S)
@@ -140,8 +137,7 @@ class MemoryLimit:
 
 
 DISK_POLL_S = 2.0
-# More than the reserve must be free before a run continues, or it would stop at the next page.
-DISK_MARGIN = 1.05
+DISK_MARGIN = 1.05  # more than the reserve must be free before a run continues, or it would stop at the next page
 
 
 @dataclass(eq=False, repr=False)

@@ -150,23 +150,9 @@ class DiskSpaceRestored:
     seconds: float
 
 
-Event = (
-    PageDone
-    | PageSkipped
-    | PageRetried
-    | PageDeferred
-    | LinksAdded
-    | PageChecked
-    | PageRepaired
-    | QueueStatus
-    | DiskSpaceLow
-    | DiskSpaceRestored
-    | WaitStarted
-    | WaitEnded
-    | FileRecovered
-    | IndexRestored
-    | SnapshotMade
-)
+PageEvent = PageDone | PageSkipped | PageRetried | PageDeferred | LinksAdded | PageChecked | PageRepaired
+StoreEvent = DiskSpaceLow | DiskSpaceRestored | FileRecovered | IndexRestored | SnapshotMade
+Event = PageEvent | StoreEvent | QueueStatus | WaitStarted | WaitEnded
 
 
 CRAWL_LOG_LIMIT_BYTES = 256 << 20

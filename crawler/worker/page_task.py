@@ -63,8 +63,7 @@ NO_REST = timedelta(0)  # the host was not asked
 RUN_ERRORS = (errors.DiskFullError, errors.LimitReachedError, errors.DedupUnavailableError)
 HOST_DOWN = "host down:"  # how the reason of an item begins that ended unvisited
 ONE_ATTEMPT = "one-attempt"  # the kind of the notes on URLs, by identity key, that are visited once
-# The kind of the notes on hosts, "browser" or "recorder": whose connections reach them.
-CONNECTIONS_NOTE = "connections"
+CONNECTIONS_NOTE = "connections"  # the kind of notes on hosts, "browser" or "recorder": whose connections reach them
 HELPED_FOR = timedelta(days=7)  # before the recorder's connections are tried again
 SILENT_FOR = timedelta(hours=1)  # the same of a host that did not answer, which may only have been slow
 UNHELPED_FOR = timedelta(days=1)  # before the browser's are, where they were refused as well
@@ -213,8 +212,7 @@ class PageTask:
     async def _apply_decision(self, decision: RuleDecision, *, delay: timedelta | None) -> None:
         item, frontier = self._item, self._context.frontier
         if decision.action in (RuleAction.SKIP, RuleAction.FAIL):
-            is_skip = decision.action is RuleAction.SKIP
-            await self._fail(decision.reason, delay=delay, skip=is_skip)
+            await self._fail(decision.reason, delay=delay, skip=decision.action is RuleAction.SKIP)
             return
         until = decision.until
         await self._retrying(lambda: frontier.release(item, now=self._now(), reason=decision.reason, not_before=until))
@@ -310,10 +308,9 @@ class PageTask:
             await self._carry_out(captured)
             reason = str(page.page_class) if page.page_class in WITHHELD else f"status {page.status}"
             await self._retry(page.reason or reason, page)
-        elif page.outcome is VisitOutcome.FAILED:
-            await self._fail(page.reason, page=page, delay=self._follow_up.delay)
-        elif page.outcome is VisitOutcome.SKIPPED:
-            await self._fail(page.reason, page=page, delay=self._follow_up.delay, skip=True)
+        elif page.outcome in (VisitOutcome.FAILED, VisitOutcome.SKIPPED):
+            is_skip = page.outcome is VisitOutcome.SKIPPED
+            await self._fail(page.reason, page=page, delay=self._follow_up.delay, skip=is_skip)
         else:
             # A stored refusal, such as an archived 503, has blocked the host for longer than any
             # delay; as an answer it would reset the failures that set the next block's length.

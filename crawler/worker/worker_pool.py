@@ -40,8 +40,7 @@ class WorkerPool:
     context: page_task.CrawlContext
     lease_s: float  # duration of a claim without renewal
     name: str  # of this process, for records
-    # Wait for work when nothing is left; at the start for the end of a stop order.
-    endless: bool = False
+    endless: bool = False  # wait for work when nothing is left; at the start for the end of a stop order
     stopping: asyncio.Event = field(default_factory=asyncio.Event)  # once set, nothing is claimed
     at_once: asyncio.Event = field(default_factory=asyncio.Event)  # visits under way are released
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -56,7 +55,6 @@ class WorkerPool:
         BrowserUnavailableError, ProxyUnavailableError (they do not start any more), InvariantError (consecutive
         internal errors, in pages or outside of any page).
         """
-        # Delete an old stop order; an endless pool waits for its end.
         context = self.context
         if not self.endless:
             await context.patience.ask(lambda: context.frontier.take_back(STOP_ORDER, ""))
@@ -155,7 +153,6 @@ class WorkerPool:
             return True
         if not self.endless and not await self._unfinished():
             return False
-        # Wait for another worker's result, for a host's next visit, or for the end.
         changed, now = self._changed, context.clock.now()
         wakeup = await context.patience.ask(lambda: context.frontier.next_wakeup(now))
         left = WAIT_LIMIT_S if wakeup is None else (wakeup - now).total_seconds()

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, delete, select, update
 
 from core.errors import BadUrlError, InputError
 from core.hosts import BAD_PORTS, is_local_name
+from core.storable_text import shorten_for_message
 from core.urls import fetch_key, host_of, identity_key
 from links.check_history import day_of
 from links.check_result import CheckResult, CheckVerdict
@@ -23,7 +24,7 @@ from links.feedback.reporter_limits import DEFAULT_LIMITS, LimitedAct, Limits, c
 from links.feedback.reports import WORKING, NeedlessReportError
 from links.registry.schema import replacements, urls
 from links.registry.statements import batches
-from links.registry.urls import UrlRow, find_observed, require_observed, row_of, select_url_rows, shorten_for_message
+from links.registry.urls import UrlRow, find_observed, require_observed, row_of, select_url_rows
 from links.states import LinkState
 from links.url_parts import url_parts_of
 from net.address_policy import is_public

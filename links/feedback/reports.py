@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import ColumnElement, Connection, LargeBinary, delete, distinct, func, select, update
 
 from core.errors import InputError
+from core.storable_text import shorten_for_message
 from core.url_patterns import PatternForm, parse_pattern
 from links.check_history import day_of
 from links.feedback.reporter_limits import DEFAULT_LIMITS, LimitedAct, Limits, count_act
@@ -30,15 +31,7 @@ from links.registry.pages import MAX_PAGE_ID, plain_title
 from links.registry.quirks import HostQuirk, is_over
 from links.registry.schema import asked_pages, host_quirks, hosts, reports, urls
 from links.registry.statements import MOST, Reader, SqlStatement, batches, insert_missing, many, one, upsert
-from links.registry.urls import (
-    NotObservedError,
-    UrlRow,
-    find_matching_urls,
-    require_observed,
-    row_of,
-    select_url_rows,
-    shorten_for_message,
-)
+from links.registry.urls import NotObservedError, UrlRow, find_matching_urls, require_observed, row_of, select_url_rows
 from links.states import LinkState
 from links.url_parts import KEY_BYTES
 

@@ -7,6 +7,7 @@ from sqlalchemy import ColumnElement, Connection, Select, bindparam, literal_col
 
 from core.errors import InputError, InvariantError
 from core.hosts import registrable
+from core.storable_text import shorten_for_message
 from core.url_patterns import PatternForm, PatternTable, UrlPattern, pattern_target
 from core.urls import fetch_key
 from links.check_result import CheckMethod
@@ -276,11 +277,6 @@ def host_in(text: str) -> str:
     if authority.startswith("["):
         return authority.partition("]")[0] + "]"
     return authority.partition(":")[0]
-
-
-def shorten_for_message(text: str) -> str:
-    """Limit user input to a length suitable for a message."""
-    return text if len(text) <= 200 else text[:200] + "…"
 
 
 def _within_host(pattern: UrlPattern) -> Sequence[ColumnElement[bool]]:

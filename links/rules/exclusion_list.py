@@ -15,9 +15,9 @@ from sqlalchemy import Connection, case, delete, func, insert, select, update
 
 from core.errors import BadUrlError, InputError
 from core.hosts import canonical_host
+from core.storable_text import shorten_for_message
 from core.urls import fetch_key
 from links.registry.schema import excluded, hosts, pages, refs, urls
-from links.registry.urls import shorten_for_message
 from links.rules.link_pattern import LinkPattern, parse_link_pattern
 from links.url_parts import UrlParts, domain_index
 

@@ -15,10 +15,10 @@ from sqlalchemy import literal_column, or_, select
 
 from core.errors import BadUrlError, InputError
 from core.hosts import canonical_host
+from core.storable_text import shorten_for_message
 from core.urls import MAX_URL_LENGTH, fetch_key, identity_key
 from links.registry.schema import PATH_HEAD, PATH_HEAD_CHARS, hosts, urls
 from links.registry.statements import MOST, Reader, SqlStatement, many, one
-from links.registry.urls import shorten_for_message
 from links.url_parts import DEFAULT_PORTS, SCHEMES, UrlParts, domain_index, split_identity
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):(?=//)", re.IGNORECASE | re.ASCII)

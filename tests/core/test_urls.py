@@ -15,6 +15,7 @@ from core.urls import (
     authority_of,
     fetch_key,
     host_of,
+    host_or_empty,
     identity_and_host,
     identity_key,
     repair,
@@ -363,6 +364,14 @@ def test_identity_and_host_are_those_of_one_parse_each(url: str) -> None:
     assert identity_and_host(url) == (identity_key(url), host_of(url))
     trivial = f"{url}#top"
     assert identity_and_host(trivial) == (identity_key(trivial), host_of(trivial))
+
+
+@pytest.mark.parametrize(
+    "url", ["", "data:,x", "blob:https://a.example/1", "ftp://a.example/", "http://[::1", "\ud800"]
+)
+def test_what_is_no_web_url_has_an_empty_host(url: str) -> None:
+    assert host_or_empty(url) == ""
+    assert host_or_empty("https://User@A.example.:8443/x") == "a.example"
 
 
 @pytest.mark.parametrize(

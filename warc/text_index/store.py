@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import BadUrlError
 from core.layout import Layout
 from core.timestamps import from_unix_milliseconds
-from core.urls import host_of
+from core.urls import host_or_empty
 from warc.local_storage import write_transaction
 from warc.text_index.analysis import TEXT_LIMIT_CHARS, UNSTEMMED, tokens
 
@@ -86,10 +85,7 @@ def _facet(name: str, value: str) -> str:
 
 def url_host(url: str) -> str:
     """Return the URL's host without ``www.``; empty without one."""
-    try:
-        return host_of(url).removeprefix("www.")
-    except BadUrlError:
-        return ""
+    return host_or_empty(url).removeprefix("www.")
 
 
 def _host_facets(url: str) -> list[str]:

@@ -5,15 +5,13 @@ import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import click
 
 from core.captures import check_login_name
 from core.errors import BadUrlError, ConfigError, InputError, UnavailableError
-from core.hosts import canonical_host
 from core.layout import Layout
-from core.urls import fetch_key
+from core.urls import fetch_key, host_of
 from crawler.capture import site_logins
 from crawler.profiles import load_profile
 from render.chromium import find_browser, find_window_browser
@@ -53,8 +51,8 @@ def login_group(
     """
     try:
         url = fetch_key(url, allow_single_label=True)
-        host = canonical_host(urlsplit(url).hostname or "")
-    except (BadUrlError, ValueError) as error:
+        host = host_of(url)
+    except BadUrlError as error:
         raise InputError(f"{url[:200]!r} is not a URL to log in at: {error}") from error
     name = check_login_name(name or host.strip("[]").replace(":", "."))
     hosts = tuple(hosts) or (host,)

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 import httpcore
 
 from core.clock import Clock
-from core.errors import BadUrlError, ConfigError
-from core.urls import host_of
+from core.errors import ConfigError
+from core.urls import host_or_empty
 from net.http_server import ConnectionLimits, HttpServer, connection_limit
 from wiki.embed import proxy_message
 from wiki.embed.link_lookup import URLS_AT_ONCE, HttpLinkLookup, LinkLookup, PageLocation
@@ -311,11 +311,7 @@ class EmbeddingProxy:
 
     def around(self, url: str) -> PageLocation:
         """Return the location of a requested page; an empty one for an invalid Host."""
-        try:
-            host_of(url)
-        except BadUrlError:
-            url = ""
-        return replace(self._marking.around(), url=url)
+        return replace(self._marking.around(), url=url if host_or_empty(url) else "")
 
 
 def parse_upstream(text: str) -> httpcore.URL:

@@ -144,7 +144,7 @@ def settings_of(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *
 
     monkeypatch.setattr(archive_command, "archive_urls", reached)
     monkeypatch.setattr(crawl_command, "run_crawl_jobs", lambda jobs, *_, **__: reached(*jobs))
-    monkeypatch.setattr(worker_command, "run_worker", reached)
+    monkeypatch.setattr(worker_command, "WorkerProcess", reached)
     argv = [*command.split(), "--collection", str(tmp_path / "c"), *options]
     if command == "worker":
         monkeypatch.setenv("WEBOID_SECRET", "s" * 32)

@@ -31,7 +31,7 @@ from crawler.frontier.base import PROXY_SERVICE, Frontier
 from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.pools.cluster import ServiceAnnouncer, living_proxies
 from crawler.profiles import load_profile
-from crawler.run.worker_process import WorkerOptions, run_worker
+from crawler.run.worker_process import WorkerProcess
 from crawler.worker.crawl_events import FileRecovered
 from net.address_policy import literal_address
 from net.backoff import StoreRetry, WaitEnded, WaitStarted
@@ -282,23 +282,14 @@ def worker_command(
         click.echo("No crawl log is written: name a folder with --reports.", err=True)
     reporter = run_reporter()
     with open_stored_levels(layout, settings.index.url) as level_of, open_webhooks(collection, settings) as hooks:
-        ended = asyncio.run(
-            run_worker(
-                WorkerOptions(
-                    settings,
-                    layout,
-                    workers,
-                    secret,
-                    unlock_logins(settings, collection),
-                    reports,
-                    stored_level_of=level_of,
-                ),
-                clock=CLOCK,
-                report=reporter.event if hooks is None else hooks.reporting(reporter.event),
-                stopping=reporter.stopping,
-                rng=Random(),  # noqa: S311 no secret depends on it
-            )
+        process = WorkerProcess(
+            *(settings, layout, workers, secret, unlock_logins(settings, collection), reports),
+            stored_level_of=level_of,
+            clock=CLOCK,
+            report=reporter.event if hooks is None else hooks.reporting(reporter.event),
+            rng=Random(),  # noqa: S311 no secret depends on it
         )
+        ended = asyncio.run(process.run(reporter.stopping))
     if not output.is_json:
         click.echo(f"Finished here: {counted(ended, 'page')}.")
 

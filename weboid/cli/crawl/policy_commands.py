@@ -19,7 +19,7 @@ from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry, re
 from crawler.policy.policy_evaluator import PolicyOpinion
 from crawler.policy.policy_rule import make_policy
 from crawler.pools.resource_pool import open_local_pool
-from crawler.rules.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
+from crawler.rules.visit_rule import RuleAction, RuleDecision
 from weboid.app.text_table import clean, table
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import CLOCK, CommandGroup, argument, cli_command, option
@@ -105,14 +105,14 @@ def _scope_opinion(jobs: JobSettings, url: str, job: str, *, is_known: bool) -> 
     excluded = scope.excluded(url)
     if excluded is not None:
         reason = f"scope: exclude {excluded}"
-        return PolicyOpinion("scope", RuleDecision(RuleAction.SKIP, reason), reason)
+        return PolicyOpinion("scope", reason, RuleDecision(RuleAction.SKIP, reason))
     if jobs.job(job) is None or is_known:
-        return PolicyOpinion("scope", ALLOW_VISIT, "not excluded")
+        return PolicyOpinion("scope", "not excluded")
     decision = scope.decide(url, hops=1, hops_off=0)
     if decision.followed:
-        return PolicyOpinion("scope", ALLOW_VISIT, f"a link to it from a seed is followed: {decision.reason}")
+        return PolicyOpinion("scope", f"a link to it from a seed is followed: {decision.reason}")
     reason = f"scope: {decision.reason}"
-    return PolicyOpinion("scope", RuleDecision(RuleAction.SKIP, reason), f"{reason}, for a link from a seed")
+    return PolicyOpinion("scope", f"{reason}, for a link from a seed", RuleDecision(RuleAction.SKIP, reason))
 
 
 @click.group("policy", cls=CommandGroup)
