@@ -110,7 +110,9 @@ async def _checked(layout: Layout, *, rounds: int) -> list[Round]:
                     jobs=JOBS,
                     clock=CLOCK,
                     keep=_keeper(store, layout, taken),
+                    on_check=lambda _checked, _tally: None,
                     tally=taken.tally,
+                    stop=asyncio.Event(),
                 )
                 now = _used()
                 taken.cpu = {role: now[role] - before[role] for role in ROLES}

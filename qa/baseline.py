@@ -33,6 +33,7 @@ from playback.access.levels import Level
 from qa.check_run import CheckRunOptions, CheckRunTally, check_copies, write_atomically
 from qa.checker import CheckOutcome
 from qa.compare.picture_tiles import decode_picture, encode_image
+from qa.copy_view import CopyView
 from qa.local_replay import ENGINE
 from qa.page_changes import BaselineView, PlaybackRegression, RegressionKind, compare_playback
 from qa.sample import SampleCandidate, SampledPage
@@ -116,8 +117,7 @@ class BaselineFolder:
         if shown.picture is not None:
             write_atomically(_file(folder, check, "picture"), shown.picture)
         if shown.text is not None:
-            text = shown.text[:MOST_TEXT_CHARACTERS].encode("utf-8", "replace")
-            write_atomically(_file(folder, check, "text"), text)
+            write_atomically(_file(folder, check, "text"), shown.text[:MOST_TEXT_CHARACTERS].encode("utf-8", "replace"))
         line = json.dumps(json.loads(check_record(check, check.page_id))["checked"])
         with self._appending, (folder / _LINES).open("a", encoding="utf-8") as lines:
             lines.write(f"\n{line}\n")
@@ -147,10 +147,8 @@ def open_baseline(root: Path, name: str) -> BaselineFolder:
 def list_baselines(root: Path) -> Iterator[BaselineHeader]:
     """Yield the description of every readable baseline below the folder, by name."""
     for path in sorted(root.glob(f"*/{_HEADER}")):
-        try:
+        with suppress(InputError, UnavailableError):
             yield BaselineFolder(path.parent).header()
-        except (InputError, UnavailableError):
-            continue
 
 
 def encode_picture(picture: bytes | None) -> bytes | None:
@@ -201,9 +199,11 @@ async def record_before(
     """Record how the pages are played back, except those recorded already; False when it was stopped."""
     done = baseline.checks(BEFORE)
     todo = [page for page in header.pages if page.page_id not in done]
-    return await _view_pages(
-        options, header.level, [todo], lambda checked: baseline.store(BEFORE, _view_of(checked)), on_check
-    )
+
+    def keep(checked: CheckOutcome) -> None:
+        baseline.store(BEFORE, _view_of(checked))
+
+    return await _view_pages(options, header.level, [todo], keep, on_check)
 
 
 async def record_after(
@@ -253,9 +253,7 @@ async def _view_pages(
 
 
 def _view_of(checked: CheckOutcome) -> BaselineView:
-    view = checked.view
-    if view is None:
-        return BaselineView(checked.check)
+    view = checked.view or CopyView()
     return BaselineView(checked.check, encode_picture(view.picture), view.text)
 
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -50,8 +51,7 @@ def store_check(store: RegistryStore, folder: Path, checked: CheckOutcome, *, no
     check, page = checked.check, checked.page
     wanted = checked.pictures if check.verdict in _KEPT_FOR and not checked.is_withheld else {}
     for kind in PICTURES:
-        path = folder / picture_name(check.page_id, check.level, kind)
-        data = None
+        path, data = folder / picture_name(check.page_id, check.level, kind), None
         if kind in wanted:
             data = shrink_picture(wanted[kind], widest=WIDEST_PX, tallest=TALLEST_PX, quality=_QUALITY)
         if data is None:
@@ -109,13 +109,11 @@ async def check_pages(  # noqa: PLR0913 independent options
     jobs: int,
     clock: Clock,
     keep: Callable[[CheckOutcome], None],
-    on_check: Callable[[CheckOutcome, CheckRunTally], None] = lambda _checked, _tally: None,
-    tally: CheckRunTally | None = None,
-    stopping: asyncio.Event | None = None,
-) -> CheckRunTally:
-    """Check the pages in order, `jobs` at a time, until the end or `stopping`; `keep` stores a check in a thread."""
-    done = tally or CheckRunTally()
-    stop = stopping or asyncio.Event()
+    on_check: Callable[[CheckOutcome, CheckRunTally], None],
+    tally: CheckRunTally,
+    stop: asyncio.Event,
+) -> None:
+    """Check the pages in order, `jobs` at a time, until the end or `stop`; `keep` stores a check in a thread."""
     source, turn = iter(pages), asyncio.Lock()
     in_progress: set[str] = set()
     last = clock.monotonic()
@@ -139,9 +137,9 @@ async def check_pages(  # noqa: PLR0913 independent options
             await asyncio.to_thread(keep, checked)
             in_progress.discard(chosen.page.page_id)
             now = clock.monotonic()
-            done.seconds, last = done.seconds + now - last, now
-            done.verdicts[checked.check.verdict] += 1
-            on_check(checked, done)
+            tally.seconds, last = tally.seconds + now - last, now
+            tally.verdicts[checked.check.verdict] += 1
+            on_check(checked, tally)
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -149,7 +147,6 @@ async def check_pages(  # noqa: PLR0913 independent options
                 group.create_task(work())
     except BaseExceptionGroup as error:
         raise first_error(error) from error
-    return done
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,33 +171,19 @@ async def check_copies(
     on_check: Callable[[CheckOutcome, CheckRunTally], None],
 ) -> CheckRunTally:
     """Check the pages of each turn at its level; those of a later turn may depend on the results of an earlier one."""
-    tally, clock = CheckRunTally(), options.clock
+    tally, clock, layout, url = CheckRunTally(), options.clock, options.layout, options.database_url
     levels = list(dict.fromkeys(level for level, _ in turns))
     with stop.cut_short():
         async with (
             open_browsers(options.browser, clock=clock) as lend,
             open_checkers(
-                options.layout,
-                options.database_url,
-                levels,
-                lend,
-                clock=clock,
-                fonts=options.fonts,
-                cached=options.cached,
+                layout, url, levels, lend, clock=clock, fonts=options.fonts, cached=options.cached
             ) as checkers,
         ):
             stop.listen()  # playback handles SIGTERM, too, once it runs
+            check = partial(check_pages, jobs=options.jobs, clock=clock, keep=keep, on_check=on_check)
             for level, pages in turns:
-                await check_pages(
-                    pages,
-                    checkers[level],
-                    jobs=options.jobs,
-                    clock=clock,
-                    keep=keep,
-                    on_check=on_check,
-                    tally=tally,
-                    stopping=stop.event,
-                )
+                await check(pages, checkers[level], tally=tally, stop=stop.event)
     return tally
 
 
@@ -221,14 +204,11 @@ async def record_checks(store: RegistryStore, lend: LendProxy, *, bucket: str) -
     async def write(todo: Iterator[CheckedPage]) -> None:
         for row in todo:
             # One record, on disk when this returns.
-            page_id = str(uuid.uuid4())
-            check = row.effective_check
-            artifact = NewArtifact(
-                artifact_uri(ArtifactKind.PAGEINFO, check.url), "application/json", check_record(check, page_id)
-            )
+            page_id, check = str(uuid.uuid4()), row.effective_check
+            uri = artifact_uri(ArtifactKind.PAGEINFO, check.url)
+            artifact = NewArtifact(uri, "application/json", check_record(check, page_id))
             async with lend() as proxy, proxy.visit(page_id, bucket=bucket) as visit:
-                date = parse_warc_date(check.checked_at)
-                await visit.write([artifact], document=check.url, date=date)
+                await visit.write([artifact], document=check.url, date=parse_warc_date(check.checked_at))
                 await visit.seal(grace_s=0.0)
 
     def mark(keys: list[CheckKey]) -> None:

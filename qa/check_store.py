@@ -86,8 +86,8 @@ _WANT_REPAIR = SqlStatement(sa.update(quality).where(*_IS_ROW).values(**_BECOMES
 
 def want_repair(connection: Connection, page_id: str, level: str, *, now: datetime) -> bool:
     """Mark a repair as wanted on request, even after an earlier one; False: unknown page."""
-    values = {"of": page_id, "at": level, "becomes": _NUMBERS[RepairState.WANTED]}
-    return bool(_WANT_REPAIR.run(connection, {**values, "now_ms": unix_milliseconds(now)}))
+    becomes = {"becomes": _NUMBERS[RepairState.WANTED], "now_ms": unix_milliseconds(now)}
+    return bool(_WANT_REPAIR.run(connection, {"of": page_id, "at": level, **becomes}))
 
 
 _IN_REPAIR = SqlStatement(
@@ -115,13 +115,8 @@ _BEGIN_REPAIR = SqlStatement(
 
 def begin_repair(connection: Connection, page_id: str, repair_page_id: str = "", *, now: datetime) -> bool:
     """Mark a wanted repair as begun; False: none was wanted, or another process has begun it."""
-    values = {
-        "of": page_id,
-        "was": _NUMBERS[RepairState.WANTED],
-        "becomes": _NUMBERS[RepairState.BEGUN],
-        "now_ms": unix_milliseconds(now),
-        "new_page": repair_page_id,
-    }
+    states = {"was": _NUMBERS[RepairState.WANTED], "becomes": _NUMBERS[RepairState.BEGUN]}
+    values = {"of": page_id, **states, "now_ms": unix_milliseconds(now), "new_page": repair_page_id}
     return bool(_BEGIN_REPAIR.run(connection, values))
 
 
@@ -146,13 +141,8 @@ def end_repair(
     """Record the result of a repair (NONE: nothing to repair after all); False: none was wanted or had begun."""
     if state not in ENDED_STATES | {RepairState.NONE}:
         raise InvariantError(f"No repair ends as {state}.")
-    values = {
-        "of": page_id,
-        "becomes": _NUMBERS[state],
-        "now_ms": unix_milliseconds(now),
-        "new_page": repair_page_id,
-        "is_better": int(state is RepairState.DONE_BETTER),
-    }
+    becomes = {"becomes": _NUMBERS[state], "is_better": int(state is RepairState.DONE_BETTER)}
+    values = {"of": page_id, **becomes, "now_ms": unix_milliseconds(now), "new_page": repair_page_id}
     return bool(_END_REPAIR.run(connection, values))
 
 
@@ -194,9 +184,7 @@ _COUNT_UNRECORDED = SqlStatement(sa.select(func.count()).select_from(_SOME_UNREC
 
 def count_unrecorded(reader: Reader) -> int:
     """Count checks changed since they were last recorded in a WARC, up to a million."""
-    values = {"page": "", "level": "", "most": MOST_COUNTED}
-    count: int = _COUNT_UNRECORDED.rows(reader, values)[0][0]
-    return count
+    return int(_COUNT_UNRECORDED.rows(reader, {"page": "", "level": "", "most": MOST_COUNTED})[0][0])
 
 
 BEFORE_ALL: Final = CheckKey("", "", 0)
@@ -273,8 +261,7 @@ def find_checks(reader: Reader, page_ids: Iterable[str]) -> list[CheckedPage]:
 
 def find_checks_of_urls(reader: Reader, urls: Iterable[str]) -> list[CheckedPage]:
     """Find the checks of all captures of these URLs; per batch, the newest capture first."""
-    keys = dict.fromkeys(map(url_key, urls))
-    return list(map(parse_row, _OF_URLS.each(reader, "keys", keys)))
+    return list(map(parse_row, _OF_URLS.each(reader, "keys", dict.fromkeys(map(url_key, urls)))))
 
 
 def already_checked(reader: Reader, page_ids: Iterable[str], level: str, engine: str) -> set[str]:
@@ -302,12 +289,10 @@ def _listing(*lead: Any, backward: bool) -> SqlStatement:
     """Return the statement for rows of one verdict beyond a position, the nearest first."""
     position = sa.tuple_(one("from_score", Double()), one("from_page", Text()), one("from_level", Text()))
     beyond = sa.tuple_(*_PLACE) < position if backward else sa.tuple_(*_PLACE) > position
+    named = {name: one(name, Text()) for name in ("page_class", "level")}
     others = (
         quality.c.score < one("below", Double()),
-        *(
-            sa.or_(one(name, Text()).is_(None), quality.c[name] == one(name, Text()))
-            for name in ("page_class", "level")
-        ),
+        *(sa.or_(value.is_(None), quality.c[name] == value) for name, value in named.items()),
         _HAS_FAULTS,
         sa.or_(one("with_reviewed", Integer()) == 1, quality.c.review.is_(None)),
     )
@@ -343,14 +328,8 @@ def list_worst_first(
             begin = after
         elif after is not None and (after.standing < standing) is backward:
             continue
-        values = {
-            **_filter_values(wanted),
-            "standing": standing,
-            "from_score": begin.score,
-            "from_page": begin.page_id,
-            "from_level": begin.level,
-            "most": limit - len(rows),
-        }
+        place = {"from_score": begin.score, "from_page": begin.page_id, "from_level": begin.level}
+        values = {**_filter_values(wanted), "standing": standing, **place, "most": limit - len(rows)}
         rows += map(parse_row, _LISTINGS[lead, backward].rows(reader, values))
         if len(rows) >= limit:
             break

@@ -87,7 +87,6 @@ class CheckedPage(NamedTuple):
     note: str = ""
     repair: RepairState = RepairState.NONE
     repair_page_id: str = ""  # page id of the new capture; empty: none
-    repair_at: datetime | None = None  # time at which the repair entered its state; None: never
     changed_at: datetime | None = None  # the latest of all times. The default means unknown: the row was never stored.
     is_recorded: bool = False  # True when a WARC holds the check in its present form
 
@@ -138,15 +137,15 @@ def parse_position(text: str) -> CheckPosition:
     >>> parse_position(str(CheckPosition(0, 0.25, "0f3c-91", "images")))
     CheckPosition(standing=0, score=0.25, page_id='0f3c-91', level='images')
     """
-    parts = text.split(":")
+    fault = InputError(f"Not a position in a list of checks: {text[:100]!r}.")
     try:
-        standing, score, page_id, level = parts
+        standing, score, page_id, level = text.split(":")
         place = CheckPosition(int(standing), float(score), page_id, level)
     except ValueError as error:
-        raise InputError(f"Not a position in a list of checks: {text[:100]!r}.") from error
+        raise fault from error
     validate_check_ids(page_id, level)
     if place.standing not in range(len(VERDICT_ORDER)) or not -1 <= place.score <= 1:
-        raise InputError(f"Not a position in a list of checks: {text[:100]!r}.")
+        raise fault
     return place
 
 
@@ -218,15 +217,10 @@ def parse_row(values: Sequence[Any]) -> CheckedPage:
         parse_page_class(row["page_class"]),
         QaVerdict.UNCHECKED if row["review"] is None else VERDICT_ORDER[row["review"]],
         row["reviewed_by"],
-        _moment(row["reviewed_ms"]),
+        None if row["reviewed_ms"] is None else from_unix_milliseconds(row["reviewed_ms"]),
         row["note"],
         REPAIR_STATES[row["repair"]],
         row["repair_page_id"],
-        _moment(row["repair_ms"]),
         from_unix_milliseconds(row["changed_ms"]),
         bool(row["is_recorded"]),
     )
-
-
-def _moment(count: int | None) -> datetime | None:
-    return None if count is None else from_unix_milliseconds(count)

@@ -47,6 +47,7 @@ _MARKUP = frozenset({"text/html", "application/xhtml+xml"})
 # Notes of the manifest about what the capture itself lacks: no copy is better.
 _CAPTURE_DEFECTS = ("glyphs:", "scenes:")
 _NO_COPY = frozenset({VisitOutcome.FAILED, VisitOutcome.SKIPPED})
+_DOUBTED = frozenset({QaVerdict.BROKEN, QaVerdict.DOUBTFUL})
 
 _T = TypeVar("_T")
 
@@ -86,7 +87,7 @@ class PlaybackChecker:
         """Check the page; UnavailableError: a tool cannot be used; TransientError: a store cannot be read."""
         began = self._clock.monotonic()
         outcome = await self._check(page)
-        if outcome.check.verdict in (QaVerdict.BROKEN, QaVerdict.DOUBTFUL):
+        if outcome.check.verdict in _DOUBTED:
             await self._in_pool(check_bucket, self._playback.root)
         spent_s = round(self._clock.monotonic() - began, 3)
         return replace(outcome, check=replace(outcome.check, seconds=spent_s))
@@ -102,9 +103,8 @@ class PlaybackChecker:
         evidence = await self._in_pool(self._read, stored, page.url)
         if page.mime not in _MARKUP and evidence.picture is None and evidence.text is None:
             # A downloadable file: it is judged by whether the archive holds it.
-            judgement = CopyJudgement(QaVerdict.GOOD, 0.0 if evidence.lost else 1.0, (), "")
-            if evidence.manifest is None:
-                judgement = judge_copy(None)
+            held = CopyJudgement(QaVerdict.GOOD, 0.0 if evidence.lost else 1.0, (), "")
+            judgement = judge_copy(None) if evidence.manifest is None else held
             return CheckOutcome(page, self._judge(page, evidence, judgement))
         # A picture of the copy may lack content that is drawn late, e.g. images in 3D transforms: a copy that is not
         # good at first is viewed once more, and the better result counts.
@@ -120,11 +120,9 @@ class PlaybackChecker:
             pictures = {} if evidence.picture is None else {"seen": evidence.picture}
             return CheckOutcome(page, self._judge(page, evidence, judgement), pictures, view=view)
         picture, text, parts = await self._in_pool(self._compare, page, evidence, view)
-        check = replace(
-            self._judge(page, evidence, judge_copy(picture, text, parts)),
-            picture=None if picture is None else picture.score,
-            text=None if text is None else text.score,
-        )
+        check = self._judge(page, evidence, judge_copy(picture, text, parts))
+        looks, words = None if picture is None else picture.score, None if text is None else text.score
+        check = replace(check, picture=looks, text=words)
         if parts is not None:
             lost = (*check.lost, *parts.lost)
             check = replace(check, resources=parts.score, lost=lost, parts_seen=parts.seen, parts_shown=parts.shown)
@@ -191,8 +189,7 @@ class PlaybackChecker:
             parts = content_comparison.compare_resources(captured, shown, level=self._playback.level)
 
         def is_doubted(picture: PictureComparison) -> bool:
-            verdict = judge_copy(picture, text, parts).verdict
-            return verdict in (QaVerdict.BROKEN, QaVerdict.DOUBTFUL)
+            return judge_copy(picture, text, parts).verdict in _DOUBTED
 
         picture = None
         if evidence.picture is not None and view.picture is not None:
@@ -221,9 +218,8 @@ class PlaybackChecker:
             elif undrawn and verdict is QaVerdict.GOOD:
                 verdict = QaVerdict.DOUBTFUL
             reason = " ".join([reason, *unfinished, *defects]).strip()
-        return replace(
-            self._blank(page, reason), verdict=verdict, score=judgement.score, faults=faults, lost=tuple(evidence.lost)
-        )
+        blank, lost = self._blank(page, reason), tuple(evidence.lost)
+        return replace(blank, verdict=verdict, score=judgement.score, faults=faults, lost=lost)
 
     def _withheld(self, page: SampleCandidate, reason: str) -> CheckOutcome:
         return CheckOutcome(page, self._blank(page, reason), is_withheld=True)
@@ -283,10 +279,8 @@ async def open_checkers(  # noqa: PLR0913 independent options
 ) -> AsyncIterator[Mapping[Level, PlaybackChecker]]:
     """Open a checker per level, with their own replay server; UnavailableError: it does not start."""
     async with AsyncExitStack() as stack:
-        is_full = Level.FULL in levels
-        origins = await stack.enter_async_context(
-            running_replay(layout, database_url, full=is_full, fonts=fonts, cached=cached)
-        )
+        replay = running_replay(layout, database_url, full=Level.FULL in levels, fonts=fonts, cached=cached)
+        origins = await stack.enter_async_context(replay)
         pool = stack.enter_context(ThreadPoolExecutor(thread_name_prefix="compare"))
         checkers = {}
         for level in levels:

@@ -47,18 +47,16 @@ _TOP = "() => scrollTo({ left: 0, top: 0, behavior: 'instant' })"
 
 async def draw_far_frames(page: BrowserPage, picture: bytes, scale: float) -> bytes:
     """Return the picture of a page at its top with the far frames drawn in; `scale`: its pixels per CSS pixel."""
-    numbers = await page.run("far frames", _FAR, MOST_FRAMES)
-    if not numbers:
+    if not (numbers := await page.run("far frames", _FAR, MOST_FRAMES)):
         return picture
     pieces: list[tuple[float, float, bytes]] = []
     async with picture_styles(page):
         for number in numbers:
             box = await page.run("frame", _SHOW, number)
             if box is not None:
-                clip = dict(zip(("x", "y", "width", "height"), box, strict=True))
-                answer = await page.send(
-                    "Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True, "clip": {**clip, "scale": 1}}
-                )
+                clip = {**dict(zip(("x", "y", "width", "height"), box, strict=True)), "scale": 1}
+                options = {"format": "png", "optimizeForSpeed": True, "clip": clip}
+                answer = await page.send("Page.captureScreenshot", options)
                 pieces.append((box[0], box[1], binascii.a2b_base64(answer["data"])))
     await page.run("top", _TOP)
 
@@ -227,16 +225,9 @@ class _CopyVisit:
             reason = f"Playback answered with status {status}."
         elif not reason and self.picture is None and self.text is None:
             reason = "Neither a picture nor the text of the copy could be taken."
-        return CopyView(
-            status,
-            reason,
-            self.picture,
-            self.text,
-            self.page.log.entries() if self.page is not None else (),
-            tuple(self.rest.restless),
-            dict(self.steps.timings),
-            self.pdf,
-        )
+        requests = self.page.log.entries() if self.page is not None else ()
+        restless, timings = tuple(self.rest.restless), dict(self.steps.timings)
+        return CopyView(status, reason, self.picture, self.text, requests, restless, timings, self.pdf)
 
     async def _look(self, context: BrowserContext, proxy: ProxyEndpoint) -> None:
         settings, steps, browser = self.settings, self.steps, self.browser

@@ -113,13 +113,10 @@ class HoldingsVerifier:
             if part.is_cached and not known:
                 known = self.twins_of(part.digest)
             same = [row for row in known if not part.digest or _is_same(row.digest, part.digest)]
-            if same:
-                size = max(0, _payload_place(same[-1]).length)
-                is_read = size <= left
-                left -= size if is_read else 0
-                reason = self._fault(same[-1]) if is_read else ""
-            else:
-                reason = DIGEST if known else f"{MISSING}: index"
+            reason = "" if same else DIGEST if known else f"{MISSING}: index"
+            if same and (size := max(0, _payload_place(same[-1]).length)) <= left:
+                left -= size
+                reason = self._fault(same[-1])
             if reason and not self.is_hidden(part.url, part.digest):
                 lost.setdefault(part.url, reason)
         for url, reason in self._hollow(page, rows):
@@ -137,8 +134,7 @@ class HoldingsVerifier:
         # Look for an intact record with the same payload.
         for each in self.twins_of(row.digest):
             place = _PayloadLocation(each.filename, each.offset, each.length)
-            is_small = place.length <= MOST_BYTES
-            if is_small and not self._read(place, row.digest, RecordType.RESPONSE):
+            if place.length <= MOST_BYTES and not self._read(place, row.digest, RecordType.RESPONSE):
                 return ""
         return ORIGINAL_GONE
 
@@ -158,12 +154,10 @@ class HoldingsVerifier:
         if not page.text_digest.startswith("text:"):
             return
         for row in rows:
-            artifact = parse_artifact_uri(row.url)
-            if artifact is None or artifact[0] not in (ArtifactKind.TEXT, ArtifactKind.DOM):
+            artifact, payload = parse_artifact_uri(row.url), b""
+            is_checked = artifact is not None and artifact[0] in (ArtifactKind.TEXT, ArtifactKind.DOM)
+            if artifact is None or not is_checked or row.length > MOST_BYTES:
                 continue
-            if row.length > MOST_BYTES:
-                continue
-            payload = b""
             try:
                 with open_record(self.layout.archive, row.filename, row.offset, row.length) as record:
                     for block in record.content:

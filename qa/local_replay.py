@@ -7,7 +7,6 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 from core.captures import ArtifactKind
@@ -25,7 +24,7 @@ from playback.access.decision_store import DecisionStore, open_decisions
 from playback.access.level_store import LevelStore
 from playback.access.levels import DEFAULT_LEVEL, Level, LevelRules
 from playback.access.takedowns import TakedownSubject
-from playback.playback_server import serve
+from playback.playback_server import ServerOrigins, serve
 from playback.replay.sanitizer.allowlist import SANITISER_VERSION
 from playback.web.asgi_app import WebOptions
 from playback.web.page_store import CapturedPage, PageStore
@@ -49,51 +48,57 @@ _DESTINATIONS = {"Stylesheet": "style", "Font": "font", "Image": "image", "Media
 _COPY = re.compile(r"https?://[^/]+(?:/w/[^/]+)?/c/\d{14}(?:[a-z]{2,4}_)?/(.+)", re.ASCII | re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayOrigins:
-    """Origins of the replay server."""
-
-    front: str
-    replay: str
+# Captures with a login are checked like all others; no page links to such a server.
+_SHOWS_ALL = WebOptions(show_logins=True)
 
 
 @asynccontextmanager
-async def running_replay(
-    layout: Layout, database_url: str, *, full: bool, fonts: bool, cached: bool
-) -> AsyncIterator[ReplayOrigins]:
+async def running_replay(  # noqa: PLR0913 independent options
+    layout: Layout,
+    database_url: str,
+    *,
+    full: bool = False,
+    fonts: bool = True,
+    cached: bool = True,
+    options: WebOptions = _SHOWS_ALL,
+    signals: bool = False,  # by default they are for the command around it
+) -> AsyncIterator[ServerOrigins]:
     """Run a replay server on this machine until the block ends; UnavailableError: it does not start."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    front: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    running = asyncio.create_task(
-        serve(
-            layout,
-            replay_port=port,
-            on_ready=front.set_result,
-            index_url=database_url,
-            full=url_paths.LOCAL if full else "",
-            fonts=fonts,
-            # Captures with a login are checked like all others; no page links to this URL.
-            options=WebOptions(show_logins=True),
-            signals=False,  # they are for the command around it
-            cached=cached,
+    attempts = 3  # the port may be taken meanwhile
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        front: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        running = asyncio.create_task(
+            serve(
+                layout,
+                replay_port=port,
+                on_ready=front.set_result,
+                index_url=database_url,
+                full=url_paths.LOCAL if full else "",
+                fonts=fonts,
+                options=options,
+                signals=signals,
+                cached=cached,
+            )
         )
-    )
-    waiting: list[asyncio.Future[Any]] = [running, front]
-    try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        if running.done():
-            running.result()
-            raise UnavailableError("The replay server exited during start-up. See the log for its output.")
-        yield ReplayOrigins(front.result(), f"http://127.0.0.1:{port}")
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        try:
+            await asyncio.wait((front, running), return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                yield ServerOrigins(front.result(), f"http://127.0.0.1:{port}")
+                return
+            attempts -= 1
+            if not attempts or running.exception() is None:
+                running.result()
+                raise UnavailableError("The replay server exited during start-up. See the log for its output.")
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
 
 @contextmanager
 def open_collection_replay(
-    layout: Layout, database_url: str, origins: ReplayOrigins, level: Level, *, clock: Clock
+    layout: Layout, database_url: str, origins: ServerOrigins, level: Level, *, clock: Clock
 ) -> Iterator["CollectionReplay"]:
     """Open the collection for a checker until the block ends."""
     with (
@@ -111,7 +116,7 @@ class CollectionReplay:
         layout: Layout,
         database: IndexDatabase,
         decisions: DecisionStore,
-        origins: ReplayOrigins,
+        origins: ServerOrigins,
         level: Level,
         clock: Clock,
     ) -> None:
@@ -177,9 +182,8 @@ class CollectionReplay:
         """Return the status and reason with which playback refuses a part; None: no answer."""
         parts = urlsplit(address)
         host = parts.hostname or ""
-        connection = http.client.HTTPConnection(
-            HOST_MAPPING["*.localhost"] if host.endswith(".localhost") else host, parts.port, timeout=timeout_s
-        )
+        server = HOST_MAPPING["*.localhost"] if host.endswith(".localhost") else host
+        connection = http.client.HTTPConnection(server, parts.port, timeout=timeout_s)
         target = address.partition(parts.netloc)[2]
         headers = {"Host": parts.netloc, "Sec-Fetch-Dest": _DESTINATIONS.get(kind, "image")}
         try:

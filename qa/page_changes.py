@@ -143,9 +143,7 @@ def compare_snapshots(then: PageSnapshot, now: PageSnapshot, *, heat: bool = Fal
 def _compare_content(
     texts: tuple[str | None, str | None], pictures: tuple[bytes | None, bytes | None], *, heat: bool
 ) -> ContentChanges:
-    text = None
-    if texts[0] is not None and texts[1] is not None:
-        text = compare_texts(texts[0], texts[1])
+    text = None if texts[0] is None or texts[1] is None else compare_texts(texts[0], texts[1])
     return ContentChanges(text=text, picture=compare_if_readable(*pictures, heat=heat))
 
 
@@ -327,23 +325,19 @@ def count_by_kind(regressions: Iterable[PlaybackRegression]) -> dict[RegressionK
 def regression_as_json(regression: PlaybackRegression) -> dict[str, Any]:
     """Convert to a JSON object."""
     return {
-        "page_id": regression.after.page_id,
-        "url": regression.after.url,
-        "course": str(regression.course),
-        "reason": regression.reason,
+        **json_facts(regression.after, "page_id url"),
+        **json_facts(regression, "course reason"),
         "picture": _score(regression.picture),
         "text": _score(regression.text),
-        "before": {"verdict": str(regression.before.verdict), "score": regression.before.score},
-        "after": {"verdict": str(regression.after.verdict), "score": regression.after.score},
+        "before": json_facts(regression.before, "verdict score"),
+        "after": json_facts(regression.after, "verdict score"),
     }
 
 
 def sort_worst_first(regressions: Iterable[PlaybackRegression]) -> list[PlaybackRegression]:
     """Sort in the order of review, the worst first."""
-    courses = list(RegressionKind)
-    return sorted(
-        regressions, key=lambda each: (courses.index(each.course), each.step or 0.0, each.likeness, each.after.url)
-    )
+    order = list(RegressionKind).index
+    return sorted(regressions, key=lambda each: (order(each.course), each.step or 0.0, each.likeness, each.after.url))
 
 
 def _is_shown(check: PlaybackCheck) -> bool:

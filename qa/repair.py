@@ -94,15 +94,13 @@ def choose_capture(old: CaptureSide, new: CaptureSide, became: PageChanges | Non
     def stays(message: str) -> RepairOutcome:
         # The new one is marked where it would be offered otherwise.
         old_stays = new.offered <= old.offered
-        reason = f"Captured again, no better{message}"
-        return RepairOutcome(RepairState.DONE_NOT_BETTER, reason, old_stays)
+        return RepairOutcome(RepairState.DONE_NOT_BETTER, f"Captured again, no better{message}", old_stays)
 
     if new.page_class in WITHHELD:
         return RepairOutcome(RepairState.FAILED, "The site sent a bot challenge: there is no new copy.")
     if new.rank < old.rank:
         return better(f"the site shows {_page(new)} now, not {_page(old)}.{still}")
-    less = _page(new) if new.rank != old.rank else _lost_content(old, new, became)
-    if less:
+    if less := _page(new) if new.rank != old.rank else _lost_content(old, new, became):
         return stays(f": the site shows {less} now. The old capture stays.")
     came, was = _ORDER[new.check.verdict], _ORDER[old.check.verdict]
     copy = f"the copy is {new.check.verdict}"
@@ -112,8 +110,7 @@ def choose_capture(old: CaptureSide, new: CaptureSide, became: PageChanges | Non
     if came != was:
         return better(f"{copy}.") if came < was else stays(f": {copy}. The old capture stays.")
     if new.check.verdict is not QaVerdict.BROKEN:
-        message = f"Captured again: {copy}, like the previous capture."
-        return RepairOutcome(RepairState.DONE_NOT_BETTER, message)
+        return RepairOutcome(RepairState.DONE_NOT_BETTER, f"Captured again: {copy}, like the previous capture.")
     gain = (new.check.score or 0.0) - (old.check.score or 0.0)
     if gain >= MARGIN:
         return better(f"{gain:.0%} more of it is shown.{still}")
@@ -226,8 +223,7 @@ class RepairManager:
         key = identity_key(url)
         if key not in orders:
             old = await asyncio.to_thread(self.manifest_of, page_id)
-            login = old.login if old is not None else ""
-            orders[key] = RepairVisit(page_id, bucket, login, self.profile, _id_of(record))
+            orders[key] = RepairVisit(page_id, bucket, old.login if old else "", self.profile, _id_of(record))
             order_repair(self.frontier, url, orders[key])
         return orders[key]
 
@@ -253,8 +249,7 @@ class RepairManager:
         over = []
         for row in self.begun():
             record = self.frontier.find(row.check.url)
-            is_own = record is not None and record.item.id == row.repair_page_id
-            if record is None or not is_own or record.state not in _WAITING:
+            if record is None or record.item.id != row.repair_page_id or record.state not in _WAITING:
                 over.append(row)
         return over
 
@@ -289,11 +284,8 @@ class RepairManager:
         old_page = await asyncio.to_thread(self.manifest_of, row.check.page_id)
         status = old_page.status if old_page is not None else None
         became = await asyncio.to_thread(self.became, row.check.page_id, new_id)
-        choice = choose_capture(
-            CaptureSide(row.effective_check, row.page_class, status),
-            CaptureSide(new.effective_check, page.page_class, page.status),
-            became,
-        )
+        old_side = CaptureSide(row.effective_check, row.page_class, status)
+        choice = choose_capture(old_side, CaptureSide(new.effective_check, page.page_class, page.status), became)
         if choice.old_stays:
             marked = new._replace(check=replace(new.check, better=row.check.page_id))
             with self.store.writing() as rows:

@@ -78,8 +78,7 @@ def weigh_candidate(page: SampleCandidate) -> SampledPage:
         ratio = page.stored_bytes / page.before_bytes
         # A capture with deduplicated payloads is small regardless of its content.
         if ratio > _CHANGED or ratio < 1 / _CHANGED:
-            why = f"size: {ratio:.1f} times the previous size"
-            suspicions.append((2.0 if ratio > 1 else 1.0, why))
+            suspicions.append((2.0 if ratio > 1 else 1.0, f"size: {ratio:.1f} times the previous size"))
     if page.stored_bytes > _BIG_BYTES:
         suspicions.append((1.0, f"big: {page.stored_bytes // 1_000_000} MB"))
     if not page.host_checked:

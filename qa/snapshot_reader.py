@@ -46,9 +46,7 @@ class SnapshotReader:
     def changes(self, old: str, new: str) -> PageChanges | None:
         """Return the changes between the captures of two ids; None when one may not be shown."""
         then, now = self.page(old), self.page(new)
-        if then is None or now is None:
-            return None
-        return compare_snapshots(*self.pair(then, now))
+        return None if then is None or now is None else compare_snapshots(*self.pair(then, now))
 
     def at(self, url: str, moment: str) -> CapturedPage:
         """Return the capture of a time: exactly the one of 14 digits, else the best near it; or UnavailableError."""

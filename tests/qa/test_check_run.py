@@ -9,7 +9,7 @@ import pytest
 from core.clock import SystemClock
 from core.page_manifest import PageInfo, PageResource, VisitOutcome
 from core.playback_check import LostPart, PlaybackCheck, PlaybackFault, QaVerdict
-from qa.check_run import check_pages
+from qa.check_run import CheckRunTally, check_pages
 from qa.checker import CheckOutcome, PlaybackChecker
 from qa.compare.content_comparison import describe_losses, judge_losses
 from qa.sample import SampledPage
@@ -39,7 +39,9 @@ async def test_what_is_not_shown_after_a_stop_condemns_no_copy(stopped: bool, ke
         jobs=1,
         clock=SystemClock(),
         keep=lambda checked: found.append(checked.check.verdict),
-        stopping=stopping,
+        on_check=lambda _checked, _tally: None,
+        tally=CheckRunTally(),
+        stop=stopping,
     )
 
     assert found == kept

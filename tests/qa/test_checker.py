@@ -20,10 +20,11 @@ from playback.access import takedowns
 from playback.access.decision_store import open_decisions
 from playback.access.levels import Level
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
+from playback.playback_server import ServerOrigins
 from qa.check_run import store_check
 from qa.check_store import find_checks
 from qa.checker import CheckOutcome, PlaybackChecker
-from qa.local_replay import ReplayOrigins, open_collection_replay
+from qa.local_replay import open_collection_replay
 from qa.sample import SampleCandidate
 from render.browser import Browser
 from tests.qa.conftest import drawing, drawn_page, lending
@@ -51,7 +52,7 @@ async def checker(
     at: FullSite, browser: Browser, level: Level = Level.IMAGES, replay: str = ""
 ) -> AsyncIterator[PlaybackChecker]:
     """Checks pages of the collection in that browser."""
-    origins = ReplayOrigins(at.served.front, replay or at.served.replay)
+    origins = ServerOrigins(at.served.front, replay or at.served.replay)
     with (
         ThreadPoolExecutor(2) as pool,
         open_collection_replay(at.builder.layout, "", origins, level, clock=CLOCK) as playback,

@@ -15,8 +15,9 @@ from core.playback_check import QaVerdict
 from core.timestamps import timestamp14
 from crawler.pools.resource_pool import BrowserPool, ProxyAccess
 from playback.access.levels import Level
+from playback.playback_server import ServerOrigins
 from qa.checker import PlaybackChecker
-from qa.local_replay import HOST_MAPPING, ReplayOrigins, open_collection_replay
+from qa.local_replay import HOST_MAPPING, open_collection_replay
 from qa.sample import SampleCandidate
 from render.browser import Browser
 from render.chromium import find_browser
@@ -57,7 +58,7 @@ async def test_a_browser_that_dies_costs_one_look(full: FullSite, site: str) -> 
                 os.killpg(browser.pid, signal.SIGKILL)
             yield browser
 
-    origins = ReplayOrigins(full.served.front, full.served.replay)
+    origins = ServerOrigins(full.served.front, full.served.replay)
     with (
         ThreadPoolExecutor(2) as pool,
         open_collection_replay(full.builder.layout, "", origins, Level.IMAGES, clock=CLOCK) as playback,

@@ -26,11 +26,12 @@ from core.errors import UnavailableError
 from core.layout import Layout
 from core.page_manifest import PageScreen
 from playback.access.levels import DEFAULT_LEVEL
+from playback.playback_server import ServerOrigins
 from playback.web.page_store import PageStore
 from qa.baseline import AFTER, BEFORE, BaselineFolder, BaselineHeader
 from qa.compare.picture_tiles import encode_image, shrink_picture
 from qa.copy_view import screen_at_capture, view_copy
-from qa.local_replay import ReplayOrigins, open_browsers, open_collection_replay, running_replay
+from qa.local_replay import open_browsers, open_collection_replay, running_replay
 from qa.page_changes import PlaybackRegression, RegressionKind, compare_playback, count_by_kind
 from qa.web.check_presentation import share
 from warc.artifact_reader import ArtifactReader
@@ -79,7 +80,7 @@ class ArchivedPage:
         stored = self._stored(ending, clock) if ending != ".html" and self.is_stored else None
         if stored is not None:
             return stored
-        async with running_replay(self.layout, self.database_url, full=False, fonts=True, cached=False) as origins:
+        async with running_replay(self.layout, self.database_url, cached=False) as origins:
             replayed = partial(
                 open_collection_replay, self.layout, self.database_url, origins, DEFAULT_LEVEL, clock=clock
             )
@@ -102,7 +103,7 @@ class ArchivedPage:
     def _stored(self, ending: str, clock: Clock) -> bytes | None:
         """Return the artifact of the capture; None: there is none, or the level does not cover it."""
         if not self.ignores_levels and ending != ".txt":
-            nowhere = ReplayOrigins("http://front.invalid", "http://replay.invalid")
+            nowhere = ServerOrigins("http://front.invalid", "http://replay.invalid")
             with open_collection_replay(self.layout, self.database_url, nowhere, DEFAULT_LEVEL, clock=clock) as replay:
                 shown = replay.page(self.page_id)
                 if shown is None or shown.withheld:

@@ -46,11 +46,8 @@ def console_command(
     root = where.layout.root
     if not where.is_shared:
         asyncio.run(make_collection(root))
-    operator = known_operator(root)
-    settings, database_url = where.settings, where.settings.index.url
-    with open_stores(
-        where.layout, settings, clock=CLOCK, database_url=database_url, option_faults=option_faults
-    ) as stores:
+    operator, settings, url = known_operator(root), where.settings, where.settings.index.url
+    with open_stores(where.layout, settings, clock=CLOCK, database_url=url, option_faults=option_faults) as stores:
 
         def ready(address: str) -> None:
             click.echo(f"{address}/console")
@@ -61,13 +58,8 @@ def console_command(
         async def run() -> None:
             own = replace(queue_worker(root, where.profile), is_held=partial(is_stopped, stores.frontier))
             async with running_children([own] if worker and not where.is_shared else [], CLOCK):
-                await serve_console(
-                    stores,
-                    listen=parse_listen_address(listen),
-                    origin=origin,
-                    titles=(operator.name or "", front),
-                    on_ready=ready,
-                )
+                address, titles = parse_listen_address(listen), (operator.name or "", front)
+                await serve_console(stores, listen=address, origin=origin, titles=titles, on_ready=ready)
 
         with suppress(KeyboardInterrupt):
             asyncio.run(run())
@@ -120,6 +112,5 @@ def user_command(
             accounts.log(actor, "set_user", {"name": name, "role": role or known[name]}, "done")
         shown = next(each for each in accounts.users() if each.name == name)
         address = f"{console.rstrip('/')}/enter?key={accounts.make_link(name)}" if link else ""
-        output.show(
-            {"name": name, "role": shown.role, "link": address}, [f"{name} is {shown.role}.", *filter(None, [address])]
-        )
+        lines = [f"{name} is {shown.role}.", *filter(None, [address])]
+        output.show({"name": name, "role": shown.role, "link": address}, lines)

@@ -24,7 +24,24 @@ from wiki.embed.html_tags import parse_selector
 from wiki.embed.page_marker import MarkRules
 from wiki.embed.proxy_message import PrivatePages
 
-_FRONT_OPTIONS: dict[str, Any] = {
+_RULE_OPTIONS: dict[str, Any] = {
+    "only": option(
+        "Mark only links that are, or are inside: nav, .class, #id, div.class; may be given several times.",
+        multiple=True,
+        metavar="SELECTOR",
+    ),
+    "skip": option(
+        "Skip links that are, or are inside; `.weboid-ignore` always; may be given several times.",
+        multiple=True,
+        metavar="SELECTOR",
+    ),
+    "own": option(
+        "A host whose pages are not citations: *.wiki.example; may be given several times.",
+        multiple=True,
+        metavar="HOST",
+    ),
+}
+_MARKING_OPTIONS: dict[str, Any] = {
     "front": option("The archive's pages, as `weboid serve` shows them to readers.", required=True, metavar="URL"),
     "ask": option("Address of the front as seen from here, if it differs.", default="", metavar="URL"),
     "copies": option("Another origin of copies; may be given several times.", multiple=True, metavar="ORIGIN"),
@@ -45,41 +62,16 @@ _FRONT_OPTIONS: dict[str, Any] = {
         type=FILE,
     ),
     "lang": option("The language of the texts on links.", default="", metavar="CODE"),
+    **_RULE_OPTIONS,
 }
-_RULE_OPTIONS: dict[str, Any] = {
-    "only": option(
-        "Mark only links that are, or are inside: nav, .class, #id, div.class; may be given several times.",
-        multiple=True,
-        metavar="SELECTOR",
-    ),
-    "skip": option(
-        "Skip links that are, or are inside; `.weboid-ignore` always; may be given several times.",
-        multiple=True,
-        metavar="SELECTOR",
-    ),
-    "own": option(
-        "A host whose pages are not citations: *.wiki.example; may be given several times.",
-        multiple=True,
-        metavar="HOST",
-    ),
-}
-
-
-_MARKING_OPTIONS: dict[str, Any] = {**_FRONT_OPTIONS, **_RULE_OPTIONS}
 
 
 def marking_from_options(options: dict[str, Any], *, base: str = "", replace: bool = True) -> static_site.MarkOptions:
     """Return the mark options of the command line."""
-    marking = static_site.MarkOptions(
-        str(parse_wiki(options["wiki"])),
-        link_lookup.CopyDisplay(options["show"]),
-        rules_from_options(options),
-        base,
-        options["own"],
-        link_lookup.all_origins((options["front"], *options["copies"])),
-        replace,
-        options["lang"].partition("-")[0].lower(),
-    )
+    wiki, show = str(parse_wiki(options["wiki"])), link_lookup.CopyDisplay(options["show"])
+    rules, language = rules_from_options(options), options["lang"].partition("-")[0].lower()
+    origins = link_lookup.all_origins((options["front"], *options["copies"]))
+    marking = static_site.MarkOptions(wiki, show, rules, base, options["own"], origins, replace, language)
     _ = marking.around().hosts  # report an invalid pattern now
     return marking
 
@@ -145,12 +137,11 @@ def filter_command(
         raise InputError("Use --remove or --keep.")
     client = lookup_from_options(options, is_patient=True)
     lookup: link_lookup.LinkLookup = link_lookup.LinkLookup() if remove else client
-    names = files or ("-",)
-    if names == ("-",):
+    if files in {(), ("-",)}:
         if in_place or out is not None or check:
             raise InputError("Standard input cannot be rewritten: name files, or omit that option.")
         return asyncio.run(_closing(client, _mark_input(marking, lookup)))
-    roots = [Path(each) for each in names]
+    roots = [Path(each) for each in files]
     if in_place + (out is not None) + check != 1:
         raise InputError("Use one of --in-place, --out DIR, or --check.")
     if Path("-") in roots:
@@ -161,8 +152,7 @@ def filter_command(
         inner, outer = out.resolve(), roots[0].resolve()
         if inner.is_relative_to(outer) or outer.is_relative_to(inner):
             raise InputError("--out must not be inside that folder, nor contain it.")
-    work = _mark_files(roots, marking, lookup, out=out, check=check)
-    return asyncio.run(_closing(client, work))
+    return asyncio.run(_closing(client, _mark_files(roots, marking, lookup, out=out, check=check)))
 
 
 async def _closing(client: link_lookup.HttpLinkLookup, work: Coroutine[Any, Any, int]) -> int:
@@ -172,8 +162,7 @@ async def _closing(client: link_lookup.HttpLinkLookup, work: Coroutine[Any, Any,
 
 async def _mark_input(marking: static_site.MarkOptions, lookup: link_lookup.LinkLookup) -> int:
     source, sink = sys.stdin.buffer, sys.stdout.buffer
-    data = source.read(static_site.FILE_LIMIT_BYTES + 1)
-    is_answered = True
+    data, is_answered = source.read(static_site.FILE_LIMIT_BYTES + 1), True
     if len(data) <= static_site.FILE_LIMIT_BYTES:
         # The page's own address is from --base.
         data, is_answered = await static_site.mark_page(data, marking, lookup)
@@ -213,13 +202,11 @@ async def _mark_files(
             click.echo(f"{clean(name)} is skipped: {clean(why)}.", err=True)
         verb = "would change" if check else "written"
         copied = f", {total.copied:,} other files copied" if total.copied else ""
-        click.echo(
-            f"{counted(total.pages, 'page')} with {counted(total.links, 'link')}: {len(total.changed):,} {verb}{copied}."
-        )
+        pages = f"{counted(total.pages, 'page')} with {counted(total.links, 'link')}"
+        click.echo(f"{pages}: {len(total.changed):,} {verb}{copied}.")
         if total.unanswered:
-            click.echo(
-                f"weboid: {_unanswered(lookup)} {total.unanswered:,} pages are unchanged: run this again.", err=True
-            )
+            text = f"{total.unanswered:,} pages are unchanged: run this again."
+            click.echo(f"weboid: {_unanswered(lookup)} {text}", err=True)
     if total.unanswered:
         return ExitCode.UNAVAILABLE
     return ExitCode.SOME_FAILED if total.passed_over or (check and total.changed) else ExitCode.OK
@@ -317,26 +304,15 @@ def proxy_command(
         networks = tuple(ipaddress.ip_network(text) for text in behind)
     except ValueError as error:
         raise ConfigError(f"--behind is a network such as 10.0.0.0/8: {error}.") from error
+    skipped, limit = (*reverse_proxy.NEVER_MARKED, *skip_paths), int(limit_mb * (1 << 20))
     settings = reverse_proxy.EmbedProxySettings(
-        upstream.rstrip("/"),
-        host == "keep",
-        PrivatePages(private),
-        networks,
-        (*reverse_proxy.NEVER_MARKED, *skip_paths),
-        int(limit_mb * (1 << 20)),
-        patience_s,
+        upstream.rstrip("/"), host == "keep", PrivatePages(private), networks, skipped, limit, patience_s
     )
     address, port = split_host_port(listen)
     lookup = lookup_from_options(options, is_patient=False)
     listener = open_listener(address, port)
-    port = listener.getsockname()[1]
-    asyncio.run(
-        reverse_proxy.serve_proxy(
-            settings,
-            marking,
-            lookup,
-            clock=CLOCK,
-            listener=listener,
-            on_ready=lambda: click.echo(f"http://{join_host_port(address, port)}/"),
-        )
+    url = f"http://{join_host_port(address, listener.getsockname()[1])}/"
+    serving = reverse_proxy.serve_proxy(
+        settings, marking, lookup, clock=CLOCK, listener=listener, on_ready=lambda: click.echo(url)
     )
+    asyncio.run(serving)

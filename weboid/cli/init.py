@@ -49,18 +49,13 @@ def command(
         raise InputError(f"{path} already exists; edit it, or replace it with --force.")
     if sys.stdin.isatty():
         if contact is None:
-            contact = _prompt(
-                "Contact address, sent to sites (empty: none)",
-                lambda text: check_operator(OperatorIdentity(contact=text)),
-            )
+            question = "Contact address, sent to sites (empty: none)"
+            contact = _prompt(question, lambda text: check_operator(OperatorIdentity(contact=text)))
         if robots is None:
             robots = click.prompt("robots.txt in crawls", default="obey", type=click.Choice(("obey", "ignore")))
         if not archives:
-            names = _prompt(
-                "Archives to ask for copies of dead links, such as wayback (empty: none)",
-                lambda text: check_archive_names(_archive_names(text)),
-            )
-            archives = _archive_names(names)
+            question = "Archives to ask for copies of dead links, such as wayback (empty: none)"
+            archives = _archive_names(_prompt(question, lambda text: check_archive_names(_archive_names(text))))
     check_operator(OperatorIdentity(contact=contact or ""))
     check_archive_names(archives)
     text = _TEMPLATE.read_text(encoding="utf-8").format(
@@ -75,9 +70,8 @@ def command(
         make_collection(Layout(collection), CLOCK)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UnavailableError(
-            f"{path} cannot be written: {error.strerror or error}. Give --collection a writable folder."
-        ) from error
+        why = error.strerror or error
+        raise UnavailableError(f"{path} cannot be written: {why}. Give --collection a writable folder.") from error
     load_profile(str(path))
     output.show({"written": str(path)}, f"Written: {path}")
 
@@ -131,9 +125,8 @@ def config_show(
         click.echo(json.dumps(config_schema(), indent=1))
         return
     if presets:
-        rows = list_presets()
-        profiles = [{"name": preset, "purpose": purpose} for preset, purpose in rows]
-        output.table({"profiles": profiles}, ("name", "purpose"), rows)
+        head, rows = ("name", "purpose"), list_presets()
+        output.table({"profiles": [dict(zip(head, row, strict=True)) for row in rows]}, head, rows)
         return
     if not name and not collection_config.read_config(collection):
         click.echo(f"There is no {collection / CONFIG_FILE}; `weboid init` writes one.", err=True)
@@ -160,17 +153,10 @@ def print_settings(name: str, *, changed: bool) -> None:
     """Print the settings of a profile with their sources; `changed`: only what is not as by default."""
     chain = load_chain(name)
     settings = chain_settings(chain)
-    rows = list(setting_rows(settings, chain))
-    if changed:
-        rows = [row for row in rows if row["value"] != row["default"]]
+    rows = [row for row in setting_rows(settings, chain) if not changed or row["value"] != row["default"]]
     sheets: list[dict[str, Any]] = [{"prefix": sheet.prefix, **sheet.changes()} for sheet in settings.sheets]
-    facts = {
-        "profile": chain[0].source,
-        "extends": [layer.source for layer in chain[1:]],
-        "settings": rows,
-        "sheets": sheets,
-    }
-    if output.json(facts):
+    extends = [layer.source for layer in chain[1:]]
+    if output.json({"profile": chain[0].source, "extends": extends, "settings": rows, "sheets": sheets}):
         return
     group = ""
     for row in rows:
@@ -199,8 +185,7 @@ def check_profiles(files: Iterable[str]) -> ExitCode:
         doubtful: list[ProfileFinding] = []
         try:
             chain = load_chain(file)
-            bad = profile_faults(chain)
-            if not bad:
+            if not (bad := profile_faults(chain)):
                 doubtful = profile_warnings(chain, chain_settings(chain))
         except ConfigError as error:
             bad = [ProfileFinding(file, str(error))]

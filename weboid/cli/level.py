@@ -66,13 +66,14 @@ def rights_command(
 def _list_rights(wiki: str, editor: str, stores: CollectionStores, *, history: bool) -> None:
     with stores.levels() as book:
         rights = book.rights_history() if history else list(book.now().rights)
-    shown = [each for each in rights if wiki in {"", each.wiki} and editor in {"", each.editor}]
-    rows = []
-    for each in shown:
-        reach, most = ", ".join(_REACHES[each.scope]), each.most or "(withdrawn)"
-        rows.append((each.wiki, each.editor or "(all)", reach, most, each.actor, each.decided_at, each.reason))
+    rows, facts = [], []
+    for each in rights:
+        if wiki in {"", each.wiki} and editor in {"", each.editor}:
+            facts.append(_right_facts(each))
+            reach, most = ", ".join(_REACHES[each.scope]), each.most or "(withdrawn)"
+            rows.append((each.wiki, each.editor or "(all)", reach, most, each.actor, each.decided_at, each.reason))
     head = ("wiki", "editor", "decides on", "most", "by", "decided", "reason")
-    output.table({"rights": [_right_facts(each) for each in shown]}, head, rows, "No editor has any rights.")
+    output.table({"rights": facts}, head, rows, "No editor has any rights.")
 
 
 def _right_facts(right: levels.LevelRight) -> dict[str, Any]:
@@ -115,6 +116,7 @@ _SUBJECT_OPTIONS: dict[str, Any] = {
 
 
 _DECISION_OPTIONS: dict[str, Any] = {
+    **_SUBJECT_OPTIONS,
     "is_default": option("Everything without a rule.", "--default", is_flag=True),
     "actor": option(
         "Author of the decision: an operator or, with @WIKI, an editor.  [default: you]", metavar="NAME[@WIKI]"
@@ -130,7 +132,6 @@ def set_command(
     *,
     level: str | None = argument(choices=levels.Level),
     store: str | None = option("Level to record from the next visit on.", choices=StoredLevel),
-    subject: dict[str, Any] = option_dict(_SUBJECT_OPTIONS),
     options: dict[str, Any] = option_dict(_DECISION_OPTIONS),
 ) -> None:
     """Set how much is shown, or with --store recorded.
@@ -140,25 +141,20 @@ def set_command(
     With --wiki a link's or domain's level applies to that wiki's readers only, and a stored level
     to what that wiki's pages cite. Several are changed together, or none of them.
     """
-    chosen: levels.Level | StoredLevel
-    if level is not None and store is None:
-        chosen = levels.Level(level)
-    elif store is not None and level is None:
-        chosen = StoredLevel(store)
-    else:
+    if (level is None) == (store is None):
         raise InputError(f"Name the level to show ({', '.join(levels.Level)}), or --store and the level to record.")
-    _decide(chosen, is_stored=store is not None, **subject, **options)
+    chosen = StoredLevel(store) if store is not None else levels.Level(level or "")
+    _decide(chosen, is_stored=store is not None, **options)
 
 
 @cli_command("rm", command)
 def remove_command(
     *,
     store: bool = option("Remove the level to record, not the level to show."),
-    subject: dict[str, Any] = option_dict(_SUBJECT_OPTIONS),
     options: dict[str, Any] = option_dict(_DECISION_OPTIONS),
 ) -> None:
     """Remove rules, so that the more general ones apply again."""
-    _decide(None, is_stored=store, **subject, **options)
+    _decide(None, is_stored=store, **options)
 
 
 def _decide(
@@ -213,12 +209,8 @@ def _show_level(url: str, wiki: str, stores: CollectionStores) -> None:
         rules = book.now()
     ruling, speaking = rules.ruling(identity, wiki), rules.speaking(identity, wiki)
     stored, storing = rules.stored.ruling(identity, wiki), rules.stored.speaking(identity, wiki)
-    document = {
-        "url": identity,
-        "wiki": wiki,
-        **_ruling_facts(ruling, speaking),
-        "stored": _ruling_facts(stored, storing),
-    }
+    facts, stored_facts = _ruling_facts(ruling, speaking), _ruling_facts(stored, storing)
+    document = {"url": identity, "wiki": wiki, **facts, "stored": stored_facts}
     readers, citing = (f" to readers of {wiki}", f" when a page of {wiki} cites it") if wiki else ("", "")
     without = f"No rule applies; by default everything is shown at {levels.DEFAULT_LEVEL}."
     lines = [f"{clean(identity)} is shown{readers} at the level {ruling.level}.", *_explain(ruling, speaking, without)]

@@ -147,8 +147,7 @@ def verify_command(
     if path is not None and (path.is_file() or path.suffix == ".wacz"):
         return _verify_wacz(path, key, trust)
     layout = read_collection(path or stores.root)
-    columns = (TextColumn("verifying"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    progress = terminal_progress(*columns)
+    progress = terminal_progress(TextColumn("verifying"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     task = progress.add_task("", total=None)
 
     def show(done: int, total: int) -> None:
@@ -175,13 +174,11 @@ def _verify_wacz(path: Path, key: Path | None, trust: tuple[Path, ...]) -> int:
         checks = verifier.verify(path, advance)
     is_sound = all(each.passed is not False for each in checks)
     marks = {True: ("ok  ", "green"), False: ("bad ", "red"), None: ("note", "cyan")}
-    lines = [
-        f"{click.style(mark, fg=colour)}  {each.name.ljust(10)}  {clean(each.text)}"
-        for each in checks
-        for mark, colour in (marks[each.passed],)
-    ]
-    facts = {"file": str(path), "sound": is_sound, "checks": [each.to_dict() for each in checks]}
-    output.show(facts, lines)
+    lines = []
+    for each in checks:
+        mark, colour = marks[each.passed]
+        lines.append(f"{click.style(mark, fg=colour)}  {each.name.ljust(10)}  {clean(each.text)}")
+    output.show({"file": str(path), "sound": is_sound, "checks": [each.to_dict() for each in checks]}, lines)
     return ExitCode.OK if is_sound else ExitCode.SOME_FAILED
 
 
@@ -249,14 +246,12 @@ def push_command(
             return
         source = OutbackCdx(address)
         stack.callback(source.close)
-        bar = progress_bar("sending", top - after)
-        step, sent = stack.enter_context(bar), 0
+        step, sent = stack.enter_context(progress_bar("sending", top - after)), 0
         while rows := database.rows(_ROWS, {"after": after, "limit": batch}):
             sent += source.add(rows)
             step(rows[-1]["id"] - after)
             after = rows[-1]["id"]
-            positions = {**_positions(layout), str(address): after}
-            replace_file(_positions_file(layout), json.dumps(positions))
+            replace_file(_positions_file(layout), json.dumps({**_positions(layout), str(address): after}))
     output.show({"captures": sent}, f"{sent:,} captures sent.")
 
 
@@ -276,9 +271,8 @@ def _positions(layout: Layout) -> dict[str, int]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise TransientError(
-            f"{_positions_file(layout)} cannot be read: {error}. Remove it to send everything again."
-        ) from error
+        text = f"{_positions_file(layout)} cannot be read: {error}. Remove it to send everything again."
+        raise TransientError(text) from error
 
 
 @cli_command("rebuild", collection_group)
@@ -364,16 +358,14 @@ def upload_command(
     size = sum(waiting.values())
     if dry_run:
         names = [f"{clean(name)}  {format_size(count)}" for name, count in waiting.items()]
-        output.show(
-            {"pending": [{"file": name, "bytes": count} for name, count in waiting.items()], "bytes": size},
-            [*names, f"{len(waiting):,} files, {format_size(size)} would be uploaded."],
-        )
+        facts = {"pending": [{"file": name, "bytes": count} for name, count in waiting.items()], "bytes": size}
+        output.show(facts, [*names, f"{len(waiting):,} files, {format_size(size)} would be uploaded."])
         return
     with progress_bar("uploading", size) as advance:
         done = queue.upload(CLOCK, on_bytes=advance)
     state = read_state(layout, settings.storage)
-    facts = {"uploaded": done, **(asdict(state) if state is not None else {})}
-    output.show(facts, f"{len(done):,} files uploaded to {settings.storage.url}.")
+    document = {"uploaded": done, **(asdict(state) if state is not None else {})}
+    output.show(document, f"{len(done):,} files uploaded to {settings.storage.url}.")
 
 
 @cli_command("cache", collection_group, hidden=True)

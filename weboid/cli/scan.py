@@ -7,11 +7,11 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -127,8 +127,7 @@ def _refresh(stores: CollectionStores) -> bool:
     return failed
 
 
-@dataclass(frozen=True, slots=True)
-class _ListSource:
+class _ListSource(NamedTuple):
     """Source file of a list, and its format."""
 
     file: Path
@@ -141,7 +140,7 @@ def remember_source(folder: Path, name: str, source: _ListSource | None) -> None
     sources = _sources(folder)
     sources.pop(name, None)
     if source is not None:
-        sources[name] = replace(source, file=source.file.absolute())
+        sources[name] = source._replace(file=source.file.absolute())
     folder.mkdir(parents=True, exist_ok=True)
     facts = {each: [str(source.file), source.form, source.bytes_each] for each, source in sources.items()}
     replace_file(folder / _SOURCES, json.dumps(facts))
@@ -167,15 +166,12 @@ def list_command(*, urls: tuple[str, ...] = argument("[URL]..."), stores: Collec
         head = ("list", "entries>", "effect", "as of", "reason")
         output.table({"lists": [_facts(each) for each in lists]}, head, rows)
         return ExitCode.OK
-    document = [
-        {"url": url, "lists": [{**_facts(hit.on), "sure": hit.is_sure} for hit in hits]}
-        for url, hits in matches.items()
-    ]
-    names = {
-        url: [f"{clean(hit.on.name)}{'' if hit.is_sure else ' (maybe)'}" for hit in hits]
-        for url, hits in matches.items()
-    }
-    output.show({"urls": document}, (f"{clean(url)}: {', '.join(on) or 'on no list'}" for url, on in names.items()))
+    document, lines = [], []
+    for url, hits in matches.items():
+        document.append({"url": url, "lists": [{**_facts(hit.on), "sure": hit.is_sure} for hit in hits]})
+        names = [f"{clean(hit.on.name)}{'' if hit.is_sure else ' (maybe)'}" for hit in hits]
+        lines.append(f"{clean(url)}: {', '.join(names) or 'on no list'}")
+    output.show({"urls": document}, lines)
     return ExitCode.SOME_FAILED if any(matches.values()) else ExitCode.OK
 
 
@@ -291,8 +287,7 @@ def threats_command(*, stores: CollectionStores = STORES) -> None:
 
 def _watch(scan: malware_scan.CollectionScan, stopped: threading.Event, pause_s: float) -> None:
     """Scan new payloads until stopped; the whole index each hour, and after a signature update."""
-    highest, version, due = 0, "", 0.0
-    away = False
+    highest, version, due, away = 0, "", 0.0, False
     backoff = ExponentialBackoff(pause_s, max(_ALL_AGAIN_S, pause_s))
     while not stopped.is_set():
         try:
@@ -317,11 +312,8 @@ def _watch(scan: malware_scan.CollectionScan, stopped: threading.Event, pause_s:
             raise
         except Exception as error:
             log.exception("scan.internal_error")
-            wait_s = backoff.next_s()
-            click.echo(
-                f"weboid: internal error ({type(error).__name__}: {error}); the next scan begins in {wait_s:g} s.",
-                err=True,
-            )
+            wait_s, what = backoff.next_s(), f"{type(error).__name__}: {error}"
+            click.echo(f"weboid: internal error ({what}); the next scan begins in {wait_s:g} s.", err=True)
             stopped.wait(wait_s)
 
 

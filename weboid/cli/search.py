@@ -1,5 +1,7 @@
 """`weboid search`: full-text search of the captures that public readers see."""
 
+from contextlib import closing
+
 import click
 
 from playback.web.page_store import PageStore
@@ -33,15 +35,13 @@ def command(
     or captured with a login is not found. `weboid collection rebuild --only texts` makes the index again.
     """
     facets = parse_facets({"host": host, "year": year, "language": lang, "media": media or "", "state": state or ""})
-    with stores.readable() as (database, _decisions, access):
-        index = open_text_index(stores.layout, stores.database_url)
-        try:
-            search = TextSearch(index, PageStore(database, access))
-            result = search.find(" ".join(text), facets, at=parse_text_cursor(after), limit=limit)
-        finally:
-            index.close()
-    document = texts_as_json(result) | {"after": str(result.next or "")}
-    output.show(document, _lines(result))
+    with (
+        stores.readable() as (database, _decisions, access),
+        closing(open_text_index(stores.layout, stores.database_url)) as index,
+    ):
+        search = TextSearch(index, PageStore(database, access))
+        result = search.find(" ".join(text), facets, at=parse_text_cursor(after), limit=limit)
+    output.show(texts_as_json(result) | {"after": str(result.next or "")}, _lines(result))
 
 
 def _lines(result: TextSearchResult) -> list[str]:

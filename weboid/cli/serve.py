@@ -92,9 +92,8 @@ def parse_origins(front: str, replay: str) -> ServerOrigins:
     """Return the public origins of pages and copies. Raises ConfigError: one is missing."""
     for name, text in (("--origin", front), ("--replay-origin", replay)):
         if not text:
-            raise ConfigError(
-                f"{name} is missing: --origin and --replay-origin are given together, and --no-replay needs both."
-            )
+            both = "--origin and --replay-origin are given together, and --no-replay needs both"
+            raise ConfigError(f"{name} is missing: {both}.")
     return ServerOrigins(front, replay)
 
 
@@ -195,9 +194,8 @@ def command(
         _require_index(layout)
     operator = known_operator(stores.root)
     settings = with_frontier(collection_settings(profile, stores.root) if save else Settings(), frontier_url)
-    shared = None  # rate limit counters that the fronts of one Redis frontier share
-    if settings.frontier.url:
-        shared = SharedBuckets(parse_redis_url(settings.frontier.url, RedisUse.FRONTIER))
+    url = settings.frontier.url  # the fronts of one Redis frontier share rate limit counters
+    shared = SharedBuckets(parse_redis_url(url, RedisUse.FRONTIER)) if url else None
     children = []
     if save and not settings.frontier.url and not os.access(layout.databases, os.W_OK):
         raise ConfigError(f"--save needs the right to write to {layout.databases}, where the queue is.")
@@ -207,12 +205,8 @@ def command(
         children.append(ManagedProcess("console", (*WEBOID, "console", f"--origin={console_origin}", *own)))
     if scan and (clamd := find_clamd(os.environ)) and os.access(stores.root, os.W_OK):
         children.append(scanner(stores.root, clamd, "--watch"))
-    access = RateLimitPolicy(
-        readers=ClientAddresses(networks["behind"]),
-        internal=networks["links_internal"],
-        token=links_token,
-        shared=shared,
-    )
+    readers = ClientAddresses(networks["behind"])
+    access = RateLimitPolicy(readers=readers, internal=networks["links_internal"], token=links_token, shared=shared)
     reviewer_rules = ReviewerRules(readers=access.readers, networks=networks["reviewers"], token=reviewers_token)
     archives = ArchiveCopies([origins.front, origins.replay] if origins is not None else [])
     reports = ReportOptions(layout, limits_of(links_reports), archives) if links_reports else None

@@ -83,10 +83,10 @@ def add_command(
         decided_at=now,
         expires_at=None if until is None else end_moment(until, now=now, option="--until"),
     )
+    covered: list[tuple[book.Takedown, int, int]] = []
     with stores.index() as database, stores.decisions() as decisions:
         wanted = takedown_targets(database, model, words)
         made = not_in_force(decisions, wanted, now)
-        covered: list[tuple[book.Takedown, int, int]] = []
         with progress_bar("looking", len(made)) as step:
             for each in made:
                 coverage = TakedownCoverage(database, each, now)
@@ -103,24 +103,16 @@ def add_command(
         ]
     numbers = {each.identity: each.number for each in entries}
     already = len(wanted) - len(made)
-    added = [
-        {
-            "number": numbers.get(each.identity),
-            **json_facts(each, "kind what timestamp effect"),
-            "pages": pages,
-            "captures": captures,
-        }
-        for each, pages, captures in covered
-    ]
+    added, lines = [], []
+    for each, pages, captures in covered:
+        number, facts = numbers.get(each.identity), json_facts(each, "kind what timestamp effect")
+        added.append({"number": number, **facts, "pages": pages, "captures": captures})
+        verb = "Would take down" if dry_run else f"#{number} takes down"
+        lines.append(f"{verb} {_name(each)}: {counted(pages, 'page')}, {counted(captures, 'capture')}.")
     embedded = [{"url": each.url, "timestamp": each.timestamp} for each in framing]
     document = {"added": added, "already": already, "embedded_in": embedded, "dry_run": dry_run}
-    lines = []
-    for each, pages, captures in covered[:_MOST_SHOWN]:
-        name = "Would take down" if dry_run else f"#{numbers.get(each.identity)} takes down"
-        what = clean(f"{each.kind} {each.what} {each.timestamp}".strip())
-        lines.append(f"{name} {what}: {counted(pages, 'page')}, {counted(captures, 'capture')}.")
-    if len(covered) > _MOST_SHOWN:
-        lines.append(f"… and {len(covered) - _MOST_SHOWN:,} more.")
+    if len(lines) > _MOST_SHOWN:
+        lines[_MOST_SHOWN:] = [f"… and {len(lines) - _MOST_SHOWN:,} more."]
     if framing:
         lines.append(
             f"Framed in {len(framing):,} other captures, whose copies are shown without it and whose"
@@ -196,13 +188,12 @@ def remove_command(
         if not dry_run:
             book.lift_takedowns(decisions, chosen, actor=actor_name(actor), reason=reason, now=now)
     verb = "Would lift" if dry_run else "Lifted"
-    output.show(
-        {"lifted": list(chosen), "dry_run": dry_run},
-        (
-            f"{verb} #{number}: {clean(f'{each.kind} {each.what} {each.timestamp}'.strip())}"
-            for number, each in chosen.items()
-        ),
-    )
+    lines = [f"{verb} #{number}: {_name(each)}" for number, each in chosen.items()]
+    output.show({"lifted": list(chosen), "dry_run": dry_run}, lines)
+
+
+def _name(takedown: book.Takedown) -> str:
+    return clean(f"{takedown.kind} {takedown.what} {takedown.timestamp}".strip())
 
 
 def _is_named(takedown: book.Takedown, name: str) -> bool:

@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import socket
-from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -14,7 +12,7 @@ import click
 
 from classify.page_excerpt import visible_text
 from core.config.settings import Settings
-from core.errors import InputError, UnavailableError, WeboidError
+from core.errors import InputError, WeboidError
 from core.json_values import json_facts, read_json
 from core.layout import Layout
 from core.timestamps import parse_warc_date, unix_milliseconds, warc_date
@@ -24,12 +22,12 @@ from playback.access import takedowns as book
 from playback.access.control import AccessControl
 from playback.access.decision_store import DecisionStore, insert_row
 from playback.access.takedowns import TakedownKind, normalize_target
-from playback.playback_server import serve
 from playback.replay.made_cache import clear_cache
 from playback.takedown_coverage import TakedownCoverage, revisits_of
 from playback.web.asgi_app import WebOptions
 from playback.web.rate_limits import RateLimitPolicy, parse_networks
 from qa.check_run import erase_check_results
+from qa.local_replay import running_replay
 from warc.erasure import ErasedRecord, RecordTombstone, erase_records, finish_erasure, is_interrupted
 from warc.index.database import IndexDatabase
 from warc.object_storage import read_settings, storage_file
@@ -67,12 +65,8 @@ def erase_command(
         async with open_collection(stores.root, clock=CLOCK) as opened:
             layout = opened.layout
             if is_interrupted(layout) != only_finish:
-                wrong = (
-                    "No erasure was interrupted."
-                    if only_finish
-                    else "An erasure was interrupted: finish it first, with --finish."
-                )
-                raise InputError(wrong)
+                other = "An erasure was interrupted: finish it first, with --finish."
+                raise InputError("No erasure was interrupted." if only_finish else other)
             with stores.index() as index, stores.decisions() as decisions:
                 with_index = not stores.database_url
                 erased: list[ErasedRecord] | None = None
@@ -85,11 +79,9 @@ def erase_command(
             if erased is not None:
                 note = _replace_objects(opened.layout)
                 records = [{"record": each.record_id, "url": each.url, "warc": each.filename} for each in erased]
-                output.show(
-                    {"erased": len(erased), "records": records, "storage": note},
-                    f"{len(erased):,} records erased. {note}Copies and backups of the WARCs still hold"
-                    " them; `weboid verify` checks what is here.",
-                )
+                more = "Copies and backups of the WARCs still hold them; `weboid verify` checks what is here."
+                facts = {"erased": len(erased), "records": records, "storage": note}
+                output.show(facts, f"{len(erased):,} records erased. {note}{more}")
 
     asyncio.run(erase())
 
@@ -117,15 +109,14 @@ def _tombstones(
         raise InputError(f"Take-down {number} was lifted or has expired, so nothing is erased.")
     captures = list(TakedownCoverage(index, takedown, CLOCK.now()).captures())
     lost = revisits_of(index, captures)  # that lose their payload
-    if not output.is_json:
-        for each in lost[:_MOST_SHOWN]:
-            click.echo(clean(f"Lost with it: {each.url}, captured {each.captured_at:%Y-%m-%d %H:%M:%S}"))
-        if len(lost) > _MOST_SHOWN:
-            click.echo(f"… and {len(lost) - _MOST_SHOWN:,} more revisits of the same payloads.")
-        files = len({each.location.filename for each in (*captures, *lost)})
-        size = sum(each.location.length for each in (*captures, *lost))
-        what = f"Take-down {takedown.number} ({takedown.kind} {takedown.what}): {len(captures):,} records"
-        click.echo(clean(f"{what} and {len(lost):,} revisits in {files:,} WARCs, {size:,} bytes."))
+    for each in lost[:_MOST_SHOWN]:
+        output.say(clean(f"Lost with it: {each.url}, captured {each.captured_at:%Y-%m-%d %H:%M:%S}"))
+    if len(lost) > _MOST_SHOWN:
+        output.say(f"… and {len(lost) - _MOST_SHOWN:,} more revisits of the same payloads.")
+    places = [each.location for each in (*captures, *lost)]
+    files, size = len({place.filename for place in places}), sum(place.length for place in places)
+    what = f"Take-down {takedown.number} ({takedown.kind} {takedown.what}): {len(captures):,} records"
+    output.say(clean(f"{what} and {len(lost):,} revisits in {files:,} WARCs, {size:,} bytes."))
     if not yes:
         facts = {"erased": 0, "records": len(captures), "lost_revisits": [each.url for each in lost]}
         output.show(facts, "Nothing was erased. Erasure cannot be undone: confirm with --yes.")
@@ -156,22 +147,16 @@ def _erase_derived(
         proxy = settings.proxy
         rebuild_index(layout, bucket=proxy.dedup_bucket, min_bytes=proxy.dedup_min_bytes, index=settings.index)
     erase_texts(layout, stores.database_url, {each.page_id for each in erased} - {""}, visible_text)
-    erased_ms = unix_milliseconds(CLOCK.now())
-    rows = [
-        {
-            **json_facts(each, "record_id filename url"),
-            "takedown": number,
-            "captured_ms": unix_milliseconds(parse_warc_date(each.date)),
-            "erased_ms": erased_ms,
-            "actor": actor,
-        }
-        for each in erased
-    ]
-    decisions.change([insert_row("erasures", row, then="ON CONFLICT DO NOTHING") for row in rows])
+    why = {"takedown": number, "erased_ms": unix_milliseconds(CLOCK.now()), "actor": actor}
+    rows = []
+    for each in erased:
+        captured_ms = unix_milliseconds(parse_warc_date(each.date))
+        row = {**json_facts(each, "record_id filename url"), **why, "captured_ms": captured_ms}
+        rows.append(insert_row("erasures", row, then="ON CONFLICT DO NOTHING"))
+    decisions.change(rows)
 
 
 _MOST_LEAKS = 50
-_STARTS = 3
 
 
 @cli_command("prove")
@@ -207,7 +192,14 @@ def prove_command(
         except (OSError, ValueError, InputError) as error:
             raise InputError(f"{warm} was not written by `weboid takedown prove --before`: {error}.") from error
     prove = partial(_prove, stores, url, validators, before=keep is not None, show_logins=show_logins)
-    proof = prove(front, replay) if front else asyncio.run(_prove_own_server(prove, stores, show_logins=show_logins))
+
+    async def prove_own_server() -> takedown_audit.AuditReport:
+        access = RateLimitPolicy(internal=parse_networks(["127.0.0.1"]))
+        options = WebOptions(access=access, show_logins=show_logins)
+        async with running_replay(stores.layout, stores.database_url, options=options, signals=True) as origins:
+            return await asyncio.to_thread(prove, origins.front, origins.replay)
+
+    proof = prove(front, replay) if front else asyncio.run(prove_own_server())
     if keep is not None:
         keep.write_text(json.dumps(asdict(proof.warm)), encoding="utf-8")
         click.echo(f"{len(proof.cases)} captures requested; their validators are in {keep}.")
@@ -264,37 +256,3 @@ def _prove(
         app = takedown_audit.every_route(index, decisions, replay)
         with closing(takedown_audit.TakedownAuditor(front, replay)) as prover:
             return prover.prove(cases, traces, app, warm)
-
-
-async def _prove_own_server(
-    prove: Callable[[str, str], takedown_audit.AuditReport], stores: CollectionStores, *, show_logins: bool
-) -> takedown_audit.AuditReport:
-    for attempt in range(1, _STARTS + 1):
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = int(probe.getsockname()[1])
-        ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        serving = asyncio.create_task(
-            serve(
-                stores.layout,
-                replay_port=port,
-                on_ready=ready.set_result,
-                index_url=stores.database_url,
-                options=WebOptions(
-                    access=RateLimitPolicy(internal=parse_networks(["127.0.0.1"])), show_logins=show_logins
-                ),
-            )
-        )
-        try:
-            await asyncio.wait((ready, serving), return_when=asyncio.FIRST_COMPLETED)
-            if not ready.done():
-                if attempt < _STARTS and serving.exception() is not None:
-                    continue  # the port may have been taken meanwhile
-                serving.result()
-                raise UnavailableError("The archive server exited before it could be tested.")
-            origins = ready.result(), f"http://127.0.0.1:{port}"
-            return await asyncio.to_thread(prove, *origins)
-        finally:
-            serving.cancel()
-            with suppress(asyncio.CancelledError, WeboidError):
-                await serving
-    raise AssertionError

@@ -20,6 +20,7 @@ from core.config.profile import link_user_agent
 from core.config.settings import IndexSettings, Settings
 from core.errors import DiskFullError, InputError, UnavailableError
 from core.hosts import host_name
+from core.json_values import json_facts
 from core.layout import Layout
 from core.urls import mask_passwords
 from crawler.collection import open_collection
@@ -150,12 +151,10 @@ def export_command(
         with options.named_file(out, "written"):
             count = export.write(request)
     size = sum(each.stat().st_size for each in count.files)
-    result = {
-        "file": str(count.files[0]), "files": list(map(str, count.files)), "resumed": count.is_resumed,
-        "bytes": size, "pages": count.pages, "records": count.records,
-        "warcs": count.warcs, "withheld_pages": count.withheld_pages,
-        "withheld_records": count.withheld_records, "missing_warcs": count.missing_warcs,
-    }  # fmt: skip
+    result = {"file": str(count.files[0]), "files": list(map(str, count.files)), "bytes": size}
+    result |= json_facts(
+        count, "pages records warcs withheld_pages withheld_records missing_warcs", resumed="is_resumed"
+    )
     if upload:
         storage = load_profile(profile).storage
         with progress_bar("Uploading", size) as advance:
@@ -164,13 +163,11 @@ def export_command(
                 open_storage(storage).upload(each, name, sha256_of(each), replaces=force, on_bytes=advance)
         result["uploaded"] = [f"{storage.url}/exports/{each.name}" for each in count.files]
     names = f"{len(count.files)} files next to {out}" if len(count.files) > 1 else str(out)
-    lines = [
-        f"{clean(names)}: {options.counted(count.pages, 'page')}, {options.counted(count.records, 'record')}, {format_size(size)}."
-    ]
+    held = f"{options.counted(count.pages, 'page')}, {options.counted(count.records, 'record')}"
+    lines = [f"{clean(names)}: {held}, {format_size(size)}."]
     if count.withheld_pages or count.withheld_records:
-        lines.append(
-            f"Left out: {count.withheld_pages:,} pages and {count.withheld_records:,} records that readers may not see."
-        )
+        left = f"{count.withheld_pages:,} pages and {count.withheld_records:,} records"
+        lines.append(f"Left out: {left} that readers may not see.")
     if count.missing_warcs:
         lines.append(f"Missing WARCs: {', '.join(map(clean, count.missing_warcs))}. Run `weboid verify`.")
     output.show(result, lines)
@@ -182,14 +179,8 @@ def _export_page(export: CollectionExport, selection: ExportSelection, stores: C
     from weboid.app.standalone_page import ArchivedPage
 
     page_id, url = export.newest_page(selection)
-    page = ArchivedPage(
-        stores.layout,
-        stores.database_url,
-        page_id,
-        Settings().browser,
-        is_stored=export.is_open,
-        ignores_levels=export.has_everything,
-    )
+    layout, url_of_index, browser = stores.layout, stores.database_url, Settings().browser
+    page = ArchivedPage(layout, url_of_index, page_id, browser, export.is_open, export.has_everything)
     data = asyncio.run(page.file(out.suffix, CLOCK))
     with options.named_file(out, "written"):
         replace_file(out, data)
@@ -382,10 +373,8 @@ def _trial(
         decisions = stack.enter_context(stores.decisions())
         run.count_withheld(AccessControl(decisions, database.rows, CLOCK.now))
         run.result.revisits_without_payload = 0  # their payloads may be in the collection
-    states = {"imported": "new"}
-    run.result.files[:] = [
-        replace(each, stored="", state=states.get(each.state, each.state)) for each in run.result.files
-    ]
+    for number, each in enumerate(run.result.files):
+        run.result.files[number] = replace(each, stored="", state="new" if each.state == "imported" else each.state)
     return run.result
 
 

@@ -45,11 +45,10 @@ def list_command(
         queued = {each.url: len(store.deliveries(url=each.url, state="queued", limit=-1)) for each in hooks}
         sent = store.deliveries(limit=limit, state=state or "") if deliveries else []
     if deliveries:
-        rows = [
-            (warc_date_at(int(each.made * 1000)), each.state, each.attempts, each.type, each.url, each.reason)
-            for each in sent
-        ]
-        heads = ("made", "state", "attempts>", "event", "url", "reason")
+        heads, rows = ("made", "state", "attempts>", "event", "url", "reason"), []
+        for each in sent:
+            made = warc_date_at(int(each.made * 1000))
+            rows.append((made, each.state, each.attempts, each.type, each.url, each.reason))
         output.table([each._asdict() for each in sent], heads, rows, "There are no deliveries.")
         return
     facts = [asdict(each) | {"secret_file": str(each.secret_file), "queued": queued[each.url]} for each in hooks]
@@ -74,10 +73,8 @@ def add_command(
     Commands that run already send to it after their next start.
     """
     hook = add_webhook(read_collection(collection).root, url, events)
-    output.show(
-        {"url": hook.url, "events": hook.events, "secret_file": str(hook.secret_file)},
-        f"Added {hook.url}. Its receiver verifies deliveries with the secret in {hook.secret_file}.",
-    )
+    text = f"Added {hook.url}. Its receiver verifies deliveries with the secret in {hook.secret_file}."
+    output.show({"url": hook.url, "events": hook.events, "secret_file": str(hook.secret_file)}, text)
 
 
 @cli_command("rm", webhooks_group, has_json=False)
@@ -89,8 +86,8 @@ def remove_command(*, url: str = argument("URL"), collection: Path = COLLECTION)
 def _send_test(url: str, collection: Path, profile: str) -> int:
     """Send an event "test" to a webhook, and print the answer; return the exit code."""
     layout = read_collection(collection)
-    hooks = {each.url: each for each in read_config(layout.root).webhooks()}
-    hook = hooks.get(fetch_key(url, allow_single_label=True))
+    wanted = fetch_key(url, allow_single_label=True)
+    hook = next((each for each in read_config(layout.root).webhooks() if each.url == wanted), None)
     if hook is None:
         raise InputError(f"{url} is not a webhook of {collection}: `weboid webhooks ls` lists them.")
     now = CLOCK.now()

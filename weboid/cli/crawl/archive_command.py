@@ -75,8 +75,7 @@ def archive_command(
         )
     if no_wait:
         settings = replace(settings, proxy=replace(settings.proxy, disk_wait_s=0.0))
-    is_there = stay or Layout(collection).frontier_db.exists()
-    goes_on = not urls and list_file is None and is_there
+    goes_on = not urls and list_file is None and (stay or Layout(collection).frontier_db.exists())
     with GivenUrls(urls, list_file, report=lambda text: click.echo(text, err=True), needed=not goes_on) as url_list:
         count = sum(1 for _ in url_list)  # report every error before anything is created
         if not goes_on:
@@ -130,7 +129,14 @@ def record_command(
                     ended = await run_command(command, access, stop.event)
                     return ()
                 if no_window or not has_screen:
-                    click.echo(_access_text(access), err=True)
+                    proxy = access.endpoint
+                    click.echo(
+                        f"Recording requests that come through the proxy {proxy.server}\n"
+                        f"  user name    {proxy.username}\n  password     {proxy.password}\n"
+                        f"  certificate  {access.authority}\n"
+                        "The client must trust the certificate. Ctrl-C or Enter ends the session.",
+                        err=True,
+                    )
                     with stopped_by_enter(stop.event):
                         await stop.event.wait()
                     return ()
@@ -140,14 +146,8 @@ def record_command(
                 named = settings.browser.executable
                 executable = find_browser(named) if named else find_window_browser()
                 click.echo("Recording. Close the window, or press Ctrl-C, to end.", err=True)
-                return await show_window(
-                    words[0] if is_url else "about:blank",
-                    executable,
-                    access,
-                    stop.event,
-                    screen=display_variables(os.environ),
-                    clock=CLOCK,
-                )
+                url, screen = words[0] if is_url else "about:blank", display_variables(os.environ)
+                return await show_window(url, executable, access, stop.event, screen=screen, clock=CLOCK)
 
             result: SessionResult | None = None
             with stop.cut_short():
@@ -161,17 +161,12 @@ def record_command(
         click.echo("Stopped at once: recorded responses are in the WARCs, but belong to no page.", err=True)
         return ExitCode.STOPPED
     pages = [json_facts(each, "url page_id outcome status title") for each in result.pages]
-    facts = {
-        "pages": pages,
-        **json_facts(result.counts, "requests failed"),
-        **json_facts(result, "records stored_bytes"),
-        "exit_status": ended,
-    }
+    counts = json_facts(result.counts, "requests failed") | json_facts(result, "records stored_bytes")
     listed = [f"  {each.url}" for each in result.pages] + [f"  failed: {clean(each)}" for each in result.failures]
     if not result.counts.requests:
         listed.append("  No request came through the proxy: docs/how-to/record.md lists what clients need.")
     text = f"Recorded {_counts_text(result.counts)}, {result.stored_bytes / 1e6:.1f} MB; pages: {len(pages)}"
-    if not output.json(facts):
+    if not output.json({"pages": pages, **counts, "exit_status": ended}):
         click.echo("\n".join((text, *listed)), err=True)  # standard output is the command's
     is_whole = bool(pages) and all(each.outcome is VisitOutcome.COMPLETE for each in result.pages)
     if ended < 0:  # by a signal, as shells report it
@@ -183,12 +178,3 @@ def _counts_text(counts: "SessionCounts") -> str:
     text = f"{counted(counts.requests, 'request')} to {counted(counts.hosts, 'host')}"
     text += f", {counts.failed} failed" if counts.failed else ""
     return text + (f", {counts.in_flight} in progress" if counts.in_flight else "")
-
-
-def _access_text(access: "SessionAccess") -> str:
-    endpoint = access.endpoint
-    return (
-        f"Recording requests that come through the proxy {endpoint.server}\n  user name    {endpoint.username}\n"
-        f"  password     {endpoint.password}\n  certificate  {access.authority}\n"
-        "The client must trust the certificate. Ctrl-C or Enter ends the session."
-    )

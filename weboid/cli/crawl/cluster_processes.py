@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
@@ -110,8 +111,9 @@ async def serve_proxy(options: ProxyServiceOptions) -> None:
                 stack.enter_context(closing(UploadWorker(layout, settings.storage, CLOCK)))
                 started = await patience.ask(lambda: _open_proxy(options, layout, stack))
                 service = _ProxyService(options, layout, started, frontier, CLOCK, _print_event)
-                if frontier is not None:
-                    await patience.ask(service.check)
+                if frontier is not None and options.secret is not None:
+                    facts = (frontier, started.proxy.ca.spki, service.name, CLOCK, options.secret)
+                    await patience.ask(partial(check_same_collection, *facts))
                 await service.serve(stop)
 
 
@@ -147,23 +149,14 @@ class _ProxyService:
         """Return the proxy's name: the address at which workers reach it."""
         return join_host_port(self.options.host, self.started.control.port)
 
-    def check(self) -> None:
-        """Check that all proxies share one collection; raises as `check_same_collection`."""
-        spki, secret = self.started.proxy.ca.spki, self.options.secret
-        assert self.frontier is not None
-        assert secret is not None
-        check_same_collection(self.frontier, spki, self.name, self.clock, secret)
-
     async def serve(self, stop: StopSignals) -> None:
         for each in self.started.recovered:
             self.report(FileRecovered.of(each.to_dict()))
         proxy = self.started.proxy
-        about = ProxyDescription(self.started, self.name, self.clock)
+        about, secret = ProxyDescription(self.started, self.name, self.clock), self.options.secret
         announcer = None
-        if self.frontier is not None and self.options.secret is not None:
-            announcer = ServiceAnnouncer(
-                self.frontier, PROXY_SERVICE, self.name, about, self.clock, self.options.secret
-            )
+        if self.frontier is not None and secret is not None:
+            announcer = ServiceAnnouncer(self.frontier, PROXY_SERVICE, self.name, about, self.clock, secret)
         leave = announcer.close if announcer is not None else lambda: None
         recovery = asyncio.create_task(self._recover_abandoned())
         try:
@@ -272,9 +265,8 @@ def worker_command(
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     # The URLs may have been given by hand: the profile decides about robots.txt.
-    settings = shared.applied_to(
-        collection_settings(profile, collection, unattended=True, robots=load_profile(profile).policy.robots)
-    )
+    robots = load_profile(profile).policy.robots
+    settings = shared.applied_to(collection_settings(profile, collection, unattended=True, robots=robots))
     layout = Layout(collection)
     if reports is None and layout.marker.exists():
         reports = layout.reports
@@ -290,8 +282,7 @@ def worker_command(
             rng=Random(),  # noqa: S311 no secret depends on it
         )
         ended = asyncio.run(process.run(reporter.stopping))
-    if not output.is_json:
-        click.echo(f"Finished here: {counted(ended, 'page')}.")
+    output.say(f"Finished here: {counted(ended, 'page')}.")
 
 
 # The annotation of a pair would say that there are several values.
@@ -351,16 +342,7 @@ def proxy_command(
             )
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     settings = shared.applied_to(load_profile(profile))
-    options = ProxyServiceOptions(
-        root=collection,
-        settings=settings,
-        listen=listen,
-        control=control,
-        advertise=advertise,
-        secret=secret,
-        drain_s=drain,
-        warcprox_api=warcprox_api,
-    )
+    options = ProxyServiceOptions(collection, settings, listen, control, advertise, secret, drain, warcprox_api)
     asyncio.run(serve_proxy(options))
 
 

@@ -101,8 +101,7 @@ def crawl_command(
     lines = [*parse_lines(urls, source="the command line")]
     if list_file is not None:
         with ListFile(list_file) as file:
-            listed = list(file)
-            if not listed:
+            if not (listed := list(file)):
                 raise file.empty()
         lines += listed
     seed_urls, problems = unique_urls(lines)
@@ -118,10 +117,8 @@ def crawl_command(
         raise InputError(
             "The proxies of a cluster write the warcinfo records: set title and description in [proxy] of their profile."
         )
-    proxy = replace(
-        settings.proxy, title=title or settings.proxy.title, description=description or settings.proxy.description
-    )
-    settings = replace(settings, proxy=proxy)
+    title, description = title or settings.proxy.title, description or settings.proxy.description
+    settings = replace(settings, proxy=replace(settings.proxy, title=title, description=description))
     groups = seeds_by_scope(configured, settings.scope) if configured else {settings.scope: seed_urls}
     jobs = jobs_of_groups(groups, settings, Lane[lane.upper()], name or "", now=CLOCK.now())
     if dry_run:

@@ -8,8 +8,6 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import click
-
 from core.config.sheets import surt_prefix
 from core.errors import InputError
 from core.hosts import host_name
@@ -90,11 +88,8 @@ def resume_command(*, host: str | None = argument(type=host_name), where: Comman
         was_paused = frontier.stats(now).paused is not None
         frontier.resume()
         was_stopping = frontier.take_back(STOP_ORDER, "")
-        if was_paused or was_stopping:
-            text = "Pages begin again." if was_paused else "The stop request is withdrawn."
-        else:
-            text = "It was not paused."
-        _report_order(frontier, where, text)
+        text = "The stop request is withdrawn." if was_stopping else "It was not paused."
+        _report_order(frontier, where, "Pages begin again." if was_paused else text)
 
 
 @cli_command("stop")
@@ -121,14 +116,13 @@ def stop_command(
 def _report_order(frontier: Frontier, where: CommandTarget, text: str, *, wait: bool = False) -> None:
     """Print the result and the pages in progress; wait for their end if `wait` is set."""
     claimed = frontier.stats(CLOCK.now()).claimed
-    if not output.is_json:
-        click.echo(text)
-        if claimed and not wait:
-            click.echo(f"{claimed} {'page is' if claimed == 1 else 'pages are'} still in progress.")
+    output.say(text)
+    if claimed and not wait:
+        output.say(f"{claimed} {'page is' if claimed == 1 else 'pages are'} still in progress.")
     tick, shown = threading.Event(), 0
     while wait and (claimed := frontier.stats(CLOCK.now()).claimed):
-        if claimed != shown and not output.is_json:
-            click.echo(f"Waiting for {counted(claimed, 'page')} in progress.", err=True)
+        if claimed != shown:
+            output.say(f"Waiting for {counted(claimed, 'page')} in progress.", err=True)
         shown = claimed
         tick.wait(POLL_S)
     now = CLOCK.now()
@@ -144,8 +138,6 @@ def _report_order(frontier: Frontier, where: CommandTarget, text: str, *, wait: 
 # A block that ends later than this is shown as one without an end.
 _FOREVER = timedelta(days=3_650)
 _OVER = datetime(1970, 1, 1, tzinfo=UTC)  # before any frontier's clock
-
-
 HOST_HEAD = ("host", "waits>", "work>", "done>", "visit>", "state")
 
 
@@ -169,8 +161,7 @@ def hosts_command(
             reports = [_known(frontier, host, now)]
         elif blocked:
             names = [block.host for block in frontier.blocks(now=now, limit=limit)]
-            known = (frontier.host(name, now=now) for name in names)
-            reports = [report for report in known if report is not None]
+            reports = [report for name in names if (report := frontier.host(name, now=now)) is not None]
         else:
             order = HostOrder.SLOWEST if slowest and not longest else HostOrder.LONGEST
             reports = list(frontier.hosts(order, now=now, limit=limit))
@@ -266,8 +257,8 @@ def sheet_command(
     if spelled is not None and spelled not in orders:
         names = ", ".join(list(orders)[:20]) or "none"
         raise InputError(f"There is no sheet {spelled!r}; existing sheets: {names}.")
-    if not orders and not output.is_json:
-        click.echo(f"No sheets are set for {where.name}.")
+    if not orders:
+        output.say(f"No sheets are set for {where.name}.")
     for each, text in orders.items():
         if spelled in {None, each}:
             _show_sheet(each, parse_live_sheet(each, text).changes())

@@ -59,8 +59,12 @@ def status_lines(status: collection_status.CollectionStatus, *, columns: int | N
         lines.append(_line("To do", "nothing yet: `weboid archive` or `weboid crawl add` adds URLs"))
     if holdings is not None:
         lines += _storage_lines(holdings)
-    if status.checks is not None:
-        lines += _check_lines(status.checks)
+    checks = status.checks
+    if checks is not None and (verdicts := [f"{count:,} {name}" for name, count in checks.verdicts.items() if count]):
+        rate = sum(checks.per_minute[min(checks.per_minute)].values())
+        lines.append(_line("Checked", f"{', '.join(verdicts)}; {rate:.1f} a minute now"))
+        if repairs := [f"{count:,} {state}" for state, count in checks.repairs.items() if count]:
+            lines.append(_line("Repairs", ", ".join(repairs)))
     lines = [fitted(line, columns) for line in lines]
     return lines if view is None else [*lines, *_sections(view, columns)]
 
@@ -69,22 +73,9 @@ def _line(label: str, text: str) -> str:
     return f"{label:<{_LABEL}}{clean(text)}"
 
 
-def _check_lines(checks: collection_status.CopyCheckSummary) -> Iterator[str]:
-    verdicts = [f"{count:,} {name}" for name, count in checks.verdicts.items() if count]
-    if not verdicts:
-        return
-    rate = sum(checks.per_minute[min(checks.per_minute)].values())
-    yield _line("Checked", f"{', '.join(verdicts)}; {rate:.1f} a minute now")
-    repairs = [f"{count:,} {state}" for state, count in checks.repairs.items() if count]
-    if repairs:
-        yield _line("Repairs", ", ".join(repairs))
-
-
 def _storage_lines(holdings: collection_status.CollectionHoldings) -> Iterator[str]:
-    yield _line(
-        "Captures",
-        f"{holdings.responses:,} responses, {holdings.revisits:,} revisits, {holdings.artifacts:,} artifacts",
-    )
+    made = f"{holdings.responses:,} responses, {holdings.revisits:,} revisits, {holdings.artifacts:,} artifacts"
+    yield _line("Captures", made)
     each = holdings.bytes_per_page
     mean = f", {format_size(each)} a page" if each is not None else ""
     yield _line("WARCs", f"{holdings.warcs:,} files, {format_size(holdings.warc_bytes)}{mean}")
@@ -96,11 +87,9 @@ def _storage_lines(holdings: collection_status.CollectionHoldings) -> Iterator[s
         if uploads.error:
             since = datetime.fromtimestamp(uploads.failing_since, UTC)
             yield _line("", f"Failing since {since:%Y-%m-%d %H:%M} UTC: {clean(uploads.error)}")
-    low = holdings.free_bytes < holdings.reserve_bytes
-    more = ": no page starts until there is more" if low else ""
-    yield _line(
-        "Disk", f"{format_size(holdings.free_bytes)} free, {format_size(holdings.reserve_bytes)} in reserve{more}"
-    )
+    more = ": no page starts until there is more" if holdings.free_bytes < holdings.reserve_bytes else ""
+    free, reserve = format_size(holdings.free_bytes), format_size(holdings.reserve_bytes)
+    yield _line("Disk", f"{free} free, {reserve} in reserve{more}")
 
 
 def _work_lines(
@@ -111,16 +100,14 @@ def _work_lines(
     later = f" ({stats.later:,} scheduled for later)" if stats.later else ""
     yield _line("To do", f"{stats.queued:,} queued{later}, {stats.claimed:,} in progress")
     due = f"; {stats.due:,} of them are due for another visit" if stats.due else ""
-    ended = f"{stats.done:,} done, {stats.skipped:,} skipped, {stats.dead:,} given up"
-    yield _line("Ended", f"{ended}{due}")
+    yield _line("Ended", f"{stats.done:,} done, {stats.skipped:,} skipped, {stats.dead:,} given up{due}")
     counts = [ended_in(minute) for minute in view.minutes]
     if any(counts):
         now, ten, hour = (view.per_minute[window] for window in sorted(view.per_minute))
         yield _line("Pages/min", f"{now:.1f} now, {ten:.1f} in 10 minutes, {hour:.1f} in an hour")
         yield _line("Last hour", f"{sparkline(counts)} max {max(counts)}")
     if view.eta is not None:
-        left = format_duration(view.eta.total_seconds())
-        yield _line("Left", f"at least {left}, if nothing is added")
+        yield _line("Left", f"at least {format_duration(view.eta.total_seconds())}, if nothing is added")
 
 
 def _state(view: collection_status.FrontierOverview, holdings: collection_status.CollectionHoldings | None) -> str:
@@ -144,14 +131,10 @@ def _sections(view: collection_status.FrontierOverview, columns: int | None) -> 
         if len(rows) > SHOWN:
             yield f"  and {len(rows) - SHOWN} more"
 
-    jobs = [
-        (
-            name or "(lists)",
-            *(f"{n:,}" for n in (each.queued, each.claimed, each.done, each.skipped, each.dead)),
-            format_size(each.bytes),
-        )
-        for name, each in view.jobs.items()
-    ]
+    jobs = []
+    for name, each in view.jobs.items():
+        numbers = (f"{n:,}" for n in (each.queued, each.claimed, each.done, each.skipped, each.dead))
+        jobs.append((name or "(lists)", *numbers, format_size(each.bytes)))
     head = ("crawl", "queued>", "work>", "done>", "skipped>", "given up>", "stored>")
     yield from section("Crawls", head, jobs if any(view.jobs) else [])
     if view.links:
@@ -159,15 +142,10 @@ def _sections(view: collection_status.FrontierOverview, columns: int | None) -> 
     for job, counts in view.links.items():
         most = sorted(counts.items(), key=lambda pair: -pair[1])
         yield f"  {job}: " + ", ".join(f"{count:,} {reason}" for reason, count in most)
-    leases = [
-        (
-            each.worker,
-            "-" if each.since is None else format_duration((view.at - each.since).total_seconds()),
-            _left(each.until, view),
-            each.url,
-        )
-        for each in view.leases
-    ]
+    leases = []
+    for lease in view.leases:
+        took = "-" if lease.since is None else format_duration((view.at - lease.since).total_seconds())
+        leases.append((lease.worker, took, _left(lease.until, view), lease.url))
     yield from section("In progress", ("worker", "for>", "lease>", "url"), leases)
     slow = [host for host in view.slowest if host.done or host.busy]
     waiting = [host for host in view.longest if host.waiting]
@@ -183,11 +161,9 @@ def _sections(view: collection_status.FrontierOverview, columns: int | None) -> 
     for title, members in (("Proxies", view.proxies), ("Workers", view.workers)):
         rows = []
         for name, facts in members.items():
-            address, visits = facts.get("address"), collection_status.member_number(facts, "visits")
-            free, reserve = (
-                collection_status.member_number(facts, "free_bytes"),
-                collection_status.member_number(facts, "reserve_bytes"),
-            )
+            address = facts.get("address")
+            names = ("visits", "free_bytes", "reserve_bytes")
+            visits, free, reserve = (collection_status.member_number(facts, each) for each in names)
             low = " LOW" if free is not None and reserve is not None and free < reserve else ""
             rows.append(
                 (
@@ -289,9 +265,8 @@ def open_status_reader(where: CommandTarget) -> Iterator[collection_status.Statu
             counting = import_module("qa.check_store") if registries else None
             return counting.count_checks(registries[0], now=now) if counting else None
 
-        yield collection_status.StatusReader(
-            layout if layout.marker.exists() else None, frontier, settings=where.settings, clock=CLOCK, checks=checks
-        )
+        there, settings = layout if layout.marker.exists() else None, where.settings
+        yield collection_status.StatusReader(there, frontier, settings=settings, clock=CLOCK, checks=checks)
 
 
 @cli_command("alive", has_json=False)

@@ -86,16 +86,10 @@ def failed_claims(record: ItemRecord) -> list[str]:
     """Return the claims that did not complete the item, oldest first."""
     if not record.attempts:
         return []
-    rows = [
-        (
-            f"{each.claimed_at:%m-%d %H:%M:%S}",
-            format_duration((each.ended_at - each.claimed_at).total_seconds()),
-            each.ending,
-            each.worker,
-            each.reason,
-        )
-        for each in record.attempts
-    ]
+    rows = []
+    for each in record.attempts:
+        took = format_duration((each.ended_at - each.claimed_at).total_seconds())
+        rows.append((f"{each.claimed_at:%m-%d %H:%M:%S}", took, each.ending, each.worker, each.reason))
     endings = Counter(each.ending for each in record.attempts)
     summary = ", ".join(f"{count} {ending}" for ending, count in sorted(endings.items()))
     head = ("  began", "took>", "ending", "worker", "reason")
@@ -113,13 +107,10 @@ def queue_group() -> None:
     """Inspect and repair the crawl queue."""
 
 
-_STATES = [str(state) for state in ItemState]
-
-
 @cli_command("ls", queue_group)
 def list_command(
     *,
-    state: str = option(choices=_STATES, default="queued"),
+    state: str = option(choices=ItemState, default="queued"),
     selection: ItemSelection = SELECTION,
     limit: int = option(within=(1, 1_000_000), default=20),
     where: CommandTarget = TARGET,
@@ -141,14 +132,12 @@ def list_command(
                     break
             records = list(by_url.values())
         total = frontier.counts()[ItemState(state)]
-    if output.is_json:
-        for record in records:
-            output.json(record_facts(record))
-        return
-    for line in item_table(records, CLOCK.now()):
+    for record in records if output.is_json else ():
+        output.json(record_facts(record))
+    for line in () if output.is_json else item_table(records, CLOCK.now()):
         click.echo(line)
     shown = f"{len(records)} of " if len(records) < total else ""
-    click.echo(f"{shown}{total} {state}.", err=True)
+    output.say(f"{shown}{total} {state}.", err=True)
 
 
 @cli_command("show", queue_group)
@@ -190,9 +179,10 @@ def retry_command(
         raise InputError("Select items: URLs, or --state dead or --state skipped.")
     with where.frontier() as frontier:
         problems: list[str] = []
+        batches: Iterable[Sequence[ItemRecord]]
         if urls:
             records, problems = items_to_retry(frontier, urls)
-            batches: Iterable[Sequence[ItemRecord]] = [records] if records else []
+            batches = [records] if records else []
         else:
             batches = select_items(frontier, ItemState(str(state)), selection)
         seen: set[int] = set()
@@ -230,16 +220,11 @@ def remove_command(
         if not dry_run and not yes and count:
             if not sys.stdin.isatty():
                 raise InputError(f"{count} items would be skipped: use --yes, or --dry-run.")
-            question = f"{count} items will be skipped unvisited. Go on?"
-            click.confirm(question, abort=True, err=True)
+            click.confirm(f"{count} items will be skipped unvisited. Go on?", abort=True, err=True)
         if not dry_run and (yes or count):
-            if urls:
-                count = frontier.discard(map(fetch_key, urls), now=CLOCK.now(), reason=reason)
-            else:
-                count = sum(
-                    frontier.discard([each.item.url for each in batch], now=CLOCK.now(), reason=reason)
-                    for batch in select_items(frontier, ItemState.QUEUED, selection)
-                )
+            queued = select_items(frontier, ItemState.QUEUED, selection) if not urls else ()
+            batches = [map(fetch_key, urls)] if urls else ([each.item.url for each in batch] for batch in queued)
+            count = sum(frontier.discard(batch, now=CLOCK.now(), reason=reason) for batch in batches)
     _show_count(count, "skipped", dry_run=dry_run)
 
 

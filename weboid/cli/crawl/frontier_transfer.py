@@ -8,7 +8,6 @@ import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -79,23 +78,16 @@ def add_command(
         url_list.require_some()
         now = CLOCK.now()
         stats, worked_on = frontier.stats(now), where.is_worked_on(frontier, now=now)
-    facts = {
-        **json_facts(result, "added duplicates requeued"),
-        **json_facts(stats, "queued paused"),
-        "worked_on": worked_on,
-    }
-    parts = [f"{result.added} added"]
-    if result.duplicates:
-        parts.append(f"{result.duplicates} already known")
-    if result.requeued:
-        parts.append(f"{result.requeued} queued again")
-    lines = [f"{', '.join(parts)}; {stats.queued} in the queue."]
+    facts = json_facts(result, "added duplicates requeued") | json_facts(stats, "queued paused")
+    known = f", {result.duplicates} already known" if result.duplicates else ""
+    again_too = f", {result.requeued} queued again" if result.requeued else ""
+    lines = [f"{result.added} added{known}{again_too}; {stats.queued} in the queue."]
     if stats.paused is not None:
         lines.append(f"The frontier is paused ({stats.paused}): `weboid crawl resume` resumes it.")
     elif not worked_on:
         how = "`weboid worker`" if where.is_shared else "`weboid archive`"
         lines.append(f"Nothing is working on {where.name} now: start {how}.")
-    output.show(facts, lines)
+    output.show({**facts, "worked_on": worked_on}, lines)
     return ExitCode.SOME_FAILED if url_list.bad else ExitCode.OK
 
 
@@ -214,35 +206,20 @@ def snapshot(
                 raise UnavailableError(
                     f"{error} The user needs +bgsave and +info: name one that has these in --frontier."
                 ) from error
-        output.show(
-            {"file": file or None},
-            [
-                f"Redis has written its copy{f', {file}, on its own machine' if file else ''}.",
-                "Workers rotate their crawl logs now.",
-            ],
-        )
+        place = f", {file}, on its own machine" if file else ""
+        lines = [f"Redis has written its copy{place}.", "Workers rotate their crawl logs now."]
+        output.show({"file": file or None}, lines)
         return
     if folder is None:
         raise InputError("Name the folder of the copy: `weboid queue snapshot DIR`.")
-    made = snapshot_frontier(read_collection(where.layout.root), folder, now=CLOCK.now())
-    facts = {"folder": str(made.folder), "bytes": made.size_bytes, "log": str(made.log) if made.log else None}
-    lines = [f"The frontier is copied to {made.folder}, {format_size(made.size_bytes)}."]
-    if made.log:
-        lines.append(f"The crawl log up to now is {made.log}.")
-    output.show(facts, lines)
+    size, log = snapshot_frontier(read_collection(where.layout.root), folder, now=CLOCK.now())
+    lines = [f"The frontier is copied to {folder}, {format_size(size)}."]
+    lines += [f"The crawl log up to now is {log}."] if log else []
+    output.show({"folder": str(folder), "bytes": size, "log": str(log) if log else None}, lines)
 
 
-@dataclass(frozen=True, slots=True)
-class FrontierSnapshot:
-    """Result of a frontier snapshot."""
-
-    folder: Path  # a collection with the frontier's copy
-    size_bytes: int  # size of the copy
-    log: Path | None  # the rotated crawl log; None when there was none
-
-
-def snapshot_frontier(layout: Layout, folder: Path, *, now: datetime) -> FrontierSnapshot:
-    """Copy the frontier of the collection into a new folder, and rotate its crawl log."""
+def snapshot_frontier(layout: Layout, folder: Path, *, now: datetime) -> tuple[int, Path | None]:
+    """Copy the frontier into a new folder, and rotate its crawl log; return the copy's size in bytes, and that log."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} already exists: name a new or empty folder.")
     copy = Layout(folder)
@@ -269,4 +246,4 @@ def snapshot_frontier(layout: Layout, folder: Path, *, now: datetime) -> Frontie
         if is_disk_full(error):
             raise DiskFullError(f"The disk that holds {folder} is full: free some.") from error
         raise UnavailableError(f"{folder} cannot be written: {error.strerror or error}.") from error
-    return FrontierSnapshot(folder, copy.frontier_db.stat().st_size, log)
+    return copy.frontier_db.stat().st_size, log

@@ -53,19 +53,13 @@ def _show_rules(url: str, job: str, where: CommandTarget, *, fetch: bool) -> Non
         for each in opinions
     ]
     reason = deciding.verdict.reason if deciding else ""
-    facts = {"outcome": outcome, "reason": reason, "rules": rules, "frontier": history}
     rows = [
         (each.rule, "against" if each.is_against else "", f"{each.text}  <- decides" if each is deciding else each.text)
         for each in opinions
     ]
-    output.show(
-        {"url": key, **facts},
-        [
-            clean(key),
-            *table(("rule", "", "says"), rows, columns=None, indent="  ")[1:],
-            f"It would be {outcome}. {clean(history)}",
-        ],
-    )
+    lines = table(("rule", "", "says"), rows, columns=None, indent="  ")[1:]
+    facts = {"url": key, "outcome": outcome, "reason": reason, "rules": rules, "frontier": history}
+    output.show(facts, [clean(key), *lines, f"It would be {outcome}. {clean(history)}"])
 
 
 async def _rule_opinions(
@@ -73,9 +67,7 @@ async def _rule_opinions(
 ) -> list[PolicyOpinion]:
     jobs = JobSettings(frontier, where.settings, clock=CLOCK)
     jobs.look()
-    item = FrontierItem("", url, host_of(url), Lane.STANDARD, 0, "", 0, job=job)
-    if record is not None:
-        item = record.item
+    new = FrontierItem("", url, host_of(url), Lane.STANDARD, 0, "", 0, job=job)
 
     async def ask(verb: Callable[[], Any]) -> Any:
         return verb()
@@ -95,7 +87,7 @@ async def _rule_opinions(
             clock=CLOCK,
             ask=ask,
         )
-        opinions = await policy.explain(item, now=CLOCK.now())
+        opinions = await policy.explain(new if record is None else record.item, now=CLOCK.now())
     return [_scope_opinion(jobs, url, job, is_known=record is not None), *opinions]
 
 
@@ -161,9 +153,10 @@ def list_command(
         for key, entry in shown.items()
         if kind in (None, entry.kind) and actor in (None, entry.actor) and (expired or entry.holds(now))
     }
-    facts = {key: {"id": key, **entry.facts} for key, entry in shown.items()}
-    unread = [{"id": key, "reason": why} for key, why in entries.unread.items()]
-    document = {"entries": list(facts.values()), "unreadable": unread}
+    document = {
+        "entries": [{"id": key, **entry.facts} for key, entry in shown.items()],
+        "unreadable": [{"id": key, "reason": why} for key, why in entries.unread.items()],
+    }
     rows = []
     for key, entry in sorted(shown.items(), key=lambda each: (each[1].kind, each[1].pattern)):
         pattern = f"{entry.pattern}  {entry.key}={entry.value}" if entry.key else entry.pattern
@@ -171,10 +164,8 @@ def list_command(
         rows.append((key, entry.kind, pattern, expires, entry.actor, made, entry.reason))
     head = ("id", "kind", "pattern", "expires", "by", "made", "reason")
     output.table(document, head, rows, "There is no entry.")
-    if output.is_json:
-        return
     for key, why in entries.unread.items():
-        click.echo(f"{clean(key)} cannot be read: {clean(why)}", err=True)
+        output.say(f"{clean(key)} cannot be read: {clean(why)}", err=True)
 
 
 @cli_command("add", policy_group)
@@ -203,20 +194,10 @@ def add_command(
         if not equals:
             raise InputError(f"{text[:80]!r} is not a setting: write KEY=VALUE, such as robots=ignore.")
         pairs.append((key.strip(), value.strip()))
-    expires_at = None if expires is None else end_moment(expires, now=now, option="--expires")
+    end = None if expires is None else end_moment(expires, now=now, option="--expires")
+    by = actor_name(actor)
     made = [
-        new_entry(
-            PolicyEntry(
-                kind=chosen,
-                pattern=pattern.strip(),
-                reason=reason,
-                actor=actor_name(actor),
-                made_at=now,
-                expires_at=expires_at,
-                key=key,
-                value=value,
-            )
-        )
+        new_entry(PolicyEntry(chosen, pattern.strip(), reason, by, now, end, key, value))
         for pattern in patterns
         for key, value in pairs or [("", "")]
     ]
@@ -226,9 +207,7 @@ def add_command(
         for entry in made:
             frontier.give_order(POLICY_ORDER, entry.id, entry.to_json())
     for entry in made:
-        facts = {"id": entry.id, **entry.facts}
-        text = f"{entry.id}  {clean(str(entry))}"
-        output.show(facts, text)
+        output.show({"id": entry.id, **entry.facts}, f"{entry.id}  {clean(str(entry))}")
 
 
 @cli_command("rm", policy_group)

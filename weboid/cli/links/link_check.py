@@ -5,8 +5,9 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Self
 
 import click
@@ -70,9 +71,8 @@ class CheckReporter:
             if not output.json(check_facts(each)) and each.before is not each.after and not is_first:
                 self._say(check_line(each), err=False)
         speed = self._bar.tasks[0].speed
-        self._bar.update(
-            self._task, completed=tally.kept, rate="" if speed is None else f"{speed:.0f}/s", states=states_text(tally)
-        )
+        rate = "" if speed is None else f"{speed:.0f}/s"
+        self._bar.update(self._task, completed=tally.kept, rate=rate, states=states_text(tally))
 
     def passed(self, tally: CheckTally) -> None:
         """Report the end of a pass; the next one begins when something is due."""
@@ -82,19 +82,16 @@ class CheckReporter:
 
     def held(self, error: LeaseHeldError) -> None:
         """Report that another checker holds the part."""
-        self._say(
-            f"Another checker ({clean(error.holder)}) has these hosts; waiting to see whether it is still running."
-        )
+        who = f"Another checker ({clean(error.holder)})"
+        self._say(f"{who} has these hosts; waiting to see whether it is still running.")
 
     def handed_over(self, error: LeaseHeldError, named: Sequence[UrlRow]) -> None:
         """Report that the URLs are left to the checker that holds their hosts."""
         for each in named:
             output.json({"url": each.url, "handed_to": error.holder})
         if not output.is_json:
-            self._say(
-                f"Another checker is working on these hosts ({clean(error.holder)}): it checks them next. "
-                "`weboid links show URL` shows the result."
-            )
+            who = f"Another checker is working on these hosts ({clean(error.holder)})"
+            self._say(f"{who}: it checks them next. `weboid links show URL` shows the result.")
 
     def stopping(self) -> None:
         """Report the stop signal."""
@@ -162,17 +159,6 @@ _PATIENCE_S = 600.0  # of a check that ends by itself
 _MOST_HOSTS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class _CheckOptions:
-    """Options of the command."""
-
-    settings: Settings
-    part: HostShare
-    limit: int | None
-    length: timedelta | None
-    is_watch: bool
-
-
 @cli_command("check")
 def check_command(
     *,
@@ -202,7 +188,6 @@ def check_command(
         raise InputError("Named URLs are checked once: leave out --watch, --dry-run and --part.")
     if not dry_run:
         settings = check_worker.fit_to_files(settings, lambda text: click.echo(text, err=True))
-    order = _CheckOptions(settings, part, limit, length, is_watch)
     with open_existing_registry(Layout(stores.root), settings) as store:
         if dry_run:
             today = day_of(CLOCK.now())
@@ -220,25 +205,37 @@ def check_command(
         with show, open_webhooks(stores.root, settings) as hooks:
             if hooks is not None:
                 show.on_results = hooks.put_results
-            return uvloop.run(_check(store, watched_urls(store, urls) if urls else (), order, show))
+            named = watched_urls(store, urls) if urls else ()
+            check = partial(_check, part=part, limit=limit, length=length, is_watch=is_watch)
+            return uvloop.run(check(store, named, settings, show))
 
 
-async def _check(store: RegistryStore, named: Sequence[UrlRow], order: _CheckOptions, show: CheckReporter) -> int:
+async def _check(
+    store: RegistryStore,
+    named: Sequence[UrlRow],
+    settings: Settings,
+    show: CheckReporter,
+    *,
+    part: HostShare,
+    limit: int | None,
+    length: timedelta | None,
+    is_watch: bool,
+) -> int:
     """Check due URLs, or the URLs `named`; if a checker holds their hosts, queue them there to be next."""
-    parts = [order.part]
+    parts = [part]
     if named:
         parts = [share_of_bucket(bucket) for bucket in sorted({bucket_of(each.host) for each in named})]
-    links = order.settings.links
-    plan = check_worker.plan_from_settings(links, order.part, limit=order.limit)
+    links = settings.links
+    plan = check_worker.plan_from_settings(links, part, limit=limit)
     name = f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(4)}"
     worker = check_worker.CheckWorkerOptions(name, is_own)
-    if not order.is_watch:
+    if not is_watch:
         worker = replace(worker, patience_s=_PATIENCE_S)
     code: int = ExitCode.STOPPED
     stop = StopSignals(show.stopping)
     with stop, stop.cut_short():
-        async with check_worker.open_check_context(store, order.settings, parts, worker, clock=CLOCK) as means:
-            chores = check_worker.CheckerMaintenance(means, order.part, keep_days=links.keep_days)
+        async with check_worker.open_check_context(store, settings, parts, worker, clock=CLOCK) as means:
+            chores = check_worker.CheckerMaintenance(means, part, keep_days=links.keep_days)
             warned_day = -1
 
             async def after_pass(tally: CheckTally) -> None:
@@ -251,8 +248,8 @@ async def _check(store: RegistryStore, named: Sequence[UrlRow], order: _CheckOpt
                     warned_day = today
                     show.warn(await _warnings(means, links))
 
-            if order.length is not None:
-                asyncio.get_running_loop().call_later(order.length.total_seconds(), stop.event.set)
+            if length is not None:
+                asyncio.get_running_loop().call_later(length.total_seconds(), stop.event.set)
             if named:
                 try:
                     await means.tenure.take()
@@ -263,10 +260,10 @@ async def _check(store: RegistryStore, named: Sequence[UrlRow], order: _CheckOpt
                 show.begin(len(named))
             elif await check_worker.take_leases(means.tenure, stop.event, clock=CLOCK, waiting=show.held):
                 today = day_of(CLOCK.now())
-                show.begin(await means.desk.read(lambda rows: due_urls.count_due(rows, order.part, today)))
+                show.begin(await means.desk.read(lambda rows: due_urls.count_due(rows, part, today)))
             else:
                 return code
-            if order.is_watch:
+            if is_watch:
                 await check_worker.check_continuously(means, plan, stop.event, between=after_pass, on_kept=show.kept)
                 return ExitCode.OK
             tally = await CheckRun(means, plan, on_kept=show.kept).run(stop.event, named=named or None)
@@ -277,7 +274,7 @@ async def _check(store: RegistryStore, named: Sequence[UrlRow], order: _CheckOpt
                     await chores.run(stop.event)
                 warnings = await _warnings(means, links)
                 show.end(tally, warnings, await means.desk.read(due_urls.count_awaiting))
-            code = ExitCode.OK if tally.is_complete or order.limit is not None else ExitCode.STOPPED
+            code = ExitCode.OK if tally.is_complete or limit is not None else ExitCode.STOPPED
     return code
 
 

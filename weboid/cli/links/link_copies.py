@@ -4,7 +4,6 @@ import asyncio
 import getpass
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, closing
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +20,7 @@ from links.archives.copy_search import CopySearchResult, SearchStep, citation_da
 from links.archives.copy_upkeep import CopyVisit, check_due_copies
 from links.check_history import date_of, day_of
 from links.registry.archive_backlog import want_urls
-from links.registry.database import RegistryStore, open_registry_store
+from links.registry.database import RegistryStore
 from links.registry.urls import UrlRow, require_observed
 from weboid.app import copy_sources
 from weboid.app.text_table import clean
@@ -51,11 +50,8 @@ class _CopiesContext:
     ) -> None:
         self.layout, self.front = stores.layout, front
         self.settings = registry_settings(profile, stores.database_url, stores.root)
+        self.registry = CollectionStores(stores.root, self.settings.index.url).registry
         self.origins = (front,) if front else ()
-
-    def registry(self) -> AbstractContextManager[RegistryStore]:
-        """Open the link registry."""
-        return closing(open_registry_store(self.layout, self.settings.index.url))
 
 
 _CONTEXT = made_by(_CopiesContext)
@@ -100,16 +96,16 @@ def find_command(
     with context.registry() as store:
         if not url and not has_archives and not dry_run:
             lacking = copy_sources.count_without_copy(store, context.layout, context.settings)
-            if not output.json({"lacking": lacking, "archives": 0}) and lacking:
-                click.echo(copy_sources.no_archives_notice(lacking), err=True)
+            output.json({"lacking": lacking, "archives": 0})
+            if lacking:
+                output.say(copy_sources.no_archives_notice(lacking), err=True)
             return ExitCode.OK
         with store.reading() as rows:
+            living = context.settings.links.archive_living
             if url:
                 wanted = [require_observed(rows, url)]
             else:
-                wanted = copy_store.urls_without_copy(
-                    rows, day_of(now), limit, living=context.settings.links.archive_living
-                )
+                wanted = copy_store.urls_without_copy(rows, day_of(now), limit, living=living)
         if dry_run:
             for each in wanted:
                 output.show({"url": each.url}, clean(each.url))
@@ -119,8 +115,8 @@ def find_command(
     for each, found in zip(wanted, sought, strict=True):
         _print_result(each, found)
     lacking = sum(found.best is None for found in sought)
-    if lacking and not has_archives and not output.is_json:
-        click.echo(copy_sources.no_archives_notice(lacking), err=True)
+    if lacking and not has_archives:
+        output.say(copy_sources.no_archives_notice(lacking), err=True)
     return ExitCode.SOME_FAILED if any(each.troubles for each in sought) else ExitCode.OK
 
 
@@ -133,9 +129,8 @@ def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _Co
             waiting = copy_store.due_copies(rows, day_of(now), limit)
         if dry_run:
             for each in waiting:
-                output.show(
-                    {"url": each.url.url, **_facts(each.kept)}, f"{each.kept.service}  {clean(each.kept.address)}"
-                )
+                text = f"{each.kept.service}  {clean(each.kept.address)}"
+                output.show({"url": each.url.url, **_facts(each.kept)}, text)
             return
 
         async def check() -> list[CopyVisit]:
@@ -146,18 +141,14 @@ def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _Co
 
         visits = asyncio.run(check())
     for done in visits:
-        facts = {
-            "url": done.copy.url.url,
-            **json_facts(done.copy.kept, "address", archive="service"),
-            "outcome": str(done.visit),
-            **json_facts(done.seen, "sight note", now_at="address"),
-        }
+        facts = {"url": done.copy.url.url, "outcome": str(done.visit)}
+        facts |= json_facts(done.copy.kept, "address", archive="service")
+        facts |= json_facts(done.seen, "sight note", now_at="address")
         if not output.json(facts) and done.visit is not copy_store.CopyCheckEffect.GOOD:
             note = f": {clean(done.seen.note)}" if done.seen.note else ""
             click.echo(f"{done.visit}  {clean(done.copy.kept.address)}{note}")
-    if not output.is_json:
-        counts = ", ".join(f"{count} {name}" for name, count in sorted(Counter(each.visit for each in visits).items()))
-        click.echo(f"{len(visits)} copies checked{': ' + counts if counts else ''}.")
+    counts = ", ".join(f"{count} {name}" for name, count in sorted(Counter(each.visit for each in visits).items()))
+    output.say(f"{len(visits)} copies checked{': ' + counts if counts else ''}.")
 
 
 @cli_command("set", command)
@@ -247,24 +238,22 @@ async def _search_all(
     *,
     is_thorough: bool,
 ) -> list[CopySearchResult]:
-    settings = context.settings
+    settings, found = context.settings, []
     cited = copy_sources.CitationDays(store, settings, asks_wikis=bool(settings.links.archives))
     with (
         copy_sources.open_own_captures(context.layout, settings.index.url, context.front) as own,
         progress_bar("Asking archives", len(wanted)) as step,
     ):
         async with copy_sources.open_archives(settings, own, context.origins) as archives:
-            found = []
             for each in wanted:
                 now = CLOCK.now()
-                days = await cited.of(each.id, now)
-                asked = [accessed, *days] if accessed is not None else list(days)
-                found.append(await search_copies(store, archives, each, now=now, days=asked, is_thorough=is_thorough))
+                days = [*([] if accessed is None else [accessed]), *await cited.of(each.id, now)]
+                found.append(await search_copies(store, archives, each, now=now, days=days, is_thorough=is_thorough))
                 if found[-1].is_wanted:  # who watches its wiki has our own crawler archive it
                     with store.writing() as rows:
                         want_urls(rows, [each.id], now=now)
                 step(1)
-            return found
+    return found
 
 
 def _print_result(url: UrlRow, sought: CopySearchResult) -> None:

@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace as changed
 
-import click
-
 from core.config.settings import LinksSettings, Settings
 from core.errors import InputError
 from core.json_values import json_facts
@@ -90,8 +88,7 @@ def mark_command(
     elif is_removal:
         _change_marks(stores, [], words, actor, dry_run=dry_run)
     elif words:
-        made = _new_marks(words, reason, until, actor)
-        _change_marks(stores, made, (), actor, dry_run=dry_run)
+        _change_marks(stores, _new_marks(words, reason, until, actor), (), actor, dry_run=dry_run)
     else:
         _list_marks(stores, url, with_all=with_all)
 
@@ -105,23 +102,19 @@ def _new_marks(words: Sequence[str], reason: str, until: str | None, actor: str 
         raise InputError("Name the links, and the reason: `mark STATE PATTERN... --reason TEXT`.")
     kind = link_marks.MarkKind.SETTING if is_setting else link_marks.MarkKind(key)
     now = CLOCK.now()
-    end = None if until is None else end_moment(until, now=now, option="--until")
-    return [
-        link_marks.check_mark(
-            link_marks.LinkMark(
-                id=0,
-                kind=kind,
-                pattern=pattern,
-                reason=reason,
-                actor=actor_name(actor),
-                moment=int(now.timestamp()),
-                expires=None if end is None else int(end.timestamp()),
-                key=key if is_setting else "",
-                value=value,
-            )
-        )
-        for pattern in words[1:]
-    ]
+    expires = None if until is None else int(end_moment(until, now=now, option="--until").timestamp())
+    mark = link_marks.LinkMark(
+        id=0,
+        kind=kind,
+        pattern="",
+        reason=reason,
+        actor=actor_name(actor),
+        moment=int(now.timestamp()),
+        expires=expires,
+        key=key if is_setting else "",
+        value=value,
+    )
+    return [link_marks.check_mark(changed(mark, pattern=pattern)) for pattern in words[1:]]
 
 
 def _change_marks(
@@ -163,10 +156,8 @@ def _list_marks(stores: CollectionStores, url: str | None, *, with_all: bool) ->
     head = ("#>", "kind", "pattern", "ends", "by", "made", "reason")
     lines = table_lines(head, table) if table else ["There is no mark."]
     if waiting:
-        lines.append(
-            f"{len(waiting):,} of the marks are not applied to all links yet:"
-            " `weboid links mark --settle` continues it."
-        )
+        many = f"{len(waiting):,} of the marks"
+        lines.append(f"{many} are not applied to all links yet: `weboid links mark --settle` continues it.")
     output.show(found, lines)
 
 
@@ -250,25 +241,20 @@ def replace_command(
             with registry.reading() as rows:
                 observed = require_observed(rows, url)
                 found = replacements.replacements_of(rows, [observed.id]).get(observed.id)
-            if found is None:
-                lines = [f"No replacement is proposed for {clean(observed.url)}."]
-            else:
+            lines = [f"No replacement is proposed for {clean(observed.url)}."]
+            if found is not None:
                 lines = [f"{clean(found.address)} {_STAGES[found.stage]}."]
                 if found.tested_day is not None:
                     lines.append(f"It was tested on {date_of(found.tested_day).isoformat()}.")
-            proposed = found and replacement_json(found)
-            output.show({"url": observed.url, "replacement": proposed}, lines)
+            output.show({"url": observed.url, "replacement": found and replacement_json(found)}, lines)
         else:
             around = proposal_context(registry, limits_of(settings.links.reports_per_day), CLOCK)
             who = reporter_digest(stores, actor)
             with registry.writing() as rows:
                 done = replacements.propose_replacement(rows, url, address, who, CLOCK.now(), around)
+            text = "is shown once a test has succeeded." if done.is_new else "is proposed already."
             if done.archive:
                 text = f"is a copy in {done.archive}: stored as a copy."
-            elif done.is_new:
-                text = "is shown once a test has succeeded."
-            else:
-                text = "is proposed already."
             facts = {"address": done.address, "archive": done.archive or None, "new": done.is_new}
             output.show(facts, f"{clean(done.address)} {text}")
     return ExitCode.OK
@@ -290,8 +276,7 @@ def _test(registry: RegistryStore, settings: Settings, limit: int) -> int:
         return stages.total()
 
     count = asyncio.run(run())
-    if not output.is_json:
-        click.echo(f"{count:,} tested." if count else "No proposal awaits a test.")
+    output.say(f"{count:,} tested." if count else "No proposal awaits a test.")
     return ExitCode.OK
 
 
@@ -327,8 +312,7 @@ def report_command(
             if is_withdrawal:
                 done = withdraw_reports(rows, named, who, now, is_pattern=is_pattern)
             else:
-                limits = limits_of(per_day)
-                done = add_report(rows, named, who, now, is_pattern=is_pattern, limits=limits)
+                done = add_report(rows, named, who, now, is_pattern=is_pattern, limits=limits_of(per_day))
     if isinstance(done, ReportResult):
         until = date_of(done.until_day).isoformat()
         facts = {**json_facts(done, "renewed", reported="urls", domain_presumed_reachable="presumed"), "until": until}

@@ -47,21 +47,15 @@ def print_search(
             warnings = search_warnings(rows, RuleBook(), meant, named)
         wanted = LinkQuery(wiki_id=None if of_wiki is None else of_wiki.id, namespaces=namespaces, states=states)
         found: list[FoundLink] = []
-        goes_on = True
-        while goes_on:
-            left = limit - len(found)
+        while True:
             with store.reading() as rows:
-                part = search_links(rows, meant, wanted, limit=left, after=after)
+                part = search_links(rows, meant, wanted, limit=limit - len(found), after=after)
             found += part.links
             after = part.after
-            goes_on = bool(after) and len(found) < limit
-    document = {
-        "pattern": meant.text,
-        "links": [found_link_json(link) for link in found],
-        "after": after,
-        "warnings": warnings,
-    }
-    if output.json(document):
+            if not after or len(found) >= limit:
+                break
+    links = [found_link_json(link) for link in found]
+    if output.json({"pattern": meant.text, "links": links, "after": after, "warnings": warnings}):
         return
     for line in _search_lines(found):
         click.echo(line)
@@ -69,8 +63,7 @@ def print_search(
         click.echo(f"There may be more: --after {after}", err=True)
     for warning in warnings[:_WARNINGS_SHOWN]:
         click.echo(clean(warning), err=True)
-    if len(warnings) > _WARNINGS_SHOWN:
-        others = len(warnings) - _WARNINGS_SHOWN
+    if (others := len(warnings) - _WARNINGS_SHOWN) > 0:
         click.echo(f"{others} other wikis do, too; --wiki searches one of them.", err=True)
 
 
@@ -154,17 +147,14 @@ def _add_entries(stores: CollectionStores, wiki: str, texts: Sequence[str], word
             if not dry_run:
                 change_wiki(rows, found, settings=settings)
         counts = [_known_links(store, found, entry, mark=not dry_run) for entry in entries]
-    facts = [
-        {"entry": entry.text, "as": word, "known_links": count} for entry, count in zip(entries, counts, strict=True)
-    ]
-    document = {"wiki": str(found.name), "entries": facts, "dry_run": dry_run}
-    lines, verb = [], "Would exclude" if dry_run else "Excluded"
+    facts, lines, verb = [], [], "Would exclude" if dry_run else "Excluded"
     for entry, count in zip(entries, counts, strict=True):
+        facts.append({"entry": entry.text, "as": word, "known_links": count})
         note = f" (known links to it: {count:,})" if count else ""
         lines.append(f"{verb} {clean(entry.text)} for {found.name}{note}.")
     if any(counts) and not dry_run:
         lines.append("Searches omit them from now on; they are still archived and checked.")
-    output.show(document, lines)
+    output.show({"wiki": str(found.name), "entries": facts, "dry_run": dry_run}, lines)
 
 
 def _remove_entries(stores: CollectionStores, wiki: str, texts: Sequence[str], word: str, *, dry_run: bool) -> None:
@@ -200,14 +190,15 @@ def _list_entries(stores: CollectionStores, wiki: str) -> None:
     facts = [_entry_facts(entry.text, _WORDS[entry.form], counts) for entry in entries]
     named = {entry.text for entry in entries}
     facts += [_entry_facts(text, "", counts) for text in sorted(set(counts) - named)]
-    document = {"wiki": str(found.name), "entries": facts, "unreadable": exclusion_list.unreadable(settings)}
+    unreadable = exclusion_list.unreadable(settings)
+    document = {"wiki": str(found.name), "entries": facts, "unreadable": unreadable}
     cells = [
         (each["as"] or "removed", each["links"], each["pages"], each["last"] or "never", each["entry"])
         for each in facts
     ]
     output.table(document, ("as", "links>", "pages>", "last", "entry"), cells, "Nothing is excluded.")
-    for why in () if output.is_json else exclusion_list.unreadable(settings):
-        click.echo(clean(why), err=True)
+    for why in unreadable:
+        output.say(clean(why), err=True)
 
 
 def _suggest(stores: CollectionStores, wiki: str, share: float, most_urls: int) -> None:
@@ -220,19 +211,12 @@ def _suggest(stores: CollectionStores, wiki: str, share: float, most_urls: int) 
             for each in exclusion_list.suggest_exclusions(rows, found.id, least_share=share, most_urls=most_urls)
             if excluded.entry_for(url_parts_of(f"https://{each.host}/")) is None
         ]
-    facts = [
-        {
-            **json_facts(each, "host pages urls links"),
-            "share": round(each.share, 4),
-            "links_per_url": round(each.links_per_url, 1),
-        }
-        for each in hosts
-    ]
-    head = ("host", "pages>", "of all>", "different links>", "rows>", "rows a link>")
-    cells = [
-        (each.host, each.pages, f"{each.share:.1%}", each.urls, each.links, f"{each.links_per_url:,.1f}")
-        for each in hosts
-    ]
+    head, facts, cells = ("host", "pages>", "of all>", "different links>", "rows>", "rows a link>"), [], []
+    for each in hosts:
+        shares = {"share": round(each.share, 4), "links_per_url": round(each.links_per_url, 1)}
+        facts.append(json_facts(each, "host pages urls links") | shares)
+        of_all, rows_each = f"{each.share:.1%}", f"{each.links_per_url:,.1f}"
+        cells.append((each.host, each.pages, of_all, each.urls, each.links, rows_each))
     empty = f"No host is linked from {share:.1%} of the pages with {most_urls:,} links."
     output.table({"wiki": str(found.name), "hosts": facts}, head, cells, empty)
 
@@ -256,8 +240,7 @@ def _known_links(store: RegistryStore, wiki: Wiki, entry: exclusion_list.Exclusi
         if mark and part.links:
             with store.writing() as rows:
                 mark_pages_stale(rows, [wiki.id], (link.url_id for link in part.links))
-        after = part.after
-        if not after:
+        if not (after := part.after):
             return count
 
 

@@ -4,13 +4,13 @@ import re
 from pathlib import Path
 
 import click
+from sqlalchemy import Connection
 
 from core.errors import BadUrlError, InputError
 from core.hosts import canonical_host, registrable
 from core.json_values import json_facts
 from links.check_history import date_of, day_of
 from links.registry.citations import KEEP_DAYS, additions_of, domain_spreads
-from links.registry.database import RegistryStore
 from links.registry.lookups import list_urls
 from links.registry.wikis import all_farms, all_wikis
 from links.rules.link_class import LinkClass, classify_link
@@ -40,13 +40,12 @@ class _ListOwner:
         if (wiki is None) == (farm is None):
             raise InputError("Name the list's owner: --farm NAME, or --wiki DBNAME@FARM.")
 
-    def ids(self, store: RegistryStore) -> tuple[int, int]:
+    def ids(self, rows: Connection) -> tuple[int, int]:
         """Return the ids of farm and wiki; `FARM_WIDE` when the list is the farm's."""
-        with store.reading() as rows:
-            if self._wiki is not None:
-                found = wiki_named(rows, self._wiki)
-                return found.farm_id, found.id
+        if self._wiki is None:
             return farm_named(rows, self._farm or "").id, FARM_WIDE
+        found = wiki_named(rows, self._wiki)
+        return found.farm_id, found.id
 
 
 _OWNER = made_by(_ListOwner)
@@ -86,27 +85,23 @@ def add_command(
         content = file.read_text(encoding="utf-8", errors="replace")
     spam_list = SpamList(name or file.name, form, content)
     with stores.registry() as store, store.writing() as rows:
-        farm_id, wiki_id = owner.ids(store)
+        farm_id, wiki_id = owner.ids(rows)
         if dry_run:
             compiled = SpamLists([spam_list])
         else:
             compiled = put_list(rows, farm_id, spam_list, wiki_id=wiki_id, today=today)
-    problems = compiled.problems
-    if output.is_json:
-        document = {
-            **json_facts(spam_list, "name kind"),
-            "lines": compiled.size,
-            "problems": [{"line": each.hit.line, "text": each.text, "reason": each.reason} for each in problems],
-            "dry_run": dry_run,
-        }
-        output.json(document)
-    else:
-        would = "would be used" if dry_run else "in use"
-        click.echo(f"{clean(spam_list.name)} ({spam_list.kind}), lines {would}: {compiled.size:,}.")
-        for problem in problems[:_PROBLEMS_SHOWN]:
-            click.echo(f"line {problem.hit.line}: {clean(problem.reason)}", err=True)
-        if len(problems) > _PROBLEMS_SHOWN:
-            click.echo(f"… and {len(problems) - _PROBLEMS_SHOWN:,} more (--json).", err=True)
+    problems, would = compiled.problems, "would be used" if dry_run else "in use"
+    document = {
+        **json_facts(spam_list, "name kind"),
+        "lines": compiled.size,
+        "problems": [{"line": each.hit.line, "text": each.text, "reason": each.reason} for each in problems],
+        "dry_run": dry_run,
+    }
+    output.show(document, f"{clean(spam_list.name)} ({spam_list.kind}), lines {would}: {compiled.size:,}.")
+    for problem in problems[:_PROBLEMS_SHOWN]:
+        output.say(f"line {problem.hit.line}: {clean(problem.reason)}", err=True)
+    if len(problems) > _PROBLEMS_SHOWN:
+        output.say(f"… and {len(problems) - _PROBLEMS_SHOWN:,} more (--json).", err=True)
     return ExitCode.SOME_FAILED if problems else ExitCode.OK
 
 
@@ -114,7 +109,7 @@ def add_command(
 def remove_command(*, name: str = argument(), owner: _ListOwner = _OWNER, stores: CollectionStores = STORES) -> None:
     """Delete a list."""
     with stores.registry() as store, store.writing() as rows:
-        farm_id, wiki_id = owner.ids(store)
+        farm_id, wiki_id = owner.ids(rows)
         if not remove_list(rows, farm_id, name, wiki_id=wiki_id):
             raise InputError(f"There is no list {name[:80]!r}; `weboid links spam ls` shows all.")
     click.echo(f"Forgot {clean(name)}.")
@@ -158,21 +153,17 @@ def show_command(
         if urls:
             rules = RuleBook().rules_of(rows, found.id)
             for each in (classify_link(url, rules) for url in urls):
-                facts = {
-                    **json_facts(each, "sort identity note", url="text"),
-                    "warnings": list(map(str, each.warnings)),
-                }
+                facts = json_facts(each, "sort identity note", url="text") | {"warnings": list(map(str, each.warnings))}
                 odd = ", ".join(each.warnings)
                 why = f" ({clean(each.note)})" if each.note else ""
                 line = f"{clean(each.text)}: {each.sort}{why}" + (f"; {odd}" if odd else "")
                 output.show(facts, line)
             return
-        named_place = re.fullmatch(r"(\d{1,18})-([0-9a-f]{32})", after, re.ASCII)
-        if after and named_place is None:
-            raise InputError(f"{after[:80]!r} is not a position to continue from.")
         place = (0, b"")
-        if named_place is not None:
-            place = int(named_place[1]), bytes.fromhex(named_place[2])
+        if after:
+            if (named := re.fullmatch(r"(\d{1,18})-([0-9a-f]{32})", after, re.ASCII)) is None:
+                raise InputError(f"{after[:80]!r} is not a position to continue from.")
+            place = int(named[1]), bytes.fromhex(named[2])
         hits = spam_on(rows, found.id, limit=limit + 1, after=place)
     more = ""
     if len(hits) > limit:
@@ -196,8 +187,8 @@ def show_command(
     rows_shown = [(each.title, date_of(each.first_day), date_of(each.last_day), each.url, each.hit) for each in hits]
     head = ("page", "first", "last", "link", "named by")
     output.table(document, head, rows_shown, f"No page of {found.name} has such a link.")
-    if more and not output.is_json:
-        click.echo(f"There are more: --after {more}", err=True)
+    if more:
+        output.say(f"There are more: --after {more}", err=True)
 
 
 @cli_command("run", spam_group, hidden=True)
@@ -235,12 +226,12 @@ def run_command(
                 if spam and not dry_run:
                     with store.writing() as rows:
                         marked += mark_pages_stale(rows, [found.id], spam)
-    document = {"wiki": str(found.name), "looked_at": looked_at, "links": named}
+    facts = {"wiki": str(found.name), "looked_at": looked_at, "links": named, "pages_marked": marked}
     lines = [f"Links checked: {looked_at:,}; on a list: {len(named):,}."]
     lines += [f"{clean(url)}: {clean(line)}" for url, line in list(named.items())[:20]]
     if not dry_run:
         lines.append(f"Pages newly marked to be read again: {marked:,}.")
-    output.show({**document, "pages_marked": marked, "dry_run": dry_run}, lines)
+    output.show({**facts, "dry_run": dry_run}, lines)
 
 
 @cli_command("additions", spam_group, hidden=True)
@@ -279,14 +270,13 @@ def additions_command(
                 for each in added
             ]
         else:
-            spreads = domain_spreads(rows, since_day=since, least_wikis=least_wikis, limit=limit)
             facts = [
                 {
                     **json_facts(each, "account domain farm wikis pages links"),
                     "first": str(date_of(each.first_day)),
                     "last": str(date_of(each.last_day)),
                 }
-                for each in spreads
+                for each in domain_spreads(rows, since_day=since, least_wikis=least_wikis, limit=limit)
             ]
     heads = [f"{name}>" if isinstance(value, int) else name for name, value in (facts or [{}])[0].items()]
     key = "additions" if named or account else "spreads"

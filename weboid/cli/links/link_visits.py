@@ -93,9 +93,7 @@ def confirm_command(
                 note = f" ({finding.note})" if finding.note else ""
                 change = f"{facts['before']} -> {facts['after']}"
                 output.show({**facts, "code": int(finding.code)}, f"{change}  {result.url}  {finding.verdict}{note}")
-            if not output.is_json:
-                count = len(task.recorded)
-                click.echo(f"{count} results stored; {len(left)} links still await confirmation.", err=True)
+            output.say(f"{len(task.recorded)} results stored; {len(left)} links still await confirmation.", err=True)
             task.recorded.clear()
             goes_on = goes_on and every is not None and asyncio.run(wait_unless_stopped(every))
 
@@ -167,17 +165,12 @@ def _round(task: CaptureMirror, start: datetime, limit: int) -> tuple[datetime, 
     todo = list(islice(task.waiting(start), limit))
     done = asyncio.run(task.mirror(todo))
     for each in done:
-        copy = each.copy
-        facts = {
-            **json_facts(each, "url note", outcome="done"),
-            "copy": copy and json_facts(copy, "address", archive="service"),
-        }
+        copy, facts = each.copy, json_facts(each, "url note", outcome="done")
         where = clean(each.note if copy is None else copy.address)
+        facts["copy"] = copy and json_facts(copy, "address", archive="service")
         output.show(facts, f"{each.done:<6} {clean(each.url)}  {where}")
-    if not output.is_json:
-        counted = Counter(str(each.done) for each in done)
-        counts = ", ".join(f"{count} {name}" for name, count in sorted(counted.items()))
-        click.echo(f"{len(done)} links{': ' + counts if counts else ''}.", err=True)
+    counts = ", ".join(f"{count} {name}" for name, count in sorted(Counter(str(each.done) for each in done).items()))
+    output.say(f"{len(done)} links{': ' + counts if counts else ''}.", err=True)
     if len(todo) < limit:  # else more is waiting
         start = max(start, begun - _AGAIN)
     return start, any(each.done is MirrorOutcome.LATER for each in done)

@@ -5,7 +5,8 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
+from functools import partial
 from hashlib import blake2b
 from io import BufferedIOBase
 from pathlib import Path
@@ -66,13 +67,10 @@ def set_wiki_command(
             known = ", ".join(farm.name for farm in wikis.all_farms(connection))
             raise InputError(f"There is no farm {wanted.farm} (known: {known}); --new-farm creates it.")
         if there is None or farm_hosts is not None or farm_address is not None:
-            address, hosts = (there.address, there.internal) if there else ("", "")
-            wikis.put_farm(
-                connection,
-                wanted.farm,
-                address=address if farm_address is None else farm_address,
-                internal=hosts if farm_hosts is None else farm_hosts,
-            )
+            known_address, known_hosts = (there.address, there.internal) if there else ("", "")
+            address = known_address if farm_address is None else farm_address
+            hosts = known_hosts if farm_hosts is None else farm_hosts
+            wikis.put_farm(connection, wanted.farm, address=address, internal=hosts)
         wiki = wikis.ensure_wiki(connection, wanted, day=day_of(CLOCK.now()))
         merged = {**json.loads(wiki.settings), **changes} if changes else None
         wiki = wikis.change_wiki(connection, wiki, url=url, pages_url=pages_url, settings=merged)
@@ -191,13 +189,11 @@ def import_command(
             digest = blake2b(repr(place).encode("utf-8", "surrogatepass"), digest_size=16).digest()
         spool = stack.enter_context(closing(PageSpool()))
         progress = stack.enter_context(count_progress())
-        bad = _read(stream, spool, wiki, progress, size=_size(stream))
+        bad = _read(stream, spool, wiki, progress)
         task = progress.add_task("writing", total=spool.pages())
         importer = LinkImporter(store, day=day_of(CLOCK.now()), digest=digest)
-        if dry_run:
-            done = importer.look(spool, progress=lambda more: progress.advance(task, more))
-        else:
-            done = importer.run(spool, restart=restart, progress=lambda more: progress.advance(task, more))
+        run = importer.look if dry_run else partial(importer.run, restart=restart)
+        done = run(spool, progress=lambda more: progress.advance(task, more))
     sorts = {str(sort): done.sorts[sort] for sort in LinkClass if done.sorts[sort]}
     facts = {
         "wikis": [str(name) for name in spool.names],
@@ -214,22 +210,14 @@ def import_command(
     return ExitCode.SOME_FAILED if bad else ExitCode.OK
 
 
-def _size(stream: BufferedIOBase) -> int | None:
-    try:
-        return os.fstat(stream.fileno()).st_size or None
-    except OSError:
-        return None
-
-
-def _read(
-    stream: BufferedIOBase, spool: PageSpool, wiki: wikis.WikiName | None, progress: Progress, *, size: int | None
-) -> int:
+def _read(stream: BufferedIOBase, spool: PageSpool, wiki: wikis.WikiName | None, progress: Progress) -> int:
     """Spool all rows of the file; return the number of invalid lines."""
-    bad = number = 0
+    bad, size = 0, None
+    with suppress(OSError):
+        size = os.fstat(stream.fileno()).st_size or None
     task = progress.add_task("reading", total=size)
     rows = read_links(stream, one_wiki=wiki is not None, progress=lambda more: progress.advance(task, more))
-    for row in rows:
-        number += 1
+    for number, row in enumerate(rows, 1):
         if isinstance(row, MalformedLine):
             place, why = f"Line {row.number}", row.why
         else:

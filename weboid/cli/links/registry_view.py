@@ -15,7 +15,7 @@ from core.urls import fetch_key, identity_key
 from crawler.profiles import load_profile
 from links.check_history import day_of
 from links.checker import due_urls
-from links.checker.check_schedule import STATE_DAYS, CheckRunRow, latest_runs, longest_due, run_forecast, states_by_day
+from links.checker.check_schedule import STATE_DAYS, latest_runs, longest_due, run_forecast, states_by_day
 from links.registry import lookups
 from links.registry.link_search import STATES, StateClass
 from links.registry.retention import purge, to_purge
@@ -69,15 +69,8 @@ def list_command(
     if (pattern and (host is not None or as_pages)) or (namespaces and not pattern):
         raise InputError("With PATTERN leave out --host and --pages; --namespace needs PATTERN.")
     if pattern:
-        print_search(
-            pattern,
-            stores,
-            wiki=wiki_name,
-            namespaces=namespaces,
-            states=STATES[StateClass.UNKNOWN] if states == ("unknown",) else chosen,
-            limit=limit,
-            after=after,
-        )
+        chosen = STATES[StateClass.UNKNOWN] if states == ("unknown",) else chosen
+        print_search(pattern, stores, wiki=wiki_name, namespaces=namespaces, states=chosen, limit=limit, after=after)
         return
     if as_pages and wiki_name is None:
         raise InputError("Name the wiki of the pages: --wiki NAME.")
@@ -109,11 +102,12 @@ def list_command(
             numbers = sorted(map(int, chosen)) or lookups.EVERY_STATE
             rows = _links(reader, wiki, host_name(host) if host else "", numbers, limit, start)
     place = ".".join(map(str, rows[-1][1])) if len(rows) == limit else ""
+    listed = [facts for facts, _ in rows]
     if output.is_json:
-        for facts in [*(facts for facts, _ in rows), {"after": place or None}]:
+        for facts in [*listed, {"after": place or None}]:
             output.json(facts)
         return
-    click.echo("\n".join(_table([facts for facts, _ in rows], is_filtered=bool(states or host))))
+    click.echo("\n".join(_table(listed, is_filtered=bool(states or host))))
     if place:
         click.echo(f"There may be more: --after {place}", err=True)
 
@@ -159,9 +153,8 @@ def _table(facts: list[dict[str, Any]], *, is_filtered: bool) -> list[str]:
     has_pages, rows = "title" in facts[0], []
     for each in facts:
         page = (each["title"] or str(each["page_id"]),) if has_pages else ()
-        rows.append(
-            (each["state"] + " (gone)" * bool(each.get("gone")), each["checked"] or "never", *page, each["url"])
-        )
+        state = each["state"] + " (gone)" * bool(each.get("gone"))
+        rows.append((state, each["checked"] or "never", *page, each["url"]))
     return table_lines(("state", "checked", *["page"] * has_pages, "url"), rows)
 
 
@@ -194,9 +187,13 @@ def show_command(
     with stores.registry() as store, store.snapshot() as reader:
         found = find_urls(reader, [identity]).get(identity) if identity else None
         refused = [] if found is not None else lookups.refused_uses(reader, url, limit=max(limit, 1))
+        names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
         if refused:
-            names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
-            _show_refused(url, refused, names)
+            pages = [use_json(use.page, names, use.first_day) for use in refused]
+            reason = refused[0].reason
+            why = _REASONS.get(reason, f"no valid address ({clean(reason)})")
+            lines = [f"{clean(url)}\n  not watched: {why}", *_part("Pages", map(_page_line, pages))]
+            output.show({"url": url, "is_watched": False, "reason": reason, "pages": pages}, lines)
             return
         if fault is not None:
             raise fault
@@ -207,22 +204,12 @@ def show_command(
             )
         facts = lookups.url_facts(reader, [found.id], day=today)[found.id]
         uses = lookups.uses_anywhere(reader, found.id, limit=limit)
-        looks = latest_observations(reader, found.id)
-        names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
-    document = link_document(facts, uses, looks, names)
+        document = link_document(facts, uses, latest_observations(reader, found.id), names)
     own = own_copy(Layout(stores.root), stores.database_url, "", identity)
     if own is not None:
         about = {"service": own.service, "address": own.address, "timestamp": own.timestamp}
         document["copies"].insert(0, {**about, "checked": None, "locked": False})
     output.show(document, _lines(document))
-
-
-def _show_refused(url: str, uses: list[lookups.RefusedUse], names: dict[int, str]) -> None:
-    pages = [use_json(use.page, names, use.first_day) for use in uses]
-    reason = uses[0].reason
-    document = {"url": url, "is_watched": False, "reason": reason, "pages": pages}
-    explanation = _REASONS.get(reason, f"no valid address ({clean(reason)})")
-    output.show(document, [f"{clean(url)}\n  not watched: {explanation}", *_part("Pages", map(_page_line, pages))])
 
 
 def _lines(document: dict[str, Any]) -> Iterator[str]:
@@ -291,8 +278,7 @@ def passes_command(
     takes a while when there are many millions.
     """
     settings = registry_settings(profile, stores.database_url, stores.root)
-    now = CLOCK.now()
-    layout = Layout(stores.root)
+    now, layout = CLOCK.now(), Layout(stores.root)
     with open_existing_registry(layout, settings) as store:
         with store.reading() as rows:
             passes = latest_runs(rows, limit=limit)
@@ -312,7 +298,14 @@ def passes_command(
         "awaiting_opinion": awaiting,
         "unasked": lacking,
     }
-    lines = _pass_lines(passes, int(now.timestamp()))
+    lines, rows_shown = ["There was no pass yet: `weboid links check` starts one."], []
+    for row in passes:
+        rate = f"{row.done / max((row.ended or int(now.timestamp())) - row.started, 1):.1f}"
+        took = format_duration(row.ended - row.started) if row.ended is not None else "not at its end"
+        began = datetime.fromtimestamp(row.started, UTC)
+        rows_shown.append((began, row.part, str(row.due), str(row.done), rate, took))
+    if rows_shown:
+        lines = table_lines(("began", "part", "due>", "done>", "a second>", "took"), rows_shown)
     if states:
         first, last = states[0], states[-1]
         parts = [f"{name} {first['links'].get(name, 0):,} → {links:,}" for name, links in last["links"].items()]
@@ -328,17 +321,6 @@ def passes_command(
     if lacking:
         lines.append(no_archives_notice(lacking))
     output.show(document, lines)
-
-
-def _pass_lines(found: list[CheckRunRow], now: int) -> list[str]:
-    if not found:
-        return ["There was no pass yet: `weboid links check` starts one."]
-    rows = []
-    for row in found:
-        rate = f"{row.done / max((row.ended or now) - row.started, 1):.1f}"
-        took = format_duration(row.ended - row.started) if row.ended is not None else "not at its end"
-        rows.append((datetime.fromtimestamp(row.started, UTC), row.part, str(row.due), str(row.done), rate, took))
-    return table_lines(("began", "part", "due>", "done>", "a second>", "took"), rows)
 
 
 @cli_command("purge")
@@ -360,7 +342,6 @@ def purge_command(
         else:
             with session_progress() as show:
                 gone = purge(store, day=today, keep_days=keep_days, progress=lambda what, _: show(f"deleting {what}"))
-    counts = gone._asdict()
-    parts = [f"{count:,} {what}" for what, count in counts.items() if count]
+    parts = [f"{count:,} {what}" for what, count in gone._asdict().items() if count]
     verb = "Would delete" if dry_run else "Deleted"
-    output.show({**counts, "dry_run": dry_run}, f"{verb} {', '.join(parts) or 'nothing'}.")
+    output.show({**gone._asdict(), "dry_run": dry_run}, f"{verb} {', '.join(parts) or 'nothing'}.")

@@ -71,10 +71,9 @@ def save(
         header = baselines.BaselineHeader(name, level, engine, warc_date(CLOCK.now()), seed, pages)
         baseline.create(header)
     left = max(len(header.pages) - len(baseline.checks(baselines.BEFORE)), 0)
+    options = _run_options(stores, profile, jobs)
     with progress_bar("looking", left) as step:
-        options = _run_options(stores, profile, jobs)
-        record = baselines.record_before(options, baseline, header, lambda _checked, _tally: step(1))
-        whole = asyncio.run(record)
+        whole = asyncio.run(baselines.record_before(options, baseline, header, lambda _checked, _tally: step(1)))
     verdicts = [each.verdict for each in baseline.checks(baselines.BEFORE).values()]
     facts = {
         "name": name,
@@ -84,8 +83,8 @@ def save(
         "engine": header.engine,
         "folder": str(baseline.folder),
     }
-    counts = ", ".join(f"{count} {word}" for word, count in _positive(facts["verdicts"]))
-    output.show(facts, f"{name}: {len(verdicts)} of {len(header.pages)} pages kept ({counts}).")
+    text = f"{name}: {len(verdicts)} of {len(header.pages)} pages kept ({_counts_text(facts['verdicts'])})."
+    output.show(facts, text)
     return ExitCode.OK if whole else ExitCode.STOPPED
 
 
@@ -116,22 +115,20 @@ def check(
         return ExitCode.OK
     baseline.begin_after(engine, again=again)
     left = max(len(pages) - len(baseline.checks(baselines.AFTER)), 0)
+    options = _run_options(stores, profile, jobs)
     with progress_bar("looking", left) as step:
-        options = _run_options(stores, profile, jobs)
         record = baselines.record_after(options, baseline, header, lambda _checked, _tally: step(1))
         whole, unsorted = asyncio.run(record)
     results = sort_worst_first(unsorted)
-    baseline.report.write_text(
-        baseline_report_page(baseline, header, engine, results), encoding="utf-8", errors="replace"
-    )
+    page = baseline_report_page(baseline, header, engine, results)
+    baseline.report.write_text(page, encoding="utf-8", errors="replace")
     for each in results:
         line = f"{each.course:<9} {clean(each.after.url)}  ({clean(each.reason)})"
         is_changed = each.course is not RegressionKind.UNCHANGED
         output.show(regression_as_json(each), line if is_changed else ())
     counts = {str(course): count for course, count in count_by_kind(results).items()}
-    summary = ", ".join(f"{count} {word}" for word, count in _positive(counts))
     facts = {"counts": counts, "before": header.engine, "after": engine, "report": str(baseline.report)}
-    output.show(facts, f"{summary or 'nothing to compare'}. {baseline.report} shows them.")
+    output.show(facts, f"{_counts_text(counts) or 'nothing to compare'}. {baseline.report} shows them.")
     if not whole:
         return ExitCode.STOPPED
     return ExitCode.SOME_FAILED if counts[RegressionKind.WORSE] else ExitCode.OK
@@ -173,5 +170,5 @@ def _run_options(stores: CollectionStores, profile: str, jobs: int) -> CheckRunO
     return CheckRunOptions(stores.layout, stores.database_url, browser, jobs, CLOCK, cached=False)
 
 
-def _positive(counts: Any) -> list[tuple[str, int]]:
-    return [(word, count) for word, count in counts.items() if count]
+def _counts_text(counts: Any) -> str:
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count)

@@ -11,6 +11,7 @@ import click
 from core.config.settings import Settings
 from core.errors import InputError
 from core.hosts import host_name
+from core.json_values import json_facts
 from core.layout import Layout
 from crawler.collection import read_collection
 from crawler.profiles import load_profile
@@ -78,9 +79,7 @@ def check_command(
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     layout = read_collection(stores.root)
-    settings = options.SharedStores(
-        frontier_url=frontier_url, database_url=stores.database_url, dedup_url=dedup_url
-    ).applied_to(load_profile(profile))
+    settings = options.SharedStores(frontier_url, stores.database_url, dedup_url).applied_to(load_profile(profile))
     with stores.levels() as book:
         rules = book.now()
     if full or (not levels and any(rule.level is Level.FULL for rule in rules.rules)):
@@ -89,24 +88,10 @@ def check_command(
     has_sample = click.get_current_context().get_parameter_source("sample") is not click.core.ParameterSource.DEFAULT
     if every and has_sample:
         raise InputError("Use --sample or --all, not both.")
-    wanted = CandidateFilter(
-        str(chosen_levels[0]),
-        ENGINE,
-        host=host_name(host) if host else "",
-        since=options.start_moment(since, now=CLOCK.now()) if since else None,
-        again=again,
-    )
-    wish = QaOptions(
-        urls,
-        0 if every or (since and not has_sample) else sample,
-        wanted,
-        chosen_levels,
-        seed,
-        fonts,
-        records=not no_record,
-        repairs=repair and not no_record,
-        rules=rules,
-    )
+    start = options.start_moment(since, now=CLOCK.now()) if since else None
+    wanted = CandidateFilter(str(chosen_levels[0]), ENGINE, host_name(host) if host else "", start, again)
+    count, records = 0 if every or (since and not has_sample) else sample, not no_record
+    wish = QaOptions(urls, count, wanted, chosen_levels, seed, fonts, records, repair and records, rules)
     repairing = repair_options(layout, settings, jobs, OPEN_REPAIRS_LIMIT, secret)
     with stores.index() as database, stores.registry() as store, open_webhooks(layout.root, settings) as hooks:
         run = QaRun(wish, repairing, stores.database_url, database, store)
@@ -148,13 +133,11 @@ def repair_command(
         if dry_run:
             rows = CollectionRepair(repairing, store).wanted()
             for row in rows:
-                check = row.check
-                wanted = {"event": "wanted", "url": check.url, "page_id": check.page_id}
-                wanted |= {"level": check.level, "verdict": str(row.verdict), "reason": check.reason}
+                check, facts = row.check, json_facts(row.check, "url page_id level reason")
                 text = f"{row.verdict or 'unchecked':9} {check.captured_at} {check.url}  {check.reason}"
-                output.show(wanted, clean(text))
-            if not rows and not output.is_json:
-                click.echo(_NOTHING)
+                output.show({"event": "wanted", **facts, "verdict": str(row.verdict)}, clean(text))
+            if not rows:
+                output.say(_NOTHING)
             return ExitCode.OK
 
         async def repair() -> tuple[RepairSummary, RecordsSummary]:
@@ -164,10 +147,9 @@ def repair_command(
             return summary, await write_checks(layout, settings, store, secret)
 
         done, written = asyncio.run(repair())
-    facts = {"event": "summary", "repaired": dict(done.ended), "left": done.left}
-    more = {"why_left": done.why_left, "stopped": done.stopped, "unrecorded": written.left}
+    facts = {"event": "summary", "repaired": dict(done.ended), **json_facts(done, "left why_left stopped")}
     left = [written.text] if written.left and written.error is None else []
-    output.show({**facts, **more}, [*(done.lines or [_NOTHING]), *left])
+    output.show({**facts, "unrecorded": written.left}, [*(done.lines or [_NOTHING]), *left])
     if written.error is not None:
         raise written.error
     if done.stopped:
@@ -179,14 +161,9 @@ def repair_options(
     layout: Layout, settings: Settings, workers: int, limit: int, secret: ClusterSecret | None
 ) -> RepairRunOptions:
     """Return the options of a repair run; logins are unlocked, and levels opened, when it visits."""
+    levels = open_stored_levels(layout, settings.index.url)
     return RepairRunOptions(
-        layout,
-        settings,
-        workers,
-        limit,
-        secret,
-        lambda: unlock_logins(settings, layout.root),
-        open_stored_levels(layout, settings.index.url),
+        layout, settings, workers, limit, secret, lambda: unlock_logins(settings, layout.root), levels
     )
 
 

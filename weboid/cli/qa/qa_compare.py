@@ -192,10 +192,8 @@ def _print_changes(
     for label, differing in (("Links", changes.links), ("Parts", changes.parts)):
         if differing is None or not (differing.added_count or differing.removed_count):
             continue
-        click.echo(
-            f"  {label:<10}{differing.added_count} added, {differing.removed_count} removed,"
-            f" {differing.kept_count} kept"
-        )
+        counts = f"{differing.added_count} added, {differing.removed_count} removed, {differing.kept_count} kept"
+        click.echo(f"  {label:<10}{counts}")
         for sign, urls in (("-", differing.removed), ("+", differing.added)):
             for url in urls[:_URLS_SHOWN]:
                 click.echo(f"    {sign} {clean(url)}")
@@ -222,18 +220,13 @@ def _print_drifted(
         if sample is not None:
             urls = sample_urls(urls, sample, seed)
         drifted = _most_drifted(snapshots, urls, limit=limit, jobs=jobs)
-    for facts in drifted if output.is_json else ():
+    rows = []
+    for facts in drifted:
         output.json(facts)
-    rows = [
-        (
-            facts["drift"],
-            *("" if share is None else f"{share:.3f}" for share in (facts["text"], facts["picture"])),
-            clean(facts["url"] + (f"  ({facts['reason']})" if facts["reason"] else "")),
-        )
-        for facts in drifted
-    ]
-    if not output.is_json:
-        click.echo("\n".join(table_lines(("became", "text>", "picture>", "page"), rows)))
+        shares = ("" if share is None else f"{share:.3f}" for share in (facts["text"], facts["picture"]))
+        why = f"  ({facts['reason']})" if facts["reason"] else ""
+        rows.append((facts["drift"], *shares, clean(f"{facts['url']}{why}")))
+    output.say("\n".join(table_lines(("became", "text>", "picture>", "page"), rows)))
 
 
 def recaptured_urls(database: IndexDatabase, since: datetime | None = None) -> Iterator[str]:

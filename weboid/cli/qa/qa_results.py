@@ -100,7 +100,7 @@ def ls_command(
     named = {**values, "class": values["page_class"], "unreviewed": flag}
     wanted = parse_check_filter({name: value or "" for name, value in named.items()})
     if as_html:
-        _write_report(wanted, stores, **report)
+        _write_report(wanted, stores, report)
         return
     with stores.registry() as store, store.snapshot() as reader:
         rows = islice(chain.from_iterable(every_check(reader, wanted)), limit)
@@ -108,13 +108,11 @@ def ls_command(
             for row in rows:
                 click.echo(json.dumps(check_fields(row)))
         elif as_csv:
-            writer: Any = None
-            for row in rows:
-                facts = check_fields(row)
-                if writer is None:
-                    writer = csv.DictWriter(sys.stdout, fieldnames=list(facts))
-                    writer.writeheader()
-                writer.writerow({name: _cell(value) for name, value in facts.items()})
+            writer = csv.writer(sys.stdout)
+            for number, facts in enumerate(map(check_fields, rows)):
+                if not number:
+                    writer.writerow(facts)
+                writer.writerow(map(_cell, facts.values()))
         elif lines := [
             (
                 "-" if row.check.score is None else f"{row.check.score:.3f}",
@@ -148,21 +146,12 @@ def _cell(value: object) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _write_report(
-    wanted: CheckFilter,
-    stores: CollectionStores,
-    *,
-    out: Path,
-    limit_pictures: int,
-    title: str,
-    origin: str,
-    language: str,
-) -> None:
+def _write_report(wanted: CheckFilter, stores: CollectionStores, options: dict[str, Any]) -> None:
     """Write the results into one HTML file. Raises InputError: it cannot be written."""
-    page_language.set(PageLanguage(check_language(language)))
-    layout = read_collection(stores.root)
-    name = title or layout.root.absolute().name
-    report = CheckReport(name, CLOCK.now(), origin, limit_pictures)
+    page_language.set(PageLanguage(check_language(options["language"])))
+    layout, out = read_collection(stores.root), options["out"]
+    name = options["title"] or layout.root.absolute().name
+    report = CheckReport(name, CLOCK.now(), options["origin"], options["limit_pictures"])
     with ExitStack() as stack:
         database, decisions, permits = stack.enter_context(stores.readable())
         source = stack.enter_context(closing(RegistrySource(layout, stores.database_url)))

@@ -160,8 +160,7 @@ class ProcessSupervisor:
                     continue
                 if not line:
                     return await process.wait()
-                text = line.decode("utf-8", "replace").rstrip()
-                if text:
+                if text := line.decode("utf-8", "replace").rstrip():
                     self._report(ProcessOutput(part.name, text))
         finally:
             del self._running[part.name]
@@ -177,8 +176,7 @@ async def running_children(
         if isinstance(event, ProcessOutput):
             click.echo(f"{event.part}: {event.line}", err=True)
         else:
-            again = f"restarting in {event.again_s:.0f} s"
-            click.echo(f"{event.part} ended with {event.code}; {again}.", err=True)
+            click.echo(f"{event.part} ended with {event.code}; restarting in {event.again_s:.0f} s.", err=True)
 
     stopping = asyncio.Event()
     supervisor = ProcessSupervisor(parts, clock=clock, report=report, environment=environment)
@@ -197,9 +195,8 @@ def scanner(collection: Path, clamd: str, *options: str) -> ManagedProcess:
 
 def queue_worker(collection: Path, profile: str) -> ManagedProcess:
     """Return a worker that visits what others add to the collection's queue."""
-    return ManagedProcess(
-        "worker", (*WEBOID, "archive", "--stay", "--collection", str(collection), "--profile", profile)
-    )
+    words = ("archive", "--stay", "--collection", str(collection), "--profile", profile)
+    return ManagedProcess("worker", (*WEBOID, *words))
 
 
 def is_stopped(frontier: Frontier) -> bool:

@@ -1,7 +1,7 @@
 """Collection, frontier, its cluster's secret, and selected items that a command works on."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -104,34 +104,32 @@ def selection_of(
 SELECTION = made_by(selection_of)
 
 
-def _secret(_ctx: click.Context, _parameter: click.Parameter, value: str) -> ClusterSecret:
-    text = os.environ.get("WEBOID_SECRET", "") if not value else options.value_or_file(_ctx, _parameter, f"@{value}")
-    if not text:
-        raise click.UsageError(
-            "A secret is needed: name its file with --secret-file, or put it into WEBOID_SECRET; "
-            "`openssl rand -hex 32` makes one."
-        )
-    try:
-        return ClusterSecret.of(text)
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from error
+def _secret_file(purpose: str, *, is_needed: bool) -> Any:
+    def secret(context: click.Context, parameter: click.Parameter, value: str) -> ClusterSecret | None:
+        text = os.environ.get("WEBOID_SECRET", "")
+        if value:
+            text = options.value_or_file(context, parameter, f"@{value}")
+        elif not (text or is_needed):
+            return None
+        if not text:
+            raise click.UsageError(
+                "A secret is needed: name its file with --secret-file, or put it into WEBOID_SECRET; "
+                "`openssl rand -hex 32` makes one."
+            )
+        try:
+            return ClusterSecret.of(text)
+        except ConfigError as error:
+            raise click.UsageError(str(error)) from error
 
-
-def _secret_if_any(ctx: click.Context, parameter: click.Parameter, value: str) -> ClusterSecret | None:
-    is_given = bool(value or os.environ.get("WEBOID_SECRET"))
-    return _secret(ctx, parameter, value) if is_given else None
-
-
-def _secret_file(purpose: str, callback: Callable[..., Any]) -> Any:
     return option(
         f"{purpose}; without it the environment variable WEBOID_SECRET.",
         "--secret-file",
         metavar="FILE",
         default="",
         envvar="WEBOID_SECRET_FILE",
-        callback=callback,
+        callback=secret,
     )
 
 
-SECRET = _secret_file("Shared secret of workers and proxies, at least 32 characters", _secret)
-CLUSTER_SECRET = _secret_file("The cluster's shared secret, with --frontier", _secret_if_any)
+SECRET = _secret_file("Shared secret of workers and proxies, at least 32 characters", is_needed=True)
+CLUSTER_SECRET = _secret_file("The cluster's shared secret, with --frontier", is_needed=False)

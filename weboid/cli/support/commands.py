@@ -34,9 +34,7 @@ class ExitCode(IntEnum):
     """Exit codes of commands."""
 
     OK = 0  # everything requested is done
-    # fmt: off
     SOME_FAILED = 1  # done, but pages failed, lines were no URLs, `verify` found faults, or pictures differ
-    # fmt: on
     INPUT = 2  # an argument, or a file that it names, is invalid
     UNAVAILABLE = 3  # something must be installed or started first; see `weboid doctor`
     DISK_FULL = 4  # free some space, then run the same command again
@@ -191,9 +189,8 @@ class ConfiguredCommand(ShortHelpCommand):
             raise click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx) from error
         except click.BadParameter as error:
             value = error.message.partition("' is not one of ")[0].lstrip("'")
-            text = error.message.replace("a valid integer range", "a whole number").replace(
-                "a valid float range", "a number"
-            )
+            text = error.message.replace("a valid integer range", "a whole number")
+            text = text.replace("a valid float range", "a number")
             if value in _FORMER["values"]:
                 text = f"{error.message} Use {_FORMER['values'][value]}."
             if text == error.message:
@@ -338,16 +335,14 @@ class LazyGroup(CommandGroup):
         if set(names) != set(known):
             super()._write_sections(ctx, formatter)
             return
-        limit = formatter.width - 6 - max(map(len, names))
+        longest = max(map(len, names))
+        helps = {
+            name: click.Command(name, help=known[name]).get_short_help_str(formatter.width - 6 - longest)
+            for name in names
+        }
         for title, members in self._sections.items():
             with formatter.section(title):
-                formatter.write_dl(
-                    [
-                        (name, click.Command(name, help=known[name]).get_short_help_str(limit))
-                        for name in members.split()
-                    ],
-                    col_max=max(map(len, names)) + 2,
-                )
+                formatter.write_dl([(name, helps[name]) for name in members.split()], col_max=longest + 2)
 
 
 class GroupWithDefault(ConfiguredCommand, CommandGroup):
@@ -414,7 +409,7 @@ class _ParameterSpec:
 
 @dataclass(frozen=True, eq=False)
 class _OptionGroup:
-    """Value that a function makes from options of its own; without a function a dictionary."""
+    """Value that a function makes from options of its own."""
 
     members: dict[str, inspect.Parameter]
     make: Callable[..., Any]
@@ -454,12 +449,10 @@ def argument(metavar: str | None = None, **attributes: Any) -> Any:
     return _ParameterSpec(click.Argument, (), {"metavar": metavar, **attributes})
 
 
-def option_dict(options: dict[str, Any]) -> Any:
-    """Return a parameter's default: a dictionary of options, which have no annotations."""
-    members = {
-        name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=each) for name, each in options.items()
-    }
-    return _OptionGroup(members, dict)
+def option_dict(options: dict[str, Any], make: Callable[..., Any] = dict) -> Any:
+    """Return a parameter's default: what `make` returns for the options, which have no annotations."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return _OptionGroup({name: inspect.Parameter(name, keyword, default=each) for name, each in options.items()}, make)
 
 
 def made_by(make: Callable[..., Any]) -> Any:
@@ -503,14 +496,12 @@ def _click_parameters(parameters: dict[str, inspect.Parameter]) -> list[click.Pa
 
 def _arguments(parameters: dict[str, inspect.Parameter], values: dict[str, Any]) -> dict[str, Any]:
     """Return the function's arguments: click's values, with each option group made from its members."""
-    arguments = {}
-    for name, parameter in parameters.items():
-        spec = parameter.default
-        if isinstance(spec, _OptionGroup):
-            arguments[name] = spec.make(**_arguments(spec.members, values))
-        else:
-            arguments[name] = values[name]
-    return arguments
+    return {
+        name: spec.make(**_arguments(spec.members, values))
+        if isinstance(spec := parameter.default, _OptionGroup)
+        else values[name]
+        for name, parameter in parameters.items()
+    }
 
 
 def _inferred(annotation: Any, spec: _ParameterSpec) -> dict[str, Any]:

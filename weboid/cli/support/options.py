@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -19,7 +19,7 @@ from core.config.settings import INDEX_URL, Settings
 from core.errors import DiskFullError, InputError, is_disk_full
 from core.timestamps import parse_duration, parse_moment, warc_date
 from weboid.app.operator_identity import contact_notice
-from weboid.cli.support.commands import JSON, QUIET, is_set, made_by, option
+from weboid.cli.support.commands import JSON, QUIET, is_set, option, option_dict
 
 
 class ParsedType(click.ParamType[Any]):
@@ -102,10 +102,8 @@ def end_moment(text: str, *, now: datetime, option: str) -> datetime:
 
 def start_moment(text: str, *, now: datetime) -> datetime:
     """Return the start time given as a duration before now or as a date."""
-    try:
+    with suppress(InputError):
         return now - parse_duration(text)
-    except InputError:
-        pass
     try:
         return parse_moment(text)
     except InputError as error:
@@ -181,6 +179,11 @@ class CommandOutput:
         for line in (text,) if isinstance(text, str) else text:
             click.echo(line)
 
+    def say(self, text: str, *, err: bool = False) -> None:
+        """Print a line for people: nothing with `--json`."""
+        if not self.is_json:
+            click.echo(text, err=err)
+
     def table(self, facts: object, head: Sequence[str], rows: Sequence[Sequence[object]], empty: str = "") -> None:
         """Print the facts as JSON, or else the rows as a table; in place of a table without rows `empty`, if given."""
         self.show(facts, table_lines(head, rows) if rows or not empty else empty)
@@ -219,6 +222,7 @@ def _cell(value: object) -> str:
 
 COLLECTION = option(
     "Folder of WARCs, index and frontier.",
+    "--collection",
     type=FOLDER,
     default=Path("collection"),
     envvar="WEBOID_COLLECTION",
@@ -277,8 +281,7 @@ class SharedStores:
         """Return the profile with these addresses, of which some commands need fewer than a run: not checked."""
         settings = with_database(with_frontier(settings, self.frontier_url), self.database_url)
         if self.dedup_url:
-            proxy = replace(settings.proxy, dedup_url=self.dedup_url)
-            settings = replace(settings, proxy=proxy)
+            settings = replace(settings, proxy=replace(settings.proxy, dedup_url=self.dedup_url))
         if self.storage_url:
             settings = replace(settings, storage=replace(settings.storage, url=self.storage_url))
         return settings
@@ -290,20 +293,14 @@ class SharedStores:
         return _checked_stores(settings)
 
 
-def shared_stores(
-    frontier_url: str = FRONTIER, database_url: str = DATABASE, dedup_url: str = DEDUP, storage_url: str = STORAGE
-) -> SharedStores:
-    """Return the shared stores that the options name."""
-    return SharedStores(frontier_url, database_url, dedup_url, storage_url)
-
-
-SHARED = made_by(shared_stores)
+SHARED = option_dict(
+    {"frontier_url": FRONTIER, "database_url": DATABASE, "dedup_url": DEDUP, "storage_url": STORAGE}, SharedStores
+)
 
 
 def warn_missing_contact(contact: str) -> None:
     """Print a warning on standard error when no contact address is set."""
-    notice = contact_notice(contact)
-    if notice:
+    if notice := contact_notice(contact):
         click.echo(notice, err=True)
 
 

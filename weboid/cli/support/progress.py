@@ -50,8 +50,7 @@ def search_progress(what: str) -> Progress:
 @contextmanager
 def progress_bar(title: str, total: int | None) -> Iterator[Callable[[float], None]]:
     """Yield a function that advances a bar."""
-    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with terminal_progress(*columns) as progress:
+    with terminal_progress(TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as progress:
         task = progress.add_task(title, total=total)
         yield lambda count: progress.advance(task, count)
 
@@ -105,8 +104,7 @@ class BarRunReporter(RunReporter):
             self._checked[event.verdict] += 1
         super().event(event)
         if isinstance(event, crawl_events.QueueStatus):
-            checked = worst_first(self._checked)
-            counts = [f"{count} {verdict}" for verdict, count in checked if verdict]
+            counts = [f"{count} {verdict}" for verdict, count in worst_first(self._checked) if verdict]
             dead = [f"{event.dead} dead"] * bool(event.dead)
             rate = f"{event.per_minute:.0f}/min" if event.paused is None else "paused"
             text = " · ".join([f"{event.claimed} in progress", f"{event.queued} queued", *dead, rate, *counts])
@@ -127,12 +125,10 @@ class BarRunReporter(RunReporter):
         self._console.print(escape(text), style=style, soft_wrap=True)
 
     def _page(self, event: crawl_events.PageDone | crawl_events.PageSkipped) -> None:
-        if isinstance(event, crawl_events.PageSkipped):
-            style = "cyan"
-        else:
-            outcome = event.page.outcome if event.page else VisitOutcome.FAILED
-            style = "red" if event.error else _COLOURS[outcome]
-        self._print(page_line(event), style)
+        outcome = VisitOutcome.SKIPPED
+        if isinstance(event, crawl_events.PageDone):
+            outcome = event.page.outcome if event.page and not event.error else VisitOutcome.FAILED
+        self._print(page_line(event), _COLOURS[outcome])
 
     def _between(self, event: crawl_events.Event) -> None:
         waits = isinstance(event, crawl_events.DiskSpaceLow | WaitStarted)
@@ -153,8 +149,7 @@ class _AboveBarHandler(logging.Handler):
 @contextmanager
 def session_progress() -> Iterator[Callable[[str], None]]:
     """Yield a function that shows the present state of a session in one line."""
-    columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with terminal_progress(*columns) as progress:
+    with terminal_progress(SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}")) as progress:
         task = progress.add_task("", total=None)
         yield lambda text: progress.update(task, description=text)
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,8 +54,9 @@ def background_checks(settings: Settings, *, qa: bool | None) -> RunExtension | 
     wanted = settings.quality.check if qa is None else qa
     if not wanted or settings.frontier.url:
         return None
-    companion: RunExtension = import_module("weboid.app.collection_repair").create_live_checks(settings.quality)
-    return companion
+    from weboid.app.collection_repair import create_live_checks
+
+    return create_live_checks(settings.quality)
 
 
 def open_webhooks(root: Path, settings: Settings) -> AbstractContextManager[WebhookEmitter | None]:
@@ -64,10 +64,9 @@ def open_webhooks(root: Path, settings: Settings) -> AbstractContextManager[Webh
     config = root / CONFIG_FILE
     if not config.exists() or "webhooks" not in config.read_text(encoding="utf-8"):
         return nullcontext()
-    emitter: WebhookEmitter = import_module("weboid.app.webhooks.webhook_sender").WebhookEmitter(
-        root, settings, clock=CLOCK
-    )
-    return emitter
+    from weboid.app.webhooks.webhook_sender import WebhookEmitter
+
+    return WebhookEmitter(root, settings, clock=CLOCK)
 
 
 def run_with_reports(
@@ -115,9 +114,7 @@ async def visit_once(
 
 def with_store(settings: Settings, level: str | None) -> Settings:
     """Return the settings with the option's level; unchanged for None."""
-    if level is None:
-        return settings
-    return replace(settings, visit=replace(settings.visit, store=level))
+    return settings if level is None else replace(settings, visit=replace(settings.visit, store=level))
 
 
 @contextmanager

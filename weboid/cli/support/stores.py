@@ -13,7 +13,7 @@ from core.errors import InputError, UnavailableError
 from core.layout import Layout
 from crawler.collection import open_collection, read_collection
 from weboid.app.operator_identity import collection_settings
-from weboid.cli.support.commands import CLOCK, made_by
+from weboid.cli.support.commands import CLOCK, option_dict
 from weboid.cli.support.options import COLLECTION, DATABASE, with_database
 
 if TYPE_CHECKING:  # each command loads the libraries of the stores that it opens
@@ -101,12 +101,7 @@ async def make_collection(root: Path) -> None:
         pass
 
 
-def collection_stores(collection: Path = COLLECTION, database_url: str = DATABASE) -> CollectionStores:
-    """Return the stores that `--collection` and `--database` name."""
-    return CollectionStores(collection, database_url)
-
-
-STORES = made_by(collection_stores)
+STORES = option_dict({"root": COLLECTION, "database_url": DATABASE}, CollectionStores)
 
 
 def registry_settings(profile: str, database_url: str, collection: Path | None = None) -> Settings:

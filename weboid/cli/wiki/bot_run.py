@@ -116,11 +116,8 @@ class _BotRunReporter:
         self._task: Any = None
 
     def progress(self) -> Progress:
-        columns = (
-            *(SpinnerColumn(), TextColumn("{task.description}"), BarColumn()),
-            *(TextColumn("{task.completed} pages"), TimeElapsedColumn()),
-        )
-        self._progress = terminal_progress(*columns)
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed} pages"))
+        self._progress = terminal_progress(*columns, TimeElapsedColumn())
         self._task = self._progress.add_task("looking", total=None)
         return self._progress
 
@@ -186,8 +183,7 @@ def show_command(*, name: str = argument("[NAME]", required=False, default=""), 
         wiki = choose_wiki(store, name)
         bot = settings_of_wiki(wiki).bot
         with store.reading() as rows:
-            pages = count_edits(rows, wiki.id, EditKind.PAGE)
-            talk = count_edits(rows, wiki.id, EditKind.TALK)
+            pages, talk = (count_edits(rows, wiki.id, kind) for kind in (EditKind.PAGE, EditKind.TALK))
             last = last_made(rows, wiki.id)
         try:
             warnings = source_warnings(store, where, wiki, bot)
@@ -234,9 +230,7 @@ def list_command(
         wiki = choose_wiki(store, name)
         with store.reading() as rows:
             edits = newest_edits(rows, wiki.id, wanted, limit=limit)
-        _show(store, wiki, edits)
-        if not edits and not output.is_json:
-            click.echo(f"The bot has made no such edit on {wiki.name}.")
+        _show(store, wiki, edits, f"The bot has made no such edit on {wiki.name}.")
 
 
 @cli_command("review")
@@ -265,19 +259,16 @@ def review_command(
             for number in numbers
         ]
         edits = done or edits_to_review(store, wiki.id, limit=limit)
-        _show(store, wiki, edits)
-        if not output.is_json:
-            for edit in edits:
-                for change in edit.changes:
-                    if change.is_undone:
-                        click.echo(f"Edit {edit.id}, {change.kind}:")
-                        click.echo(f"  - {clean(change.before)[:_LONGEST]}")
-                        click.echo(f"  + {clean(change.after)[:_LONGEST]}")
-        if not edits and not output.is_json:
-            click.echo("Nothing awaits a review.")
+        _show(store, wiki, edits, "Nothing awaits a review.")
+    for edit in edits:
+        for change in edit.changes:
+            if change.is_undone:
+                output.say(f"Edit {edit.id}, {change.kind}:")
+                output.say(f"  - {clean(change.before)[:_LONGEST]}")
+                output.say(f"  + {clean(change.after)[:_LONGEST]}")
 
 
-def _show(store: RegistryStore, wiki: Wiki, edits: Sequence[BotEdit]) -> None:
+def _show(store: RegistryStore, wiki: Wiki, edits: Sequence[BotEdit], empty: str) -> None:
     with store.reading() as rows:
         pages = find_pages(rows, wiki.id, {edit.page_id for edit in edits})
         links = urls_by_id(rows, {change.url_id for edit in edits for change in edit.changes})
@@ -291,8 +282,6 @@ def _show(store: RegistryStore, wiki: Wiki, edits: Sequence[BotEdit]) -> None:
             for each, change in zip(facts["changes"], edit.changes, strict=True):
                 each["url"] = names.get(change.url_id)
             output.json(facts)
-        return
-    if not edits:
         return
     lines = []
     for edit in edits:
@@ -308,4 +297,4 @@ def _show(store: RegistryStore, wiki: Wiki, edits: Sequence[BotEdit]) -> None:
         page, revision = titles.get(edit.page_id, f"number {edit.page_id}"), str(edit.rev or "")
         lines.append((str(edit.id), when, state, page, " ".join(cited), revision, edit.undone_by, edit.note))
     head = ("edit>", "when", "state", "page", "links", "revision>", "undone by", "note")
-    click.echo("\n".join(table_lines(head, lines)))
+    click.echo("\n".join(table_lines(head, lines)) if lines else empty)

@@ -132,8 +132,7 @@ def on_command(
         merged = WikiSettings(settings.feed, bot, settings.templates).merged_into(wiki.settings)
         tried = wiki._replace(settings=json.dumps(merged, ensure_ascii=False))
         unsourced = source_warnings(store, where, wiki, bot)
-        checked = _check_account(tried, bot, where.settings, is_read=messages_read)
-        me, warnings = asyncio.run(checked)
+        me, warnings = asyncio.run(_check_account(tried, bot, where.settings, is_read=messages_read))
         warnings += unsourced
         change_bot(store, wiki, bot)
     lines = [f"The bot may edit {wiki.name} as {me.name}.", *(f"- {warning}" for warning in warnings)]
@@ -160,10 +159,8 @@ def off_command(
     with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
         change_bot(store, wiki, replace_settings(settings_of_wiki(wiki).bot, "bot", enabled=False))
-    output.show(
-        {"wiki": str(wiki.name), "enabled": False},
-        f"The bot no longer edits {wiki.name}. Its past edits stay, and are in `bot ls`.",
-    )
+    text = f"The bot no longer edits {wiki.name}. Its past edits stay, and are in `bot ls`."
+    output.show({"wiki": str(wiki.name), "enabled": False}, text)
 
 
 def _switch(where: CommandTarget, name: str, pages: Sequence[str], domains: Sequence[str], *, is_on: bool) -> None:
@@ -172,9 +169,8 @@ def _switch(where: CommandTarget, name: str, pages: Sequence[str], domains: Sequ
         wiki = choose_wiki(store, name)
         bot = switch_parts(store, wiki, pages=pages, domains=domains, is_on=is_on)
     facts = {"wiki": str(wiki.name), "not_pages": bot.not_pages, "not_domains": bot.not_domains}
-    output.show(
-        facts, f"The bot skips {counted(len(bot.not_pages), 'page')} and {counted(len(bot.not_domains), 'domain')}."
-    )
+    pages_off, domains_off = counted(len(bot.not_pages), "page"), counted(len(bot.not_domains), "domain")
+    output.show(facts, f"The bot skips {pages_off} and {domains_off}.")
 
 
 async def _check_account(

@@ -128,21 +128,15 @@ def command(
     with stores.registry(make=True) as registry:
         if operator != read_operator(stores.root):
             write_operator(stores.root, operator)
-        before = _known_feed(registry, url, name)
-        feed = replace_settings(before, "feed", **changes)
+        feed = replace_settings(_known_feed(registry, url, name), "feed", **changes)
         seen = asyncio.run(_probe(url, feed, settings))
         if namespaces:
             changes["namespaces"] = namespace_ids(namespaces, seen.facts.namespaces)
         wanted = WikiRegistration(seen.address, seen.facts, name, farm, changes)
         with registry.writing() as connection:
             wiki = put_wiki(connection, wanted, day=day_of(CLOCK.now()))
-    stored = stored_level_of_wiki(
-        Layout(stores.root),
-        stores.database_url,
-        wiki.name.in_levels,
-        None if store is None else StoredLevel(store),
-        CLOCK,
-    )
+    level = None if store is None else StoredLevel(store)
+    stored = stored_level_of_wiki(Layout(stores.root), stores.database_url, wiki.name.in_levels, level, CLOCK)
     if not output.json({**_facts(wiki, seen), "store": stored}):
         _report(wiki, seen, operator.recrawl, stored)
         warn_missing_contact(settings.links.contact or settings.visit.contact)
@@ -191,8 +185,8 @@ async def _probe(url: str, feed: FeedSettings, settings: Settings) -> WikiProbe:
         facts = await read_site_facts(api)
         user = ""
         if account.is_anybody:
-            told_of = await api.get(action="query", meta="userinfo")
-            user = str(told_of.get("query", {}).get("userinfo", {}).get("name", ""))
+            answer = await api.get(action="query", meta="userinfo")
+            user = str(answer.get("query", {}).get("userinfo", {}).get("name", ""))
         unknown, trouble = await unknown_names(api, facts, feed), ""
         if entries := [*feed.properties, *feed.not_properties]:
             try:
@@ -200,15 +194,9 @@ async def _probe(url: str, feed: FeedSettings, settings: Settings) -> WikiProbe:
                     unknown += await items.unknown(entries, feed.item_api)
             except WikiAwayError as error:
                 trouble = str(error)
-        return WikiProbe(
-            address,
-            facts,
-            user,
-            account.is_anybody and await api.has_right("apihighlimits"),
-            bool(settings.links.contact or settings.visit.contact),
-            tuple(unknown),
-            trouble,
-        )
+        has_limits = account.is_anybody and await api.has_right("apihighlimits")
+        has_contact = bool(settings.links.contact or settings.visit.contact)
+        return WikiProbe(address, facts, user, has_limits, has_contact, tuple(unknown), trouble)
 
 
 def _with_scheme(url: str) -> str:
@@ -272,14 +260,8 @@ def _report(wiki: Wiki, seen: WikiProbe, recrawl: str, stored: StoredLevel) -> N
     )
     criteria = [f", {word} {' or '.join(map(clean, names))}" for word, names in parts if names]
     click.echo(f"Observed: {clean(', '.join(spaces))}{''.join(criteria)}.")
-    if not feed.archive:
-        click.echo("New links are watched, and not archived.")
-    elif feed.grace_h:
-        click.echo(
-            f"New links are archived if they are still on the page after {format_duration(feed.grace_h * 3600)}."
-        )
-    else:
-        click.echo("New links are archived at once.")
+    when = f"if they are still on the page after {format_duration(feed.grace_h * 3600)}" if feed.grace_h else "at once"
+    click.echo(f"New links are archived {when}." if feed.archive else "New links are watched, and not archived.")
     if stored is not DEFAULT_STORED_LEVEL:
         click.echo(f"Pages that it cites are recorded at the level {stored}.")
     if recrawl:

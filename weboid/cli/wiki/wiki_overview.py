@@ -91,13 +91,12 @@ def _wiki_facts(reader: Connection, wiki: Wiki, finder: "LinkEvidenceReader | No
     troubles += dict.fromkeys(feed.trouble for feed in feeds.values() if feed.trouble)
     if SWEEP in feeds and (slow := late_warning(SweepCursor.parse(feeds[SWEEP].cursor), now=now)):
         troubles.append(slow)
-    parts = []
+    parts, answers = [], []
     for kind in _SHOWN:
         if (feed := feeds.get(kind)) is not None:
             past = max((now - feed.moment).total_seconds(), 0)
             parts.append(f"{kind} {format_duration(past)} ago{' (stuck)' if feed.trouble else ''}")
     known = links_of(reader, wiki.id, limit=JUDGED_MOST)
-    answers = []
     dead, bare = sum(row.state in STATES[Group.UNREACHABLE] for row in known), len(known)
     if finder is not None:
         for start in range(0, len(known), _AT_ONCE):
@@ -251,17 +250,13 @@ def trial_command(
 
 def _lines(forecasts: Sequence["LinkForecast"], days: int) -> list[str]:
     lines = []
-    same = 0
     for each in forecasts:
-        if not each.events:
-            same += 1
-            continue
-        lines.append(clean(each.url))
+        lines += [clean(each.url)] if each.events else []
         for event in each.events:
             why = f" ({event['evidence']})" if event["evidence"] else ""
             after = f" after {counted(event['failed'], 'failed check')}" if event["failed"] else ""
             lines.append(clean(f"  {event['day']}  {event['state']}{after}{why}"))
     if not forecasts:
         return ["The wiki has no links yet: `weboid wiki sweep` reads its pages."]
-    lines.append(f"{same} of {len(forecasts)} links do not change within {days} days.")
-    return lines
+    same = sum(not each.events for each in forecasts)
+    return [*lines, f"{same} of {len(forecasts)} links do not change within {days} days."]

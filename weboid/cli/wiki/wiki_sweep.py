@@ -75,14 +75,12 @@ async def _begun(wiki: Wiki, lists: Sequence[tuple[str, str]], source: WikiSourc
     if not lists:
         return await source.size(feed.namespaces) or None
     wanted = [each for each in lists if each[0] == "namespace"]
-    others = [number for _, number in wanted if int(number) not in feed.namespaces]
-    if others:
+    if others := [number for _, number in wanted if int(number) not in feed.namespaces]:
         raise InputError(
             f"Pages of namespace {others[0]} of {wiki.name} are not observed: `weboid wiki add --namespace` adds them."
         )
     if roots := [title for kind, title in lists if kind == "category"]:
-        facts = await source.facts()
-        below, _ = await categories_below(source, roots, feed, facts)
+        below, _ = await categories_below(source, roots, feed, facts := await source.facts())
         wanted += [("category", category_title(name, facts)) for name in sorted(below)]
     await asyncio.to_thread(order_lists, shared.store, wiki.id, wanted, now=CLOCK.now())
     return None
@@ -99,7 +97,7 @@ def _swept(
 ) -> dict[str, Any]:
     """Sweep one wiki; return the facts, including errors, so that the other wikis are swept."""
     task = progress.add_task(clean(str(wiki.name)), total=None)
-    sums = {"pages": 0, "links": 0, "added": 0, "gone": 0, "dropped": 0, "taken": 0}
+    sums = dict.fromkeys(("pages", "links", "added", "gone", "dropped", "taken"), 0)
 
     def note(done: FeedRound) -> None:
         both = done.pages.plus(done.swept)

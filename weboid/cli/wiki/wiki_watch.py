@@ -122,12 +122,9 @@ def command(
         if once:
             is_well = asyncio.run(watch.once())
             return ExitCode.OK if is_well else ExitCode.SOME_FAILED
+        is_held = partial(child_commands.is_stopped, frontier)
         beside = child_commands.ProcessSupervisor(
-            []
-            if feed_only
-            else child_commands.watch_children(
-                home, where.settings.links, partial(child_commands.is_stopped, frontier)
-            ),
+            [] if feed_only else child_commands.watch_children(home, where.settings.links, is_held),
             clock=CLOCK,
             report=child_commands.child_output_printer(as_json=output.is_json, clock=CLOCK),
             environment=store_environment(home.database_url, home.frontier_url),
@@ -142,15 +139,8 @@ def command(
                     "Several wikis are watched: name the wiki of each secret, "
                     f"--webhook-secret-file {(others or known)[0]}=FILE."
                 )
-            options = WebhookOptions(
-                watch.notify,
-                secrets,
-                CLOCK,
-                signature_store(store),
-                watch.names,
-                levels.set_level,
-                levels.set_wiki_levels,
-            )
+            setters = levels.set_level, levels.set_wiki_levels
+            options = WebhookOptions(watch.notify, secrets, CLOCK, signature_store(store), watch.names, *setters)
         write_note(where.layout, _note(home, webhook, secret_files, serving))
         hearing = [] if stream is None else [partial(_hear_stream, stream, watch, where.settings)]
         return asyncio.run(_run(watch, [beside.run, *hearing], webhook, options, show))
@@ -222,10 +212,8 @@ def has_holder_ended(holder: str) -> bool:
         return True  # that of a process which had our number before us
     try:
         os.kill(int(rest), 0)
-    except (ProcessLookupError, OverflowError):
-        return True
-    except OSError:
-        return False
+    except (OSError, OverflowError) as error:
+        return isinstance(error, ProcessLookupError | OverflowError)
     return False
 
 

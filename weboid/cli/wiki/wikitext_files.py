@@ -139,7 +139,7 @@ def _facts(citation: citation_model.Citation, breaks: list[int]) -> dict[str, An
             str(role): {"name": each.name, "value": each.value, "span": _span(each.inner)}
             for role, each in citation.parameters.items()
         },
-        "reference": None if citation.reference is None else _span(citation.reference),
+        "reference": citation.reference and _span(citation.reference),
         **{
             name: tag and {"name": tag.name, "span": _span(tag.span)}
             for name, tag in (("dead_tag", citation.dead_tag), ("archive_tag", citation.archive_tag))
@@ -193,13 +193,9 @@ def repair_command(
         done = repair_page(text, citations, known, rules, citation_model.RepairOptions(now, bot))
     else:
         selected = (each for each in citations if each.url in known)
-        done = citation_model.RepairedText(
-            text,
-            (),
-            tuple(
-                citation_model.UnrepairedCitation(each, citation_model.NoRepairReason.FORBIDDEN) for each in selected
-            ),
-        )
+        forbidden = citation_model.NoRepairReason.FORBIDDEN
+        left = tuple(citation_model.UnrepairedCitation(each, forbidden) for each in selected)
+        done = citation_model.RepairedText(text, (), left)
     if output.is_json:
         changes = [json_facts(each, "kind url archive_url before after") for each in done.changes]
         refused = [{"url": each.citation.url, "reason": each.reason} for each in done.refused]
@@ -209,8 +205,8 @@ def repair_command(
             click.secho(line, fg=_COLOURS.get(line[:1]))
     else:
         click.echo(done.text, nl=False)
-    for each in () if output.is_json else done.refused:
-        click.echo(skip_reason_line(each), err=True)
+    for each in done.refused:
+        output.say(skip_reason_line(each), err=True)
     return ExitCode.SOME_FAILED if done.refused else ExitCode.OK
 
 

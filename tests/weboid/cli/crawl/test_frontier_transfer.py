@@ -227,7 +227,7 @@ def test_a_snapshot_is_a_collection_with_the_frontier_of_one_moment(
     adding.start()
     try:
         assert made.wait(120)
-        snapshot = snapshot_frontier(layout, tmp_path / "copy", now=NOW)
+        _, log = snapshot_frontier(layout, tmp_path / "copy", now=NOW)
     finally:
         stop.set()
         adding.join()
@@ -235,7 +235,7 @@ def test_a_snapshot_is_a_collection_with_the_frontier_of_one_moment(
         queued = copy.stats(NOW).queued
         listed = sum(len(batch) for batch in select_items(copy, ItemState.QUEUED, ItemSelection()))
 
-    assert snapshot.log is None
+    assert log is None
     assert queued == listed
     assert queued % 10 == 1
     assert 11 <= queued <= frontier.stats(NOW).queued
@@ -305,13 +305,13 @@ def test_a_log_that_is_rotated_by_another_process_goes_on_in_a_new_file(
     """`snapshot` rotates it; no line is lost or in both."""
     with closing(CrawlLog(layout.crawl_log, clock=StoppedClock())) as log:
         log.note(PageSkipped("https://a.example/", "x"))
-        snapshot = snapshot_frontier(layout, tmp_path / "copy", now=NOW)
+        _, rotated = snapshot_frontier(layout, tmp_path / "copy", now=NOW)
         again = rotate_crawl_log(layout.crawl_log, now=NOW)
         log.note(PageSkipped("https://b.example/", "x"))
-    assert snapshot.log is not None
-    assert snapshot.log.name == "crawl-20261121120000.jsonl"
+    assert rotated is not None
+    assert rotated.name == "crawl-20261121120000.jsonl"
     assert again is None
-    assert [line["url"] for line in logged(snapshot.log)] == ["https://a.example/"]
+    assert [line["url"] for line in logged(rotated)] == ["https://a.example/"]
     assert [line["url"] for line in logged(layout.crawl_log)] == ["https://b.example/"]
 
 
