@@ -81,6 +81,11 @@ log = logging.getLogger(__name__)
 YOUNG_DAYS: Final = 91  # a copy elsewhere that was kept so lately is not taken again
 _REQUESTED = frozenset((CopySearchOutcome.SAVED, CopySearchOutcome.UNSAVABLE, CopySearchOutcome.TROUBLE))
 _SEARCHED = _REQUESTED | {CopySearchOutcome.WANTED, CopySearchOutcome.UNFIXABLE}
+# Verdicts on our own captures that mirroring follows; after those that are neither OK nor GONE (no answer, refused, a
+# challenge) another attempt may succeed.
+MIRRORED: Final = frozenset(
+    (CheckVerdict.OK, CheckVerdict.GONE, CheckVerdict.FAILING, CheckVerdict.REFUSED, CheckVerdict.SUSPECT)
+)
 
 
 class MirrorMode(StrEnum):
@@ -89,14 +94,6 @@ class MirrorMode(StrEnum):
     NEVER = "never"
     FAILED = "failed"  # those without a result
     ALWAYS = "always"
-
-
-class CaptureOutcome(StrEnum):
-    """Outcome of our own capture."""
-
-    GOOD = "good"
-    FAILED = "failed"  # no answer, refused, a challenge: another attempt may succeed
-    GONE = "gone"
 
 
 class MirrorOutcome(StrEnum):
@@ -120,41 +117,27 @@ class MirrorResult:
     note: str = ""  # the reason, if any
 
 
-def capture_outcome(verdict: CheckVerdict) -> CaptureOutcome | None:
-    """Convert the verdict of a capture for mirroring; None when it is inconclusive.
-
-    >>> capture_outcome(CheckVerdict.REFUSED), capture_outcome(CheckVerdict.UNDECIDED)
-    (<CaptureOutcome.FAILED: 'failed'>, None)
-    """
-    if verdict is CheckVerdict.OK:
-        return CaptureOutcome.GOOD
-    if verdict is CheckVerdict.GONE:
-        return CaptureOutcome.GONE
-    failed = (CheckVerdict.FAILING, CheckVerdict.REFUSED, CheckVerdict.SUSPECT)
-    return CaptureOutcome.FAILED if verdict in failed else None
-
-
 def is_mirror_wanted(
-    store: RegistryStore, url: UrlRow, visited: CaptureOutcome, *, wanted: MirrorMode, now: datetime
+    store: RegistryStore, url: UrlRow, visited: CheckVerdict, *, wanted: MirrorMode, now: datetime
 ) -> MirrorOutcome | None:
     """Return None when archives are to be queried about the link, else the reason not to."""
-    if wanted is MirrorMode.NEVER or (wanted is MirrorMode.FAILED and visited is CaptureOutcome.GOOD):
+    if wanted is MirrorMode.NEVER or (wanted is MirrorMode.FAILED and visited is CheckVerdict.OK):
         return MirrorOutcome.LEFT
     today = day_of(now)
     with store.reading() as rows:
         stored, last = copy_store.copies_of_url(rows, url.id), copy_store.last_search(rows, url.id)
     theirs = [each for each in stored if each.address]
     young = [each for each in theirs if today - each.found_day <= YOUNG_DAYS]
-    if young or (theirs and visited is not CaptureOutcome.GOOD):
+    if young or (theirs and visited is not CheckVerdict.OK):
         return MirrorOutcome.KEPT
-    recent = _REQUESTED if visited is CaptureOutcome.GOOD else _SEARCHED
+    recent = _REQUESTED if visited is CheckVerdict.OK else _SEARCHED
     if last is not None and last.outcome in recent and today < last.again_day:
         return MirrorOutcome.LEFT
     return None
 
 
 async def mirror_url(
-    store: RegistryStore, archives: CopySources, url: UrlRow, visited: CaptureOutcome, *, now: datetime
+    store: RegistryStore, archives: CopySources, url: UrlRow, visited: CheckVerdict, *, now: datetime
 ) -> MirrorResult:
     """Request an external copy of the link (with a saver) or find one, and store the outcome of our capture.
 
@@ -162,21 +145,20 @@ async def mirror_url(
     """
     try:
         request = None
-        if visited is not CaptureOutcome.GONE:
+        if visited is not CheckVerdict.GONE:
             request = await _request_copy(archives, url.url)
             if request is not None and request.done is MirrorOutcome.SAVED:
                 assert request.copy is not None
                 _keep(store, url, [request.copy], CopySearchOutcome.SAVED, now)
                 return request
-        if visited is CaptureOutcome.GOOD:
-            if request is not None:
-                outcome = (
-                    CopySearchOutcome.UNSAVABLE if request.done is MirrorOutcome.NEVER else CopySearchOutcome.TROUBLE
-                )
-                _keep(store, url, [], outcome, now, request.note)
-                return request
+        if visited is not CheckVerdict.OK:
+            return await _search_elsewhere(store, archives, url, request, now)
+        if request is None:
             return MirrorResult(url.url, MirrorOutcome.LEFT, note="there is no key for Save Page Now")
-        return await _search_elsewhere(store, archives, url, request, now)
+        is_never = request.done is MirrorOutcome.NEVER
+        outcome = CopySearchOutcome.UNSAVABLE if is_never else CopySearchOutcome.TROUBLE
+        _keep(store, url, [], outcome, now, request.note)
+        return request
     except WeboidError:
         raise
     except Exception as error:

@@ -18,7 +18,7 @@ from links.check_result import CheckResult, CheckVerdict
 from links.checker import due_urls
 from links.checker.due_urls import HostShare
 from links.checker.timetable import HostGaps
-from links.feedback.marks import MarkSet, active_marks
+from links.feedback.marks import MarkSet, read_marks
 from links.registry.schema import hosts, passes, state_counts, urls
 from links.states import SETTLED, CheckPreset, LinkHealth, LinkState, preset_of
 
@@ -153,15 +153,16 @@ def begin_run(connection: Connection, part: HostShare, *, horizon: int, now: dat
         .limit(1)
     ).first()
     if found is None:
-        return _new(connection, str(part), left, now)
+        return new_run(connection, str(part), left, now=now)
     whole = found.done + left
     connection.execute(update(passes).where(passes.c.id == found.id).values(due=whole))
     return CheckRunRow(*found)._replace(due=whole)
 
 
-def begin_named_run(connection: Connection, count: int, *, now: datetime) -> CheckRunRow:
-    """Create a run over that many named URLs."""
-    return _new(connection, NAMED_RUN, count, now)
+def new_run(connection: Connection, part: str, count: int, *, now: datetime) -> CheckRunRow:
+    """Create a run over that many URLs of the share, or `NAMED_RUN`."""
+    made = insert(passes).values(part=part, started=int(now.timestamp()), due=count).returning(*passes.c)
+    return CheckRunRow(*connection.execute(made).one())
 
 
 def end_run(connection: Connection, pass_id: int, *, now: datetime) -> None:
@@ -232,7 +233,7 @@ def run_forecast(connection: Connection, settings: LinksSettings, *, now: dateti
     gaps = HostGaps(settings.host_gap_s)
     name = ""
     if largest is not None:
-        gaps.decide(MarkSet(active_marks(connection), lambda: now).setting)
+        gaps.decide(MarkSet(read_marks(connection), lambda: now).setting)
         found = connection.execute(select(hosts.c.name).where(hosts.c.id == largest.host_id))
         name = found.scalar_one()
     return forecast_checks(
@@ -265,9 +266,3 @@ def longest_due(connection: Connection, *, day: int) -> int:
         select(urls.c.due_day).where(urls.c.due_day > due_urls.URGENT_DAY).order_by(urls.c.due_day).limit(1)
     ).scalar()
     return 0 if first is None else max(day - int(first), 0)
-
-
-def _new(connection: Connection, part: str, count: int, now: datetime) -> CheckRunRow:
-    started = int(now.timestamp())
-    made = insert(passes).values(part=part, started=started, due=count).returning(*passes.c)
-    return CheckRunRow(*connection.execute(made).one())

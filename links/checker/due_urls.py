@@ -190,19 +190,10 @@ def due_urls_of_host(
     return [row_of(row) for row in found[:limit]]
 
 
-def watched_urls_by_key(connection: Connection, keys: Sequence[bytes]) -> list[UrlRow]:
-    """Return the watched URLs with these keys, due or not."""
-    return [
-        row_of(row)
-        for some in batches(keys)
-        for row in connection.execute(select_url_rows().where(urls.c.key.in_(some)))
-    ]
-
-
-def make_urgent(connection: Connection, ids: Sequence[int]) -> None:
-    """Schedule these URLs before all others, for the checker of their hosts."""
+def set_due_day(connection: Connection, ids: Sequence[int], day: int = URGENT_DAY) -> None:
+    """Set the day of these URLs' next check, by default before all others, for the checker of their hosts."""
     for some in batches(ids):
-        connection.execute(update(urls).where(urls.c.id.in_(some)).values(due_day=URGENT_DAY))
+        connection.execute(update(urls).where(urls.c.id.in_(some)).values(due_day=day))
 
 
 def count_due(connection: Connection, part: HostShare, day: int) -> int:
@@ -217,14 +208,7 @@ def count_awaiting(connection: Connection) -> int:
     return int(connection.execute(query).scalar_one())
 
 
-class HostCount(NamedTuple):
-    """Number of due URLs of a host."""
-
-    host: str
-    due: int
-
-
-def count_by_host(connection: Connection, part: HostShare, day: int, *, limit: int) -> list[HostCount]:
+def count_by_host(connection: Connection, part: HostShare, day: int, *, limit: int) -> list[tuple[str, int]]:
     """Return the hosts with the most due URLs, with the counts."""
     counted = (
         select(urls.c.host_id, func.count().label("due"))
@@ -239,7 +223,7 @@ def count_by_host(connection: Connection, part: HostShare, day: int, *, limit: i
         .join_from(counted, hosts, hosts.c.id == counted.c.host_id)
         .order_by(counted.c.due.desc(), hosts.c.name)
     )
-    return [HostCount(name, due) for name, due in rows]
+    return [(name, due) for name, due in rows]
 
 
 def next_due_day(connection: Connection, part: HostShare) -> int | None:

@@ -134,10 +134,6 @@ class RedirectChain:
         refresh = answer_verdict.refresh_target(self.trace)
         return bool(refresh) and self._led(status, url, refresh)
 
-    def failed(self, error: NoAnswerError) -> ProbeTrace:
-        """Return the trace of a chain that ends here without an answer."""
-        return replace(self.trace, answer=None, trouble=error.trouble, detail=error.detail)
-
     def _led(self, status: int, url: str, location: str) -> bool:
         try:
             to = resolve_location(url, location)
@@ -180,10 +176,6 @@ class HttpProber:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close the prober."""
-        await self.close()
-
-    async def close(self) -> None:
         """Cancel running look-ups."""
         if self._own_names is not None:
             await self._own_names.close()
@@ -303,7 +295,7 @@ class HttpProber:
                 if not chain.take(answer, fault):
                     return chain.trace
         except NoAnswerError as error:
-            return chain.failed(error)
+            return replace(chain.trace, answer=None, trouble=error.trouble, detail=error.detail)
 
     async def _ask(self, url: str, chain: RedirectChain, budget: ProbeBudget) -> tuple[HttpAnswer, str]:
         target = request_target(url)

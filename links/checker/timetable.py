@@ -9,7 +9,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from heapq import heappop, heappush
 from typing import Generic, NamedTuple, TypeVar
@@ -42,12 +42,6 @@ def parse_gap(text: str) -> float | None:
 _HOSTS_REMEMBERED = 50_000  # with 429
 
 
-@dataclass(slots=True)
-class _GapBackoff:
-    seconds: float
-    calm: int = 0
-
-
 class HostGaps:
     """Request gaps of one checker; `learned_day` is when earlier rate limits were loaded."""
 
@@ -55,7 +49,7 @@ class HostGaps:
         """Set the general gap."""
         self.gap_s = gap_s
         self.learned_day: int | None = None
-        self._backoffs: dict[str, _GapBackoff] = {}
+        self._backoffs: dict[str, tuple[float, int]] = {}  # the gap after 429, and the answers in a row since
         self._setting: Deciding = lambda _url, _key: None
 
     def decide(self, setting: Deciding) -> None:
@@ -64,9 +58,8 @@ class HostGaps:
 
     def of(self, host: str) -> float:
         """Return the seconds from the end of one request to the host to the next."""
-        backoff = self._backoffs.get(host)
         base = self.base(host)
-        return base if backoff is None else max(base, backoff.seconds)
+        return max(base, self._backoffs[host][0]) if host in self._backoffs else base
 
     def base(self, host: str) -> float:
         """Return the host's gap without any 429."""
@@ -79,22 +72,21 @@ class HostGaps:
 
     def refused(self, host: str) -> bool:
         """Update the gap after a 429 (doubled); return True when it was at its maximum before."""
-        backoff = self._backoffs.get(host)
-        was = 0.0 if backoff is None else backoff.seconds
+        was, _ = self._backoffs.get(host, (0.0, 0))
         self._set(host, min(max(2 * self.base(host), 2 * was), BACKOFF_LIMIT_S))
         return was >= BACKOFF_LIMIT_S
 
     def answered(self, host: str) -> None:
         """Count an answer other than 429."""
-        backoff = self._backoffs.get(host)
-        if backoff is None:
+        if host not in self._backoffs:
             return
-        backoff.calm += 1
-        if backoff.calm >= CALM:
-            if backoff.seconds > 2 * self.base(host):
-                self._set(host, backoff.seconds / 2)
-            else:
-                del self._backoffs[host]
+        seconds, calm = self._backoffs[host]
+        if calm + 1 < CALM:
+            self._backoffs[host] = seconds, calm + 1
+        elif seconds > 2 * self.base(host):
+            self._set(host, seconds / 2)
+        else:
+            del self._backoffs[host]
 
     def begin_slowly(self, host: str) -> None:
         """Set twice the gap for a host with earlier rate limits; it shortens as after a 429."""
@@ -104,7 +96,7 @@ class HostGaps:
     def _set(self, host: str, seconds: float) -> None:
         while len(self._backoffs) >= _HOSTS_REMEMBERED and host not in self._backoffs:
             del self._backoffs[next(iter(self._backoffs))]
-        self._backoffs[host] = _GapBackoff(seconds)
+        self._backoffs[host] = seconds, 0
 
 
 P = TypeVar("P")
@@ -297,15 +289,8 @@ class Timetable(Generic[P]):
 
     def condemn(self, host: str, finding: CheckResult) -> None:
         """Mark the host as failed: for the rest of the run the result applies to its inferable URLs."""
-        inferred = replace(
-            finding,
-            how=CheckMethod.INFERRED,
-            note=f"inferred: {finding.note}",
-            final_url="",
-            hops=(),
-            retry_after_s=None,
-            seconds=0.0,
-        )
+        inferred = replace(finding, how=CheckMethod.INFERRED, note=f"inferred: {finding.note}")
+        inferred = replace(inferred, final_url="", hops=(), retry_after_s=None, seconds=0.0)
         while len(self._condemned) >= self._memory and host not in self._condemned:
             del self._condemned[next(iter(self._condemned))]
         self._condemned[host] = inferred

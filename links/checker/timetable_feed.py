@@ -16,9 +16,8 @@ from core.errors import BadUrlError
 from links.check_result import CheckResult, CheckVerdict
 from links.checker import due_urls
 from links.checker.due_urls import START, URGENT_DAY, DuePosition, HostShare
-from links.checker.result_store import set_marked_state
 from links.checker.timetable import AddOutcome, Deciding, Timetable
-from links.feedback.marks import LiveMarks
+from links.feedback.marks import LiveMarks, set_marked_state
 from links.registry.citations import links_tagged_dead
 from links.registry.database import RegistryThread
 from links.registry.quirks import HostQuirk, quirks_of
@@ -242,10 +241,9 @@ def _settle(rows: Connection, urls: Sequence[UrlRow], decided: dict[int, LinkSta
     for url in urls:
         state = decided[url.id]
         if state is not None:
-            set_marked_state(rows, url.id, state, due_day=due_day)
+            due: int | None = due_day
         elif url.state is LinkState.INVALID:
-            set_marked_state(rows, url.id, LinkState.INVALID, due_day=None)
+            state, due = LinkState.INVALID, None
         else:
-            set_marked_state(
-                rows, url.id, LinkState.UNKNOWN, due_day=URGENT_DAY if url.due_day is None else url.due_day
-            )
+            state, due = LinkState.UNKNOWN, URGENT_DAY if url.due_day is None else url.due_day
+        set_marked_state(rows, [url.id], state, due_day=due)

@@ -178,12 +178,7 @@ def next_due(reader: Reader, wiki_id: int) -> datetime | None:
     return datetime.fromtimestamp(min(moments), UTC) if moments else None
 
 
-def current_links(reader: Reader, numbers: Sequence[int]) -> list[LinkRef]:
-    """Return all links that these pages have, by the registry's numbers of the pages."""
-    return [LinkRef(*row) for row in CURRENT.each(reader, "pages", sorted(numbers))]
-
-
-def standing_links(reader: Reader, numbers: Sequence[int], *, before: int) -> list[LinkRef]:
-    """Return the links that these pages have, and had before that day."""
-    backlog = STANDING.each(reader, "pages", sorted(numbers), before=before)
-    return [LinkRef(*row) for row in backlog]
+def current_links(reader: Reader, numbers: Sequence[int], *, before: int | None = None) -> list[LinkRef]:
+    """Return the links that these pages have (and had before that day), by the registry's numbers of the pages."""
+    statement = CURRENT if before is None else STANDING
+    return [LinkRef(*row) for row in statement.each(reader, "pages", sorted(numbers), before=before)]

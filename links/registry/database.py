@@ -53,8 +53,8 @@ def upgrade_schema(connection: sa.Connection, where: str, *, to: str = HEAD) -> 
     version = version_of(connection)
     if version == to:
         return
-    files = migration_files(connection.dialect.name)
-    if version and version not in {_number_of(file) for file in files}:
+    files = {file.name.partition("_")[0]: file for file in migration_files(connection.dialect.name)}
+    if version and version not in files:
         raise CollectionVersionError(
             f"The link registry at {where} has version {version[:40]}, this release supports versions up to {HEAD}: "
             f"install the release that made it, or a newer one."
@@ -64,8 +64,8 @@ def upgrade_schema(connection: sa.Connection, where: str, *, to: str = HEAD) -> 
             f"The tables of the link registry at {where} have no version: they are not Weboid's, or precede its first "
             "release. Move them away, then try again."
         )
-    for file in files:
-        if version < _number_of(file) <= to:
+    for number, file in files.items():
+        if version < number <= to:
             for statement in file.read_text(encoding="utf-8").split(";\n"):
                 if statement.strip():
                     connection.exec_driver_sql(statement)
@@ -76,10 +76,6 @@ def upgrade_schema(connection: sa.Connection, where: str, *, to: str = HEAD) -> 
 def migration_files(dialect: str) -> list[Path]:
     """Return the SQL files of all schema steps for that database, in their order."""
     return sorted(MIGRATIONS_FOLDER.glob(f"*.{dialect}.sql"))
-
-
-def _number_of(file: Path) -> str:
-    return file.name.partition("_")[0]
 
 
 def create_schema(engine: sa.Engine, schema: str) -> None:

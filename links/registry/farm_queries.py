@@ -28,16 +28,11 @@ COUNT_LINKS_OF_WIKI = SqlStatement(
 LINKS_OF = SqlStatement(select(refs.c.url_id).where(*_CURRENT).distinct().limit(one("limit")))
 
 
-def count_pages(reader: Reader, wiki_id: int, *, limit: int) -> int:
-    """Count the known pages of the wiki, up to `limit`."""
-    found: int = COUNT_PAGES_OF_WIKI.rows(reader, {"wiki": wiki_id, "limit": limit})[0][0]
-    return found
-
-
-def count_links(reader: Reader, wiki_id: int, *, limit: int) -> int:
-    """Count the links of its pages, a URL once for each page, up to `limit`."""
-    found: int = COUNT_LINKS_OF_WIKI.rows(reader, {**pages_between(wiki_id), "limit": limit})[0][0]
-    return found
+def count_contents(reader: Reader, wiki_id: int, *, limit: int) -> dict[str, int]:
+    """Count the wiki's known `pages`, and their `links`, a URL once for each page; each up to `limit`."""
+    values = {"wiki": wiki_id, **pages_between(wiki_id), "limit": limit}
+    counts = {"pages": COUNT_PAGES_OF_WIKI, "links": COUNT_LINKS_OF_WIKI}
+    return {what: statement.rows(reader, values)[0][0] for what, statement in counts.items()}
 
 
 def links_of(reader: Reader, wiki_id: int, *, limit: int) -> list[UrlRow]:
@@ -161,10 +156,8 @@ def missing_targets_on(reader: Reader, wiki_id: int, page_id: int) -> dict[str, 
 def copies_elsewhere(reader: Reader, ids: Iterable[int]) -> dict[int, list[ExternalCopy]]:
     """Return chosen copies in other archives (W30), by URL number: manual choices first, then the newest."""
     found: dict[int, list[ExternalCopy]] = {}
-    for row in COPIES.each(reader, "ids", dict.fromkeys(ids)):
-        number, service, address, timestamp, chosen_by, is_locked = row
-        copy = ExternalCopy(service, address, timestamp, bool(chosen_by or is_locked))
-        found.setdefault(number, []).append(copy)
+    for number, *facts, chosen_by, is_locked in COPIES.each(reader, "ids", dict.fromkeys(ids)):
+        found.setdefault(number, []).append(ExternalCopy._make((*facts, bool(chosen_by or is_locked))))
     for each in found.values():
         each.sort(key=lambda copy: (copy.is_by_hand, copy.timestamp, copy.service), reverse=True)
     return found

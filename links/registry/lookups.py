@@ -9,7 +9,19 @@ from itertools import zip_longest
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Integer, LargeBinary, cast, func, literal_column, null, or_, select, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    LargeBinary,
+    Select,
+    cast,
+    func,
+    literal_column,
+    null,
+    or_,
+    select,
+    union_all,
+)
 
 from links.registry import pages as page_book
 from links.registry import schema
@@ -122,7 +134,6 @@ _ZERO: ColumnElement[Any] = literal_column("0")
 _EMPTY: ColumnElement[Any] = literal_column("''")
 _NONE = cast(null(), LargeBinary)
 _URL_QUIRK, _COPY, _REPORT, _REPLACEMENT, _SPAM, _INVALID = range(6)
-_TAGS: list[ColumnElement[Any]] = [literal_column(str(number)) for number in range(6)]
 _NOBODY = (0,)  # no row has that number
 _PAGE = len(COLUMNS)
 
@@ -134,44 +145,48 @@ LINKS = SqlStatement(
     .where(refs.c.page.in_(many("pages")), refs.c.gone_day.is_(None)),
     "pages",
 )
+
+
+def _aside(
+    tag: int, owner: Any, number: Any = _ZERO, *, texts: Sequence[Any] = (), days: Sequence[Any] = (), raw: Any = _NONE
+) -> Select[Any]:
+    """Build the query for the facts of one kind about URLs or pages, with the columns of `ASIDE`."""
+    padded = (*texts, *[_EMPTY] * (4 - len(texts)), *days, *[_ZERO] * (3 - len(days)))
+    named = many("ids" if owner.name == "url_id" else "pages")
+    return select(literal_column(str(tag)), owner, number, *padded, raw).where(owner.in_(named))
+
+
 # All that other tables have: of URLs and of pages. One query, since each costs as much as its result.
 # `links.registry.quirks` has the facts about hosts.
+_QUIRKS, _REPLACEMENTS = schema.url_quirks.c, schema.replacements.c
 ASIDE = SqlStatement(
     union_all(
-        select(
-            *(_TAGS[_URL_QUIRK], schema.url_quirks.c.url_id, schema.url_quirks.c.kind),
-            *(schema.url_quirks.c.value, _EMPTY, _EMPTY, _EMPTY),
-            *(schema.url_quirks.c.first_day, schema.url_quirks.c.last_day, _ZERO, _NONE),
-        ).where(schema.url_quirks.c.url_id.in_(many("ids"))),
-        select(
-            *(_TAGS[_COPY], copies.c.url_id, _ZERO),
-            *(copies.c.service, copies.c.address, copies.c.timestamp, copies.c.chosen_by),
-            *(copies.c.found_day, copies.c.checked_day, cast(copies.c.is_locked, Integer), _NONE),
-        ).where(copies.c.url_id.in_(many("ids"))),
-        select(
-            *(_TAGS[_REPORT], reports.c.url_id, func.count()),
-            *(_EMPTY, _EMPTY, _EMPTY, _EMPTY),
-            *(func.max(reports.c.expires_day), _ZERO, _ZERO, _NONE),
-        )
-        .where(reports.c.url_id.in_(many("ids")), reports.c.expires_day >= one("day"))
+        _aside(
+            *(_URL_QUIRK, _QUIRKS.url_id, _QUIRKS.kind),
+            texts=(_QUIRKS.value,),
+            days=(_QUIRKS.first_day, _QUIRKS.last_day),
+        ),
+        _aside(
+            *(_COPY, copies.c.url_id),
+            texts=(copies.c.service, copies.c.address, copies.c.timestamp, copies.c.chosen_by),
+            days=(copies.c.found_day, copies.c.checked_day, cast(copies.c.is_locked, Integer)),
+        ),
+        _aside(_REPORT, reports.c.url_id, func.count(), days=(func.max(reports.c.expires_day),))
+        .where(reports.c.expires_day >= one("day"))
         .group_by(reports.c.url_id),
-        select(
-            *(_TAGS[_REPLACEMENT], schema.replacements.c.url_id, schema.replacements.c.state),
-            *(schema.replacements.c.address, _EMPTY, _EMPTY, _EMPTY),
-            *(schema.replacements.c.tested_day, _ZERO, _ZERO, _NONE),
-        ).where(schema.replacements.c.url_id.in_(many("ids"))),
-        select(
-            *(_TAGS[_SPAM], spam_hits.c.page, spam_hits.c.line),
-            *(spam_hits.c.url, spam_hits.c.list, _EMPTY, _EMPTY),
-            *(spam_hits.c.first_day, spam_hits.c.last_day, _ZERO, _NONE),
+        _aside(
+            *(_REPLACEMENT, _REPLACEMENTS.url_id, _REPLACEMENTS.state),
+            texts=(_REPLACEMENTS.address,),
+            days=(_REPLACEMENTS.tested_day,),
+        ),
+        _aside(
+            *(_SPAM, spam_hits.c.page, spam_hits.c.line),
+            texts=(spam_hits.c.url, spam_hits.c.list),
+            days=(spam_hits.c.first_day, spam_hits.c.last_day),
         )
         .join(pages, pages.c.id == spam_hits.c.page)
-        .where(spam_hits.c.page.in_(many("pages")), is_present()),
-        select(
-            *(_TAGS[_INVALID], invalid.c.page, _ZERO),
-            *(invalid.c.reason, _EMPTY, _EMPTY, _EMPTY),
-            *(invalid.c.first_day, _ZERO, _ZERO, invalid.c.text),
-        ).where(invalid.c.page.in_(many("pages"))),
+        .where(is_present()),
+        _aside(_INVALID, invalid.c.page, texts=(invalid.c.reason,), days=(invalid.c.first_day,), raw=invalid.c.text),
     ),
     *("ids", "pages"),
 )
@@ -268,8 +283,7 @@ def links_of_page(reader: Reader, wiki_id: int, page_id: int) -> list[str]:
     found = page_facts(reader, wiki_id, [page_id], day=0).get(page_id)
     if found is None:
         return []
-    watched = [link.facts.row.url for link in found.links]
-    return watched + [link.text for link in found.invalid]
+    return [*(link.facts.row.url for link in found.links), *(link.text for link in found.invalid)]
 
 
 def url_facts(reader: Reader, ids: Iterable[int], *, day: int) -> dict[int, UrlFacts]:

@@ -9,9 +9,9 @@ quirk applies to all its subdomains as well. A check confirms it, refutes it (it
 (False, True)
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, delete, select, tuple_
 
@@ -69,9 +69,6 @@ def is_consolidated(kind: HostQuirk, first_day: int, day: int) -> bool:
 def is_url_quirk_over(last_day: int, day: int) -> bool:
     """Return True when a URL's quirk has expired."""
     return day - last_day >= URL_QUIRK_DAYS
-
-
-_Key = tuple[int, int]  # a host's or a URL's row, and the quirk's kind
 
 
 def parents(host: str) -> list[str]:
@@ -139,59 +136,18 @@ class QuirkRow(NamedTuple):
     value: str = ""
 
 
-def settle_quirks(
-    held: Mapping[_Key, QuirkRow], seen: Mapping[_Key, str | None], *, day: int, over: Callable[[_Key, QuirkRow], bool]
-) -> tuple[list[_Key], dict[_Key, QuirkRow]]:
-    """Return the quirk rows to delete, and those to write; keys are (host or URL, kind).
-
-    `seen` has the observed text, or None when the quirk is refuted; `over` is true for an expired row.
-    """
-    gone: list[_Key] = []
-    written: dict[_Key, QuirkRow] = {}
-    for key, value in seen.items():
-        row = held.get(key)
-        if row is not None and (value is None or over(key, row)):
-            gone.append(key)
-            row = None
-        if value is None:
-            continue
-        if row is None or row.value != value:
-            written[key] = QuirkRow(day, day, value)
-        elif day - row.last_day >= REFRESH_DAYS:
-            written[key] = QuirkRow(row.first_day, day, value)
-    return gone, written
-
-
 def write_host_quirks(connection: Connection, seen: Mapping[tuple[int, HostQuirk], bool], *, day: int) -> None:
     """Store observed host quirks, by host id and kind."""
-    _write(
-        connection,
-        host_quirks,
-        {(host_id, int(kind)): "" if is_there else None for (host_id, kind), is_there in seen.items()},
-        day=day,
-        over=lambda key, row: is_over(HostQuirk(key[1]), row.first_day, row.last_day, day),
-    )
+    _write(connection, host_quirks, {key: "" if is_there else None for key, is_there in seen.items()}, day)
 
 
 def write_url_quirks(connection: Connection, seen: Mapping[tuple[int, UrlQuirk], str], *, day: int) -> None:
     """Store observed URL quirks, by URL id and kind; an empty text deletes the quirk."""
-    _write(
-        connection,
-        url_quirks,
-        {(url_id, int(kind)): value or None for (url_id, kind), value in seen.items()},
-        day=day,
-        over=lambda _key, row: is_url_quirk_over(row.last_day, day),
-    )
+    _write(connection, url_quirks, {key: value or None for key, value in seen.items()}, day)
 
 
-def _write(
-    connection: Connection,
-    table: Table,
-    seen: Mapping[_Key, str | None],
-    *,
-    day: int,
-    over: Callable[[_Key, QuirkRow], bool],
-) -> None:
+def _write(connection: Connection, table: Table, seen: Mapping[Any, str | None], day: int) -> None:
+    """Store the observed texts by (host or URL, kind), None for a refuted quirk; an expired row begins anew."""
     owner, kind = table.primary_key.columns
     columns = [name for name in QuirkRow._fields if name in table.c]
     query = select(owner, kind, *(table.c[name] for name in columns))
@@ -200,12 +156,26 @@ def _write(
         for some in batches(sorted({number for number, _ in seen}))
         for row in connection.execute(query.where(owner.in_(some)))
     }
-    gone, written = settle_quirks(held, seen, day=day, over=over)
+    gone, rows = [], []
+    for (number, which), value in seen.items():
+        row = held.get((number, int(which)))
+        if row is not None and (value is None or _is_row_over(which, row, day)):
+            gone.append((number, int(which)))
+            row = None
+        if value is None or (row is not None and row.value == value and day - row.last_day < REFRESH_DAYS):
+            continue
+        first_day = row.first_day if row is not None and row.value == value else day
+        new = (number, int(which), first_day, day, value)
+        rows.append(dict(zip((owner.name, kind.name, *columns), new, strict=False)))
     for keys in batches(gone):
         connection.execute(delete(table).where(tuple_(owner, kind).in_(keys)))
-    names = (owner.name, kind.name)
-    rows = [dict(zip((*names, *columns), (*key, *row), strict=False)) for key, row in written.items()]
-    upsert(connection, table, names, rows)
+    upsert(connection, table, (owner.name, kind.name), rows)
+
+
+def _is_row_over(kind: HostQuirk | UrlQuirk, row: QuirkRow, day: int) -> bool:
+    if isinstance(kind, HostQuirk):
+        return is_over(kind, row.first_day, row.last_day, day)
+    return is_url_quirk_over(row.last_day, day)
 
 
 _PERMANENT = (301, 308)

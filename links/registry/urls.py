@@ -139,8 +139,12 @@ def ensure_urls(connection: Connection, identities: Iterable[str], *, day: int) 
 
 def find_urls(reader: Reader, identities: Iterable[str]) -> dict[str, UrlRow]:
     """Return those of the URLs that the registry knows, by their identity keys."""
-    keys = map(key_of, dict.fromkeys(identities))
-    return {row.url: row for row in map(row_of, FIND.each(reader, "keys", keys))}
+    return {row.url: row for row in urls_by_key(reader, map(key_of, dict.fromkeys(identities)))}
+
+
+def urls_by_key(reader: Reader, keys: Iterable[bytes]) -> list[UrlRow]:
+    """Return the existing URLs with these keys."""
+    return list(map(row_of, FIND.each(reader, "keys", keys)))
 
 
 def urls_by_id(reader: Reader, ids: Iterable[int]) -> dict[int, UrlRow]:

@@ -213,13 +213,8 @@ def put_farm(connection: Connection, name: str, *, address: str = "", internal: 
         check_regex(internal)
     there = find_farm(connection, name)
     if there is None:
-        facts = {
-            "id": max((farm.id for farm in all_farms(connection)), default=0) + 1,
-            "name": name,
-            "address": address,
-            "internal": internal,
-        }
-        insert_missing(connection, farms, [facts])
+        number = max((farm.id for farm in all_farms(connection)), default=0) + 1
+        insert_missing(connection, farms, [WikiFarm(number, name, address, internal)._asdict()])
     else:
         CHANGE_FARM.run(connection, {"of": there.id, "new_address": address, "new_internal": internal})
     found = find_farm(connection, name)
@@ -263,8 +258,7 @@ def ensure_wiki(connection: Connection, name: WikiName, *, day: int) -> Wiki:
             f"There is no farm {name.farm} (known: {known}). `weboid wiki set {name} --new-farm` creates it with its "
             "first wiki."
         )
-    facts = {"farm_id": farm.id, "dbname": name.dbname, "added_day": day}
-    insert_missing(connection, wikis, [facts])
+    insert_missing(connection, wikis, [{"farm_id": farm.id, "dbname": name.dbname, "added_day": day}])
     found = find_wiki(connection, name)
     assert found is not None
     return found

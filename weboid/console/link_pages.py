@@ -15,7 +15,7 @@ from core.errors import BadUrlError, ConfigError, InputError, UnavailableError
 from core.urls import fetch_key, identity_key
 from links.check_history import date_of, day_of, unpack_history
 from links.checker.check_schedule import STATE_DAYS, states_by_day
-from links.feedback.marks import LinkMark, active_marks
+from links.feedback.marks import LinkMark, read_marks
 from links.feedback.replacements import ProposalStage
 from links.feedback.reports import ReportRow, list_reports
 from links.registry.bot_edits import BotEdit, EditKind, EditState, count_edits, newest_edits
@@ -202,7 +202,7 @@ class LinkPages(ConsolePages):
         """Return the newest marks that hold."""
         now = self._stores.clock.now()
         with self._stores.registry.store().reading() as rows:
-            return [each for each in active_marks(rows) if each.holds(now)][: -MARKS_SHOWN - 1 : -1]
+            return [each for each in read_marks(rows) if each.holds(now)][: -MARKS_SHOWN - 1 : -1]
 
     def _reports(self) -> Sequence[ReportRow]:
         with self._stores.registry.store().reading() as rows:

@@ -35,7 +35,6 @@ from links.registry.pages import (
     PageName,
     PutPage,
     WrittenLinks,
-    clear_stale,
     drop_pages,
     find_pages,
     mark_stale,
@@ -140,7 +139,7 @@ class PageImporter:
                 want_links(connection, links, priority=order.priority, now=now, grace=order.grace)
             self._cite(connection, observed, read, written, rules, day)
             self._release(connection, released, now)
-            clear_stale(connection, self.wiki_id, read.requested - {page.page_id for page in observed})
+            mark_stale(connection, self.wiki_id, read.requested - {page.page_id for page in observed}, is_stale=False)
             for kind, cursor in cursors.items():
                 put_cursor(connection, self.wiki_id, kind, cursor, now=now)
         return PageImportCounts(
@@ -202,7 +201,7 @@ class PageImporter:
         for page in released:
             if page.page_id in known and plain_title(page.title):
                 move_page(connection, self.wiki_id, PageName(page.page_id, page.title, page.namespace))
-        clear_stale(connection, self.wiki_id, known)
+        mark_stale(connection, self.wiki_id, known, is_stale=False)
         hold_back_pages(connection, [row.id for row in known.values()], now=now)
 
 
