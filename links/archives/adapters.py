@@ -184,13 +184,13 @@ def _nearest(
     return ordered[:PARTS_READ]
 
 
-AT_ONCE: Final = 50  # URLs in one question
 _GOOD: Final = (200, 203, 206)
 _WAYBACK_HOME: Final = "https://web.archive.org/"
+_FORM: Final = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 class AvailabilityAdapter(HttpAdapter):
-    """Adapter for the Wayback Machine's availability API, version 2: many URLs per request."""
+    """Adapter for the Wayback Machine's availability API, version 2."""
 
     def __init__(self, asker: ArchiveClient) -> None:
         """Store the client."""
@@ -199,42 +199,25 @@ class AvailabilityAdapter(HttpAdapter):
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
         """Return the copy nearest before `at`, or nearest after it when there is none."""
-        return (await self.find_many([(url, at)]))[url]
-
-    async def find_many(self, queries: Sequence[tuple[str, datetime | None]]) -> dict[str, list[ArchiveMemento]]:
-        """Return the results of `find` for many URLs."""
-        copies: dict[str, list[ArchiveMemento]] = {url: [] for url, _ in queries}
-        for start in range(0, len(queries), AT_ONCE):
-            left = list(queries[start : start + AT_ONCE])
-            for closest in ("before", "after"):
-                if left:
-                    copies |= await self._ask_many(left, closest)
-                    left = [(url, at) for url, at in left if not copies[url] and at is not None]
+        copies: list[ArchiveMemento] = []
+        for closest in ("before", "after") if at is not None else ("before",):
+            copies = copies or await self._ask_for(url, at, closest)
         return copies
 
-    async def _ask_many(
-        self, queries: Sequence[tuple[str, datetime | None]], closest: str
-    ) -> dict[str, list[ArchiveMemento]]:
-        lines = []
-        for tag, (url, at) in enumerate(queries):
-            pairs = [("url", url)]
-            if at is not None:
-                pairs += [("timestamp", timestamp14(at)), ("closest", closest)]
-            pairs += [("statuscodes", str(code)) for code in _GOOD]
-            lines.append(urlencode([*pairs, ("tag", str(tag))]))
-        form = "application/x-www-form-urlencoded"
-        headers = {"Wayback-Api-Version": "2", "Content-Type": form}
-        request = ArchiveRequest(self._template, "POST", headers, "\n".join(lines).encode())
+    async def _ask_for(self, url: str, at: datetime | None, closest: str) -> list[ArchiveMemento]:
+        pairs = [("url", url)]
+        if at is not None:
+            pairs += [("timestamp", timestamp14(at)), ("closest", closest)]
+        pairs += [("statuscodes", str(code)) for code in _GOOD]
+        body = urlencode([*pairs, ("tag", "0")]).encode()
+        request = ArchiveRequest(self._template, "POST", {"Wayback-Api-Version": "2", **_FORM}, body)
         response = await self._asker.ask(self.name, request)
         archive_answers.expect_status(self.name, response, (200,))
         answers = archive_answers.parse_answer(self.name, response, archive_answers.read_availability)
-        if queries and not answers.keys() & {str(tag) for tag in range(len(queries))}:
+        if "0" not in answers:
             raise archive_answers.malformed_answer_error(self.name, "it answers a different query")
-        copies: dict[str, list[ArchiveMemento]] = {}
-        for tag, (url, _) in enumerate(queries):
-            entry = answers.get(str(tag))
-            copies[url] = self._copies([entry] if entry is not None else [], url)
-        return copies
+        entry = answers["0"]
+        return self._copies([entry] if entry is not None else [], url)
 
 
 # Finds pages that the availability API omits.
@@ -376,8 +359,7 @@ class SavePageNow:
         """Send a capture request, and wait for its end; ArchiveUnavailableError if refused or unanswered."""
         for _ in range(SESSION_TRIES):
             body = urlencode({"url": url, "skip_first_archive": "1"}).encode()
-            headers = {**self._headers, "Content-Type": "application/x-www-form-urlencoded"}
-            status = await self._ask(ArchiveRequest(f"{self.origin}/save", "POST", headers, body))
+            status = await self._ask(ArchiveRequest(f"{self.origin}/save", "POST", {**self._headers, **_FORM}, body))
             job = status.get("job_id")
             if isinstance(job, str) and job and not _code(status):
                 request = ArchiveRequest(f"{self.origin}/save/status/{quote(job, safe='')}", headers=self._headers)

@@ -16,7 +16,7 @@ from typing import Final
 
 from core.errors import WeboidError
 from links.archives import copy_store
-from links.archives.adapters import SaveOutcome as SavedAs
+from links.archives.adapters import SaveOutcome, SaveResult
 from links.archives.archive_answers import ArchiveMemento
 from links.archives.archive_client import ArchiveClient, ArchiveUnavailableError
 from links.archives.copy_check import CopyCheckResult, CopyVerdict, check_copy
@@ -144,21 +144,23 @@ async def mirror_url(
     For a link whose `is_mirror_wanted` is None. An internal error is stored as trouble, and retried later.
     """
     try:
-        request = None
-        if visited is not CheckVerdict.GONE:
-            request = await _request_copy(archives, url.url)
-            if request is not None and request.done is MirrorOutcome.SAVED:
-                assert request.copy is not None
-                _keep(store, url, [request.copy], CopySearchOutcome.SAVED, now)
-                return request
+        saved = None
+        if visited is not CheckVerdict.GONE and archives.saver is not None:
+            try:
+                saved = await archives.saver.take(url.url)
+            except ArchiveUnavailableError as error:
+                saved = SaveResult(SaveOutcome.LATER, reason=str(error))
+            if saved.copy is not None:
+                _keep(store, url, [saved.copy], CopySearchOutcome.SAVED, now)
+                return MirrorResult(url.url, MirrorOutcome.SAVED, saved.copy)
         if visited is not CheckVerdict.OK:
-            return await _search_elsewhere(store, archives, url, request, now)
-        if request is None:
+            return await _search_elsewhere(store, archives, url, saved, now)
+        if saved is None:
             return MirrorResult(url.url, MirrorOutcome.LEFT, note="there is no key for Save Page Now")
-        is_never = request.done is MirrorOutcome.NEVER
+        is_never = saved.outcome is SaveOutcome.NEVER
         outcome = CopySearchOutcome.UNSAVABLE if is_never else CopySearchOutcome.TROUBLE
-        _keep(store, url, [], outcome, now, request.note)
-        return request
+        _keep(store, url, [], outcome, now, saved.reason)
+        return MirrorResult(url.url, MirrorOutcome.NEVER if is_never else MirrorOutcome.LATER, note=saved.reason)
     except WeboidError:
         raise
     except Exception as error:
@@ -169,7 +171,7 @@ async def mirror_url(
 
 
 async def _search_elsewhere(
-    store: RegistryStore, archives: CopySources, url: UrlRow, request: MirrorResult | None, now: datetime
+    store: RegistryStore, archives: CopySources, url: UrlRow, saved: SaveResult | None, now: datetime
 ) -> MirrorResult:
     """Search archives for a link that we could not capture, after the request to archive it."""
     # Treated as dead, so that no archive is asked again to capture it; our own copies are not mirrors.
@@ -183,27 +185,13 @@ async def _search_elsewhere(
     search = await search_copies(store, asking, seen, now=now, days=days, is_thorough=True)
     if search.best is not None:
         return MirrorResult(url.url, MirrorOutcome.FOUND, search.best)
-    note = "; ".join([*search.troubles, *([request.note] if request is not None else [])])
-    is_over = search.step is SearchStep.UNFIXABLE and (request is None or request.done is MirrorOutcome.NEVER)
+    note = "; ".join([*search.troubles, *([saved.reason] if saved is not None else [])])
+    is_over = search.step is SearchStep.UNFIXABLE and (saved is None or saved.outcome is SaveOutcome.NEVER)
     if not is_over:
         _keep(store, url, [], CopySearchOutcome.TROUBLE, now, note)
     elif url.state not in copy_store.DEAD:  # what lives may be had elsewhere before half a year is over
         _keep(store, url, [], CopySearchOutcome.WANTED, now, note)
     return MirrorResult(url.url, MirrorOutcome.NEVER if is_over else MirrorOutcome.LATER, note=note)
-
-
-async def _request_copy(archives: CopySources, url: str) -> MirrorResult | None:
-    """Send a capture request; None when no saver is configured."""
-    if archives.saver is None:
-        return None
-    try:
-        saved = await archives.saver.take(url)
-    except ArchiveUnavailableError as error:
-        return MirrorResult(url, MirrorOutcome.LATER, note=str(error))
-    if saved.outcome is SavedAs.SAVED and saved.copy is not None:
-        return MirrorResult(url, MirrorOutcome.SAVED, saved.copy)
-    done = MirrorOutcome.NEVER if saved.outcome is SavedAs.NEVER else MirrorOutcome.LATER
-    return MirrorResult(url, done, note=saved.reason)
 
 
 def _keep(

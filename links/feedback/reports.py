@@ -361,8 +361,8 @@ def put_page_requests(
 ) -> int:
     """Record requests up to `MOST_OF_WIKI` for the wiki's synchronisation; return how many are new today."""
     wanted = _named(page_ids, titles)
-    there = _states(connection, wiki_id)
-    again = [each for each in wanted if each in there and _is_over(*there[each], day)]
+    there = _requested(connection, wiki_id, day)
+    again = [each for each in wanted if there.get(each)]
     new = [each for each in wanted if each not in there][: max(MOST_OF_WIKI - len(there), 0)]
     ASK_AGAIN.run(connection, [_values(wiki_id, each) | {"today": day} for each in again])
     facts = [{"wiki_id": wiki_id, **each._asdict(), "day": day} for each in new]
@@ -375,9 +375,8 @@ def are_requested(
 ) -> bool:
     """Return True when all of these pages are recorded today."""
     wanted = _named(page_ids, titles)
-    there = _states(connection, wiki_id)
-    noted = {page for page, state in there.items() if not _is_over(*state, day)}
-    return noted.issuperset(wanted) or len(there) >= MOST_OF_WIKI
+    there = _requested(connection, wiki_id, day)
+    return all(there.get(page) is False for page in wanted) or len(there) >= MOST_OF_WIKI
 
 
 def waiting_pages(connection: Connection, wiki_id: int, *, limit: int) -> list[RequestedPage]:
@@ -412,14 +411,10 @@ def _named(page_ids: Iterable[int], titles: Iterable[str]) -> list[RequestedPage
     return list(dict.fromkeys([*numbered, *titled]))
 
 
-def _states(connection: Connection, wiki_id: int) -> dict[RequestedPage, tuple[int, bool]]:
-    """Return (day, read) of each requested page of the wiki."""
+def _requested(connection: Connection, wiki_id: int, day: int) -> dict[RequestedPage, bool]:
+    """Return the requested pages of the wiki; True for those that were read before that day."""
     rows = OF_WIKI.rows(connection, {"wiki": wiki_id})
-    return {RequestedPage(page_id, title): (day, bool(done)) for page_id, title, day, done in rows}
-
-
-def _is_over(asked_day: int, is_done: bool, day: int) -> bool:  # noqa: FBT001 a row's columns
-    return is_done and asked_day < day
+    return {RequestedPage(page_id, title): bool(done) and last < day for page_id, title, last, done in rows}
 
 
 def _values(wiki_id: int, page: RequestedPage) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -348,15 +348,15 @@ class RegistryThread:
 
     async def read(self, work: Callable[[sa.Connection], T]) -> T:
         """Run `work` on a reading connection; retry until it answers, or raise TransientError at last."""
-        return await self._patiently(partial(self._read, work))
+        return await self._patiently(partial(_run_on, self.store.reading, work))
 
     async def read_aside(self, work: Callable[[sa.Connection], T]) -> T:
         """Run `read` in a separate thread, so that long reads do not delay a lease's renewal."""
-        return await self._patiently(partial(self._read, work), aside=True)
+        return await self._patiently(partial(_run_on, self.store.reading, work), aside=True)
 
     async def write(self, work: Callable[[sa.Connection], T]) -> T:
         """Run idempotent `work` on a writing connection; retry, perhaps after a lost confirmation, until committed."""
-        return await self._patiently(partial(self._write, work))
+        return await self._patiently(partial(_run_on, self.store.writing, work))
 
     async def do(self, work: Callable[[], T]) -> T:
         """Run `work`, which opens its own connections, with the same retries."""
@@ -364,19 +364,11 @@ class RegistryThread:
 
     async def try_write(self, work: Callable[[sa.Connection], T]) -> T:
         """Run `write` without retries; TransientError when the database does not answer."""
-        return await self._in_thread(partial(self._write, work))
+        return await self._in_thread(partial(_run_on, self.store.writing, work))
 
     def close(self) -> None:
         """Stop the thread after its current work."""
         self._thread.shutdown(wait=True, cancel_futures=True)
-
-    def _read(self, work: Callable[[sa.Connection], T]) -> T:
-        with self.store.reading() as rows:
-            return work(rows)
-
-    def _write(self, work: Callable[[sa.Connection], T]) -> T:
-        with self.store.writing() as rows:
-            return work(rows)
 
     async def _patiently(self, ask: Callable[[], T], *, aside: bool = False) -> T:
         pauses = ExponentialBackoff(self.first_delay_s, LONGEST_DELAY_S)
@@ -399,3 +391,8 @@ class RegistryThread:
 
     async def _in_thread(self, ask: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, ask)
+
+
+def _run_on(connect: Callable[[], AbstractContextManager[sa.Connection]], work: Callable[[sa.Connection], T]) -> T:
+    with connect() as rows:
+        return work(rows)
