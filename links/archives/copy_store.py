@@ -114,14 +114,6 @@ class CopySearch(NamedTuple):
         return self.day + AGAIN_DAYS[self.outcome]
 
 
-@dataclass(frozen=True, slots=True)
-class DueCopy:
-    """Copy that is due for a check."""
-
-    url: UrlRow
-    kept: StoredCopy
-
-
 _COLUMNS = tuple(copies.c[name] for name in StoredCopy._fields)
 
 
@@ -207,14 +199,14 @@ def lock_copies(connection: Connection, url: UrlRow, *, is_locked: bool, is_admi
 
 def drop_copy(connection: Connection, url_id: int, service: str) -> bool:
     """Delete the URL's copy in that archive; return False when there was none."""
-    is_of = (copy_versions.c.url_id == url_id) & (copy_versions.c.service == service)
-    connection.execute(delete(copy_versions).where(is_of))
-    gone = delete(copies).where(copies.c.url_id == url_id, copies.c.service == service)
-    return connection.execute(gone).rowcount > 0
+    gone = 0
+    for table in (copy_versions, copies):
+        gone = connection.execute(delete(table).where(table.c.url_id == url_id, table.c.service == service)).rowcount
+    return gone > 0
 
 
-def due_copies(connection: Connection, day: int, limit: int) -> list[DueCopy]:
-    """Return copies that are due for a check, longest waiting first."""
+def due_copies(connection: Connection, day: int, limit: int) -> list[tuple[UrlRow, StoredCopy]]:
+    """Return URLs with a copy that is due for a check, longest waiting first."""
     query = (
         select_url_rows()
         .add_columns(*_COLUMNS)
@@ -223,7 +215,7 @@ def due_copies(connection: Connection, day: int, limit: int) -> list[DueCopy]:
         .order_by(copies.c.due_day, copies.c.url_id, copies.c.service)
         .limit(limit)
     )
-    return [DueCopy(row_of(row), StoredCopy(*row[len(COLUMNS) :])) for row in connection.execute(query)]
+    return [(row_of(row), StoredCopy(*row[len(COLUMNS) :])) for row in connection.execute(query)]
 
 
 def record_copy_check(
@@ -338,27 +330,23 @@ def citable_copies(connection: Connection, url_id: int) -> tuple[StoredCopy, ...
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveCopies:
-    """Handler for archive addresses that readers propose for a dead URL (W17)."""
+def keep_proposed_copy(
+    connection: Connection, url: UrlRow, address: str, now: datetime, *, own: Sequence[str] = ()
+) -> str:
+    """Store an address proposed for a dead URL (W17) as its copy if it is a known archive's; return that or "".
 
-    own: Sequence[str] = ()  # origins of our own pages
-
-    def __call__(self, connection: Connection, url: UrlRow, address: str, now: datetime) -> str:
-        """Store the address as a copy of the URL when it belongs to a known archive; return that or "".
-
-        Proposals are unauthenticated, so an existing choice is kept. Raises RefusedAddressError, CopyLockedError (W31).
-        """
-        found = recognise(address, own=self.own)
-        if found is None or not found.is_known:
-            return ""
-        copy = parse_chosen_copy(address, url.url, own=self.own)
-        there = {kept.service: kept for kept in copies_of_url(connection, url.id)}
-        if any(kept.is_locked for kept in there.values()):
-            raise CopyLockedError(f"{url.url[:200]} changes all the time, so its version is not chosen by hand.")
-        if copy.service not in there or not there[copy.service].address:
-            put_copies(connection, url.id, [copy], day_of(now))
-        return copy.service
+    Proposals are unauthenticated, so an existing choice is kept. Raises RefusedAddressError, CopyLockedError (W31).
+    """
+    found = recognise(address, own=own)
+    if found is None or not found.is_known:
+        return ""
+    copy = parse_chosen_copy(address, url.url, own=own)
+    there = {kept.service: kept for kept in copies_of_url(connection, url.id)}
+    if any(kept.is_locked for kept in there.values()):
+        raise CopyLockedError(f"{url.url[:200]} changes all the time, so its version is not chosen by hand.")
+    if copy.service not in there or not there[copy.service].address:
+        put_copies(connection, url.id, [copy], day_of(now))
+    return copy.service
 
 
 def _row(url_id: int, copy: ArchiveMemento, found_day: int, day: int, *, is_locked: bool) -> dict[str, Any]:

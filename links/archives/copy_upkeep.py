@@ -21,7 +21,7 @@ from links.archives.archive_answers import ArchiveMemento
 from links.archives.archive_client import ArchiveClient, ArchiveUnavailableError
 from links.archives.copy_check import CopyCheckResult, CopyVerdict, check_copy
 from links.archives.copy_search import CopySources, SearchStep, citation_days, search_copies
-from links.archives.copy_store import CopyCheckEffect, CopySearchOutcome, DueCopy
+from links.archives.copy_store import CopyCheckEffect, CopySearchOutcome, StoredCopy
 from links.check_history import day_of
 from links.check_result import CheckVerdict
 from links.registry.citations import cited_uses
@@ -38,7 +38,8 @@ _DOWN: Final = "the archive shows none of its copies, so the archive itself has 
 class CopyVisit:
     """Check of one copy."""
 
-    copy: DueCopy  # the checked copy
+    url: UrlRow  # the URL
+    kept: StoredCopy  # the checked copy
     visit: CopyCheckEffect  # the effect on the registry
     seen: CopyCheckResult  # the check result
 
@@ -55,21 +56,21 @@ async def check_due_copies(
     """Check up to `limit` copies that are due, and store the results; `on_check` gets each of them."""
     with store.reading() as rows:
         waiting = copy_store.due_copies(rows, day_of(now), limit)
-    services: defaultdict[str, list[DueCopy]] = defaultdict(list)
-    for each in waiting:
-        services[each.kept.service].append(each)
+    services: defaultdict[str, list[tuple[UrlRow, StoredCopy]]] = defaultdict(list)
+    for url, kept in waiting:
+        services[kept.service].append((url, kept))
 
-    async def at_one(dues: list[DueCopy]) -> list[CopyVisit]:
+    async def at_one(dues: list[tuple[UrlRow, StoredCopy]]) -> list[CopyVisit]:
         seen = []
-        for each in dues:
-            seen.append(await check_copy(asker, each.kept.address, each.url.url, own=own))
+        for url, kept in dues:
+            seen.append(await check_copy(asker, kept.address, url.url, own=own))
             on_check(1)
         if len(seen) >= ALL_GONE and all(one.sight in _LOST for one in seen):
             seen = [CopyCheckResult(CopyVerdict.UNCLEAR, note=_DOWN) for _ in seen]
         with store.writing() as rows:
             return [
-                CopyVisit(each, copy_store.record_copy_check(rows, each.url.id, each.kept, one, day_of(now)), one)
-                for each, one in zip(dues, seen, strict=True)
+                CopyVisit(url, kept, copy_store.record_copy_check(rows, url.id, kept, one, day_of(now)), one)
+                for (url, kept), one in zip(dues, seen, strict=True)
             ]
 
     done = await asyncio.gather(*(at_one(dues) for dues in services.values()))

@@ -19,7 +19,7 @@ from links.checker import due_urls
 from links.checker.due_urls import HostShare
 from links.checker.timetable import HostGaps
 from links.feedback.marks import MarkSet, read_marks
-from links.registry.schema import hosts, passes, state_counts, urls
+from links.registry.schema import passes, state_counts, urls
 from links.states import SETTLED, CheckPreset, LinkHealth, LinkState, preset_of
 
 STATE_DAYS = 90  # days of links by state that are shown
@@ -223,26 +223,11 @@ def run_forecast(connection: Connection, settings: LinksSettings, *, now: dateti
         is_growing = state == LinkState.DEAD and preset.dead_growth
         interval = preset.dead_limit_days if is_growing else interval_of(LinkState(state), preset)
         links[interval] = links.get(interval, 0) + count
-    largest = connection.execute(
-        select(urls.c.host_id, func.count().label("links"))
-        .where(urls.c.due_day.is_not(None))
-        .group_by(urls.c.host_id)
-        .order_by(func.count().desc())
-        .limit(1)
-    ).first()
     gaps = HostGaps(settings.host_gap_s)
-    name = ""
-    if largest is not None:
-        gaps.decide(MarkSet(read_marks(connection), lambda: now).setting)
-        found = connection.execute(select(hosts.c.name).where(hosts.c.id == largest.host_id))
-        name = found.scalar_one()
-    return forecast_checks(
-        links,
-        rate,
-        pass_days=settings.pass_days,
-        largest_host=0 if largest is None else largest.links,
-        host_gap_s=gaps.base(name),
-    )
+    gaps.decide(MarkSet(read_marks(connection), lambda: now).setting)
+    largest = due_urls.count_by_host(connection, due_urls.ALL_HOSTS, LAST_DAY, limit=1)
+    name, most = largest[0] if largest else ("", 0)
+    return forecast_checks(links, rate, pass_days=settings.pass_days, largest_host=most, host_gap_s=gaps.base(name))
 
 
 def interval_of(state: LinkState, preset: CheckPreset) -> int:
@@ -262,7 +247,5 @@ def interval_of(state: LinkState, preset: CheckPreset) -> int:
 
 def longest_due(connection: Connection, *, day: int) -> int:
     """Return for how many days the longest waiting URL has been due; 0 when none is."""
-    first = connection.execute(
-        select(urls.c.due_day).where(urls.c.due_day > due_urls.URGENT_DAY).order_by(urls.c.due_day).limit(1)
-    ).scalar()
-    return 0 if first is None else max(day - int(first), 0)
+    first = due_urls.next_due_day(connection, after=due_urls.URGENT_DAY)
+    return 0 if first is None else max(day - first, 0)

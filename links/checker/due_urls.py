@@ -226,16 +226,10 @@ def count_by_host(connection: Connection, part: HostShare, day: int, *, limit: i
     return [(name, due) for name, due in rows]
 
 
-def next_due_day(connection: Connection, part: HostShare) -> int | None:
-    """Return the day on which the next URL is due; None when there is none."""
-    query = (
-        select(urls.c.due_day)
-        .where(urls.c.due_day.is_not(None), part.condition())
-        .order_by(urls.c.due_day, urls.c.key)
-        .limit(1)
-    )
-    found = connection.execute(query).first()
-    return None if found is None else int(found[0])
+def next_due_day(connection: Connection, part: HostShare = ALL_HOSTS, *, after: int = -1) -> int | None:
+    """Return the first day after `after` on which a URL is due; None when there is none."""
+    query = select(urls.c.due_day).where(urls.c.due_day > after, part.condition())
+    return connection.execute(query.order_by(urls.c.due_day, urls.c.key).limit(1)).scalar()
 
 
 class AwaitingLink(NamedTuple):

@@ -97,32 +97,6 @@ def compute_update(stored: UrlRow, finding: CheckResult, day: int, rules: CheckR
     )
 
 
-def is_contradicted(stored: UrlRow, finding: CheckResult, day: int) -> bool:
-    """Return True when a browser's result would contradict our recent failures."""
-    last = stored.last_fail_day
-    return (
-        finding.how is CheckMethod.BROWSER
-        and stored.state in (LinkState.DYING, LinkState.DEAD)
-        and last is not None
-        and day - last <= _OPINION_DAYS
-    )
-
-
-def observation_row(url_id: int, finding: CheckResult, moment: int) -> dict[str, object]:
-    """Build the observation row of a check."""
-    return {
-        "url_id": url_id,
-        "moment": moment,
-        "how": int(finding.how),
-        "code": finding.code,
-        "verdict": str(finding.verdict),
-        "http": finding.http if finding.http is not None and 0 <= finding.http <= 999 else None,
-        "final_url": storable(finding.final_url[:_FINAL_LIMIT]),
-        "note": storable(finding.note[:_NOTE_LIMIT]),
-        "similarity": finding.similarity,
-    }
-
-
 def _format(stored: UrlRow, finding: CheckResult) -> tuple[str | None, int | None]:
     """Return the unusual type and its length (W57, W66); HEAD sets a type only where none is known."""
     is_seen = finding.verdict is CheckVerdict.OK and finding.how is not CheckMethod.BROWSER
@@ -229,8 +203,9 @@ def _book_once(connection: Connection, results: list[UrlCheckResult], rules: Che
             health = next_health(row.standing, _TAGGED_DEAD, day, judged_by.preset, browser=rules.browser)
             row = row._replace(**health_columns(health) | {"state": health.state})
         batch.add(result, finding, row, compute_update(row, finding, day, judged_by))
-        where, contradicts = split_identity(row.url), is_contradicted(row, finding, day)
-        for kind, is_there in quirks.detect_host_quirks(where, result.finding, is_known_failing=contradicts).items():
+        where, last = split_identity(row.url), row.last_fail_day
+        is_failing = row.state in (LinkState.DYING, LinkState.DEAD) and last is not None and day - last <= _OPINION_DAYS
+        for kind, is_there in quirks.detect_host_quirks(where, result.finding, is_known_failing=is_failing).items():
             batch.of_hosts[row.host_id, kind] = is_there
         for url_kind, value in quirks.detect_url_quirks(where, result.finding).items():
             batch.of_urls[row.id, url_kind] = value
@@ -259,7 +234,19 @@ class _RowBatch:
         self._changed.append({"b_id": row.id, **changed, **health_columns(row.standing)})
         is_alike = finding.verdict is CheckVerdict.OK and row.state is stored.state and finding.code == stored.code
         if stored.is_new or not is_alike:
-            self._observed.append(observation_row(row.id, finding, int(result.moment.timestamp())))
+            self._observed.append(
+                {
+                    "url_id": row.id,
+                    "moment": int(result.moment.timestamp()),
+                    "how": int(finding.how),
+                    "code": finding.code,
+                    "verdict": str(finding.verdict),
+                    "http": finding.http if finding.http is not None and 0 <= finding.http <= 999 else None,
+                    "final_url": storable(finding.final_url[:_FINAL_LIMIT]),
+                    "note": storable(finding.note[:_NOTE_LIMIT]),
+                    "similarity": finding.similarity,
+                }
+            )
         methods = (CheckMethod.HEAD, CheckMethod.GET, CheckMethod.BROWSER)
         if finding.verdict is CheckVerdict.OK and finding.how in methods:
             self._answering.append(row.id)

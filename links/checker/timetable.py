@@ -177,22 +177,12 @@ class Timetable(Generic[P]):
         self._number = 0
         self._hosts: dict[str, _TimetableHost[P]] = {}
         self._held: set[int] = set()
-        self._in_progress = 0
         self._condemned: dict[str, CheckResult] = {}
         self._judged: deque[CheckTurn[P]] = deque()
         self._ready: list[tuple[int, int, _TimetableHost[P]]] = []  # by the place of its first URL
         # By the moment it may be asked, and by the one it may be forgotten.
         self._waiting: list[tuple[float, int, _TimetableHost[P]]] = []
         self._idle: list[tuple[float, int, _TimetableHost[P]]] = []
-
-    def __len__(self) -> int:
-        """Return the number of URLs that wait or are being checked."""
-        return len(self._held)
-
-    @property
-    def waiting(self) -> int:
-        """Count the URLs that wait for their turn."""
-        return len(self._held) - self._in_progress
 
     @property
     def room(self) -> int:
@@ -247,7 +237,6 @@ class Timetable(Generic[P]):
             if token == host.token:
                 _, turn = host.queue.popleft()
                 host.busy = turn.url_id
-                self._in_progress += 1
                 return turn
         while waiting and waiting[0][1] != waiting[0][2].token:
             heappop(waiting)
@@ -263,7 +252,6 @@ class Timetable(Generic[P]):
         if host is None or host.busy != turn.url_id:
             raise InvariantError(f"URL {turn.url_id} at {turn.host} was not being looked at.")
         self._now = now
-        self._in_progress -= 1
         host.busy = None
         again = False
         if finding is not None:

@@ -99,21 +99,15 @@ class LinkMark:
 
 
 class MarkSet:
-    """Marks indexed by pattern. Thread-safe. `unread` has the errors of ignored, unreadable marks."""
+    """Marks indexed by pattern; those whose pattern cannot be read are ignored. Thread-safe."""
 
     def __init__(self, found: Iterable[LinkMark], now: Callable[[], datetime]) -> None:
         self._now = now
         self._table: PatternTable[LinkMark] = PatternTable()
-        self.unread: dict[int, str] = {}
         for mark in found:
-            try:
+            with suppress(InputError):
                 self._table.add(parse_pattern(mark.pattern), mark)
-            except InputError as error:
-                self.unread[mark.id] = str(error)
         self._table.ready()
-
-    def __len__(self) -> int:
-        return self._table.size
 
     def deciding(self, url: str) -> LinkMark | None:
         """Return the mark that determines a link's state; None when it is watched as any other."""
@@ -243,7 +237,7 @@ def check_mark(mark: LinkMark) -> LinkMark:
 def put_marks(connection: Connection, made: Iterable[LinkMark]) -> list[LinkMark]:
     """Store marks, each in place of the one with the same pattern; return them as stored."""
     there: dict[tuple[UrlPattern | None, str], list[LinkMark]] = {}
-    for mark in read_marks(connection):  # `weboid links mark` reports patterns that cannot be read
+    for mark in read_marks(connection):
         there.setdefault((_pattern(mark.pattern), mark.key), []).append(mark)
     found = []
     for mark in made:

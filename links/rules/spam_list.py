@@ -86,10 +86,6 @@ class FragmentSet:
         self._words = RegexList([re2.escape(word) for word in by_word])
         self._others = RegexList([self._expressions[number] for number in self._wordless])
 
-    def __len__(self) -> int:
-        """Return the number of fragments."""
-        return len(self._expressions)
-
     def search(self, text: str) -> Iterator[int]:
         """Yield the numbers of the fragments that match the text, in their order."""
         # The long s is an s but for its case; no other letter beyond ASCII stays one as a small letter.

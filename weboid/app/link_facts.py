@@ -10,7 +10,7 @@ from core.errors import InputError
 from core.json_values import FactsOf, json_facts
 from core.timestamps import warc_date
 from core.urls import fetch_key
-from links.archives.copy_store import ArchiveCopies
+from links.archives.copy_store import keep_proposed_copy
 from links.check_history import date_of, unpack_history
 from links.check_result import words_of
 from links.feedback.marks import LinkMark, LiveMarks
@@ -191,7 +191,7 @@ def replacement_json(found: ReplacementProposal) -> ProposalFacts:
 def proposal_context(registry: RegistryStore, limits: Limits, clock: Clock) -> ProposalContext:
     """Return the policies for proposed addresses: marks that refuse them, and archives whose addresses are copies."""
     return ProposalContext(
-        refuses=LiveMarks(registry, clock).current().refuses, archives=ArchiveCopies(), limits=limits
+        refuses=LiveMarks(registry, clock).current().refuses, archives=keep_proposed_copy, limits=limits
     )
 
 
