@@ -56,8 +56,7 @@ def judge_challenge(page: PageEvidence) -> ClassFindings:
         # The firewall's header on a page that it let through is not a challenge.
         if value and re2.search(pattern, value.lower()):
             case.add(0.97 if page.is_thin else 0.3, f"{sentence} (header {name}).")
-    place = _PLACES.search(f"//{page.final.netloc}{page.final.path}?{page.final.query}")
-    if place and page.has_moved:
+    if _PLACES.search(f"//{page.final.netloc}{page.final.path}?{page.final.query}") and page.has_moved:
         case.add(0.8, "Redirects led to an address where readers are checked.")
     if not page.is_thin:
         return case
@@ -69,8 +68,7 @@ def judge_challenge(page: PageEvidence) -> ClassFindings:
     alone = page.volume < 400 and page.seen.fields <= 2 and not page.seen.passwords
     if (boxes or loaded) and alone and page.seen.links <= 8 and page.seen.pictures <= 2:
         # A field in addition to the button is a form for readers.
-        weight = 0.75 if boxes and page.seen.fields <= 1 else 0.45
-        case.add(weight, "There is a captcha, and almost nothing else.")
+        case.add(0.75 if boxes and page.seen.fields <= 1 else 0.45, "There is a captcha, and almost nothing else.")
     if case.score and page.status in _REFUSALS:
         case.add(0.4, f"The document came with status {page.status}.")
     return case
@@ -186,8 +184,7 @@ def _question(page: PageEvidence, case: ClassFindings) -> None:
     paying = _PAYING_WORDS.search(words)
     if paying:
         case.add(0.55, f"It offers to be paid instead (“{paying[0]}”).")
-    about = (*page.title_parts, *page.heading_parts)
-    called = next((part for part in about if _CONSENT_WORDS.search(part)), "")
+    called = next((part for part in (*page.title_parts, *page.heading_parts) if _CONSENT_WORDS.search(part)), "")
     if called:
         case.add(0.4, f"It is called “{called[:100]}”.")
 
@@ -207,8 +204,7 @@ def judge_login_wall(page: PageEvidence) -> ClassFindings:
     viewing, words = _VIEWING_WORDS.search(page.words), _LOGIN_WORDS.search(page.words)
     if thin and page.seen.passwords:
         # Of a source it is not known whether the field is shown.
-        weight = 0.5 if page.is_rendered else 0.3
-        case.add(weight, "There is a password to enter, and little to read.")
+        case.add(0.5 if page.is_rendered else 0.3, "There is a password to enter, and little to read.")
         if not page.seen.headings and page.volume < 200 and page.seen.links <= 10:
             case.add(0.45, "There is nothing else.")
     if thin and called:
@@ -227,10 +223,9 @@ def judge_login_wall(page: PageEvidence) -> ClassFindings:
 def _judge_login_redirect(page: PageEvidence, case: ClassFindings) -> None:
     host = page.final.hostname or ""
     foreign = host != (page.wanted.hostname or "")
-    place = _LOGIN_PATHS.search(_target(page.final))
     if host_in(host, _LOGIN_HOSTS):
         case.add(0.75, f"Redirects led to {host}, where readers log in.")
-    elif place:
+    elif _LOGIN_PATHS.search(_target(page.final)):
         case.add(0.6, f"Redirects led to {page.final.path[:100]}, where readers log in.")
     elif foreign and _LOGIN_NAMES.search(host):
         case.add(0.4, f"Redirects led to {host}.")

@@ -64,13 +64,11 @@ def _judge_redirect(page: PageEvidence, case: ClassFindings) -> None:
     # A page whose title matches the URL's last segment has only moved.
     words = [each for each in _WORD_ENDS.split(segments[-1]) if len(each) > 3]
     words = [each for each in words if not each.isdigit()]
-    headings = (normalize_text(each) for each in page.seen.headings[:3])
-    called = " ".join((*page.title_parts[:1], *headings))
+    called = " ".join((*page.title_parts[:1], *(normalize_text(each) for each in page.seen.headings[:3])))
     matches = sum(each in called for each in words)
     if matches and matches >= min(2, len(words)):
         return
-    specific = len(segments) > 1 and _SPECIFIC.search(segments[-1])
-    if specific:
+    if len(segments) > 1 and _SPECIFIC.search(segments[-1]):
         case.add(0.72, "Redirects led from a page deep in a site to a home page.")
     elif len(segments) > 1:
         case.add(0.55, "Redirects led to a home page.")

@@ -59,8 +59,7 @@ class HttpAdapter:
                 if is_other or not self._is_at_home(entry.address):
                     continue
                 name, address, stamp = self.name, fetch_key(entry.address), entry.timestamp
-            copy = ArchiveMemento(name, address, stamp, entry.status, entry.mime)
-            copies.setdefault(address, copy)
+            copies.setdefault(address, ArchiveMemento(name, address, stamp, entry.status, entry.mime))
         return list(copies.values())
 
     def _is_at_home(self, address: str) -> bool:
@@ -194,8 +193,7 @@ class AvailabilityAdapter(HttpAdapter):
 
     def __init__(self, asker: ArchiveClient) -> None:
         """Store the client."""
-        address = "https://archive.org/wayback/available"
-        super().__init__(asker, "wayback", address, homes=(_WAYBACK_HOME,))
+        super().__init__(asker, "wayback", "https://archive.org/wayback/available", homes=(_WAYBACK_HOME,))
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
         """Return the copy nearest before `at`, or nearest after it when there is none."""
@@ -290,8 +288,7 @@ def _adapter(name: str, asker: ArchiveClient) -> ArchiveAdapter:
             front = front.rstrip("/")
             for home in (front, *replay):
                 _host(home, name)
-            template = f"{front}/timemap/json/{{url}}"
-            return TimeMapAdapter(asker, _host(front, name), template, homes=(front, *replay))
+            return TimeMapAdapter(asker, _host(front, name), f"{front}/timemap/json/{{url}}", homes=(front, *replay))
     known = ", ".join(sorted((*KNOWN_ADAPTERS, *KNOWN_TIMEMAPS)))
     raise ConfigError(
         f"[links] archives names {name[:200]!r}, which is unknown. Known: {known}; docs/how-to/archives.md explains "
@@ -302,8 +299,7 @@ def _adapter(name: str, asker: ArchiveClient) -> ArchiveAdapter:
 def _host(place: str, name: str) -> str:
     """Return an address's host, the archive's name; ConfigError when it is not an address."""
     try:
-        plain = place.replace("{url}", "").replace("{ts}", "")
-        return authority_of(fetch_key(plain, allow_single_label=True))
+        return authority_of(fetch_key(place.replace("{url}", "").replace("{ts}", ""), allow_single_label=True))
     except BadUrlError as error:
         raise ConfigError(f"[links] archives: {name[:200]!r} has no address that can be queried: {error}") from error
 

@@ -236,8 +236,7 @@ class HttpFetch:
             try:
                 following = fetch_key(urljoin(request.url, target), allow_single_label=True)
             except (BadUrlError, ValueError) as error:
-                reason = "it redirects to an invalid address"
-                raise NoReplyError(ArchiveFailure.NONSENSE, reason) from error
+                raise NoReplyError(ArchiveFailure.NONSENSE, "it redirects to an invalid address") from error
             if authority_of(following) != authority_of(request.url):
                 public = {k: v for k, v in request.headers.items() if k.lower() not in _PRIVATE}
                 request = replace(request, headers=public)
@@ -400,12 +399,10 @@ class _CheckedResolver:
         family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 aiohttp passes "any"
     ) -> list[ResolveResult]:
         """Resolve a name to its permitted addresses; OSError when there is none."""
-        is_trusted = (host, port) in self._trusted
         try:
-            addresses, port = await self._rules.addresses(host, port, is_trusted=is_trusted)
+            addresses, port = await self._rules.addresses(host, port, is_trusted=(host, port) in self._trusted)
         except NoAnswerError as error:
-            is_refused = error.trouble is FetchFailure.ADDRESS
-            text = error.detail if is_refused else f"{host} has no address: {error}"
+            text = error.detail if error.trouble is FetchFailure.ADDRESS else f"{host} has no address: {error}"
             raise OSError(text) from error
         return [
             {

@@ -315,8 +315,7 @@ def _recognise_one(text: str, own: Mapping[str, str]) -> ArchiveUrl | None:
     path = rest[1] if rest is not None else "/"
     if origin in own:
         # Under the scheme that the operator configured.
-        template = f"{own[origin]}://{origin}/page/{{ts}}/{{url}}"
-        service = ArchiveService(WEBOID, "Weboid", (origin,), template=template)
+        service = ArchiveService(WEBOID, "Weboid", (origin,), template=f"{own[origin]}://{origin}/page/{{ts}}/{{url}}")
         return _first(service, _compiled(OWN_FORMS), path)
     for service, forms in _by_host().get(host, ()):
         found = _first(service, forms, path)

@@ -291,8 +291,7 @@ async def _choose_verified(
         looks = (check_copy(archives.asker, each.address, url, own=archives.origins) for each in queried)
         seen |= dict(zip((each.address for each in queried), await asyncio.gather(*looks), strict=True))
     chosen = corrected()
-    never = {copy.service: ArchiveMemento(copy.service, "", "") for copy in unsure(chosen)}
-    return chosen | never
+    return chosen | {copy.service: ArchiveMemento(copy.service, "", "") for copy in unsure(chosen)}
 
 
 def _corrected(copy: ArchiveMemento, seen: CopyCheckResult | None) -> ArchiveMemento:

@@ -135,8 +135,7 @@ def put_copies(connection: Connection, url_id: int, found: Iterable[ArchiveMemen
         kept = there.get(copy.service)
         if kept is not None and (kept.chosen_by or not copy.address or kept.address == copy.address):
             continue
-        found_day = kept.found_day if kept is not None else day
-        rows.append(_row(url_id, copy, found_day, day, is_locked=is_locked))
+        rows.append(_row(url_id, copy, kept.found_day if kept is not None else day, day, is_locked=is_locked))
     upsert(connection, copies, ("url_id", "service"), rows)
     return len(rows)
 

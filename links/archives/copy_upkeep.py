@@ -159,8 +159,7 @@ async def mirror_url(
         if saved is None:
             return MirrorResult(url.url, MirrorOutcome.LEFT, note="there is no key for Save Page Now")
         is_never = saved.outcome is SaveOutcome.NEVER
-        outcome = CopySearchOutcome.UNSAVABLE if is_never else CopySearchOutcome.TROUBLE
-        _keep(store, url, [], outcome, now, saved.reason)
+        _keep(store, url, [], CopySearchOutcome.UNSAVABLE if is_never else CopySearchOutcome.TROUBLE, now, saved.reason)
         return MirrorResult(url.url, MirrorOutcome.NEVER if is_never else MirrorOutcome.LATER, note=saved.reason)
     except WeboidError:
         raise

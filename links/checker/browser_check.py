@@ -162,10 +162,8 @@ class PageLikeness:
             return CheckVerdict.OK
         if self.text is None:
             # Without two titles only the picture is evidence, and a picture may change daily.
-            is_other = self.title is not None and self.evidence.is_against
-            return CheckVerdict.DEVIATED if is_other else CheckVerdict.OK
-        is_same = self.text >= STILL_THERE or self.evidence.is_for
-        return CheckVerdict.OK if is_same else CheckVerdict.DEVIATED
+            return CheckVerdict.DEVIATED if self.title is not None and self.evidence.is_against else CheckVerdict.OK
+        return CheckVerdict.OK if self.text >= STILL_THERE or self.evidence.is_for else CheckVerdict.DEVIATED
 
     @property
     def is_settled(self) -> bool:

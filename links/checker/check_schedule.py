@@ -89,8 +89,7 @@ def forecast_checks(
     a_day = max(looks_per_s, 0.0) * _DAY_S
     due = sum(count / max(days, 1) for days, count in links.items())
     by_rate = _part(total, a_day)
-    by_host = largest_host * host_gap_s / _DAY_S
-    days, load = max(by_rate, by_host), _part(due, a_day)
+    days, load = max(by_rate, largest_host * host_gap_s / _DAY_S), _part(due, a_day)
     fits = days <= pass_days
     if math.isinf(days):
         takes = "forever, since no checks are done"

@@ -131,8 +131,7 @@ def take_check_lease(connection: Connection, part: HostShare, holder: str, *, no
 
 def renew_check_lease(connection: Connection, lease: CheckLease, *, now: int, length_s: int) -> None:
     """Renew the lease from now, even when it expired; LeaseLostError when another checker took it."""
-    changed = connection.execute(update(leases).where(*lease.condition()).values(until=now + length_s))
-    if changed.rowcount != 1:
+    if connection.execute(update(leases).where(*lease.condition()).values(until=now + length_s)).rowcount != 1:
         raise LeaseLostError(
             f"Part {lease.part} of the hosts was taken over by another checker, because this one did not renew its "
             "lease in time; its results since then are discarded."
@@ -141,8 +140,7 @@ def renew_check_lease(connection: Connection, lease: CheckLease, *, now: int, le
 
 def hold_check_lease(connection: Connection, lease: CheckLease) -> None:
     """Lock the lease's row until the commit; LeaseLostError when another checker took it."""
-    found = connection.execute(select(leases.c.fence).where(*lease.condition()).with_for_update()).first()
-    if found is None:
+    if connection.execute(select(leases.c.fence).where(*lease.condition()).with_for_update()).first() is None:
         raise LeaseLostError(f"Part {lease.part} of the hosts was taken by another checker.")
 
 

@@ -173,8 +173,7 @@ class ConnectionOpener:
         except TimeoutError:  # an OSError too, which the kernel's own time-out is as well
             raise NoAnswerError(FetchFailure.NO_CONNECTION) from None
         except OSError as error:
-            failure = _FAILURES.get(error.errno or 0, FetchFailure.REFUSED)
-            raise NoAnswerError(failure) from error
+            raise NoAnswerError(_FAILURES.get(error.errno or 0, FetchFailure.REFUSED)) from error
 
     async def _secured(
         self, sock: socket.socket, target: UrlParts, context: ssl.SSLContext, limit_s: float
@@ -329,8 +328,7 @@ async def _with_body(reader: asyncio.StreamReader, head: LenientHead, begun: byt
         if length is None and ended:
             length = len(data)
         data = data[:wanted]
-    body = decoded(bytes(data), head.first("content-encoding"))
-    return HttpAnswer(head, body, length, whole)
+    return HttpAnswer(head, decoded(bytes(data), head.first("content-encoding")), length, whole)
 
 
 async def _read_until(

@@ -207,8 +207,7 @@ class HttpProber:
         return replace(finding, seconds=self._clock.monotonic() - began)
 
     def _failed(self, url: str, trouble: FetchFailure, detail: str) -> CheckResult:
-        trace = ProbeTrace(url, CheckMethod.HEAD, trouble=trouble, detail=detail)
-        return judge_trace(trace, self._clock.now())
+        return judge_trace(ProbeTrace(url, CheckMethod.HEAD, trouble=trouble, detail=detail), self._clock.now())
 
     async def _look(self, url: str, *, get_only: bool, compare: Callable[[CheckResult], bool] | None) -> CheckResult:
         trace, finding = await self._probe_methods(url, get_only=get_only)
@@ -216,8 +215,7 @@ class HttpProber:
             return finding
         compared = finding
         if trace.how is CheckMethod.HEAD:
-            budget = ProbeBudget(self._timeout_s, self._clock.monotonic)
-            trace = await self._chain(url, CheckMethod.GET, budget)
+            trace = await self._chain(url, CheckMethod.GET, ProbeBudget(self._timeout_s, self._clock.monotonic))
             compared = judge_trace(trace, self._clock.now())
         compared = await self._beside(url, trace, compared)
         if compared.verdict is not CheckVerdict.SUSPECT:  # no result, or a transient failure
@@ -229,8 +227,7 @@ class HttpProber:
         head: CheckResult | None = None
         useful = True
         if not get_only:
-            part = budget.part(min(HEAD_S, self._timeout_s / 3))
-            trace = await self._chain(url, CheckMethod.HEAD, part)
+            trace = await self._chain(url, CheckMethod.HEAD, budget.part(min(HEAD_S, self._timeout_s / 3)))
             head = judge_trace(trace, self._clock.now())
             useful = answer_verdict.head_is_informative(trace)
             if answer_verdict.head_is_conclusive(trace, head):
@@ -267,8 +264,7 @@ class HttpProber:
         )
 
     async def _compared(self, url: str) -> CheckResult:
-        budget = ProbeBudget(self._timeout_s, self._clock.monotonic)
-        trace = await self._chain(url, CheckMethod.GET, budget)
+        trace = await self._chain(url, CheckMethod.GET, ProbeBudget(self._timeout_s, self._clock.monotonic))
         return await self._beside(url, trace, judge_trace(trace, self._clock.now()))
 
     async def _beside(self, url: str, trace: ProbeTrace, finding: CheckResult) -> CheckResult:
@@ -284,8 +280,7 @@ class HttpProber:
         why = compare_answers(_seen(trace, trace.answer), _seen(sibling, sibling.answer))
         if not why:
             return finding
-        note = f"soft 404: {why}"
-        return replace(finding, code=StatusCode.SOFT_404, verdict=CheckVerdict.SUSPECT, note=note)
+        return replace(finding, code=StatusCode.SOFT_404, verdict=CheckVerdict.SUSPECT, note=f"soft 404: {why}")
 
     async def _chain(self, url: str, how: CheckMethod, budget: ProbeBudget) -> ProbeTrace:
         chain = RedirectChain(ProbeTrace(url, how))

@@ -69,8 +69,7 @@ def effective_result(finding: CheckResult, quirks: frozenset[HostQuirk], *, brow
     if finding.verdict not in _FAILURES:
         return finding
     # An inference requests nothing: the URL's own check will.
-    is_inferred = finding.how is CheckMethod.INFERRED
-    verdict = CheckVerdict.UNDECIDED if is_inferred else CheckVerdict.SUSPECT
+    verdict = CheckVerdict.UNDECIDED if finding.how is CheckMethod.INFERRED else CheckVerdict.SUSPECT
     return replace(finding, verdict=verdict, note=f"unverifiable: {finding.note}")
 
 

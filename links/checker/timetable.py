@@ -264,8 +264,7 @@ class Timetable(Generic[P]):
                 self.gaps.answered(host.name)
             if finding.retry_after_s is not None:
                 self._leave(host, now + finding.retry_after_s, now)
-            hurried = finding.code == StatusCode.TOO_MANY and not host.away
-            again = hurried and turn.tries + 1 < self._tries
+            again = finding.code == StatusCode.TOO_MANY and not host.away and turn.tries + 1 < self._tries
         host.ready = max(host.ready, now + self.gaps.of(host.name))
         if again:
             self._number += 1
@@ -326,8 +325,7 @@ class Timetable(Generic[P]):
         host.code = finding.code
         if len(host.alike) < ALIKE:
             host.alike.add(url_id)
-        at_once = finding.code == StatusCode.DNS_UNKNOWN
-        if at_once or len(host.alike) >= ALIKE:
+        if finding.code == StatusCode.DNS_UNKNOWN or len(host.alike) >= ALIKE:
             self.condemn(host.name, finding)
 
     def _leave(self, host: _TimetableHost[P], until: float, now: float) -> None:

@@ -115,8 +115,7 @@ class TimetableFeed:
             return self._named_fit and self.table.room > 0
         if self._ready:
             return self.table.room >= self.host_room
-        unread = any(place is not None for place in self._after.values())
-        return unread and self.table.room >= self.window
+        return any(place is not None for place in self._after.values()) and self.table.room >= self.window
 
     async def fill(self, today: int) -> None:
         """Read one window, or the next URLs of one host."""
@@ -188,8 +187,7 @@ class TimetableFeed:
         setting, decided, methods = await self.desk.do(lambda: _decided(self.marks, fresh))
         alive = [number for number, state in decided.items() if state is LinkState.PERMALIVE]
         if alive and self.trusts_tags:
-            tagged = await self.desk.read(lambda rows: links_tagged_dead(rows, alive))
-            decided |= dict.fromkeys(tagged)
+            decided |= dict.fromkeys(await self.desk.read(lambda rows: links_tagged_dead(rows, alive)))
         settled = [url for url in fresh if decided[url.id] is not None or url.state in SETTLED]
         if settled:
             again = self._today + _MARKED_DAYS
@@ -198,8 +196,7 @@ class TimetableFeed:
         names = {url.host for url in fresh}
         quirks = await self.desk.read(lambda rows: quirks_of(rows, names, day=self._today))
         for url in fresh:
-            is_asked = decided[url.id] is None and url.state is not LinkState.INVALID
-            if is_asked and not self._is_held(url):
+            if decided[url.id] is None and url.state is not LinkState.INVALID and not self._is_held(url):
                 self._add(url, quirks.get(url.host, frozenset()), methods.get(url.id))
 
     def _add(self, url: UrlRow, quirks: frozenset[HostQuirk], method: str | None) -> None:

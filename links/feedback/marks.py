@@ -334,8 +334,7 @@ def _matched(store: RegistryStore, mark: LinkMark) -> Iterable[list[int]]:
         host_ids = list(hosts_of(rows, pattern))
     for host_id in host_ids:
         with store.reading() as rows:
-            question = select(urls.c.id).where(urls.c.host_id == host_id).order_by(urls.c.id)
-            ids = list(rows.execute(question).scalars())
+            ids = list(rows.execute(select(urls.c.id).where(urls.c.host_id == host_id).order_by(urls.c.id)).scalars())
         for batch in batches(ids, MOST):
             with store.reading() as rows:
                 chosen = [each.id for each in urls_by_id(rows, batch).values() if matches(each.url)]
@@ -361,9 +360,8 @@ def _follow(connection: Connection, ids: Sequence[int], marks: MarkSet, clock: C
     for each in urls_by_id(connection, ids).values():
         wanted = _count(each, marks, tally)
         if wanted is not None:
-            back = wanted is LinkState.UNKNOWN
             # Spread over a week, so that the URLs of a large domain are not all requested on one day.
-            due = day + each.id % WATCHED_AGAIN_DAYS if back else None
+            due = day + each.id % WATCHED_AGAIN_DAYS if wanted is LinkState.UNKNOWN else None
             groups.setdefault((wanted, due), []).append(each.id)
     for (state, due), some in groups.items():
         set_marked_state(connection, some, state, due_day=due)

@@ -322,8 +322,7 @@ def _checked(connection: Connection, observed: UrlRow, address: str, around: Pro
     if len(address) > MAX_ADDRESS_LENGTH:
         raise refused_address_error(address, AddressRefusal.TOO_LONG)
     wanted = fetch_key(address)
-    is_same = identity_key(wanted) == observed.url
-    reason = AddressRefusal.SAME if is_same else refusal_of(wanted)
+    reason = AddressRefusal.SAME if identity_key(wanted) == observed.url else refusal_of(wanted)
     if reason is not None:
         raise refused_address_error(address, reason)
     why = around.refuses(wanted)

@@ -102,8 +102,7 @@ def add_report(
 
     Roll back after InputError, NotObservedError (W18), NeedlessReportError (all work), TooOftenError (W15).
     """
-    meant = _meant(connection, named, is_pattern=is_pattern)
-    wanted = [each for each in meant if each.state not in WORKING]
+    wanted = [each for each in _meant(connection, named, is_pattern=is_pattern) if each.state not in WORKING]
     if not wanted:
         raise NeedlessReportError(f"{_listed(named)} is known to work: there is nothing to report.")
     count_act(connection, LimitedAct.REPORT, reporter, now, limits)
@@ -113,8 +112,7 @@ def add_report(
     before = 0
     for some in batches(each.id for each in wanted):
         mine = (reports.c.reporter == reporter, reports.c.url_id.in_(some))
-        counted = select(func.count()).select_from(reports).where(*mine)
-        before += connection.execute(counted).scalar_one()
+        before += connection.execute(select(func.count()).select_from(reports).where(*mine)).scalar_one()
     facts = {"moment": int(now.timestamp()), "expires_day": until, "reporter": reporter}
     rows = [{"url_id": each.id, "host_id": each.host_id, **facts} for each in wanted]
     upsert(connection, reports, ("url_id", "reporter"), rows)
@@ -124,8 +122,7 @@ def add_report(
         on_it = select(hosts.c.id).where(hosts.c.domain == domain).order_by(hosts.c.id)
         quirks = [{"host_id": each, **presumption} for each in connection.execute(on_it).scalars()]
         upsert(connection, host_quirks, ("host_id", "kind"), quirks)
-    found = tuple(each.url for each in wanted)
-    return ReportResult(found, until, renewed=before, presumed=bool(half))
+    return ReportResult(tuple(each.url for each in wanted), until, renewed=before, presumed=bool(half))
 
 
 def withdraw_reports(
@@ -216,8 +213,7 @@ def _meant(connection: Connection, named: Sequence[str], *, is_pattern: bool) ->
                 raise InputError("A report takes a domain and the beginning of a path, not a pattern.")
             some = find_matching_urls(connection, pattern, limit=MOST_AT_ONCE + 1)
             if not some:
-                message = f"Nothing that begins with {shorten_for_message(what)} is watched."
-                raise NotObservedError(message)
+                raise NotObservedError(f"Nothing that begins with {shorten_for_message(what)} is watched.")
         else:
             some = [require_observed(connection, what)]
         found |= {each.id: each for each in some}
@@ -233,8 +229,7 @@ def _listed(named: Sequence[str]) -> str:
 def _domains(connection: Connection, named: Sequence[UrlRow]) -> list[str]:
     found: set[str] = set()
     for some in batches({each.host_id for each in named}):
-        rows = connection.execute(select(hosts.c.domain).where(hosts.c.id.in_(some)).distinct())
-        found.update(rows.scalars())
+        found.update(connection.execute(select(hosts.c.domain).where(hosts.c.id.in_(some)).distinct()).scalars())
     return sorted(found)
 
 
@@ -344,8 +339,7 @@ def find_page_requests(
         for page_id, title, day, is_done, links in FIND_ASKED.rows(reader, {"wiki": wiki_id, **parameters}):
             state = RequestState.DONE if is_done else RequestState.QUEUED
             packed = bytes(links or b"")
-            starts = range(0, len(packed), KEY_BYTES)
-            keys = tuple(packed[at : at + KEY_BYTES] for at in starts)
+            keys = tuple(packed[at : at + KEY_BYTES] for at in range(0, len(packed), KEY_BYTES))
             found[RequestedPage(page_id, title)] = PageRequestFacts(state, day if is_done else None, keys)
     left = [each for each in wanted if each not in found]
     if left:
@@ -365,8 +359,7 @@ def put_page_requests(
     again = [each for each in wanted if there.get(each)]
     new = [each for each in wanted if each not in there][: max(MOST_OF_WIKI - len(there), 0)]
     ASK_AGAIN.run(connection, [_values(wiki_id, each) | {"today": day} for each in again])
-    facts = [{"wiki_id": wiki_id, **each._asdict(), "day": day} for each in new]
-    insert_missing(connection, asked_pages, facts)
+    insert_missing(connection, asked_pages, [{"wiki_id": wiki_id, **each._asdict(), "day": day} for each in new])
     return len(again) + len(new)
 
 

@@ -147,8 +147,7 @@ def postpone_links(connection: Connection, rows: Iterable[BacklogRow], *, until:
 
 def hold_back_pages(connection: Connection, numbers: Iterable[int], *, now: datetime) -> None:
     """Pause the backlog rows of these pages; they may be released later."""
-    later = int((now + HELD).timestamp())
-    HOLD_BACK.run_each(connection, "pages", sorted(numbers), later=later)
+    HOLD_BACK.run_each(connection, "pages", sorted(numbers), later=int((now + HELD).timestamp()))
 
 
 def release_pages(connection: Connection, numbers: Iterable[int], *, now: datetime, grace: timedelta) -> None:

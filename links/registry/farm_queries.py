@@ -141,8 +141,7 @@ def on_page(reader: Reader, wiki_id: int, page_id: int, ids: Iterable[int]) -> d
     if not 0 < page_id <= MAX_PAGE_ID:
         return {}
     page = number_of(wiki_id, page_id)
-    rows = ON_PAGE.each(reader, "ids", dict.fromkeys(ids), page=page)
-    return {number: spelling or "" for number, spelling in rows}
+    return {number: spelling or "" for number, spelling in ON_PAGE.each(reader, "ids", dict.fromkeys(ids), page=page)}
 
 
 def missing_targets_on(reader: Reader, wiki_id: int, page_id: int) -> dict[str, int]:

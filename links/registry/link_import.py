@@ -254,8 +254,7 @@ def _link_of(row: dict[str, str]) -> DumpLink:
 
 
 def _row_of(values: dict[str, str]) -> DumpLink:
-    is_parted = "index" in values
-    url = url_of_index(values["index"], values.get("path", "")) if is_parted else values["url"]
+    url = url_of_index(values["index"], values.get("path", "")) if "index" in values else values["url"]
     return DumpLink(
         values.get("wiki", "").strip(),
         _number(values["page"]),
@@ -357,8 +356,7 @@ class PageSpool:
     def pages(self) -> int:
         """Count the pages."""
         self._flush()
-        found = self._disk.execute("SELECT count(*) FROM (SELECT DISTINCT wiki, page FROM row)")
-        return int(found.fetchone()[0])
+        return int(self._disk.execute("SELECT count(*) FROM (SELECT DISTINCT wiki, page FROM row)").fetchone()[0])
 
     def of_wiki(self, place: int) -> Iterator[_SpooledPage]:
         """Yield the pages of the wiki with that index in `names`, by their ids."""

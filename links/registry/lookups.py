@@ -260,8 +260,7 @@ def pages_by_title(reader: Reader, wiki_id: int, titles: Iterable[str]) -> dict[
 
 def page_facts(reader: Reader, wiki_id: int, page_ids: Iterable[int], *, day: int) -> dict[int, WikiPageFacts]:
     """Return the facts about the wiki's known pages and all their links, by the wiki's ids."""
-    found = find_pages(reader, wiki_id, page_ids)
-    by_number = {page.id: page for page in found.values()}
+    by_number = {page.id: page for page in find_pages(reader, wiki_id, page_ids).values()}
     rows = [
         (row_of(each), each[_PAGE], each[_PAGE + 1], each[_PAGE + 2] or "")
         for each in LINKS.each(reader, "pages", by_number)
@@ -360,10 +359,9 @@ def _with_all(
     rows: dict[int, UrlRow], numbers: Collection[int], reader: Reader, day: int
 ) -> tuple[dict[int, UrlFacts], dict[int, list[InvalidLink]], dict[int, list[SpamFacts]]]:
     """Load all facts of URLs and their hosts from the other tables, and the invalid links of pages."""
-    believed = believed_quirks(reader, (row.host for row in rows.values()), day=day)
     of_hosts = {
         host: tuple(QuirkFacts(int(kind), "", *days) for kind, days in kinds.items())
-        for host, kinds in believed.items()
+        for host, kinds in believed_quirks(reader, (row.host for row in rows.values()), day=day).items()
     }
     facts = {id_: UrlFacts(row, (), of_hosts.get(row.host, ())) for id_, row in rows.items()}
     refused: dict[int, list[InvalidLink]] = defaultdict(list)

@@ -180,8 +180,7 @@ def put_pages(connection: Connection, wiki_id: int, written: Iterable[PutPage], 
         page: {key_of(link.text): link for link in links if link.sort in _NOTED} for page, links in by_number.items()
     }
     _write_invalid(connection, refused, day)
-    hits = {page: hits_of(links) for page, links in by_number.items()}
-    write_spam_hits(connection, wiki_id, hits, today=day)
+    write_spam_hits(connection, wiki_id, {page: hits_of(links) for page, links in by_number.items()}, today=day)
     tallies = {page: Counter(link.entry for link in links if link.entry) for page, links in by_number.items()}
     _write_tallies(connection, wiki_id, tallies, day)
     return WrittenLinks(len(put), len(spellings), ids, (*new, *back), tuple(gone), tuple(new))
@@ -218,8 +217,7 @@ def move_page(connection: Connection, wiki_id: int, name: PageName) -> bool:
 def drop_pages(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, day: int) -> int:
     """Delete pages that their wiki has deleted (W25, W37), not yet their URLs; return how many were known."""
     _lock(connection, wiki_id)
-    numbers = [number_of(wiki_id, page_id) for page_id in _ids(page_ids)]
-    return forget_pages(connection, wiki_id, numbers, day=day)
+    return forget_pages(connection, wiki_id, [number_of(wiki_id, page_id) for page_id in _ids(page_ids)], day=day)
 
 
 def forget_pages(connection: Connection, wiki_id: int, numbers: Iterable[int], *, day: int) -> int:
@@ -254,8 +252,7 @@ def plain_title(text: str) -> str:
     ('Foo bar', '')
     """
     title = " ".join(text.replace("_", " ").split())
-    is_title = len(title) <= MAX_TITLE_LENGTH and _NO_TITLE.search(title) is None
-    return title if is_title else ""
+    return title if len(title) <= MAX_TITLE_LENGTH and _NO_TITLE.search(title) is None else ""
 
 
 def _lock(connection: Connection, wiki_id: int) -> None:

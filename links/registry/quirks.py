@@ -111,8 +111,7 @@ def believed_quirks(reader: Reader, names: Iterable[str], *, day: int) -> dict[s
 
 def quirks_of(connection: Connection, names: Iterable[str], *, day: int) -> dict[str, frozenset[HostQuirk]]:
     """Return the unexpired kinds of quirks of each host, including those of parent hosts."""
-    believed = believed_quirks(connection, names, day=day)
-    return {host: frozenset(kinds) for host, kinds in believed.items()}
+    return {host: frozenset(kinds) for host, kinds in believed_quirks(connection, names, day=day).items()}
 
 
 def hosts_that_limit(connection: Connection, *, day: int, limit: int) -> list[str]:
@@ -194,8 +193,7 @@ def detect_host_quirks(
     if finding.how is CheckMethod.INFERRED or finding.how is CheckMethod.PERSON:
         return {}
     if finding.how is CheckMethod.BROWSER:
-        saw_page = is_known_failing and finding.verdict in _BROWSER_SAW
-        return {HostQuirk.UNVERIFIABLE: True} if saw_page else {}
+        return {HostQuirk.UNVERIFIABLE: True} if is_known_failing and finding.verdict in _BROWSER_SAW else {}
     found: dict[HostQuirk, bool] = {}
     if finding.head_fails:
         found[HostQuirk.GET_NEEDED] = True
@@ -203,15 +201,13 @@ def detect_host_quirks(
         found[HostQuirk.DNS_ERROR] = False
         found[HostQuirk.SERVER_ERROR] = False
     elif finding.whole_host and finding.verdict in (CheckVerdict.GONE, CheckVerdict.FAILING):
-        is_name = finding.code in _NAMELESS
-        found[HostQuirk.DNS_ERROR if is_name else HostQuirk.SERVER_ERROR] = True
+        found[HostQuirk.DNS_ERROR if finding.code in _NAMELESS else HostQuirk.SERVER_ERROR] = True
     if parts.port == 0 and finding.verdict is CheckVerdict.OK:
         first = finding.hops[0].url if finding.hops else ""
         if finding.code == StatusCode.OTHER_SCHEME:  # the requested one does not answer
             first = finding.final_url
         if parts.scheme == "https":
-            left_https = first.startswith(f"http://{parts.host}/")
-            found[HostQuirk.HTTP_NEEDED] = bool(finding.tls_fault) or left_https
+            found[HostQuirk.HTTP_NEEDED] = bool(finding.tls_fault) or first.startswith(f"http://{parts.host}/")
         else:
             found[HostQuirk.HTTPS_NEEDED] = first.startswith(f"https://{parts.host}/")
     return found
@@ -225,8 +221,7 @@ def detect_url_quirks(parts: UrlParts, finding: CheckResult) -> dict[UrlQuirk, s
         return {UrlQuirk.RATE_LIMIT: str(round(finding.retry_after_s))}
     if finding.verdict is not CheckVerdict.OK:
         return {}
-    moved = moved_to(parts, finding.hops)
-    return {UrlQuirk.MOVED: moved, UrlQuirk.CERTIFICATE: finding.tls_fault[:200]}
+    return {UrlQuirk.MOVED: moved_to(parts, finding.hops), UrlQuirk.CERTIFICATE: finding.tls_fault[:200]}
 
 
 def moved_to(parts: UrlParts, hops: tuple[RedirectHop, ...]) -> str:

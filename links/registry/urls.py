@@ -238,9 +238,8 @@ def hosts_of(connection: Connection, pattern: UrlPattern, *, wide: bool = True) 
             yield from _walk(connection, below)
             return
         labels = name.split(".")
-        above = [".".join(labels[start:]) for start in range(len(labels))]
         # The registrable domain of a host's subdomain is that of the host, or is below the host.
-        domain = hosts.c.domain.in_(above)
+        domain = hosts.c.domain.in_([".".join(labels[start:]) for start in range(len(labels))])
         itself = select(hosts.c.id).where(hosts.c.name == name)
         yield from connection.execute(itself.union(select(hosts.c.id).where(domain, below))).scalars()
         return
@@ -313,8 +312,7 @@ def _walk(connection: Connection, condition: ColumnElement[bool] | None) -> Iter
         question = select(hosts.c.id).where(hosts.c.id > last)
         if condition is not None:
             question = question.where(condition)
-        found = connection.execute(question.order_by(hosts.c.id).limit(_HOSTS_AT_ONCE))
-        batch = found.scalars().all()
+        batch = connection.execute(question.order_by(hosts.c.id).limit(_HOSTS_AT_ONCE)).scalars().all()
         yield from batch
         if len(batch) < _HOSTS_AT_ONCE:
             return

@@ -99,8 +99,7 @@ def encoded_title(title: str) -> str:
     >>> encoded_title("10.1000/a b?c+d")
     '10.1000/a_b%3Fc%2Bd'
     """
-    text = "_".join(title.split(" ")).encode("utf-8", "replace")
-    return quote(text, safe=_KEPT)
+    return quote("_".join(title.split(" ")).encode("utf-8", "replace"), safe=_KEPT)
 
 
 DEFAULT_FARM = "WMF"

@@ -283,6 +283,5 @@ def suggest_exclusions(
             )
         ).one()
         if citing[0] >= least:
-            share = citing[0] / total
-            found.append(ExclusionSuggestion(citing[1], citing[0], share, row.urls, row.links))
+            found.append(ExclusionSuggestion(citing[1], citing[0], citing[0] / total, row.urls, row.links))
     return sorted(found, key=lambda each: (-each.pages, each.host))

@@ -34,8 +34,7 @@ class OwnHosts:
         self._servers = frozenset(filter(None, map(server_name, servers)))
         self._search = None
         if expression:
-            options = re2_options(REGEX_LIMIT_BYTES)
-            self._search = re2.compile(check_regex(expression), options).search
+            self._search = re2.compile(check_regex(expression), re2_options(REGEX_LIMIT_BYTES)).search
 
     def has(self, host: str) -> bool:
         """Return True when the canonical host is one of them."""

@@ -100,8 +100,7 @@ class FragmentSet:
         """Return the compiled expression of that number."""
         found = self._compiled.get(number)
         if found is None:
-            options = re2_options(REGEX_LIMIT_BYTES)
-            found = self._compiled[number] = re2.compile(self._expressions[number], options)
+            found = self._compiled[number] = re2.compile(self._expressions[number], re2_options(REGEX_LIMIT_BYTES))
         return found
 
 
