@@ -385,9 +385,7 @@ class _CheckedResolver:
         except NoAnswerError as error:
             raise NoReplyError(ArchiveFailure.REFUSED, error.detail) from error
         address = literal_address(host)
-        why = ""
-        if address is not None and not is_trusted:
-            why = self._rules.policy.against(host, address)
+        why = self._rules.policy.against(host, address) if address is not None and not is_trusted else ""
         if why:
             raise NoReplyError(ArchiveFailure.REFUSED, why.rstrip("."))
         return target

@@ -304,11 +304,11 @@ def _without(connection: Connection, day: int, limit: int, states: str, *, after
 def put_versions(connection: Connection, url_id: int, found: Iterable[ArchiveMemento], day: int) -> None:
     """Store further versions for citations of other days (B06), except where a person chose one."""
     by_person = {each.service for each in copies_of_url(connection, url_id) if each.chosen_by}
-    rows = []
-    for copy in {each.address: each for each in found}.values():
-        if copy.service not in by_person:
-            row = {"url_id": url_id, "service": copy.service, "address": copy.address}
-            rows.append(row | {"timestamp": copy.timestamp, "found_day": day})
+    rows = [
+        {"url_id": url_id, "service": copy.service, "address": address, "timestamp": copy.timestamp, "found_day": day}
+        for address, copy in {each.address: each for each in found}.items()
+        if copy.service not in by_person
+    ]
     upsert(connection, copy_versions, ("url_id", "service", "address"), rows)
 
 

@@ -132,9 +132,7 @@ def is_mirror_wanted(
     if young or (theirs and visited is not CheckVerdict.OK):
         return MirrorOutcome.KEPT
     recent = _REQUESTED if visited is CheckVerdict.OK else _SEARCHED
-    if last is not None and last.outcome in recent and today < last.again_day:
-        return MirrorOutcome.LEFT
-    return None
+    return MirrorOutcome.LEFT if last is not None and last.outcome in recent and today < last.again_day else None
 
 
 async def mirror_url(

@@ -119,9 +119,7 @@ def forecast_checks(
 
 
 def _part(many: float, of: float) -> float:
-    if not many:
-        return 0.0
-    return many / of if of else math.inf
+    return many / of if of else math.inf if many else 0.0
 
 
 NAMED_RUN = "named"  # the part of passes over named URLs

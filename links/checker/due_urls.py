@@ -54,9 +54,7 @@ class HostShare:
 
     def condition(self) -> ColumnElement[bool]:
         """Build the condition for rows of `links.registry.schema.urls` in it."""
-        if self.count == 1:
-            return true()
-        return urls.c.bucket % self.count == self.number - 1
+        return true() if self.count == 1 else urls.c.bucket % self.count == self.number - 1
 
 
 ALL_HOSTS = HostShare(1, 1)

@@ -104,9 +104,7 @@ class TimetableFeed:
     @property
     def is_empty(self) -> bool:
         """Return True when the run has nothing more to read."""
-        if self._named or self._crowded:
-            return False
-        return self._after == {True: None, False: None}
+        return not self._named and not self._crowded and self._after == {True: None, False: None}
 
     @property
     def has_work(self) -> bool:

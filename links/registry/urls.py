@@ -276,9 +276,7 @@ def host_in(text: str) -> str:
     ('example.org', '[::1]')
     """
     authority = text.partition("/")[0]
-    if authority.startswith("["):
-        return authority.partition("]")[0] + "]"
-    return authority.partition(":")[0]
+    return authority.partition("]")[0] + "]" if authority.startswith("[") else authority.partition(":")[0]
 
 
 def shorten_for_message(text: str) -> str:
