@@ -25,20 +25,13 @@ from core.errors import InputError
 from core.url_patterns import PatternForm, parse_pattern
 from links.check_history import day_of
 from links.feedback.reporter_limits import DEFAULT_LIMITS, LimitedAct, Limits, count_act
+from links.registry import urls as url_book
 from links.registry.lookups import url_facts
 from links.registry.pages import MAX_PAGE_ID, plain_title
 from links.registry.quirks import HostQuirk, is_over
 from links.registry.schema import asked_pages, host_quirks, hosts, reports, urls
 from links.registry.statements import MOST, Reader, SqlStatement, batches, insert_missing, many, one, upsert
-from links.registry.urls import (
-    NotObservedError,
-    UrlRow,
-    find_matching_urls,
-    require_observed,
-    row_of,
-    select_url_rows,
-    shorten_for_message,
-)
+from links.registry.urls import NotObservedError, UrlRow, row_of, select_url_rows, shorten_for_message
 from links.states import LinkState
 from links.url_parts import KEY_BYTES
 
@@ -211,11 +204,11 @@ def _meant(connection: Connection, named: Sequence[str], *, is_pattern: bool) ->
             pattern = parse_pattern(what)
             if pattern.form is PatternForm.REGEX:
                 raise InputError("A report takes a domain and the beginning of a path, not a pattern.")
-            some = find_matching_urls(connection, pattern, limit=MOST_AT_ONCE + 1)
+            some = url_book.find_matching_urls(connection, pattern, limit=MOST_AT_ONCE + 1)
             if not some:
                 raise NotObservedError(f"Nothing that begins with {shorten_for_message(what)} is watched.")
         else:
-            some = [require_observed(connection, what)]
+            some = [url_book.require_observed(connection, what)]
         found |= {each.id: each for each in some}
         if len(found) > MOST_AT_ONCE:
             raise InputError(f"That matches more than {MOST_AT_ONCE} watched URLs: give a longer path.")

@@ -9,19 +9,7 @@ from itertools import zip_longest
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Integer,
-    LargeBinary,
-    Select,
-    cast,
-    func,
-    literal_column,
-    null,
-    or_,
-    select,
-    union_all,
-)
+from sqlalchemy import ColumnElement, Integer, LargeBinary, cast, func, literal_column, null, or_, select, union_all
 
 from links.registry import pages as page_book
 from links.registry import schema
@@ -147,9 +135,7 @@ LINKS = SqlStatement(
 )
 
 
-def _aside(
-    tag: int, owner: Any, number: Any = _ZERO, *, texts: Sequence[Any] = (), days: Sequence[Any] = (), raw: Any = _NONE
-) -> Select[Any]:
+def _aside(tag: int, owner: Any, number: Any, texts: list[Any], days: list[Any], raw: Any = _NONE) -> Any:
     """Build the query for the facts of one kind about URLs or pages, with the columns of `ASIDE`."""
     padded = (*texts, *[_EMPTY] * (4 - len(texts)), *days, *[_ZERO] * (3 - len(days)))
     named = many("ids" if owner.name == "url_id" else "pages")
@@ -158,35 +144,23 @@ def _aside(
 
 # All that other tables have: of URLs and of pages. One query, since each costs as much as its result.
 # `links.registry.quirks` has the facts about hosts.
-_QUIRKS, _REPLACEMENTS = schema.url_quirks.c, schema.replacements.c
+_C, _Q, _R, _S = copies.c, schema.url_quirks.c, schema.replacements.c, spam_hits.c
+_LOCKED = cast(_C.is_locked, Integer)
 ASIDE = SqlStatement(
     union_all(
+        _aside(_URL_QUIRK, _Q.url_id, _Q.kind, [_Q.value], [_Q.first_day, _Q.last_day]),
         _aside(
-            *(_URL_QUIRK, _QUIRKS.url_id, _QUIRKS.kind),
-            texts=(_QUIRKS.value,),
-            days=(_QUIRKS.first_day, _QUIRKS.last_day),
+            *(_COPY, _C.url_id, _ZERO, [_C.service, _C.address, _C.timestamp, _C.chosen_by]),
+            [_C.found_day, _C.checked_day, _LOCKED],
         ),
-        _aside(
-            *(_COPY, copies.c.url_id),
-            texts=(copies.c.service, copies.c.address, copies.c.timestamp, copies.c.chosen_by),
-            days=(copies.c.found_day, copies.c.checked_day, cast(copies.c.is_locked, Integer)),
-        ),
-        _aside(_REPORT, reports.c.url_id, func.count(), days=(func.max(reports.c.expires_day),))
+        _aside(_REPORT, reports.c.url_id, func.count(), [], [func.max(reports.c.expires_day)])
         .where(reports.c.expires_day >= one("day"))
         .group_by(reports.c.url_id),
-        _aside(
-            *(_REPLACEMENT, _REPLACEMENTS.url_id, _REPLACEMENTS.state),
-            texts=(_REPLACEMENTS.address,),
-            days=(_REPLACEMENTS.tested_day,),
-        ),
-        _aside(
-            *(_SPAM, spam_hits.c.page, spam_hits.c.line),
-            texts=(spam_hits.c.url, spam_hits.c.list),
-            days=(spam_hits.c.first_day, spam_hits.c.last_day),
-        )
-        .join(pages, pages.c.id == spam_hits.c.page)
+        _aside(_REPLACEMENT, _R.url_id, _R.state, [_R.address], [_R.tested_day]),
+        _aside(_SPAM, _S.page, _S.line, [_S.url, _S.list], [_S.first_day, _S.last_day])
+        .join(pages, pages.c.id == _S.page)
         .where(is_present()),
-        _aside(_INVALID, invalid.c.page, texts=(invalid.c.reason,), days=(invalid.c.first_day,), raw=invalid.c.text),
+        _aside(_INVALID, invalid.c.page, _ZERO, [invalid.c.reason], [invalid.c.first_day], invalid.c.text),
     ),
     *("ids", "pages"),
 )
