@@ -15,6 +15,7 @@ from links.archives.copy_check import CopyCheckResult, CopyVerdict
 from links.check_history import day_of, unpack_history
 from links.check_result import CheckVerdict, verdict_of
 from links.feedback.replacements import AddressRefusal, RefusedAddressError
+from links.registry.lookups import CopyFacts
 from links.registry.schema import copies, copy_searches, copy_versions, urls
 from links.registry.statements import upsert
 from links.registry.urls import COLUMNS, UrlRow, row_of, select_url_rows
@@ -63,17 +64,10 @@ AGAIN_DAYS: Final = {
 }
 
 
-class StoredCopy(NamedTuple):
+class StoredCopy(CopyFacts):
     """Copy as stored in the registry."""
 
-    service: str  # the archive
-    address: str  # the chosen version's; empty: the archive has the page, no version is chosen
-    timestamp: str  # capture time, 14 digits or empty
-    found_day: int  # day of discovery; days are `links.check_history` numbers
-    checked_day: int  # day of the last check
-    chosen_by: str  # the person who chose it; empty: automatic
-    is_locked: bool  # no version is chosen by hand
-    missed_day: int | None  # day of a check that did not find it; None: it was there
+    __slots__ = ()
 
     @property
     def copy(self) -> ArchiveMemento:

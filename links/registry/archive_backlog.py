@@ -119,12 +119,11 @@ def want_links(
     insert_missing(connection, wanted, rows)
     order = list(map(int, ArchivePriority))
     for place, before in enumerate(order):
-        hurried = [
-            {"of": row["page"], "url": row["url_id"], "which": row["priority"]}
-            for row in rows
-            if row["priority"] in order[:place]
-        ]
-        HURRY.run(connection, [each | {"before": before, "later": due} for each in hurried])
+        facts = {"before": before, "later": due}
+        hurried = (row for row in rows if row["priority"] in order[:place])
+        HURRY.run(
+            connection, [facts | {"of": row["page"], "url": row["url_id"], "which": row["priority"]} for row in hurried]
+        )
 
 
 def want_urls(connection: Connection, url_ids: Iterable[int], *, now: datetime) -> None:

@@ -36,13 +36,14 @@ class QuirkFacts(NamedTuple):
 class CopyFacts(NamedTuple):
     """Copy in an archive (W30-W32): `link_copies`."""
 
-    service: str
-    address: str
-    timestamp: str
-    chosen_by: str
-    found_day: int
-    checked_day: int
-    is_locked: bool
+    service: str  # the archive
+    address: str  # the chosen version's; empty: the archive has the page, no version is chosen
+    timestamp: str  # capture time, 14 digits or empty
+    found_day: int  # day of discovery; days are `links.check_history` numbers
+    checked_day: int  # day of the last check
+    chosen_by: str  # the person who chose it; empty: automatic
+    is_locked: bool  # no version is chosen by hand
+    missed_day: int | None = None  # day of a check that did not find it; None: it was there, or it is not loaded
 
 
 class ReplacementFacts(NamedTuple):
@@ -353,7 +354,7 @@ def _with_all(
             if tag == _URL_QUIRK:
                 facts[owner] = its._replace(quirks=(*its.quirks, QuirkFacts(number, text, first, last)))
             elif tag == _COPY:
-                copy = CopyFacts(text, two, three, four, first, last, bool(flag))
+                copy = CopyFacts(text, two, three, first, last, four, bool(flag))
                 facts[owner] = its._replace(copies=(*its.copies, copy))
             elif tag == _REPORT:
                 facts[owner] = its._replace(reports=number, reports_until=first)

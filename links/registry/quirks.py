@@ -11,7 +11,7 @@ quirk applies to all its subdomains as well. A check confirms it, refutes it (it
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, Table, delete, select, tuple_
 
@@ -127,14 +127,6 @@ def hosts_that_limit(connection: Connection, *, day: int, limit: int) -> list[st
     return [row.name for row in rows]
 
 
-class QuirkRow(NamedTuple):
-    """Row of a quirk: its days and its text."""
-
-    first_day: int
-    last_day: int
-    value: str = ""
-
-
 def write_host_quirks(connection: Connection, seen: Mapping[tuple[int, HostQuirk], bool], *, day: int) -> None:
     """Store observed host quirks, by host id and kind."""
     _write(connection, host_quirks, {key: "" if is_there else None for key, is_there in seen.items()}, day)
@@ -148,12 +140,11 @@ def write_url_quirks(connection: Connection, seen: Mapping[tuple[int, UrlQuirk],
 def _write(connection: Connection, table: Table, seen: Mapping[Any, str | None], day: int) -> None:
     """Store the observed texts by (host or URL, kind), None for a refuted quirk; an expired row begins anew."""
     owner, kind = table.primary_key.columns
-    columns = [name for name in QuirkRow._fields if name in table.c]
-    query = select(owner, kind, *(table.c[name] for name in columns))
-    held = {
-        (row[0], row[1]): QuirkRow(*row[2:])
+    has_text = "value" in table.c
+    held: dict[tuple[int, int], Any] = {
+        (row[0], row[1]): row
         for some in batches(sorted({number for number, _ in seen}))
-        for row in connection.execute(query.where(owner.in_(some)))
+        for row in connection.execute(select(table).where(owner.in_(some)))
     }
     gone, rows = [], []
     for (number, which), value in seen.items():
@@ -161,17 +152,22 @@ def _write(connection: Connection, table: Table, seen: Mapping[Any, str | None],
         if row is not None and (value is None or _is_row_over(which, row, day)):
             gone.append((number, int(which)))
             row = None
-        if value is None or (row is not None and row.value == value and day - row.last_day < REFRESH_DAYS):
+        is_same = row is not None and (not has_text or row.value == value)
+        if value is None or (is_same and day - row.last_day < REFRESH_DAYS):
             continue
-        first_day = row.first_day if row is not None and row.value == value else day
-        new = (number, int(which), first_day, day, value)
-        rows.append(dict(zip((owner.name, kind.name, *columns), new, strict=False)))
+        new = {
+            owner.name: number,
+            kind.name: int(which),
+            "first_day": row.first_day if is_same else day,
+            "last_day": day,
+        }
+        rows.append(new | ({"value": value} if has_text else {}))
     for keys in batches(gone):
         connection.execute(delete(table).where(tuple_(owner, kind).in_(keys)))
     upsert(connection, table, (owner.name, kind.name), rows)
 
 
-def _is_row_over(kind: HostQuirk | UrlQuirk, row: QuirkRow, day: int) -> bool:
+def _is_row_over(kind: HostQuirk | UrlQuirk, row: Any, day: int) -> bool:
     if isinstance(kind, HostQuirk):
         return is_over(kind, row.first_day, row.last_day, day)
     return is_url_quirk_over(row.last_day, day)

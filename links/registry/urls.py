@@ -1,6 +1,7 @@
 """URLs of the registry, byte for byte (A17): keys, states, lookup by pattern, latest observations."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, literal_column, select, update
@@ -249,17 +250,13 @@ def hosts_of(connection: Connection, pattern: UrlPattern, *, wide: bool = True) 
 
 def find_matching_urls(connection: Connection, pattern: UrlPattern, *, limit: int) -> list[UrlRow]:
     """Return up to `limit` watched URLs that match the pattern, without a scan of all hosts."""
-    matches = matcher(pattern)
-    found: list[UrlRow] = []
-    for host_id in list(hosts_of(connection, pattern, wide=False)):
-        question = select_url_rows().where(urls.c.host_id == host_id, *_within_host(pattern))
-        for row in connection.execute(question.limit(limit + 1)):
-            each = row_of(row)
-            if matches(each.url):
-                found.append(each)
-                if len(found) >= limit:
-                    return found
-    return found
+    matches, query = matcher(pattern), select_url_rows().where(*_within_host(pattern)).limit(limit + 1)
+    rows = (
+        row_of(row)
+        for host_id in list(hosts_of(connection, pattern, wide=False))
+        for row in connection.execute(query.where(urls.c.host_id == host_id))
+    )
+    return list(islice((row for row in rows if matches(row.url)), limit))
 
 
 def matcher(pattern: UrlPattern) -> Callable[[str], bool]:
