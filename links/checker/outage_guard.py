@@ -29,16 +29,14 @@ HeldResult = tuple[UrlRow, UrlCheckResult]
 class OutageGuard:
     """Buffer of failures during a suspected outage. Without I/O."""
 
-    def __init__(self, *, silent_hosts: int = SILENT_HOSTS) -> None:
-        """Set the number of silent hosts that raises suspicion."""
-        self._most = silent_hosts
+    def __init__(self) -> None:
         self._silent: OrderedDict[str, None] = OrderedDict()
         self._held: list[HeldResult] = []
 
     @property
     def doubts(self) -> bool:
         """Return True while an outage is suspected: no check may start."""
-        return len(self._silent) >= self._most
+        return len(self._silent) >= SILENT_HOSTS
 
     @property
     def held(self) -> int:

@@ -141,14 +141,14 @@ def _write(connection: Connection, table: Table, seen: Mapping[Any, str | None],
     """Store the observed texts by (host or URL, kind), None for a refuted quirk; an expired row begins anew."""
     owner, kind = table.primary_key.columns
     has_text = "value" in table.c
-    held: dict[tuple[int, int], Any] = {
+    held = {
         (row[0], row[1]): row
         for some in batches(sorted({number for number, _ in seen}))
         for row in connection.execute(select(table).where(owner.in_(some)))
     }
     gone, rows = [], []
     for (number, which), value in seen.items():
-        row = held.get((number, int(which)))
+        row: Any = held.get((number, int(which)))
         if row is not None and (value is None or _is_row_over(which, row, day)):
             gone.append((number, int(which)))
             row = None

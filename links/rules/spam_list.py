@@ -205,13 +205,13 @@ class SpamListProblem:
 
 
 class SpamLists:
-    """Compiled spam lists of a wiki and its farm. Thread-safe."""
+    """Compiled spam lists of a wiki and its farm; `problems` has the first skipped lines. Thread-safe."""
 
     def __init__(self, lists: Iterable[SpamList] = ()) -> None:
         """Parse and compile the lists; InputError for malformed JSON or a list that is too long."""
         self.lists = tuple(lists)
         self.size = 0
-        self._problems: list[SpamListProblem] = []
+        self.problems: list[SpamListProblem] = []
         self._domains: dict[str, SpamLine] = {}
         black: dict[SpamLine, str] = {}
         white: dict[SpamLine, str] = {}
@@ -244,11 +244,6 @@ class SpamLists:
         self._black = FragmentSet(list(black.values()))
         self._white = FragmentSet(list(white.values()))
 
-    @property
-    def problems(self) -> tuple[SpamListProblem, ...]:
-        """Return the first skipped lines."""
-        return tuple(self._problems)
-
     def hit_of(self, text: str, identity: str) -> SpamLine | None:
         """Return the line that matches the URL, as written on the page or as its identity key; else None."""
         if not self.size:
@@ -280,5 +275,5 @@ class SpamLists:
                 yield hit, fragment
 
     def _note(self, problem: SpamListProblem) -> None:
-        if len(self._problems) < PROBLEMS_KEPT:
-            self._problems.append(problem)
+        if len(self.problems) < PROBLEMS_KEPT:
+            self.problems.append(problem)
