@@ -119,9 +119,8 @@ def take_check_lease(connection: Connection, part: HostShare, holder: str, *, no
         if row.until > now:
             raise LeaseHeldError(part, there, row.until)
         connection.execute(delete(leases).where(leases.c.part == row.part))
-    highest = connection.execute(select(func.max(leases.c.fence))).scalar_one()
     # Past what any removed lease can have had: the clock continues where numbers were skipped.
-    fence = max((highest or 0) + 1, now)
+    fence = max((connection.execute(select(func.max(leases.c.fence))).scalar_one() or 0) + 1, now)
     connection.execute(delete(leases).where(leases.c.part == str(part)))
     connection.execute(insert(leases).values(part=str(part), holder=holder, fence=fence, until=now + length_s))
     return CheckLease(part, holder, fence)

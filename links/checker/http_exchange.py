@@ -94,10 +94,9 @@ class EgressRules:
         """Raise NoAnswerError when the host or the port is refused, before any look-up."""
         try:
             self.policy.check_target(host, port)
-        except BlockedPortError as error:
-            raise NoAnswerError(FetchFailure.PORT, str(error).removesuffix(".")) from error
-        except BlockedHostError as error:
-            raise NoAnswerError(FetchFailure.BLOCKED, str(error).removesuffix(".")) from error
+        except (BlockedPortError, BlockedHostError) as error:
+            failure = FetchFailure.PORT if isinstance(error, BlockedPortError) else FetchFailure.BLOCKED
+            raise NoAnswerError(failure, str(error).removesuffix(".")) from error
         if self.policy.via.of(host) is not None:
             raise NoAnswerError(FetchFailure.BLOCKED, f"[egress] via routes {host} in a way that checks do not support")
 

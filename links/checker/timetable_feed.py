@@ -199,10 +199,8 @@ class TimetableFeed:
 
     def _add(self, url: UrlRow, quirks: frozenset[HostQuirk], method: str | None) -> None:
         inferable = may_infer(url.standing) and HostQuirk.UNVERIFIABLE not in quirks
-        by_get = self.closer and is_stricter(url, self._today, GET_EACH)
-        get_only = HostQuirk.GET_NEEDED in quirks or by_get
-        if method is not None:
-            get_only = method == "get"
+        by_get = HostQuirk.GET_NEEDED in quirks or (self.closer and is_stricter(url, self._today, GET_EACH))
+        get_only = by_get if method is None else method == "get"
         candidate = CheckCandidate(url, get_only, self.closer and is_stricter(url, self._today, SIBLING_EACH))
         match self.table.add(url.id, url.host, candidate, inferable=inferable):
             case AddOutcome.TAKEN:

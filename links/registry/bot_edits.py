@@ -299,8 +299,7 @@ def note_nothing_to_do(
     connection: Connection, wiki_id: int, wanted: IntendedEdit, basis: bytes, *, moment: int
 ) -> None:
     """Record that there was nothing to do on a page, for that revision and state of knowledge."""
-    of_page = {"wiki": wiki_id, "page": wanted.page_id}
-    FORGET_NOTHING.run(connection, {**of_page, "was": int(EditState.NOTHING)})
+    FORGET_NOTHING.run(connection, {"wiki": wiki_id, "page": wanted.page_id, "was": int(EditState.NOTHING)})
     connection.execute(insert(edits).values(_row(wiki_id, wanted, EditState.NOTHING, moment) | {"basis": basis}))
 
 
@@ -416,10 +415,9 @@ def held_links(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[in
 def last_edits(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[int, LastEdit]:
     """Return the last action on each of the pages."""
     found: dict[int, LastEdit] = {}
-    parameters = {"wiki": wiki_id, "kind": str(EditKind.PAGE)}
-    for row in LATELY.each(reader, "ids", dict.fromkeys(page_ids), **parameters):
-        basis = None if row[3] is None else bytes(row[3])
-        found[row[0]] = LastEdit(EditState(row[1]), row[2], basis, row[4])
+    rows = LATELY.each(reader, "ids", dict.fromkeys(page_ids), wiki=wiki_id, kind=str(EditKind.PAGE))
+    for page_id, state, base_rev, basis, moment in rows:
+        found[page_id] = LastEdit(EditState(state), base_rev, None if basis is None else bytes(basis), moment)
     return found
 
 

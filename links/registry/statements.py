@@ -157,3 +157,9 @@ def insert_into(connection: Connection, table: Table) -> sqlite.Insert:
         # Both classes have the members used here, but no common base with them.
         return postgresql.insert(table)  # type: ignore[return-value]
     return sqlite.insert(table)
+
+
+def insert_new(connection: Connection, table: Table, row: dict[str, Any]) -> bool:
+    """Insert the row unless its primary key exists; return True when it was inserted."""
+    put = insert_into(connection, table).values(row).on_conflict_do_nothing()
+    return connection.execute(put.returning(*table.primary_key)).first() is not None

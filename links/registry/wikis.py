@@ -23,7 +23,7 @@ from core.regexes import check_regex
 from core.storable_text import storable
 from links.registry.pages import LOCK_WIKI
 from links.registry.schema import farms, feeds, webhook_signatures, wikis
-from links.registry.statements import Reader, SqlStatement, insert_into, insert_missing, one, upsert
+from links.registry.statements import Reader, SqlStatement, insert_missing, insert_new, one, upsert
 
 MAP_LIMIT = 20_000
 URL_LIMIT_CHARS = 8_192
@@ -398,5 +398,4 @@ def use_signature(connection: Connection, signature: bytes, moment: datetime, *,
     """Record a signature as used, and delete those older than `kept`; True when it was not used before."""
     made = int(moment.timestamp())
     FORGET_SIGNATURES.run(connection, {"before": made - int(kept.total_seconds())})
-    put = insert_into(connection, webhook_signatures).values(signature=signature, moment=made).on_conflict_do_nothing()
-    return connection.execute(put.returning(webhook_signatures.c.moment)).first() is not None
+    return insert_new(connection, webhook_signatures, {"signature": signature, "moment": made})
