@@ -15,6 +15,8 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+import re2
+
 from core.hosts import domains_of
 
 
@@ -32,6 +34,17 @@ def expressions(section: str, name: str) -> list[str]:
 def expression(section: str, name: str) -> str:
     """Return one expression whose alternatives are the lines of the text."""
     return "|".join(expressions(section, name))
+
+
+class Expressions:
+    """Expressions (RE2) of a section of ``phrases.toml`` by their names there, compiled when first used."""
+
+    def __init__(self, section: str) -> None:
+        self._section = section
+
+    def __getattr__(self, name: str) -> Any:
+        compiled = self.__dict__[name] = re2.compile(expression(self._section, name))
+        return compiled
 
 
 @cache

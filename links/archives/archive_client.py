@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     from aiohttp.abc import ResolveResult
 
 
-ANSWER_BYTES: Final = (
-    8_000_000  # a longer answer counts as none; TimeMaps of famous pages have tens of thousands of lines
-)
+ANSWER_BYTES: Final = 8_000_000  # a longer one counts as none; TimeMaps of famous pages have tens of thousands of lines
 GAP_S: Final = 1.0  # between two questions to one service
 FIRST_PAUSE_S: Final = 30.0
 LONGEST_PAUSE_S: Final = 3_600.0

@@ -102,6 +102,7 @@ class HostGaps:
 P = TypeVar("P")
 
 REST_S = 3600.0  # when the longest gap is too short (`links.checker.timetable`), a host is not requested for this long
+PATIENCE_S = 60.0  # longest delay of a host whose URLs wait for it
 ALIKE = 3  # different URLs in a row that must fail alike before their host is condemned (W46)
 
 
@@ -154,23 +155,15 @@ class _TimetableHost(Generic[P]):
 class Timetable(Generic[P]):
     """Schedule of one run. Not thread-safe; `room`, `host_room`, `memory`: limits of URLs and failed hosts.
 
-    URLs of a host with a longer delay than `patience_s` are returned (LATER).
+    URLs of a host with a longer delay than `PATIENCE_S` are returned (LATER).
     """
 
     def __init__(
-        self,
-        *,
-        gaps: HostGaps | float,
-        room: int = 50_000,
-        host_room: int = 200,
-        patience_s: float = 60.0,
-        tries: int = 1,
-        memory: int = 50_000,
+        self, *, gaps: HostGaps | float, room: int = 50_000, host_room: int = 200, tries: int = 1, memory: int = 50_000
     ) -> None:
         self.gaps = gaps if isinstance(gaps, HostGaps) else HostGaps(gaps)
         self._room = room
         self._host_room = host_room
-        self._patience_s = patience_s
         self._tries = tries
         self._memory = memory
         self._now = -math.inf
@@ -331,7 +324,7 @@ class Timetable(Generic[P]):
     def _leave(self, host: _TimetableHost[P], until: float, now: float) -> None:
         """Pause the host until then; the caller calls `_place`."""
         host.ready = max(host.ready, until)
-        if until - now <= self._patience_s:
+        if until - now <= PATIENCE_S:
             return
         host.away = True
         self._judged.extend(turn._replace(move=TurnAction.LATER, until=host.ready) for _, turn in host.queue)

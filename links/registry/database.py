@@ -2,9 +2,6 @@
 
 An older or empty database is upgraded in one transaction; a newer one is not touched. Thread-safe; on SQLite writers
 are serialized. A database that is unreachable, locked or overloaded raises TransientError.
-
-`RegistryThread` gives an event loop one thread, in which reads and writes run in the order in which they were
-submitted. During an outage they wait.
 """
 
 import asyncio
@@ -334,7 +331,7 @@ LONGEST_DELAY_S = 10.0
 
 @dataclass(eq=False)
 class RegistryThread:
-    """Thread for the reads and writes of one checker. Must be closed; it does not own the store."""
+    """Thread for one checker's reads and writes, in the order of their calls; during an outage they wait. Must be closed."""
 
     store: RegistryStore
     _: KW_ONLY

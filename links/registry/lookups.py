@@ -45,6 +45,11 @@ class CopyFacts(NamedTuple):
     is_locked: bool  # no version is chosen by hand
     missed_day: int | None = None  # day of a check that did not find it; None: it was there, or it is not loaded
 
+    @property
+    def is_by_hand(self) -> bool:
+        """Return True when a person chose it."""
+        return bool(self.chosen_by or self.is_locked)
+
 
 class ReplacementFacts(NamedTuple):
     """Proposed replacement URL (W17), and the result of its test."""

@@ -259,12 +259,8 @@ def suggest_exclusions(
     """Return hosts that at least that share of the wiki's pages links to, with few URLs; reads all its references."""
     total = rows.execute(select(func.count()).select_from(pages).where(pages.c.wiki_id == wiki_id)).scalar_one()
     least = max(total * least_share, 1)
-    on_wiki = (
-        refs.c.gone_day.is_(None),
-        pages.c.id == refs.c.page,
-        pages.c.wiki_id == wiki_id,
-        urls.c.id == refs.c.url_id,
-    )
+    on_page = refs.c.gone_day.is_(None), pages.c.id == refs.c.page
+    on_wiki = *on_page, pages.c.wiki_id == wiki_id, urls.c.id == refs.c.url_id
     number = func.count()
     different = func.count(refs.c.url_id.distinct())
     by_host = (
