@@ -183,8 +183,7 @@ def lock_copies(connection: Connection, url: UrlRow, *, is_locked: bool, is_admi
     """
     if not is_locked and not is_admin:
         raise CopyLockedError("Only administrators lift a lock.")
-    change = update(copies).where(copies.c.url_id == url.id).values(is_locked=is_locked)
-    count = connection.execute(change).rowcount
+    count = connection.execute(update(copies).where(copies.c.url_id == url.id).values(is_locked=is_locked)).rowcount
     if not count:
         raise InputError(f"{url.url[:200]} has no copies yet: `weboid links copies find` searches for some.")
     return count

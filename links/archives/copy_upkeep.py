@@ -178,8 +178,7 @@ async def _search_elsewhere(
     with store.reading() as rows:
         uses = cited_uses(rows, url.id)
     written = [each.access_day for each in uses if each.access_day is not None]
-    added = [each.first_day for each in uses if each.access_day is None]
-    days = citation_days(written, added, now)
+    days = citation_days(written, [each.first_day for each in uses if each.access_day is None], now)
     search = await search_copies(store, asking, seen, now=now, days=days, is_thorough=True)
     if search.best is not None:
         return MirrorResult(url.url, MirrorOutcome.FOUND, search.best)

@@ -245,8 +245,7 @@ def _fine(finding: CheckResult, trace: ProbeTrace) -> CheckResult:
     if trace.url.partition("://")[2] == trace.final.partition("://")[2]:
         return replace(finding, code=StatusCode.OTHER_SCHEME, note="scheme: led to the other one")
     moves = [hop for hop in trace.hops if hop.status in REDIRECTS]
-    permanent = [hop for hop in moves if hop.status in _PERMANENT]
-    first = (permanent or moves)[:1]
+    first = ([hop for hop in moves if hop.status in _PERMANENT] or moves)[:1]
     return replace(finding, code=code_of_http(first[0].status)) if first else finding
 
 

@@ -88,8 +88,8 @@ def forecast_checks(
     total = sum(links.values())
     a_day = max(looks_per_s, 0.0) * _DAY_S
     due = sum(count / max(days, 1) for days, count in links.items())
-    by_rate = _part(total, a_day)
-    days, load = max(by_rate, largest_host * host_gap_s / _DAY_S), _part(due, a_day)
+    by_rate, load = (each / a_day if a_day else math.inf if each else 0.0 for each in (total, due))
+    days = max(by_rate, largest_host * host_gap_s / _DAY_S)
     fits = days <= pass_days
     if math.isinf(days):
         takes = "forever, since no checks are done"
@@ -116,10 +116,6 @@ def forecast_checks(
                 "its owner agrees: `weboid links mark gap_s=1 HOST`."
             )
     return CheckForecast(days, load, fits, sentence)
-
-
-def _part(many: float, of: float) -> float:
-    return many / of if of else math.inf if many else 0.0
 
 
 NAMED_RUN = "named"  # the part of passes over named URLs

@@ -102,8 +102,7 @@ class EgressRules:
 
     async def addresses(self, host: str, port: int, *, is_trusted: bool = False) -> tuple[Addresses, int]:
         """Return the host's permitted (with `is_trusted` all) addresses and its port; else NoAnswerError."""
-        known = self.policy.known_addresses(host, port)
-        addresses, port = known or (await self._names.addresses(host), port)
+        addresses, port = self.policy.known_addresses(host, port) or (await self._names.addresses(host), port)
         refusals = ["" if is_trusted else self.policy.against(host, each) for each in addresses]
         permitted = [unmap_ipv4(a) for a, why in zip(addresses, refusals, strict=True) if not why]
         if not permitted:

@@ -98,5 +98,4 @@ def control_urls(connection: Connection) -> list[str]:
         .order_by(urls.c.due_day.desc(), urls.c.key.desc())
         .limit(_CANDIDATES)
     )
-    found = {row.host: row.url for row in map(row_of, connection.execute(query))}
-    return list(found.values())
+    return list({row.host: row.url for row in map(row_of, connection.execute(query))}.values())

@@ -243,11 +243,9 @@ def put_marks(connection: Connection, made: Iterable[LinkMark]) -> list[LinkMark
     for mark in made:
         place = (parse_pattern(mark.pattern), mark.key)
         _lift(connection, there.get(place, ()), mark.actor, mark.moment)
-        row = {
-            "kind": str(mark.kind), "pattern": mark.pattern, "key": mark.key, "value": mark.value,
-            "reason": mark.reason, "actor": mark.actor, "moment": mark.moment,
-            "expires": mark.expires, "settled": int(MarkProgress.NOT_YET),
-        }  # fmt: skip
+        as_given = ("pattern", "key", "value", "reason", "actor", "moment", "expires")
+        row = {"kind": str(mark.kind), "settled": int(MarkProgress.NOT_YET)}
+        row |= {name: getattr(mark, name) for name in as_given}
         number = connection.execute(insert(book).values(row).returning(book.c.id)).scalar_one()
         found.append(replace(mark, id=number))
         there[place] = [found[-1]]

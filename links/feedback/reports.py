@@ -134,8 +134,7 @@ def withdraw_reports(
     domains = _domains(connection, meant)
     held = []
     for domain in domains:
-        days = select(func.max(host_quirks.c.last_day)).where(*_presumption(domain))
-        last = connection.execute(days).scalar_one()
+        last = connection.execute(select(func.max(host_quirks.c.last_day)).where(*_presumption(domain))).scalar_one()
         if last is not None and not is_over(HostQuirk.PRESUMED_REACHABLE, last, last, day):
             held.append(domain)
     gone = drop_reports(connection, [each.id for each in meant])

@@ -216,9 +216,7 @@ def put_farm(connection: Connection, name: str, *, address: str = "", internal: 
         insert_missing(connection, farms, [WikiFarm(number, name, address, internal)._asdict()])
     else:
         CHANGE_FARM.run(connection, {"of": there.id, "new_address": address, "new_internal": internal})
-    found = find_farm(connection, name)
-    assert found is not None
-    return found
+    return next(farm for farm in all_farms(connection) if farm.name == name)
 
 
 def all_wikis(reader: Reader) -> list[Wiki]:
@@ -258,9 +256,7 @@ def ensure_wiki(connection: Connection, name: WikiName, *, day: int) -> Wiki:
             "first wiki."
         )
     insert_missing(connection, wikis, [{"farm_id": farm.id, "dbname": name.dbname, "added_day": day}])
-    found = find_wiki(connection, name)
-    assert found is not None
-    return found
+    return known_wiki(connection, name)
 
 
 def change_wiki(
