@@ -139,9 +139,7 @@ def without_entry(settings: Mapping[str, Any], text: str, form: EntryForm) -> di
             wanted = parse_entry(text, form).text
         except InputError:
             return None
-    if wanted not in kept:
-        return None
-    return {**settings, form.value: [each for each in kept if each != wanted]}
+    return {**settings, form.value: [each for each in kept if each != wanted]} if wanted in kept else None
 
 
 def warning_for(pattern: LinkPattern, entries: Iterable[ExclusionEntry], wiki: str = "") -> str:
