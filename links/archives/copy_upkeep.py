@@ -82,10 +82,10 @@ log = logging.getLogger(__name__)
 YOUNG_DAYS: Final = 91  # a copy elsewhere that was kept so lately is not taken again
 _REQUESTED = frozenset((CopySearchOutcome.SAVED, CopySearchOutcome.UNSAVABLE, CopySearchOutcome.TROUBLE))
 _SEARCHED = _REQUESTED | {CopySearchOutcome.WANTED, CopySearchOutcome.UNFIXABLE}
-# Verdicts on our own captures that mirroring follows; after those that are neither OK nor GONE (no answer, refused, a
+# Verdicts on our own captures that mirroring follows, by their names for users; after "failed" (no answer, refused, a
 # challenge) another attempt may succeed.
-MIRRORED: Final = frozenset(
-    (CheckVerdict.OK, CheckVerdict.GONE, CheckVerdict.FAILING, CheckVerdict.REFUSED, CheckVerdict.SUSPECT)
+MIRRORED: Final = {CheckVerdict.OK: "good", CheckVerdict.GONE: "gone"} | dict.fromkeys(
+    (CheckVerdict.FAILING, CheckVerdict.REFUSED, CheckVerdict.SUSPECT), "failed"
 )
 
 
