@@ -11,7 +11,7 @@ from urllib.parse import SplitResult
 
 import re2
 
-from classify.evidence import ClassFindings, PageEvidence, entries, expression, expressions, host_in, normalize_text
+from classify.evidence import ClassFindings, Expressions, PageEvidence, entries, expressions, host_in, normalize_text
 
 # Statuses that guards answer with.
 GUARD_STATUSES = frozenset((200, 202, 400, 401, 403, 405, 406, 429, 468, 493, 503, 999))
@@ -33,17 +33,13 @@ GUARD_HEADERS = (
 )  # fmt: skip
 _LOADED: list[tuple[str, str, str, float]] = entries("challenge", "loaded")
 _CAPTCHAS = entries("challenge", "captchas")
-_PLACES = re2.compile(expression("challenge", "places"))
+_CHALLENGE = Expressions("challenge")
 MARKS: dict[str, str] = entries("challenge", "marks")
 _MARKED: dict[str, tuple[str, float]] = entries("challenge", "marked")
 NEEDLES: dict[str, tuple[str, float]] = entries("challenge", "needles")
-_TITLES = (
-    (0.5, re2.compile(expression("challenge", "sure_titles"))),
-    (0.3, re2.compile(expression("challenge", "likely_titles"))),
-)
+_TITLES = ((0.5, _CHALLENGE.sure_titles), (0.3, _CHALLENGE.likely_titles))
 _SIGNED = tuple(map(re2.compile, expressions("challenge", "signed")))
 _WORDS = tuple(map(re2.compile, expressions("challenge", "words")))
-_SIGNATURE = re2.compile(expression("challenge", "signature"))
 _REFUSALS = frozenset({202, 401, 403, 405, 429, 503})
 _WALL_TEXT_CHARS = 1_500
 
@@ -56,8 +52,7 @@ def judge_challenge(page: PageEvidence) -> ClassFindings:
         # The firewall's header on a page that it let through is not a challenge.
         if value and re2.search(pattern, value.lower()):
             case.add(0.97 if page.is_thin else 0.3, f"{sentence} (header {name}).")
-    place = _PLACES.search(f"//{page.final.netloc}{page.final.path}?{page.final.query}")
-    if place and page.has_moved:
+    if _CHALLENGE.places.search(f"//{page.final.netloc}{page.final.path}?{page.final.query}") and page.has_moved:
         case.add(0.8, "Redirects led to an address where readers are checked.")
     if not page.is_thin:
         return case
@@ -69,8 +64,7 @@ def judge_challenge(page: PageEvidence) -> ClassFindings:
     alone = page.volume < 400 and page.seen.fields <= 2 and not page.seen.passwords
     if (boxes or loaded) and alone and page.seen.links <= 8 and page.seen.pictures <= 2:
         # A field in addition to the button is a form for readers.
-        weight = 0.75 if boxes and page.seen.fields <= 1 else 0.45
-        case.add(weight, "There is a captcha, and almost nothing else.")
+        case.add(0.75 if boxes and page.seen.fields <= 1 else 0.45, "There is a captcha, and almost nothing else.")
     if case.score and page.status in _REFUSALS:
         case.add(0.4, f"The document came with status {page.status}.")
     return case
@@ -112,7 +106,7 @@ def _judge_wording(page: PageEvidence, case: ClassFindings) -> None:
     length = sum(map(len, phrases))
     if length >= 30 and 2 * length >= len(page.words):
         case.add(0.45, "It contains little else.")
-    if case.score and (match := _SIGNATURE.search(page.words)):
+    if case.score and (match := _CHALLENGE.signature.search(page.words)):
         case.add(0.3, f"It is signed “{match[0]}”.")
     # A firewall answered in the site's place.
     server = page.headers.get("server", "").lower()
@@ -124,30 +118,20 @@ def _judge_wording(page: PageEvidence, case: ClassFindings) -> None:
 
 
 _CONSENT_HOSTS = frozenset(entries("walls", "consent_hosts"))
-_CONSENT_NAMES = re2.compile(expression("walls", "consent_names"))
-_CONSENT_PATHS = re2.compile(expression("walls", "consent_paths"))
+_WALLS = Expressions("walls")
 CONSENT_MARKS: dict[str, str] = entries("walls", "marks")
-_CONSENT_WORDS = re2.compile(expression("walls", "consent_words"))
-_ASKING_WORDS = re2.compile(expression("walls", "asking_words"))
-_PAYING_WORDS = re2.compile(expression("walls", "paying_words"))
 
-_LOGIN_PATHS = re2.compile(expression("walls", "login_paths"))
 _LOGIN_HOSTS = frozenset(entries("walls", "login_hosts"))
-_LOGIN_NAMES = re2.compile(expression("walls", "login_names"))
-_RETURNS = re2.compile(expression("walls", "returns"))
-_LOGIN_TITLES = re2.compile(expression("walls", "login_titles"))
-_VIEWING_WORDS = re2.compile(expression("walls", "viewing_words"))
-_LOGIN_WORDS = re2.compile(expression("walls", "login_words"))
 
 
 def judge_consent_wall(page: PageEvidence) -> ClassFindings:
     """Collect findings for a cookie consent question in place of the page."""
     case = ClassFindings()
     host = page.final.hostname or ""
-    named = host_in(host, _CONSENT_HOSTS) or _CONSENT_NAMES.search(host)
+    named = host_in(host, _CONSENT_HOSTS) or _WALLS.consent_names.search(host)
     if page.has_moved and named:
         case.add(0.9, f"Redirects led to {host}, where readers are asked for consent.")
-    elif page.has_moved and _CONSENT_PATHS.search(page.final.path):
+    elif page.has_moved and _WALLS.consent_paths.search(page.final.path):
         case.add(0.55, f"Redirects led to {page.final.path[:100]}.")
     if page.prose >= 900:
         return case if named else ClassFindings()
@@ -162,11 +146,11 @@ def _overlay(page: PageEvidence, case: ClassFindings) -> None:
         return
     marked = sorted(seen.marks & CONSENT_MARKS.keys())
     over = normalize_text(seen.overlay_text[:6_000])
-    asks = _CONSENT_WORDS.search(over) is not None
+    asks = _WALLS.consent_words.search(over) is not None
     share = f"{seen.overlay_share:.0%} of the view"
     if marked and (asks or not over):
         case.add(0.75, f"A consent dialog ({marked[0]}) covers {share}.")
-    elif asks and _ASKING_WORDS.search(over):
+    elif asks and _WALLS.asking_words.search(over):
         case.add(0.72, f"A question about cookies covers {share}.")
     else:
         return
@@ -176,18 +160,17 @@ def _overlay(page: PageEvidence, case: ClassFindings) -> None:
 def _question(page: PageEvidence, case: ClassFindings) -> None:
     """Add findings for a page that is itself the question."""
     words = page.words
-    if page.volume > 3_000 or page.seen.links > 40 or not _CONSENT_WORDS.search(words):
+    if page.volume > 3_000 or page.seen.links > 40 or not _WALLS.consent_words.search(words):
         return
     # Many pages have one word about cookies; the consent question has all three.
-    question = _ASKING_WORDS.search(words)
+    question = _WALLS.asking_words.search(words)
     if not question:
         return
     case.add(0.4, f"It asks for consent (“{question[0]}”).")
-    paying = _PAYING_WORDS.search(words)
+    paying = _WALLS.paying_words.search(words)
     if paying:
         case.add(0.55, f"It offers to be paid instead (“{paying[0]}”).")
-    about = (*page.title_parts, *page.heading_parts)
-    called = next((part for part in about if _CONSENT_WORDS.search(part)), "")
+    called = next((part for part in (*page.title_parts, *page.heading_parts) if _WALLS.consent_words.search(part)), "")
     if called:
         case.add(0.4, f"It is called “{called[:100]}”.")
 
@@ -198,17 +181,16 @@ def judge_login_wall(page: PageEvidence) -> ClassFindings:
     if page.prose >= 1_500:
         return case
     thin = page.is_thin and page.prose < 500
-    wants_login = _LOGIN_PATHS.search(_target(page.wanted)) is not None
+    wants_login = _WALLS.login_paths.search(_target(page.wanted)) is not None
     if wants_login and not page.has_moved:
         return ClassFindings()
     if page.has_moved and not wants_login:
         _judge_login_redirect(page, case)
-    called = page.called(_LOGIN_TITLES)
-    viewing, words = _VIEWING_WORDS.search(page.words), _LOGIN_WORDS.search(page.words)
+    called = page.called(_WALLS.login_titles)
+    viewing, words = _WALLS.viewing_words.search(page.words), _WALLS.login_words.search(page.words)
     if thin and page.seen.passwords:
         # Of a source it is not known whether the field is shown.
-        weight = 0.5 if page.is_rendered else 0.3
-        case.add(weight, "There is a password to enter, and little to read.")
+        case.add(0.5 if page.is_rendered else 0.3, "There is a password to enter, and little to read.")
         if not page.seen.headings and page.volume < 200 and page.seen.links <= 10:
             case.add(0.45, "There is nothing else.")
     if thin and called:
@@ -227,16 +209,15 @@ def judge_login_wall(page: PageEvidence) -> ClassFindings:
 def _judge_login_redirect(page: PageEvidence, case: ClassFindings) -> None:
     host = page.final.hostname or ""
     foreign = host != (page.wanted.hostname or "")
-    place = _LOGIN_PATHS.search(_target(page.final))
     if host_in(host, _LOGIN_HOSTS):
         case.add(0.75, f"Redirects led to {host}, where readers log in.")
-    elif place:
+    elif _WALLS.login_paths.search(_target(page.final)):
         case.add(0.6, f"Redirects led to {page.final.path[:100]}, where readers log in.")
-    elif foreign and _LOGIN_NAMES.search(host):
+    elif foreign and _WALLS.login_names.search(host):
         case.add(0.4, f"Redirects led to {host}.")
     else:
         return
-    if _RETURNS.search(page.final.query):
+    if _WALLS.returns.search(page.final.query):
         case.add(0.3, "The address says where to come back to.")
 
 

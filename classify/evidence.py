@@ -15,6 +15,8 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+import re2
+
 from core.hosts import domains_of
 
 
@@ -32,6 +34,17 @@ def expressions(section: str, name: str) -> list[str]:
 def expression(section: str, name: str) -> str:
     """Return one expression whose alternatives are the lines of the text."""
     return "|".join(expressions(section, name))
+
+
+class Expressions:
+    """Expressions (RE2) of a section of ``phrases.toml`` by their names there, compiled when first used."""
+
+    def __init__(self, section: str) -> None:
+        self._section = section
+
+    def __getattr__(self, name: str) -> Any:
+        compiled = self.__dict__[name] = re2.compile(expression(self._section, name))
+        return compiled
 
 
 @cache
@@ -113,8 +126,7 @@ class PageEvidence:
 
     def called(self, pattern: re.Pattern[str]) -> str:
         """Return the first part of title and headings that matches the pattern as a whole; empty when none does."""
-        named = (*self.title_parts, *self.heading_parts)
-        return next((part for part in named if pattern.fullmatch(part)), "")
+        return next((part for part in (*self.title_parts, *self.heading_parts) if pattern.fullmatch(part)), "")
 
     @cached_property
     def prose(self) -> float:
@@ -184,8 +196,7 @@ def parts(title: str) -> tuple[str, ...]:
     ('page not found | example', 'page not found', 'example')
     """
     whole = normalize_text(title[:300])
-    pieces = [whole, *_PARTS.split(whole)]
-    return tuple(dict.fromkeys(each.strip(_ENDS) for each in pieces if each.strip()))
+    return tuple(dict.fromkeys(each.strip(_ENDS) for each in [whole, *_PARTS.split(whole)] if each.strip()))
 
 
 def volume(text: str) -> float:
@@ -196,8 +207,7 @@ def volume(text: str) -> float:
 
 def prose(text: str) -> float:
     """Return the amount of prose in it, in letters."""
-    lines = text[:TEXT_LIMIT_CHARS].splitlines()
-    sizes = (volume(line) for line in lines if _SENTENCE.search(line))
+    sizes = (volume(line) for line in text[:TEXT_LIMIT_CHARS].splitlines() if _SENTENCE.search(line))
     return sum(size for size in sizes if size >= LINE_LIMIT_CHARS)
 
 

@@ -6,16 +6,12 @@ lists without entries, are pages. A mere link to a parking service does not coun
 
 import re2
 
-from classify.evidence import ClassFindings, PageEvidence, entries, expression, host_in, normalize_text
+from classify.evidence import ClassFindings, Expressions, PageEvidence, entries, expression, host_in, normalize_text
 
 _ERROR_TITLES = re2.compile(expression("soft_404", "error_titles").replace("{names}", expression("soft_404", "names")))
-_APOLOGIES = re2.compile(expression("soft_404", "apologies"))
-_ERROR_PATHS = re2.compile(expression("soft_404", "error_paths"))
-_ERROR_QUERIES = re2.compile(expression("soft_404", "error_queries"))
+_SOFT_404 = Expressions("soft_404")
 _WORD_ENDS = re2.compile(r"[^\pL\pN]+")
-_HOMES = re2.compile(expression("soft_404", "homes"))
 _SPECIFIC = re2.compile(r"\d{3}|[-_][^-_/]+[-_]|\.(?:html?|php|aspx?|pdf|jsp|cfm)$")
-_WAITING = re2.compile(expression("soft_404", "waiting"))
 _EMPTY_CHARS = 6
 # Of pages with so few letters a spinner or an empty canvas is the content.
 _FEW_CHARS = 200
@@ -37,7 +33,7 @@ def judge_soft_404(page: PageEvidence) -> ClassFindings:
     heading = next((part for part in page.heading_parts if _ERROR_TITLES.fullmatch(part)), "")
     if heading:
         case.add(0.4 if heading.isdigit() else 0.5, f"Its heading is “{heading}”.")
-    apology = _APOLOGIES.search(page.words) if page.prose < 900 else None
+    apology = _SOFT_404.apologies.search(page.words) if page.prose < 900 else None
     if apology and (title or heading or case.score):
         case.add(0.52, f"It says “{apology[0][:100]}”.")
     elif apology and page.volume < 250 and page.seen.links < 8:
@@ -51,26 +47,24 @@ def judge_soft_404(page: PageEvidence) -> ClassFindings:
 
 
 def _judge_redirect(page: PageEvidence, case: ClassFindings) -> None:
-    if _ERROR_PATHS.search(page.final.path):
+    if _SOFT_404.error_paths.search(page.final.path):
         case.add(0.6, f"Redirects led to {page.final.path[:100]}, an address of errors.")
         return
     segments = [each for each in page.wanted.path.split("/") if each]
-    if _ERROR_QUERIES.search(page.final.query):
+    if _SOFT_404.error_queries.search(page.final.query):
         case.add(0.7, "Redirects led to an address that says that it is an error's.")
         return
     to_root = page.final.path in ("", "/") and not page.final.query
-    if not to_root or not segments or _HOMES.fullmatch(segments[-1]):
+    if not to_root or not segments or _SOFT_404.homes.fullmatch(segments[-1]):
         return
     # A page whose title matches the URL's last segment has only moved.
     words = [each for each in _WORD_ENDS.split(segments[-1]) if len(each) > 3]
     words = [each for each in words if not each.isdigit()]
-    headings = (normalize_text(each) for each in page.seen.headings[:3])
-    called = " ".join((*page.title_parts[:1], *headings))
+    called = " ".join((*page.title_parts[:1], *(normalize_text(each) for each in page.seen.headings[:3])))
     matches = sum(each in called for each in words)
     if matches and matches >= min(2, len(words)):
         return
-    specific = len(segments) > 1 and _SPECIFIC.search(segments[-1])
-    if specific:
+    if len(segments) > 1 and _SPECIFIC.search(segments[-1]):
         case.add(0.72, "Redirects led from a page deep in a site to a home page.")
     elif len(segments) > 1:
         case.add(0.55, "Redirects led to a home page.")
@@ -82,7 +76,7 @@ def judge_near_empty(page: PageEvidence) -> ClassFindings:
     seen = page.seen
     if page.traits is None or not page.is_rendered or seen.is_frameset:
         return case
-    if _WAITING.fullmatch(page.words) and not seen.media and not seen.frames:
+    if _SOFT_404.waiting.fullmatch(page.words) and not seen.media and not seen.frames:
         case.add(0.8, f"{UNFINISHED}it says only “{page.words[:100]}”.")
         return case
     something = seen.pictures or seen.media or seen.frames
@@ -104,21 +98,16 @@ def judge_near_empty(page: PageEvidence) -> ClassFindings:
 
 
 PARKERS = frozenset(entries("parked", "parkers"))
-_SHOPS = re2.compile(expression("parked", "shops"))
+_PARKED = Expressions("parked")
 _PATHS: list[tuple[str, str]] = entries("parked", "paths")
 _NOT_ALONE = frozenset(entries("parked", "not_alone"))
 NEEDLES: dict[str, str] = entries("parked", "needles")
-_DEFAULTS = re2.compile(expression("parked", "defaults"))
-_LONG_DEFAULTS = re2.compile(expression("parked", "long_defaults"))
-_SALE = re2.compile(expression("parked", "sale"))
-_RELATED = re2.compile(expression("parked", "related"))
-_BELOW_DEFAULT = re2.compile(expression("parked", "below_default"))
 
 
 def judge_parked(page: PageEvidence) -> ClassFindings:
     """Collect findings for a parked or unused domain."""
     case = ClassFindings()
-    shop = _SHOPS.search(f"{page.final.hostname or ''}{page.final.path}")
+    shop = _PARKED.shops.search(f"{page.final.hostname or ''}{page.final.path}")
     sold = host_in(page.final.hostname or "", PARKERS)
     if page.has_moved and (page.final.hostname != page.wanted.hostname) and (sold or shop):
         strong = shop or sold not in _NOT_ALONE
@@ -156,15 +145,15 @@ def _judge_requests(page: PageEvidence, case: ClassFindings) -> None:
 
 def _judge_wording(page: PageEvidence, case: ClassFindings) -> None:
     about = (*page.title_parts[:1], *page.seen.headings[:3])
-    called = next((match[0] for each in about if (match := _SALE.search(each.lower()))), "")
+    called = next((match[0] for each in about if (match := _PARKED.sale.search(each.lower()))), "")
     if called:
         case.add(0.6, f"It is called “{called[:100]}”.")
-    match = _SALE.search(page.words) if page.volume < 2_000 else None
+    match = _PARKED.sale.search(page.words) if page.volume < 2_000 else None
     if match and page.seen.links < 40:
         case.add(0.45, f"It says “{match[0][:100]}”.")
         if page.volume < 600:
             case.add(0.35, "It contains little else.")
-    if case.score and _RELATED.search(page.words):
+    if case.score and _PARKED.related.search(page.words):
         case.add(0.4, "It is a list of advertisements.")
     own = (page.final.hostname or "").removeprefix("www.")
     if case.score and own and own in page.title_parts[:1]:
@@ -173,12 +162,12 @@ def _judge_wording(page: PageEvidence, case: ClassFindings) -> None:
 
 def _judge_default_page(page: PageEvidence, case: ClassFindings) -> None:
     """Add findings for the default page of a server or host without a site."""
-    called = page.called(_DEFAULTS)
-    limit = 4_000 if _LONG_DEFAULTS.search(called) else 1_200
+    called = page.called(_PARKED.defaults)
+    limit = 4_000 if _PARKED.long_defaults.search(called) else 1_200
     if not called or page.prose > limit or page.seen.links > 40:
         return
     case.add(0.6, f"It is called “{called[:100]}”, as default pages are.")
-    below = _BELOW_DEFAULT.search(page.words)
+    below = _PARKED.below_default.search(page.words)
     if below:
         case.add(0.6, f"It says “{below[0][:100]}”.")
     elif page.volume < 200:

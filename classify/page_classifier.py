@@ -68,8 +68,7 @@ def classify(page: PageEvidence) -> PageClassification:
     if best.kind is not PageClass.UNJUDGED:
         return best
     if is_error:
-        sentence = f"The document came with status {page.status}."
-        return PageClassification(PageClass.HTTP_ERROR, 1.0, (sentence,))
+        return PageClassification(PageClass.HTTP_ERROR, 1.0, (f"The document came with status {page.status}.",))
     if page.mime in _HTML and page.traits is None:
         return NOT_JUDGED
     return PageClassification(PageClass.OK, round(1.0 - doubt, 2))

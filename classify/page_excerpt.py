@@ -195,9 +195,7 @@ def compare_answers(cited: AnswerFingerprint, sibling: AnswerFingerprint) -> str
         return "an invented path is led to the same page"
     if cited.moved != sibling.moved or not cited.words or not sibling.words:
         return ""
-    if (cited.words ^ sibling.words).bit_count() <= ALIKE_BITS:
-        return "an invented path gets the same page"
-    return ""
+    return "an invented path gets the same page" if (cited.words ^ sibling.words).bit_count() <= ALIKE_BITS else ""
 
 
 def _place(url: str) -> str:

@@ -85,10 +85,9 @@ def unpack_history(packed: bytes | None) -> History:
     """Decode a history from `pack_history`; empty for None. InvariantError for invalid bytes."""
     if packed is None:
         return ()
-    if len(packed) % RUN_BYTES:
-        raise InvariantError(f"This is not a history: {packed.hex()}.")
-    history = tuple(HistoryRun(*run) for run in _RUN.iter_unpack(packed))
-    if not _is_sound(history):
+    is_whole = len(packed) % RUN_BYTES == 0
+    history = tuple(HistoryRun(*run) for run in _RUN.iter_unpack(packed)) if is_whole else ()
+    if not is_whole or not _is_sound(history):
         raise InvariantError(f"This is not a history: {packed.hex()}.")
     return history
 

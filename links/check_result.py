@@ -215,8 +215,7 @@ def answered_status(code: int, evidence: str = "") -> int | None:
     if noted:
         return int(noted[1])
     first, *others = _BY_NUMBER.get(code, StatusCode.NONE).statuses.split() or [""]
-    is_one = first.isdigit() and (not others or code == StatusCode.FINE)
-    return int(first) if is_one else None
+    return int(first) if first.isdigit() and (not others or code == StatusCode.FINE) else None
 
 
 def reason_of(code: int) -> str:

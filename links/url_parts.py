@@ -72,8 +72,7 @@ def key_of(identity: str) -> bytes:
 
 def bucket_of(host: str) -> int:
     """Return the bucket of a host, below `BUCKETS`; checkers and partitions are assigned buckets."""
-    found = blake2b(host.encode("utf-8", "surrogatepass"), digest_size=2).digest()
-    return int.from_bytes(found, "big") % BUCKETS
+    return int.from_bytes(blake2b(host.encode("utf-8", "surrogatepass"), digest_size=2).digest(), "big") % BUCKETS
 
 
 def domain_index(host: str) -> str:

@@ -59,8 +59,7 @@ class HttpAdapter:
                 if is_other or not self._is_at_home(entry.address):
                     continue
                 name, address, stamp = self.name, fetch_key(entry.address), entry.timestamp
-            copy = ArchiveMemento(name, address, stamp, entry.status, entry.mime)
-            copies.setdefault(address, copy)
+            copies.setdefault(address, ArchiveMemento(name, address, stamp, entry.status, entry.mime))
         return list(copies.values())
 
     def _is_at_home(self, address: str) -> bool:
@@ -184,57 +183,39 @@ def _nearest(
     return ordered[:PARTS_READ]
 
 
-AT_ONCE: Final = 50  # URLs in one question
 _GOOD: Final = (200, 203, 206)
 _WAYBACK_HOME: Final = "https://web.archive.org/"
+_FORM: Final = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 class AvailabilityAdapter(HttpAdapter):
-    """Adapter for the Wayback Machine's availability API, version 2: many URLs per request."""
+    """Adapter for the Wayback Machine's availability API, version 2."""
 
     def __init__(self, asker: ArchiveClient) -> None:
         """Store the client."""
-        address = "https://archive.org/wayback/available"
-        super().__init__(asker, "wayback", address, homes=(_WAYBACK_HOME,))
+        super().__init__(asker, "wayback", "https://archive.org/wayback/available", homes=(_WAYBACK_HOME,))
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
         """Return the copy nearest before `at`, or nearest after it when there is none."""
-        return (await self.find_many([(url, at)]))[url]
-
-    async def find_many(self, queries: Sequence[tuple[str, datetime | None]]) -> dict[str, list[ArchiveMemento]]:
-        """Return the results of `find` for many URLs."""
-        copies: dict[str, list[ArchiveMemento]] = {url: [] for url, _ in queries}
-        for start in range(0, len(queries), AT_ONCE):
-            left = list(queries[start : start + AT_ONCE])
-            for closest in ("before", "after"):
-                if left:
-                    copies |= await self._ask_many(left, closest)
-                    left = [(url, at) for url, at in left if not copies[url] and at is not None]
+        copies: list[ArchiveMemento] = []
+        for closest in ("before", "after") if at is not None else ("before",):
+            copies = copies or await self._ask_for(url, at, closest)
         return copies
 
-    async def _ask_many(
-        self, queries: Sequence[tuple[str, datetime | None]], closest: str
-    ) -> dict[str, list[ArchiveMemento]]:
-        lines = []
-        for tag, (url, at) in enumerate(queries):
-            pairs = [("url", url)]
-            if at is not None:
-                pairs += [("timestamp", timestamp14(at)), ("closest", closest)]
-            pairs += [("statuscodes", str(code)) for code in _GOOD]
-            lines.append(urlencode([*pairs, ("tag", str(tag))]))
-        form = "application/x-www-form-urlencoded"
-        headers = {"Wayback-Api-Version": "2", "Content-Type": form}
-        request = ArchiveRequest(self._template, "POST", headers, "\n".join(lines).encode())
+    async def _ask_for(self, url: str, at: datetime | None, closest: str) -> list[ArchiveMemento]:
+        pairs = [("url", url)]
+        if at is not None:
+            pairs += [("timestamp", timestamp14(at)), ("closest", closest)]
+        pairs += [("statuscodes", str(code)) for code in _GOOD]
+        body = urlencode([*pairs, ("tag", "0")]).encode()
+        request = ArchiveRequest(self._template, "POST", {"Wayback-Api-Version": "2", **_FORM}, body)
         response = await self._asker.ask(self.name, request)
         archive_answers.expect_status(self.name, response, (200,))
         answers = archive_answers.parse_answer(self.name, response, archive_answers.read_availability)
-        if queries and not answers.keys() & {str(tag) for tag in range(len(queries))}:
+        if "0" not in answers:
             raise archive_answers.malformed_answer_error(self.name, "it answers a different query")
-        copies: dict[str, list[ArchiveMemento]] = {}
-        for tag, (url, _) in enumerate(queries):
-            entry = answers.get(str(tag))
-            copies[url] = self._copies([entry] if entry is not None else [], url)
-        return copies
+        entry = answers["0"]
+        return self._copies([entry] if entry is not None else [], url)
 
 
 # Finds pages that the availability API omits.
@@ -307,8 +288,7 @@ def _adapter(name: str, asker: ArchiveClient) -> ArchiveAdapter:
             front = front.rstrip("/")
             for home in (front, *replay):
                 _host(home, name)
-            template = f"{front}/timemap/json/{{url}}"
-            return TimeMapAdapter(asker, _host(front, name), template, homes=(front, *replay))
+            return TimeMapAdapter(asker, _host(front, name), f"{front}/timemap/json/{{url}}", homes=(front, *replay))
     known = ", ".join(sorted((*KNOWN_ADAPTERS, *KNOWN_TIMEMAPS)))
     raise ConfigError(
         f"[links] archives names {name[:200]!r}, which is unknown. Known: {known}; docs/how-to/archives.md explains "
@@ -319,8 +299,7 @@ def _adapter(name: str, asker: ArchiveClient) -> ArchiveAdapter:
 def _host(place: str, name: str) -> str:
     """Return an address's host, the archive's name; ConfigError when it is not an address."""
     try:
-        plain = place.replace("{url}", "").replace("{ts}", "")
-        return authority_of(fetch_key(plain, allow_single_label=True))
+        return authority_of(fetch_key(place.replace("{url}", "").replace("{ts}", ""), allow_single_label=True))
     except BadUrlError as error:
         raise ConfigError(f"[links] archives: {name[:200]!r} has no address that can be queried: {error}") from error
 
@@ -376,8 +355,7 @@ class SavePageNow:
         """Send a capture request, and wait for its end; ArchiveUnavailableError if refused or unanswered."""
         for _ in range(SESSION_TRIES):
             body = urlencode({"url": url, "skip_first_archive": "1"}).encode()
-            headers = {**self._headers, "Content-Type": "application/x-www-form-urlencoded"}
-            status = await self._ask(ArchiveRequest(f"{self.origin}/save", "POST", headers, body))
+            status = await self._ask(ArchiveRequest(f"{self.origin}/save", "POST", {**self._headers, **_FORM}, body))
             job = status.get("job_id")
             if isinstance(job, str) and job and not _code(status):
                 request = ArchiveRequest(f"{self.origin}/save/status/{quote(job, safe='')}", headers=self._headers)

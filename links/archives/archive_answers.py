@@ -241,10 +241,7 @@ class ArchiveMemento:
 class ArchiveAdapter(Protocol):
     """Interface for looking up copies in one archive or aggregator."""
 
-    @property
-    def name(self) -> str:
-        """Return its name in `[links] archives`, which is also the service queried."""
-        ...
+    name: str  # in `[links] archives`; also the service queried
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
         """Return copies including the archive's choice for `at`; ArchiveUnavailableError without an answer."""

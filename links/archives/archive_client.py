@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     from aiohttp.abc import ResolveResult
 
 
-ANSWER_BYTES: Final = (
-    8_000_000  # a longer answer counts as none; TimeMaps of famous pages have tens of thousands of lines
-)
+ANSWER_BYTES: Final = 8_000_000  # a longer one counts as none; TimeMaps of famous pages have tens of thousands of lines
 GAP_S: Final = 1.0  # between two questions to one service
 FIRST_PAUSE_S: Final = 30.0
 LONGEST_PAUSE_S: Final = 3_600.0
@@ -236,8 +234,7 @@ class HttpFetch:
             try:
                 following = fetch_key(urljoin(request.url, target), allow_single_label=True)
             except (BadUrlError, ValueError) as error:
-                reason = "it redirects to an invalid address"
-                raise NoReplyError(ArchiveFailure.NONSENSE, reason) from error
+                raise NoReplyError(ArchiveFailure.NONSENSE, "it redirects to an invalid address") from error
             if authority_of(following) != authority_of(request.url):
                 public = {k: v for k, v in request.headers.items() if k.lower() not in _PRIVATE}
                 request = replace(request, headers=public)
@@ -386,9 +383,7 @@ class _CheckedResolver:
         except NoAnswerError as error:
             raise NoReplyError(ArchiveFailure.REFUSED, error.detail) from error
         address = literal_address(host)
-        why = ""
-        if address is not None and not is_trusted:
-            why = self._rules.policy.against(host, address)
+        why = self._rules.policy.against(host, address) if address is not None and not is_trusted else ""
         if why:
             raise NoReplyError(ArchiveFailure.REFUSED, why.rstrip("."))
         return target
@@ -400,12 +395,10 @@ class _CheckedResolver:
         family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 aiohttp passes "any"
     ) -> list[ResolveResult]:
         """Resolve a name to its permitted addresses; OSError when there is none."""
-        is_trusted = (host, port) in self._trusted
         try:
-            addresses, port = await self._rules.addresses(host, port, is_trusted=is_trusted)
+            addresses, port = await self._rules.addresses(host, port, is_trusted=(host, port) in self._trusted)
         except NoAnswerError as error:
-            is_refused = error.trouble is FetchFailure.ADDRESS
-            text = error.detail if is_refused else f"{host} has no address: {error}"
+            text = error.detail if error.trouble is FetchFailure.ADDRESS else f"{host} has no address: {error}"
             raise OSError(text) from error
         return [
             {

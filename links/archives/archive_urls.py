@@ -161,9 +161,7 @@ def parse_written_date(text: str, zone_h: int = 0) -> str:
     if len(digits) < 4:
         return ""
     stamp = digits.ljust(14, "0")
-    if not zone_h or stamp < "0002":
-        return stamp
-    return timestamp14(moment_of(stamp) - timedelta(hours=zone_h))
+    return timestamp14(moment_of(stamp) - timedelta(hours=zone_h)) if zone_h and stamp >= "0002" else stamp
 
 
 def timestamp_in_name(service: str, identifier: str, path: str) -> str:
@@ -184,9 +182,7 @@ def timestamp_in_name(service: str, identifier: str, path: str) -> str:
             seconds = int(identifier[:10])
     elif service == "freezepage":
         seconds = int(identifier[:10])
-    if not 800_000_000 < seconds < 4_000_000_000:
-        return ""
-    return timestamp14(datetime.fromtimestamp(seconds, UTC))
+    return timestamp14(datetime.fromtimestamp(seconds, UTC)) if 800_000_000 < seconds < 4_000_000_000 else ""
 
 
 DEPTH: Final = 5  # archives within archives
@@ -315,8 +311,7 @@ def _recognise_one(text: str, own: Mapping[str, str]) -> ArchiveUrl | None:
     path = rest[1] if rest is not None else "/"
     if origin in own:
         # Under the scheme that the operator configured.
-        template = f"{own[origin]}://{origin}/page/{{ts}}/{{url}}"
-        service = ArchiveService(WEBOID, "Weboid", (origin,), template=template)
+        service = ArchiveService(WEBOID, "Weboid", (origin,), template=f"{own[origin]}://{origin}/page/{{ts}}/{{url}}")
         return _first(service, _compiled(OWN_FORMS), path)
     for service, forms in _by_host().get(host, ()):
         found = _first(service, forms, path)

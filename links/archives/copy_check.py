@@ -66,8 +66,7 @@ async def check_copy(asker: ArchiveClient, address: str, url: str, *, own: tuple
             response = await asker.ask(queue, ArchiveRequest(requested, is_head_enough=True))
             target = response.headers.get("location", "")
             if response.status not in archive_client.REDIRECTS or not target:
-                seen = _judged(service, response, requested, url)
-                return _moved(seen, address, requested, own)
+                return _moved(_judged(service, response, requested, url), address, requested, own)
             requested = fetch_key(urljoin(requested, target), allow_single_label=True)
             parsed = recognise(requested, own=own)
             if parsed is not None and parsed.service == service:

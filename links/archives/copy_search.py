@@ -231,13 +231,9 @@ async def _gather_copies(
     if own is not None and not is_thorough:
         return [own], (), True
     answers = await asyncio.gather(*(_query_archive(each, url, days) for each in archives.adapters))
-    candidates = [own] if own is not None else []
-    troubles = []
-    for copies, trouble in answers:
-        candidates += copies
-        if trouble is not None:
-            troubles.append(str(trouble))
-    return candidates, tuple(troubles), bool(answers)
+    candidates = [] if own is None else [own]
+    candidates += (copy for copies, _ in answers for copy in copies)
+    return candidates, tuple(str(trouble) for _, trouble in answers if trouble is not None), bool(answers)
 
 
 async def _query_archive(
@@ -291,8 +287,7 @@ async def _choose_verified(
         looks = (check_copy(archives.asker, each.address, url, own=archives.origins) for each in queried)
         seen |= dict(zip((each.address for each in queried), await asyncio.gather(*looks), strict=True))
     chosen = corrected()
-    never = {copy.service: ArchiveMemento(copy.service, "", "") for copy in unsure(chosen)}
-    return chosen | never
+    return chosen | {copy.service: ArchiveMemento(copy.service, "", "") for copy in unsure(chosen)}
 
 
 def _corrected(copy: ArchiveMemento, seen: CopyCheckResult | None) -> ArchiveMemento:

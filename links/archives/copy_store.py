@@ -15,6 +15,7 @@ from links.archives.copy_check import CopyCheckResult, CopyVerdict
 from links.check_history import day_of, unpack_history
 from links.check_result import CheckVerdict, verdict_of
 from links.feedback.replacements import AddressRefusal, RefusedAddressError
+from links.registry.lookups import CopyFacts
 from links.registry.schema import copies, copy_searches, copy_versions, urls
 from links.registry.statements import upsert
 from links.registry.urls import COLUMNS, UrlRow, row_of, select_url_rows
@@ -63,17 +64,10 @@ AGAIN_DAYS: Final = {
 }
 
 
-class StoredCopy(NamedTuple):
+class StoredCopy(CopyFacts):
     """Copy as stored in the registry."""
 
-    service: str  # the archive
-    address: str  # the chosen version's; empty: the archive has the page, no version is chosen
-    timestamp: str  # capture time, 14 digits or empty
-    found_day: int  # day of discovery; days are `links.check_history` numbers
-    checked_day: int  # day of the last check
-    chosen_by: str  # the person who chose it; empty: automatic
-    is_locked: bool  # no version is chosen by hand
-    missed_day: int | None  # day of a check that did not find it; None: it was there
+    __slots__ = ()
 
     @property
     def copy(self) -> ArchiveMemento:
@@ -114,14 +108,6 @@ class CopySearch(NamedTuple):
         return self.day + AGAIN_DAYS[self.outcome]
 
 
-@dataclass(frozen=True, slots=True)
-class DueCopy:
-    """Copy that is due for a check."""
-
-    url: UrlRow
-    kept: StoredCopy
-
-
 _COLUMNS = tuple(copies.c[name] for name in StoredCopy._fields)
 
 
@@ -143,8 +129,7 @@ def put_copies(connection: Connection, url_id: int, found: Iterable[ArchiveMemen
         kept = there.get(copy.service)
         if kept is not None and (kept.chosen_by or not copy.address or kept.address == copy.address):
             continue
-        found_day = kept.found_day if kept is not None else day
-        rows.append(_row(url_id, copy, found_day, day, is_locked=is_locked))
+        rows.append(_row(url_id, copy, kept.found_day if kept is not None else day, day, is_locked=is_locked))
     upsert(connection, copies, ("url_id", "service"), rows)
     return len(rows)
 
@@ -198,8 +183,7 @@ def lock_copies(connection: Connection, url: UrlRow, *, is_locked: bool, is_admi
     """
     if not is_locked and not is_admin:
         raise CopyLockedError("Only administrators lift a lock.")
-    change = update(copies).where(copies.c.url_id == url.id).values(is_locked=is_locked)
-    count = connection.execute(change).rowcount
+    count = connection.execute(update(copies).where(copies.c.url_id == url.id).values(is_locked=is_locked)).rowcount
     if not count:
         raise InputError(f"{url.url[:200]} has no copies yet: `weboid links copies find` searches for some.")
     return count
@@ -207,14 +191,14 @@ def lock_copies(connection: Connection, url: UrlRow, *, is_locked: bool, is_admi
 
 def drop_copy(connection: Connection, url_id: int, service: str) -> bool:
     """Delete the URL's copy in that archive; return False when there was none."""
-    is_of = (copy_versions.c.url_id == url_id) & (copy_versions.c.service == service)
-    connection.execute(delete(copy_versions).where(is_of))
-    gone = delete(copies).where(copies.c.url_id == url_id, copies.c.service == service)
-    return connection.execute(gone).rowcount > 0
+    gone = 0
+    for table in (copy_versions, copies):
+        gone = connection.execute(delete(table).where(table.c.url_id == url_id, table.c.service == service)).rowcount
+    return gone > 0
 
 
-def due_copies(connection: Connection, day: int, limit: int) -> list[DueCopy]:
-    """Return copies that are due for a check, longest waiting first."""
+def due_copies(connection: Connection, day: int, limit: int) -> list[tuple[UrlRow, StoredCopy]]:
+    """Return URLs with a copy that is due for a check, longest waiting first."""
     query = (
         select_url_rows()
         .add_columns(*_COLUMNS)
@@ -223,7 +207,7 @@ def due_copies(connection: Connection, day: int, limit: int) -> list[DueCopy]:
         .order_by(copies.c.due_day, copies.c.url_id, copies.c.service)
         .limit(limit)
     )
-    return [DueCopy(row_of(row), StoredCopy(*row[len(COLUMNS) :])) for row in connection.execute(query)]
+    return [(row_of(row), StoredCopy(*row[len(COLUMNS) :])) for row in connection.execute(query)]
 
 
 def record_copy_check(
@@ -313,11 +297,11 @@ def _without(connection: Connection, day: int, limit: int, states: str, *, after
 def put_versions(connection: Connection, url_id: int, found: Iterable[ArchiveMemento], day: int) -> None:
     """Store further versions for citations of other days (B06), except where a person chose one."""
     by_person = {each.service for each in copies_of_url(connection, url_id) if each.chosen_by}
-    rows = []
-    for copy in {each.address: each for each in found}.values():
-        if copy.service not in by_person:
-            row = {"url_id": url_id, "service": copy.service, "address": copy.address}
-            rows.append(row | {"timestamp": copy.timestamp, "found_day": day})
+    rows = [
+        {"url_id": url_id, "service": copy.service, "address": address, "timestamp": copy.timestamp, "found_day": day}
+        for address, copy in {each.address: each for each in found}.items()
+        if copy.service not in by_person
+    ]
     upsert(connection, copy_versions, ("url_id", "service", "address"), rows)
 
 
@@ -338,27 +322,23 @@ def citable_copies(connection: Connection, url_id: int) -> tuple[StoredCopy, ...
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveCopies:
-    """Handler for archive addresses that readers propose for a dead URL (W17)."""
+def keep_proposed_copy(
+    connection: Connection, url: UrlRow, address: str, now: datetime, *, own: Sequence[str] = ()
+) -> str:
+    """Store an address proposed for a dead URL (W17) as its copy if it is a known archive's; return that or "".
 
-    own: Sequence[str] = ()  # origins of our own pages
-
-    def __call__(self, connection: Connection, url: UrlRow, address: str, now: datetime) -> str:
-        """Store the address as a copy of the URL when it belongs to a known archive; return that or "".
-
-        Proposals are unauthenticated, so an existing choice is kept. Raises RefusedAddressError, CopyLockedError (W31).
-        """
-        found = recognise(address, own=self.own)
-        if found is None or not found.is_known:
-            return ""
-        copy = parse_chosen_copy(address, url.url, own=self.own)
-        there = {kept.service: kept for kept in copies_of_url(connection, url.id)}
-        if any(kept.is_locked for kept in there.values()):
-            raise CopyLockedError(f"{url.url[:200]} changes all the time, so its version is not chosen by hand.")
-        if copy.service not in there or not there[copy.service].address:
-            put_copies(connection, url.id, [copy], day_of(now))
-        return copy.service
+    Proposals are unauthenticated, so an existing choice is kept. Raises RefusedAddressError, CopyLockedError (W31).
+    """
+    found = recognise(address, own=own)
+    if found is None or not found.is_known:
+        return ""
+    copy = parse_chosen_copy(address, url.url, own=own)
+    there = {kept.service: kept for kept in copies_of_url(connection, url.id)}
+    if any(kept.is_locked for kept in there.values()):
+        raise CopyLockedError(f"{url.url[:200]} changes all the time, so its version is not chosen by hand.")
+    if copy.service not in there or not there[copy.service].address:
+        put_copies(connection, url.id, [copy], day_of(now))
+    return copy.service
 
 
 def _row(url_id: int, copy: ArchiveMemento, found_day: int, day: int, *, is_locked: bool) -> dict[str, Any]:

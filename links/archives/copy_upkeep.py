@@ -16,12 +16,12 @@ from typing import Final
 
 from core.errors import WeboidError
 from links.archives import copy_store
-from links.archives.adapters import SaveOutcome as SavedAs
+from links.archives.adapters import SaveOutcome, SaveResult
 from links.archives.archive_answers import ArchiveMemento
 from links.archives.archive_client import ArchiveClient, ArchiveUnavailableError
 from links.archives.copy_check import CopyCheckResult, CopyVerdict, check_copy
 from links.archives.copy_search import CopySources, SearchStep, citation_days, search_copies
-from links.archives.copy_store import CopyCheckEffect, CopySearchOutcome, DueCopy
+from links.archives.copy_store import CopyCheckEffect, CopySearchOutcome, StoredCopy
 from links.check_history import day_of
 from links.check_result import CheckVerdict
 from links.registry.citations import cited_uses
@@ -38,7 +38,8 @@ _DOWN: Final = "the archive shows none of its copies, so the archive itself has 
 class CopyVisit:
     """Check of one copy."""
 
-    copy: DueCopy  # the checked copy
+    url: UrlRow  # the URL
+    kept: StoredCopy  # the checked copy
     visit: CopyCheckEffect  # the effect on the registry
     seen: CopyCheckResult  # the check result
 
@@ -55,21 +56,21 @@ async def check_due_copies(
     """Check up to `limit` copies that are due, and store the results; `on_check` gets each of them."""
     with store.reading() as rows:
         waiting = copy_store.due_copies(rows, day_of(now), limit)
-    services: defaultdict[str, list[DueCopy]] = defaultdict(list)
-    for each in waiting:
-        services[each.kept.service].append(each)
+    services: defaultdict[str, list[tuple[UrlRow, StoredCopy]]] = defaultdict(list)
+    for url, kept in waiting:
+        services[kept.service].append((url, kept))
 
-    async def at_one(dues: list[DueCopy]) -> list[CopyVisit]:
+    async def at_one(dues: list[tuple[UrlRow, StoredCopy]]) -> list[CopyVisit]:
         seen = []
-        for each in dues:
-            seen.append(await check_copy(asker, each.kept.address, each.url.url, own=own))
+        for url, kept in dues:
+            seen.append(await check_copy(asker, kept.address, url.url, own=own))
             on_check(1)
         if len(seen) >= ALL_GONE and all(one.sight in _LOST for one in seen):
             seen = [CopyCheckResult(CopyVerdict.UNCLEAR, note=_DOWN) for _ in seen]
         with store.writing() as rows:
             return [
-                CopyVisit(each, copy_store.record_copy_check(rows, each.url.id, each.kept, one, day_of(now)), one)
-                for each, one in zip(dues, seen, strict=True)
+                CopyVisit(url, kept, copy_store.record_copy_check(rows, url.id, kept, one, day_of(now)), one)
+                for (url, kept), one in zip(dues, seen, strict=True)
             ]
 
     done = await asyncio.gather(*(at_one(dues) for dues in services.values()))
@@ -81,6 +82,11 @@ log = logging.getLogger(__name__)
 YOUNG_DAYS: Final = 91  # a copy elsewhere that was kept so lately is not taken again
 _REQUESTED = frozenset((CopySearchOutcome.SAVED, CopySearchOutcome.UNSAVABLE, CopySearchOutcome.TROUBLE))
 _SEARCHED = _REQUESTED | {CopySearchOutcome.WANTED, CopySearchOutcome.UNFIXABLE}
+# Verdicts on our own captures that mirroring follows, by their names for users; after "failed" (no answer, refused, a
+# challenge) another attempt may succeed.
+MIRRORED: Final = {CheckVerdict.OK: "good", CheckVerdict.GONE: "gone"} | dict.fromkeys(
+    (CheckVerdict.FAILING, CheckVerdict.REFUSED, CheckVerdict.SUSPECT), "failed"
+)
 
 
 class MirrorMode(StrEnum):
@@ -89,14 +95,6 @@ class MirrorMode(StrEnum):
     NEVER = "never"
     FAILED = "failed"  # those without a result
     ALWAYS = "always"
-
-
-class CaptureOutcome(StrEnum):
-    """Outcome of our own capture."""
-
-    GOOD = "good"
-    FAILED = "failed"  # no answer, refused, a challenge: another attempt may succeed
-    GONE = "gone"
 
 
 class MirrorOutcome(StrEnum):
@@ -120,63 +118,47 @@ class MirrorResult:
     note: str = ""  # the reason, if any
 
 
-def capture_outcome(verdict: CheckVerdict) -> CaptureOutcome | None:
-    """Convert the verdict of a capture for mirroring; None when it is inconclusive.
-
-    >>> capture_outcome(CheckVerdict.REFUSED), capture_outcome(CheckVerdict.UNDECIDED)
-    (<CaptureOutcome.FAILED: 'failed'>, None)
-    """
-    if verdict is CheckVerdict.OK:
-        return CaptureOutcome.GOOD
-    if verdict is CheckVerdict.GONE:
-        return CaptureOutcome.GONE
-    failed = (CheckVerdict.FAILING, CheckVerdict.REFUSED, CheckVerdict.SUSPECT)
-    return CaptureOutcome.FAILED if verdict in failed else None
-
-
 def is_mirror_wanted(
-    store: RegistryStore, url: UrlRow, visited: CaptureOutcome, *, wanted: MirrorMode, now: datetime
+    store: RegistryStore, url: UrlRow, visited: CheckVerdict, *, wanted: MirrorMode, now: datetime
 ) -> MirrorOutcome | None:
     """Return None when archives are to be queried about the link, else the reason not to."""
-    if wanted is MirrorMode.NEVER or (wanted is MirrorMode.FAILED and visited is CaptureOutcome.GOOD):
+    if wanted is MirrorMode.NEVER or (wanted is MirrorMode.FAILED and visited is CheckVerdict.OK):
         return MirrorOutcome.LEFT
     today = day_of(now)
     with store.reading() as rows:
         stored, last = copy_store.copies_of_url(rows, url.id), copy_store.last_search(rows, url.id)
     theirs = [each for each in stored if each.address]
     young = [each for each in theirs if today - each.found_day <= YOUNG_DAYS]
-    if young or (theirs and visited is not CaptureOutcome.GOOD):
+    if young or (theirs and visited is not CheckVerdict.OK):
         return MirrorOutcome.KEPT
-    recent = _REQUESTED if visited is CaptureOutcome.GOOD else _SEARCHED
-    if last is not None and last.outcome in recent and today < last.again_day:
-        return MirrorOutcome.LEFT
-    return None
+    recent = _REQUESTED if visited is CheckVerdict.OK else _SEARCHED
+    return MirrorOutcome.LEFT if last is not None and last.outcome in recent and today < last.again_day else None
 
 
 async def mirror_url(
-    store: RegistryStore, archives: CopySources, url: UrlRow, visited: CaptureOutcome, *, now: datetime
+    store: RegistryStore, archives: CopySources, url: UrlRow, visited: CheckVerdict, *, now: datetime
 ) -> MirrorResult:
     """Request an external copy of the link (with a saver) or find one, and store the outcome of our capture.
 
     For a link whose `is_mirror_wanted` is None. An internal error is stored as trouble, and retried later.
     """
     try:
-        request = None
-        if visited is not CaptureOutcome.GONE:
-            request = await _request_copy(archives, url.url)
-            if request is not None and request.done is MirrorOutcome.SAVED:
-                assert request.copy is not None
-                _keep(store, url, [request.copy], CopySearchOutcome.SAVED, now)
-                return request
-        if visited is CaptureOutcome.GOOD:
-            if request is not None:
-                outcome = (
-                    CopySearchOutcome.UNSAVABLE if request.done is MirrorOutcome.NEVER else CopySearchOutcome.TROUBLE
-                )
-                _keep(store, url, [], outcome, now, request.note)
-                return request
+        saved = None
+        if visited is not CheckVerdict.GONE and archives.saver is not None:
+            try:
+                saved = await archives.saver.take(url.url)
+            except ArchiveUnavailableError as error:
+                saved = SaveResult(SaveOutcome.LATER, reason=str(error))
+            if saved.copy is not None:
+                _keep(store, url, [saved.copy], CopySearchOutcome.SAVED, now)
+                return MirrorResult(url.url, MirrorOutcome.SAVED, saved.copy)
+        if visited is not CheckVerdict.OK:
+            return await _search_elsewhere(store, archives, url, saved, now)
+        if saved is None:
             return MirrorResult(url.url, MirrorOutcome.LEFT, note="there is no key for Save Page Now")
-        return await _search_elsewhere(store, archives, url, request, now)
+        is_never = saved.outcome is SaveOutcome.NEVER
+        _keep(store, url, [], CopySearchOutcome.UNSAVABLE if is_never else CopySearchOutcome.TROUBLE, now, saved.reason)
+        return MirrorResult(url.url, MirrorOutcome.NEVER if is_never else MirrorOutcome.LATER, note=saved.reason)
     except WeboidError:
         raise
     except Exception as error:
@@ -187,7 +169,7 @@ async def mirror_url(
 
 
 async def _search_elsewhere(
-    store: RegistryStore, archives: CopySources, url: UrlRow, request: MirrorResult | None, now: datetime
+    store: RegistryStore, archives: CopySources, url: UrlRow, saved: SaveResult | None, now: datetime
 ) -> MirrorResult:
     """Search archives for a link that we could not capture, after the request to archive it."""
     # Treated as dead, so that no archive is asked again to capture it; our own copies are not mirrors.
@@ -196,32 +178,17 @@ async def _search_elsewhere(
     with store.reading() as rows:
         uses = cited_uses(rows, url.id)
     written = [each.access_day for each in uses if each.access_day is not None]
-    added = [each.first_day for each in uses if each.access_day is None]
-    days = citation_days(written, added, now)
+    days = citation_days(written, [each.first_day for each in uses if each.access_day is None], now)
     search = await search_copies(store, asking, seen, now=now, days=days, is_thorough=True)
     if search.best is not None:
         return MirrorResult(url.url, MirrorOutcome.FOUND, search.best)
-    note = "; ".join([*search.troubles, *([request.note] if request is not None else [])])
-    is_over = search.step is SearchStep.UNFIXABLE and (request is None or request.done is MirrorOutcome.NEVER)
+    note = "; ".join([*search.troubles, *([saved.reason] if saved is not None else [])])
+    is_over = search.step is SearchStep.UNFIXABLE and (saved is None or saved.outcome is SaveOutcome.NEVER)
     if not is_over:
         _keep(store, url, [], CopySearchOutcome.TROUBLE, now, note)
     elif url.state not in copy_store.DEAD:  # what lives may be had elsewhere before half a year is over
         _keep(store, url, [], CopySearchOutcome.WANTED, now, note)
     return MirrorResult(url.url, MirrorOutcome.NEVER if is_over else MirrorOutcome.LATER, note=note)
-
-
-async def _request_copy(archives: CopySources, url: str) -> MirrorResult | None:
-    """Send a capture request; None when no saver is configured."""
-    if archives.saver is None:
-        return None
-    try:
-        saved = await archives.saver.take(url)
-    except ArchiveUnavailableError as error:
-        return MirrorResult(url, MirrorOutcome.LATER, note=str(error))
-    if saved.outcome is SavedAs.SAVED and saved.copy is not None:
-        return MirrorResult(url, MirrorOutcome.SAVED, saved.copy)
-    done = MirrorOutcome.NEVER if saved.outcome is SavedAs.NEVER else MirrorOutcome.LATER
-    return MirrorResult(url, done, note=saved.reason)
 
 
 def _keep(

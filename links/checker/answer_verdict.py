@@ -218,17 +218,13 @@ def _page_fault(trace: ProbeTrace, answer: HttpAnswer) -> tuple[StatusCode, str]
     if not answer.body:
         if answer.head.first("content-encoding") and answer.length != 0:
             return StatusCode.FINE, ""  # a coding that is unknown or broken: browsers know more
-        if answer.whole:
-            return StatusCode.SOFT_404, "page: empty"
-        return StatusCode.BROKEN_OFF, "answer: broken off"
+        return (StatusCode.SOFT_404, "page: empty") if answer.whole else (StatusCode.BROKEN_OFF, "answer: broken off")
     page = page_excerpt.parse_page_excerpt(answer.body, answer.head.first("content-type"))
     if page_excerpt.says_parked(page):
         return StatusCode.PARKED, "page: parked"
     if page_excerpt.says_not_found(page, trace.url):
         return StatusCode.SOFT_404, "page: says not found"
-    if page_excerpt.is_placeholder(page):
-        return StatusCode.SOFT_404, "page: stands in"
-    return StatusCode.FINE, ""
+    return (StatusCode.SOFT_404, "page: stands in") if page_excerpt.is_placeholder(page) else (StatusCode.FINE, "")
 
 
 _ENDINGS = {
@@ -249,8 +245,7 @@ def _fine(finding: CheckResult, trace: ProbeTrace) -> CheckResult:
     if trace.url.partition("://")[2] == trace.final.partition("://")[2]:
         return replace(finding, code=StatusCode.OTHER_SCHEME, note="scheme: led to the other one")
     moves = [hop for hop in trace.hops if hop.status in REDIRECTS]
-    permanent = [hop for hop in moves if hop.status in _PERMANENT]
-    first = (permanent or moves)[:1]
+    first = ([hop for hop in moves if hop.status in _PERMANENT] or moves)[:1]
     return replace(finding, code=code_of_http(first[0].status)) if first else finding
 
 

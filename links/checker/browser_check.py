@@ -13,7 +13,7 @@ words of ``usurpers.toml`` where the copy had none.
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -37,31 +37,21 @@ class VisitSummary:
     evidence: tuple[str, ...] = ()  # evidence for the class, a sentence each
 
 
-# How a failed visit's reason begins (`net.connect_errors`, or the browser's own words), and what that says of the site,
-# of all its URLs when True. Other reasons are not the site's fault: the browser crashed, a rule refused.
-_FAILURES: Mapping[str, tuple[StatusCode, bool]] = {
-    "dns:": (StatusCode.DNS_UNKNOWN, True),
-    "net::ERR_NAME_NOT_RESOLVED": (StatusCode.DNS_UNKNOWN, True),
-    "connect:": (StatusCode.NETWORK, True),
-    "net::ERR_SSL": (StatusCode.TLS, False),
-    "net::ERR_ADDRESS_UNREACHABLE": (StatusCode.NO_ROUTE, True),
-    "net::ERR_CONNECTION_REFUSED": (StatusCode.REFUSED, True),
-    "net::ERR_CONNECTION_TIMED_OUT": (StatusCode.TIMEOUT, False),
-    "net::ERR_CONNECTION": (StatusCode.BROKEN_OFF, False),
-    "net::ERR_EMPTY_RESPONSE": (StatusCode.BROKEN_OFF, False),
-    "net::ERR_TIMED_OUT": (StatusCode.TIMEOUT, False),
-    "net::ERR_TOO_MANY_REDIRECTS": (StatusCode.REDIRECTS, False),
-    "redirect-loop": (StatusCode.REDIRECTS, False),
-    "net::ERR_INVALID": (StatusCode.NO_HTTP, False),
-    "net::ERR_RESPONSE": (StatusCode.NO_HTTP, False),
-    "net::ERR_CONTENT": (StatusCode.NO_HTTP, False),
-    "net::ERR_INCOMPLETE": (StatusCode.BROKEN_OFF, False),
-    "origin:": (StatusCode.NO_HTTP, False),
-    "deadline": (StatusCode.TIMEOUT, False),
-    "timeout": (StatusCode.TIMEOUT, False),
-    "disconnected:": (StatusCode.BROKEN_OFF, False),
-    "malformed:": (StatusCode.NO_HTTP, False),
+# How a failed visit's reason begins (`net.connect_errors`, or the browser's own words), by what that says of the site.
+# Other reasons are not the site's fault: the browser crashed, a rule refused.
+_REASONS = {
+    StatusCode.DNS_UNKNOWN: "dns: net::ERR_NAME_NOT_RESOLVED",
+    StatusCode.NETWORK: "connect:",
+    StatusCode.TLS: "net::ERR_SSL",
+    StatusCode.NO_ROUTE: "net::ERR_ADDRESS_UNREACHABLE",
+    StatusCode.REFUSED: "net::ERR_CONNECTION_REFUSED",
+    StatusCode.TIMEOUT: "net::ERR_CONNECTION_TIMED_OUT net::ERR_TIMED_OUT deadline timeout",
+    StatusCode.BROKEN_OFF: "net::ERR_CONNECTION net::ERR_EMPTY_RESPONSE net::ERR_INCOMPLETE disconnected:",
+    StatusCode.REDIRECTS: "net::ERR_TOO_MANY_REDIRECTS redirect-loop",
+    StatusCode.NO_HTTP: "net::ERR_INVALID net::ERR_RESPONSE net::ERR_CONTENT origin: malformed:",
 }
+_FAILURES = {beginning: code for code, beginnings in _REASONS.items() for beginning in beginnings.split()}
+_OF_ALL_URLS = frozenset({StatusCode.DNS_UNKNOWN, StatusCode.NETWORK, StatusCode.NO_ROUTE, StatusCode.REFUSED})
 # Of an https page these end the recorder's connections, not the browser's own.
 _RECORDERS = ("tls:", "timeout", "disconnected:", "malformed:")
 _CLASSES = {
@@ -83,14 +73,14 @@ def result_of_visit(seen: VisitSummary) -> CheckResult:
     if is_skipped or (seen.outcome is VisitOutcome.FAILED and seen.status is None):
         is_recorders = (final_url or seen.url).startswith("https:") and seen.reason.startswith(_RECORDERS)
         found = [] if is_skipped or is_recorders else [each for each in _FAILURES if seen.reason.startswith(each)]
-        failure, whole_host = _FAILURES[max(found, key=len)] if found else (StatusCode.NONE, False)
+        failure = _FAILURES[max(found, key=len)] if found else StatusCode.NONE
         return CheckResult(
             code=failure,
             verdict=CheckVerdict.FAILING if found else CheckVerdict.UNDECIDED,
             how=CheckMethod.BROWSER,
             final_url=final_url,
             note=f"browser: {seen.reason}",
-            whole_host=whole_host,
+            whole_host=failure in _OF_ALL_URLS,
         )
     status = seen.status if seen.status is not None else 200  # a document that a script wrote
     code, verdict = code_of_http(status), verdict_of(code_of_http(status))
@@ -104,13 +94,7 @@ def result_of_visit(seen: VisitSummary) -> CheckResult:
         code, verdict = judged
         note = note or str(seen.page_class)
     return CheckResult(
-        code=code,
-        verdict=verdict,
-        how=CheckMethod.BROWSER,
-        http=seen.status,
-        final_url=final_url,
-        note=note,
-        mime=seen.mime,
+        *(code, verdict, CheckMethod.BROWSER), http=seen.status, final_url=final_url, note=note, mime=seen.mime
     )
 
 
@@ -178,10 +162,8 @@ class PageLikeness:
             return CheckVerdict.OK
         if self.text is None:
             # Without two titles only the picture is evidence, and a picture may change daily.
-            is_other = self.title is not None and self.evidence.is_against
-            return CheckVerdict.DEVIATED if is_other else CheckVerdict.OK
-        is_same = self.text >= STILL_THERE or self.evidence.is_for
-        return CheckVerdict.OK if is_same else CheckVerdict.DEVIATED
+            return CheckVerdict.DEVIATED if self.title is not None and self.evidence.is_against else CheckVerdict.OK
+        return CheckVerdict.OK if self.text >= STILL_THERE or self.evidence.is_for else CheckVerdict.DEVIATED
 
     @property
     def is_settled(self) -> bool:

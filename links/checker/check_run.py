@@ -149,7 +149,9 @@ class CheckRun:
             )
             self._feed.begin(today)
         else:
-            made = await self._means.desk.write(lambda rows: check_schedule.begin_named_run(rows, len(named), now=now))
+            made = await self._means.desk.write(
+                lambda rows: check_schedule.new_run(rows, check_schedule.NAMED_RUN, len(named), now=now)
+            )
             self._feed.begin_named(named)
         self.tally.due = made.due - made.done
         self._keeper = ResultWriter(
@@ -219,15 +221,11 @@ class CheckRun:
                 await self._settle_doubt(keeper)
                 continue
             # Only held-back results are left: too few to suspect an outage, and no control hosts.
-            if (
-                self._guard.held
-                and not self._active
-                and (self._guard.held == sum(map(len, self._feed.in_hand.values())))
-            ):
+            held = self._guard.held
+            if held and not self._active and held == sum(map(len, self._feed.in_hand.values())):
                 self._keep_held(keeper)
                 continue
-            left = wake - self._means.clock.monotonic()
-            await wait_for_any(self._changed, timeout_s=max(left, 0.0))
+            await wait_for_any(self._changed, timeout_s=max(wake - self._means.clock.monotonic(), 0.0))
         while self._active:
             await asyncio.wait(self._active)
         if not self._doubts:
@@ -326,9 +324,7 @@ class CheckRun:
     def _add_result(self, candidate: CheckCandidate, finding: CheckResult, keeper: ResultWriter) -> None:
         """Store a result and those held back, unless an own outage is suspected."""
         url = candidate.url
-        now = self._means.clock.now()
-        result = UrlCheckResult(url.id, finding, now)
-        for each in self._guard.take(url, result):
+        for each in self._guard.take(url, UrlCheckResult(url.id, finding, self._means.clock.now())):
             keeper.put(*each)
         if self._guard.doubts and not self._doubts:
             self._keep_held(keeper)

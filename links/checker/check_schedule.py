@@ -18,8 +18,8 @@ from links.check_result import CheckResult, CheckVerdict
 from links.checker import due_urls
 from links.checker.due_urls import HostShare
 from links.checker.timetable import HostGaps
-from links.feedback.marks import MarkSet, active_marks
-from links.registry.schema import hosts, passes, state_counts, urls
+from links.feedback.marks import MarkSet, read_marks
+from links.registry.schema import passes, state_counts, urls
 from links.states import SETTLED, CheckPreset, LinkHealth, LinkState, preset_of
 
 STATE_DAYS = 90  # days of links by state that are shown
@@ -88,9 +88,8 @@ def forecast_checks(
     total = sum(links.values())
     a_day = max(looks_per_s, 0.0) * _DAY_S
     due = sum(count / max(days, 1) for days, count in links.items())
-    by_rate = _part(total, a_day)
-    by_host = largest_host * host_gap_s / _DAY_S
-    days, load = max(by_rate, by_host), _part(due, a_day)
+    by_rate, load = (each / a_day if a_day else math.inf if each else 0.0 for each in (total, due))
+    days = max(by_rate, largest_host * host_gap_s / _DAY_S)
     fits = days <= pass_days
     if math.isinf(days):
         takes = "forever, since no checks are done"
@@ -117,12 +116,6 @@ def forecast_checks(
                 "its owner agrees: `weboid links mark gap_s=1 HOST`."
             )
     return CheckForecast(days, load, fits, sentence)
-
-
-def _part(many: float, of: float) -> float:
-    if not many:
-        return 0.0
-    return many / of if of else math.inf
 
 
 NAMED_RUN = "named"  # the part of passes over named URLs
@@ -153,15 +146,16 @@ def begin_run(connection: Connection, part: HostShare, *, horizon: int, now: dat
         .limit(1)
     ).first()
     if found is None:
-        return _new(connection, str(part), left, now)
+        return new_run(connection, str(part), left, now=now)
     whole = found.done + left
     connection.execute(update(passes).where(passes.c.id == found.id).values(due=whole))
     return CheckRunRow(*found)._replace(due=whole)
 
 
-def begin_named_run(connection: Connection, count: int, *, now: datetime) -> CheckRunRow:
-    """Create a run over that many named URLs."""
-    return _new(connection, NAMED_RUN, count, now)
+def new_run(connection: Connection, part: str, count: int, *, now: datetime) -> CheckRunRow:
+    """Create a run over that many URLs of the share, or `NAMED_RUN`."""
+    made = insert(passes).values(part=part, started=int(now.timestamp()), due=count).returning(*passes.c)
+    return CheckRunRow(*connection.execute(made).one())
 
 
 def end_run(connection: Connection, pass_id: int, *, now: datetime) -> None:
@@ -222,26 +216,11 @@ def run_forecast(connection: Connection, settings: LinksSettings, *, now: dateti
         is_growing = state == LinkState.DEAD and preset.dead_growth
         interval = preset.dead_limit_days if is_growing else interval_of(LinkState(state), preset)
         links[interval] = links.get(interval, 0) + count
-    largest = connection.execute(
-        select(urls.c.host_id, func.count().label("links"))
-        .where(urls.c.due_day.is_not(None))
-        .group_by(urls.c.host_id)
-        .order_by(func.count().desc())
-        .limit(1)
-    ).first()
     gaps = HostGaps(settings.host_gap_s)
-    name = ""
-    if largest is not None:
-        gaps.decide(MarkSet(active_marks(connection), lambda: now).setting)
-        found = connection.execute(select(hosts.c.name).where(hosts.c.id == largest.host_id))
-        name = found.scalar_one()
-    return forecast_checks(
-        links,
-        rate,
-        pass_days=settings.pass_days,
-        largest_host=0 if largest is None else largest.links,
-        host_gap_s=gaps.base(name),
-    )
+    gaps.decide(MarkSet(read_marks(connection), lambda: now).setting)
+    largest = due_urls.count_by_host(connection, due_urls.ALL_HOSTS, LAST_DAY, limit=1)
+    name, most = largest[0] if largest else ("", 0)
+    return forecast_checks(links, rate, pass_days=settings.pass_days, largest_host=most, host_gap_s=gaps.base(name))
 
 
 def interval_of(state: LinkState, preset: CheckPreset) -> int:
@@ -261,13 +240,5 @@ def interval_of(state: LinkState, preset: CheckPreset) -> int:
 
 def longest_due(connection: Connection, *, day: int) -> int:
     """Return for how many days the longest waiting URL has been due; 0 when none is."""
-    first = connection.execute(
-        select(urls.c.due_day).where(urls.c.due_day > due_urls.URGENT_DAY).order_by(urls.c.due_day).limit(1)
-    ).scalar()
-    return 0 if first is None else max(day - int(first), 0)
-
-
-def _new(connection: Connection, part: str, count: int, now: datetime) -> CheckRunRow:
-    started = int(now.timestamp())
-    made = insert(passes).values(part=part, started=started, due=count).returning(*passes.c)
-    return CheckRunRow(*connection.execute(made).one())
+    first = due_urls.next_due_day(connection, after=due_urls.URGENT_DAY)
+    return 0 if first is None else max(day - first, 0)

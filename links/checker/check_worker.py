@@ -132,12 +132,11 @@ class CheckerMaintenance:
 
     async def forget(self) -> PurgeSummary | None:
         """Delete expired rows once a day, by the checker of the first share; None: not today."""
-        today = day_of(self.means.clock.now())
+        store, now = self.means.desk.store, self.means.clock.now()
+        today = day_of(now)
         if self.part.number != 1 or self._purged_day == today:
             return None
         self._purged_day = today
-        store = self.means.desk.store
-        now = self.means.clock.now()
         await self.means.desk.write(lambda rows: forget_acts(rows, now))
         await asyncio.to_thread(apply_marks, store, self.means.clock)  # marks that have expired
         return await asyncio.to_thread(purge, store, day=today, keep_days=self.keep_days)

@@ -127,11 +127,8 @@ class DnsResolver:
 
     async def _both(self, host: str) -> LookupResult:
         old, new = await asyncio.gather(self._of(host, "A"), self._of(host, "AAAA"))
-        addresses = tuple(address for each in (old, new) if not isinstance(each, FetchFailure) for address in each)
-        if addresses:
-            return addresses
-        assert isinstance(old, FetchFailure)
-        assert isinstance(new, FetchFailure)
+        if not isinstance(old, FetchFailure) or not isinstance(new, FetchFailure):
+            return tuple(address for each in (old, new) if not isinstance(each, FetchFailure) for address in each)
         # Some servers deny the whole name for IPv6 queries, so the IPv4 answer counts.
         no_word = old is FetchFailure.DNS_NO_ADDRESS and new is not FetchFailure.DNS_UNKNOWN
         return NoAnswerError(new if no_word else old)

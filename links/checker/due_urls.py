@@ -54,9 +54,7 @@ class HostShare:
 
     def condition(self) -> ColumnElement[bool]:
         """Build the condition for rows of `links.registry.schema.urls` in it."""
-        if self.count == 1:
-            return true()
-        return urls.c.bucket % self.count == self.number - 1
+        return true() if self.count == 1 else urls.c.bucket % self.count == self.number - 1
 
 
 ALL_HOSTS = HostShare(1, 1)
@@ -121,9 +119,8 @@ def take_check_lease(connection: Connection, part: HostShare, holder: str, *, no
         if row.until > now:
             raise LeaseHeldError(part, there, row.until)
         connection.execute(delete(leases).where(leases.c.part == row.part))
-    highest = connection.execute(select(func.max(leases.c.fence))).scalar_one()
     # Past what any removed lease can have had: the clock continues where numbers were skipped.
-    fence = max((highest or 0) + 1, now)
+    fence = max((connection.execute(select(func.max(leases.c.fence))).scalar_one() or 0) + 1, now)
     connection.execute(delete(leases).where(leases.c.part == str(part)))
     connection.execute(insert(leases).values(part=str(part), holder=holder, fence=fence, until=now + length_s))
     return CheckLease(part, holder, fence)
@@ -131,8 +128,7 @@ def take_check_lease(connection: Connection, part: HostShare, holder: str, *, no
 
 def renew_check_lease(connection: Connection, lease: CheckLease, *, now: int, length_s: int) -> None:
     """Renew the lease from now, even when it expired; LeaseLostError when another checker took it."""
-    changed = connection.execute(update(leases).where(*lease.condition()).values(until=now + length_s))
-    if changed.rowcount != 1:
+    if connection.execute(update(leases).where(*lease.condition()).values(until=now + length_s)).rowcount != 1:
         raise LeaseLostError(
             f"Part {lease.part} of the hosts was taken over by another checker, because this one did not renew its "
             "lease in time; its results since then are discarded."
@@ -141,8 +137,7 @@ def renew_check_lease(connection: Connection, lease: CheckLease, *, now: int, le
 
 def hold_check_lease(connection: Connection, lease: CheckLease) -> None:
     """Lock the lease's row until the commit; LeaseLostError when another checker took it."""
-    found = connection.execute(select(leases.c.fence).where(*lease.condition()).with_for_update()).first()
-    if found is None:
+    if connection.execute(select(leases.c.fence).where(*lease.condition()).with_for_update()).first() is None:
         raise LeaseLostError(f"Part {lease.part} of the hosts was taken by another checker.")
 
 
@@ -190,19 +185,10 @@ def due_urls_of_host(
     return [row_of(row) for row in found[:limit]]
 
 
-def watched_urls_by_key(connection: Connection, keys: Sequence[bytes]) -> list[UrlRow]:
-    """Return the watched URLs with these keys, due or not."""
-    return [
-        row_of(row)
-        for some in batches(keys)
-        for row in connection.execute(select_url_rows().where(urls.c.key.in_(some)))
-    ]
-
-
-def make_urgent(connection: Connection, ids: Sequence[int]) -> None:
-    """Schedule these URLs before all others, for the checker of their hosts."""
+def set_due_day(connection: Connection, ids: Sequence[int], day: int = URGENT_DAY) -> None:
+    """Set the day of these URLs' next check, by default before all others, for the checker of their hosts."""
     for some in batches(ids):
-        connection.execute(update(urls).where(urls.c.id.in_(some)).values(due_day=URGENT_DAY))
+        connection.execute(update(urls).where(urls.c.id.in_(some)).values(due_day=day))
 
 
 def count_due(connection: Connection, part: HostShare, day: int) -> int:
@@ -217,14 +203,7 @@ def count_awaiting(connection: Connection) -> int:
     return int(connection.execute(query).scalar_one())
 
 
-class HostCount(NamedTuple):
-    """Number of due URLs of a host."""
-
-    host: str
-    due: int
-
-
-def count_by_host(connection: Connection, part: HostShare, day: int, *, limit: int) -> list[HostCount]:
+def count_by_host(connection: Connection, part: HostShare, day: int, *, limit: int) -> list[tuple[str, int]]:
     """Return the hosts with the most due URLs, with the counts."""
     counted = (
         select(urls.c.host_id, func.count().label("due"))
@@ -239,19 +218,13 @@ def count_by_host(connection: Connection, part: HostShare, day: int, *, limit: i
         .join_from(counted, hosts, hosts.c.id == counted.c.host_id)
         .order_by(counted.c.due.desc(), hosts.c.name)
     )
-    return [HostCount(name, due) for name, due in rows]
+    return [(name, due) for name, due in rows]
 
 
-def next_due_day(connection: Connection, part: HostShare) -> int | None:
-    """Return the day on which the next URL is due; None when there is none."""
-    query = (
-        select(urls.c.due_day)
-        .where(urls.c.due_day.is_not(None), part.condition())
-        .order_by(urls.c.due_day, urls.c.key)
-        .limit(1)
-    )
-    found = connection.execute(query).first()
-    return None if found is None else int(found[0])
+def next_due_day(connection: Connection, part: HostShare = ALL_HOSTS, *, after: int = -1) -> int | None:
+    """Return the first day after `after` on which a URL is due; None when there is none."""
+    query = select(urls.c.due_day).where(urls.c.due_day > after, part.condition())
+    return connection.execute(query.order_by(urls.c.due_day, urls.c.key).limit(1)).scalar()
 
 
 class AwaitingLink(NamedTuple):

@@ -94,17 +94,15 @@ class EgressRules:
         """Raise NoAnswerError when the host or the port is refused, before any look-up."""
         try:
             self.policy.check_target(host, port)
-        except BlockedPortError as error:
-            raise NoAnswerError(FetchFailure.PORT, str(error).removesuffix(".")) from error
-        except BlockedHostError as error:
-            raise NoAnswerError(FetchFailure.BLOCKED, str(error).removesuffix(".")) from error
+        except (BlockedPortError, BlockedHostError) as error:
+            failure = FetchFailure.PORT if isinstance(error, BlockedPortError) else FetchFailure.BLOCKED
+            raise NoAnswerError(failure, str(error).removesuffix(".")) from error
         if self.policy.via.of(host) is not None:
             raise NoAnswerError(FetchFailure.BLOCKED, f"[egress] via routes {host} in a way that checks do not support")
 
     async def addresses(self, host: str, port: int, *, is_trusted: bool = False) -> tuple[Addresses, int]:
         """Return the host's permitted (with `is_trusted` all) addresses and its port; else NoAnswerError."""
-        known = self.policy.known_addresses(host, port)
-        addresses, port = known or (await self._names.addresses(host), port)
+        addresses, port = self.policy.known_addresses(host, port) or (await self._names.addresses(host), port)
         refusals = ["" if is_trusted else self.policy.against(host, each) for each in addresses]
         permitted = [unmap_ipv4(a) for a, why in zip(addresses, refusals, strict=True) if not why]
         if not permitted:
@@ -173,8 +171,7 @@ class ConnectionOpener:
         except TimeoutError:  # an OSError too, which the kernel's own time-out is as well
             raise NoAnswerError(FetchFailure.NO_CONNECTION) from None
         except OSError as error:
-            failure = _FAILURES.get(error.errno or 0, FetchFailure.REFUSED)
-            raise NoAnswerError(failure) from error
+            raise NoAnswerError(_FAILURES.get(error.errno or 0, FetchFailure.REFUSED)) from error
 
     async def _secured(
         self, sock: socket.socket, target: UrlParts, context: ssl.SSLContext, limit_s: float
@@ -329,8 +326,7 @@ async def _with_body(reader: asyncio.StreamReader, head: LenientHead, begun: byt
         if length is None and ended:
             length = len(data)
         data = data[:wanted]
-    body = decoded(bytes(data), head.first("content-encoding"))
-    return HttpAnswer(head, body, length, whole)
+    return HttpAnswer(head, decoded(bytes(data), head.first("content-encoding")), length, whole)
 
 
 async def _read_until(

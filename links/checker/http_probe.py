@@ -134,10 +134,6 @@ class RedirectChain:
         refresh = answer_verdict.refresh_target(self.trace)
         return bool(refresh) and self._led(status, url, refresh)
 
-    def failed(self, error: NoAnswerError) -> ProbeTrace:
-        """Return the trace of a chain that ends here without an answer."""
-        return replace(self.trace, answer=None, trouble=error.trouble, detail=error.detail)
-
     def _led(self, status: int, url: str, location: str) -> bool:
         try:
             to = resolve_location(url, location)
@@ -180,10 +176,6 @@ class HttpProber:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close the prober."""
-        await self.close()
-
-    async def close(self) -> None:
         """Cancel running look-ups."""
         if self._own_names is not None:
             await self._own_names.close()
@@ -215,8 +207,7 @@ class HttpProber:
         return replace(finding, seconds=self._clock.monotonic() - began)
 
     def _failed(self, url: str, trouble: FetchFailure, detail: str) -> CheckResult:
-        trace = ProbeTrace(url, CheckMethod.HEAD, trouble=trouble, detail=detail)
-        return judge_trace(trace, self._clock.now())
+        return judge_trace(ProbeTrace(url, CheckMethod.HEAD, trouble=trouble, detail=detail), self._clock.now())
 
     async def _look(self, url: str, *, get_only: bool, compare: Callable[[CheckResult], bool] | None) -> CheckResult:
         trace, finding = await self._probe_methods(url, get_only=get_only)
@@ -224,8 +215,7 @@ class HttpProber:
             return finding
         compared = finding
         if trace.how is CheckMethod.HEAD:
-            budget = ProbeBudget(self._timeout_s, self._clock.monotonic)
-            trace = await self._chain(url, CheckMethod.GET, budget)
+            trace = await self._chain(url, CheckMethod.GET, ProbeBudget(self._timeout_s, self._clock.monotonic))
             compared = judge_trace(trace, self._clock.now())
         compared = await self._beside(url, trace, compared)
         if compared.verdict is not CheckVerdict.SUSPECT:  # no result, or a transient failure
@@ -237,8 +227,7 @@ class HttpProber:
         head: CheckResult | None = None
         useful = True
         if not get_only:
-            part = budget.part(min(HEAD_S, self._timeout_s / 3))
-            trace = await self._chain(url, CheckMethod.HEAD, part)
+            trace = await self._chain(url, CheckMethod.HEAD, budget.part(min(HEAD_S, self._timeout_s / 3)))
             head = judge_trace(trace, self._clock.now())
             useful = answer_verdict.head_is_informative(trace)
             if answer_verdict.head_is_conclusive(trace, head):
@@ -275,8 +264,7 @@ class HttpProber:
         )
 
     async def _compared(self, url: str) -> CheckResult:
-        budget = ProbeBudget(self._timeout_s, self._clock.monotonic)
-        trace = await self._chain(url, CheckMethod.GET, budget)
+        trace = await self._chain(url, CheckMethod.GET, ProbeBudget(self._timeout_s, self._clock.monotonic))
         return await self._beside(url, trace, judge_trace(trace, self._clock.now()))
 
     async def _beside(self, url: str, trace: ProbeTrace, finding: CheckResult) -> CheckResult:
@@ -292,8 +280,7 @@ class HttpProber:
         why = compare_answers(_seen(trace, trace.answer), _seen(sibling, sibling.answer))
         if not why:
             return finding
-        note = f"soft 404: {why}"
-        return replace(finding, code=StatusCode.SOFT_404, verdict=CheckVerdict.SUSPECT, note=note)
+        return replace(finding, code=StatusCode.SOFT_404, verdict=CheckVerdict.SUSPECT, note=f"soft 404: {why}")
 
     async def _chain(self, url: str, how: CheckMethod, budget: ProbeBudget) -> ProbeTrace:
         chain = RedirectChain(ProbeTrace(url, how))
@@ -303,7 +290,7 @@ class HttpProber:
                 if not chain.take(answer, fault):
                     return chain.trace
         except NoAnswerError as error:
-            return chain.failed(error)
+            return replace(chain.trace, answer=None, trouble=error.trouble, detail=error.detail)
 
     async def _ask(self, url: str, chain: RedirectChain, budget: ProbeBudget) -> tuple[HttpAnswer, str]:
         target = request_target(url)

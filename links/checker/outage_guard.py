@@ -29,16 +29,14 @@ HeldResult = tuple[UrlRow, UrlCheckResult]
 class OutageGuard:
     """Buffer of failures during a suspected outage. Without I/O."""
 
-    def __init__(self, *, silent_hosts: int = SILENT_HOSTS) -> None:
-        """Set the number of silent hosts that raises suspicion."""
-        self._most = silent_hosts
+    def __init__(self) -> None:
         self._silent: OrderedDict[str, None] = OrderedDict()
         self._held: list[HeldResult] = []
 
     @property
     def doubts(self) -> bool:
         """Return True while an outage is suspected: no check may start."""
-        return len(self._silent) >= self._most
+        return len(self._silent) >= SILENT_HOSTS
 
     @property
     def held(self) -> int:
@@ -100,5 +98,4 @@ def control_urls(connection: Connection) -> list[str]:
         .order_by(urls.c.due_day.desc(), urls.c.key.desc())
         .limit(_CANDIDATES)
     )
-    found = {row.host: row.url for row in map(row_of, connection.execute(query))}
-    return list(found.values())
+    return list({row.host: row.url for row in map(row_of, connection.execute(query))}.values())

@@ -26,7 +26,7 @@ from links.registry.quirks import HostQuirk, UrlQuirk
 from links.registry.schema import observations, passes, urls
 from links.registry.statements import insert_missing
 from links.registry.urls import UrlRow, health_columns, row_of, select_url_rows
-from links.states import PRESETS, SETTLED, CheckPreset, LinkHealth, LinkState, needs_browser, next_health
+from links.states import PRESETS, SETTLED, CheckPreset, LinkState, needs_browser, next_health
 from links.url_parts import split_identity
 
 OBSERVATIONS = 8  # single looks that are kept of a URL at most
@@ -69,8 +69,7 @@ def effective_result(finding: CheckResult, quirks: frozenset[HostQuirk], *, brow
     if finding.verdict not in _FAILURES:
         return finding
     # An inference requests nothing: the URL's own check will.
-    is_inferred = finding.how is CheckMethod.INFERRED
-    verdict = CheckVerdict.UNDECIDED if is_inferred else CheckVerdict.SUSPECT
+    verdict = CheckVerdict.UNDECIDED if finding.how is CheckMethod.INFERRED else CheckVerdict.SUSPECT
     return replace(finding, verdict=verdict, note=f"unverifiable: {finding.note}")
 
 
@@ -95,32 +94,6 @@ def compute_update(stored: UrlRow, finding: CheckResult, day: int, rules: CheckR
         due_day=None if due is None else max(due, day + 1, URGENT_DAY + 1),
         opinion_day=(day if stored.opinion_day is None else stored.opinion_day) if needs_opinion else None,
     )
-
-
-def is_contradicted(stored: UrlRow, finding: CheckResult, day: int) -> bool:
-    """Return True when a browser's result would contradict our recent failures."""
-    last = stored.last_fail_day
-    return (
-        finding.how is CheckMethod.BROWSER
-        and stored.state in (LinkState.DYING, LinkState.DEAD)
-        and last is not None
-        and day - last <= _OPINION_DAYS
-    )
-
-
-def observation_row(url_id: int, finding: CheckResult, moment: int) -> dict[str, object]:
-    """Build the observation row of a check."""
-    return {
-        "url_id": url_id,
-        "moment": moment,
-        "how": int(finding.how),
-        "code": finding.code,
-        "verdict": str(finding.verdict),
-        "http": finding.http if finding.http is not None and 0 <= finding.http <= 999 else None,
-        "final_url": storable(finding.final_url[:_FINAL_LIMIT]),
-        "note": storable(finding.note[:_NOTE_LIMIT]),
-        "similarity": finding.similarity,
-    }
 
 
 def _format(stored: UrlRow, finding: CheckResult) -> tuple[str | None, int | None]:
@@ -201,21 +174,6 @@ def delay_hosts(connection: Connection, delays: Mapping[int, int], *, horizon: i
         )
 
 
-def postpone_urls(connection: Connection, url_ids: Sequence[int], *, due_day: int) -> None:
-    """Move the due day of URLs, without a result."""
-    if url_ids:
-        connection.execute(update(urls).where(urls.c.id.in_(url_ids)).values(due_day=due_day))
-
-
-def set_marked_state(connection: Connection, url_id: int, state: LinkState, *, due_day: int | None) -> None:
-    """Set a URL's state by a manual decision (B10, B11), and its next due day."""
-    connection.execute(
-        update(urls)
-        .where(urls.c.id == url_id)
-        .values(due_day=due_day, opinion_day=None, **health_columns(LinkHealth(state)))
-    )
-
-
 def _book_once(connection: Connection, results: list[UrlCheckResult], rules: CheckRules) -> list[RecordedResult]:
     query = (
         select_url_rows()
@@ -244,7 +202,12 @@ def _book_once(connection: Connection, results: list[UrlCheckResult], rules: Che
             health = next_health(row.standing, _TAGGED_DEAD, day, judged_by.preset, browser=rules.browser)
             row = row._replace(**health_columns(health) | {"state": health.state})
         batch.add(result, finding, row, compute_update(row, finding, day, judged_by))
-        batch.add_traits(row, result.finding, contradicts=is_contradicted(row, finding, day))
+        where, last = split_identity(row.url), row.last_fail_day
+        is_failing = row.state in (LinkState.DYING, LinkState.DEAD) and last is not None and day - last <= _OPINION_DAYS
+        for kind, is_there in quirks.detect_host_quirks(where, result.finding, is_known_failing=is_failing).items():
+            batch.of_hosts[row.host_id, kind] = is_there
+        for url_kind, value in quirks.detect_url_quirks(where, result.finding).items():
+            batch.of_urls[row.id, url_kind] = value
     batch.write(connection)
     return batch.booked
 
@@ -260,8 +223,8 @@ class _RowBatch:
         self._observed: list[dict[str, Any]] = []
         self._answering: list[int] = []
         self._revived: list[int] = []
-        self._of_hosts: dict[tuple[int, HostQuirk], bool] = {}
-        self._of_urls: dict[tuple[int, UrlQuirk], str] = {}
+        self.of_hosts: dict[tuple[int, HostQuirk], bool] = {}
+        self.of_urls: dict[tuple[int, UrlQuirk], str] = {}
 
     def add(self, result: UrlCheckResult, finding: CheckResult, stored: UrlRow, row: UrlRow) -> None:
         facts = (row.id, row.url, result.finding, stored.state, row.state, row.due_day)
@@ -270,20 +233,24 @@ class _RowBatch:
         self._changed.append({"b_id": row.id, **changed, **health_columns(row.standing)})
         is_alike = finding.verdict is CheckVerdict.OK and row.state is stored.state and finding.code == stored.code
         if stored.is_new or not is_alike:
-            self._observed.append(observation_row(row.id, finding, int(result.moment.timestamp())))
+            self._observed.append(
+                {
+                    "url_id": row.id,
+                    "moment": int(result.moment.timestamp()),
+                    "how": int(finding.how),
+                    "code": finding.code,
+                    "verdict": str(finding.verdict),
+                    "http": finding.http if finding.http is not None and 0 <= finding.http <= 999 else None,
+                    "final_url": storable(finding.final_url[:_FINAL_LIMIT]),
+                    "note": storable(finding.note[:_NOTE_LIMIT]),
+                    "similarity": finding.similarity,
+                }
+            )
         methods = (CheckMethod.HEAD, CheckMethod.GET, CheckMethod.BROWSER)
         if finding.verdict is CheckVerdict.OK and finding.how in methods:
             self._answering.append(row.id)
         if row.state is LinkState.ALIVE and stored.state is not LinkState.ALIVE:
             self._revived.append(row.id)
-
-    def add_traits(self, row: UrlRow, finding: CheckResult, *, contradicts: bool) -> None:
-        where = split_identity(row.url)
-        of_host = quirks.detect_host_quirks(where, finding, is_known_failing=contradicts)
-        for kind, is_there in of_host.items():
-            self._of_hosts[row.host_id, kind] = is_there
-        for url_kind, value in quirks.detect_url_quirks(where, finding).items():
-            self._of_urls[row.id, url_kind] = value
 
     def write(self, connection: Connection) -> None:
         if self._changed:
@@ -315,5 +282,5 @@ class _RowBatch:
             drop_reports(connection, self._answering)
         if self._revived:  # what was down when it was cited can be archived now
             want_urls(connection, self._revived, now=self._now)
-        quirks.write_host_quirks(connection, self._of_hosts, day=self._day)
-        quirks.write_url_quirks(connection, self._of_urls, day=self._day)
+        quirks.write_host_quirks(connection, self.of_hosts, day=self._day)
+        quirks.write_url_quirks(connection, self.of_urls, day=self._day)

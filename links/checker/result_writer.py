@@ -185,7 +185,5 @@ class ResultWriter:
             return []  # it was already stored: the confirmation was lost with the connection
         delays = {url.host_id: outcome for url, outcome in batch if isinstance(outcome, int)}
         result_store.delay_hosts(rows, delays, horizon=self.horizon)
-        result_store.postpone_urls(
-            rows, [url.id for url, outcome in batch if outcome is None], due_day=self.horizon + 1
-        )
+        due_urls.set_due_day(rows, [url.id for url, outcome in batch if outcome is None], self.horizon + 1)
         return result_store.record_results(rows, results, self.rules)

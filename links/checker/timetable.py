@@ -9,7 +9,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from heapq import heappop, heappush
 from typing import Generic, NamedTuple, TypeVar
@@ -42,12 +42,6 @@ def parse_gap(text: str) -> float | None:
 _HOSTS_REMEMBERED = 50_000  # with 429
 
 
-@dataclass(slots=True)
-class _GapBackoff:
-    seconds: float
-    calm: int = 0
-
-
 class HostGaps:
     """Request gaps of one checker; `learned_day` is when earlier rate limits were loaded."""
 
@@ -55,7 +49,7 @@ class HostGaps:
         """Set the general gap."""
         self.gap_s = gap_s
         self.learned_day: int | None = None
-        self._backoffs: dict[str, _GapBackoff] = {}
+        self._backoffs: dict[str, tuple[float, int]] = {}  # the gap after 429, and the answers in a row since
         self._setting: Deciding = lambda _url, _key: None
 
     def decide(self, setting: Deciding) -> None:
@@ -64,9 +58,8 @@ class HostGaps:
 
     def of(self, host: str) -> float:
         """Return the seconds from the end of one request to the host to the next."""
-        backoff = self._backoffs.get(host)
         base = self.base(host)
-        return base if backoff is None else max(base, backoff.seconds)
+        return max(base, self._backoffs[host][0]) if host in self._backoffs else base
 
     def base(self, host: str) -> float:
         """Return the host's gap without any 429."""
@@ -79,22 +72,21 @@ class HostGaps:
 
     def refused(self, host: str) -> bool:
         """Update the gap after a 429 (doubled); return True when it was at its maximum before."""
-        backoff = self._backoffs.get(host)
-        was = 0.0 if backoff is None else backoff.seconds
+        was, _ = self._backoffs.get(host, (0.0, 0))
         self._set(host, min(max(2 * self.base(host), 2 * was), BACKOFF_LIMIT_S))
         return was >= BACKOFF_LIMIT_S
 
     def answered(self, host: str) -> None:
         """Count an answer other than 429."""
-        backoff = self._backoffs.get(host)
-        if backoff is None:
+        if host not in self._backoffs:
             return
-        backoff.calm += 1
-        if backoff.calm >= CALM:
-            if backoff.seconds > 2 * self.base(host):
-                self._set(host, backoff.seconds / 2)
-            else:
-                del self._backoffs[host]
+        seconds, calm = self._backoffs[host]
+        if calm + 1 < CALM:
+            self._backoffs[host] = seconds, calm + 1
+        elif seconds > 2 * self.base(host):
+            self._set(host, seconds / 2)
+        else:
+            del self._backoffs[host]
 
     def begin_slowly(self, host: str) -> None:
         """Set twice the gap for a host with earlier rate limits; it shortens as after a 429."""
@@ -104,12 +96,13 @@ class HostGaps:
     def _set(self, host: str, seconds: float) -> None:
         while len(self._backoffs) >= _HOSTS_REMEMBERED and host not in self._backoffs:
             del self._backoffs[next(iter(self._backoffs))]
-        self._backoffs[host] = _GapBackoff(seconds)
+        self._backoffs[host] = seconds, 0
 
 
 P = TypeVar("P")
 
 REST_S = 3600.0  # when the longest gap is too short (`links.checker.timetable`), a host is not requested for this long
+PATIENCE_S = 60.0  # longest delay of a host whose URLs wait for it
 ALIKE = 3  # different URLs in a row that must fail alike before their host is condemned (W46)
 
 
@@ -162,45 +155,27 @@ class _TimetableHost(Generic[P]):
 class Timetable(Generic[P]):
     """Schedule of one run. Not thread-safe; `room`, `host_room`, `memory`: limits of URLs and failed hosts.
 
-    URLs of a host with a longer delay than `patience_s` are returned (LATER).
+    URLs of a host with a longer delay than `PATIENCE_S` are returned (LATER).
     """
 
     def __init__(
-        self,
-        *,
-        gaps: HostGaps | float,
-        room: int = 50_000,
-        host_room: int = 200,
-        patience_s: float = 60.0,
-        tries: int = 1,
-        memory: int = 50_000,
+        self, *, gaps: HostGaps | float, room: int = 50_000, host_room: int = 200, tries: int = 1, memory: int = 50_000
     ) -> None:
         self.gaps = gaps if isinstance(gaps, HostGaps) else HostGaps(gaps)
         self._room = room
         self._host_room = host_room
-        self._patience_s = patience_s
         self._tries = tries
         self._memory = memory
         self._now = -math.inf
         self._number = 0
         self._hosts: dict[str, _TimetableHost[P]] = {}
         self._held: set[int] = set()
-        self._in_progress = 0
         self._condemned: dict[str, CheckResult] = {}
         self._judged: deque[CheckTurn[P]] = deque()
         self._ready: list[tuple[int, int, _TimetableHost[P]]] = []  # by the place of its first URL
         # By the moment it may be asked, and by the one it may be forgotten.
         self._waiting: list[tuple[float, int, _TimetableHost[P]]] = []
         self._idle: list[tuple[float, int, _TimetableHost[P]]] = []
-
-    def __len__(self) -> int:
-        """Return the number of URLs that wait or are being checked."""
-        return len(self._held)
-
-    @property
-    def waiting(self) -> int:
-        """Count the URLs that wait for their turn."""
-        return len(self._held) - self._in_progress
 
     @property
     def room(self) -> int:
@@ -255,7 +230,6 @@ class Timetable(Generic[P]):
             if token == host.token:
                 _, turn = host.queue.popleft()
                 host.busy = turn.url_id
-                self._in_progress += 1
                 return turn
         while waiting and waiting[0][1] != waiting[0][2].token:
             heappop(waiting)
@@ -271,7 +245,6 @@ class Timetable(Generic[P]):
         if host is None or host.busy != turn.url_id:
             raise InvariantError(f"URL {turn.url_id} at {turn.host} was not being looked at.")
         self._now = now
-        self._in_progress -= 1
         host.busy = None
         again = False
         if finding is not None:
@@ -284,8 +257,7 @@ class Timetable(Generic[P]):
                 self.gaps.answered(host.name)
             if finding.retry_after_s is not None:
                 self._leave(host, now + finding.retry_after_s, now)
-            hurried = finding.code == StatusCode.TOO_MANY and not host.away
-            again = hurried and turn.tries + 1 < self._tries
+            again = finding.code == StatusCode.TOO_MANY and not host.away and turn.tries + 1 < self._tries
         host.ready = max(host.ready, now + self.gaps.of(host.name))
         if again:
             self._number += 1
@@ -297,15 +269,8 @@ class Timetable(Generic[P]):
 
     def condemn(self, host: str, finding: CheckResult) -> None:
         """Mark the host as failed: for the rest of the run the result applies to its inferable URLs."""
-        inferred = replace(
-            finding,
-            how=CheckMethod.INFERRED,
-            note=f"inferred: {finding.note}",
-            final_url="",
-            hops=(),
-            retry_after_s=None,
-            seconds=0.0,
-        )
+        inferred = replace(finding, how=CheckMethod.INFERRED, note=f"inferred: {finding.note}")
+        inferred = replace(inferred, final_url="", hops=(), retry_after_s=None, seconds=0.0)
         while len(self._condemned) >= self._memory and host not in self._condemned:
             del self._condemned[next(iter(self._condemned))]
         self._condemned[host] = inferred
@@ -353,14 +318,13 @@ class Timetable(Generic[P]):
         host.code = finding.code
         if len(host.alike) < ALIKE:
             host.alike.add(url_id)
-        at_once = finding.code == StatusCode.DNS_UNKNOWN
-        if at_once or len(host.alike) >= ALIKE:
+        if finding.code == StatusCode.DNS_UNKNOWN or len(host.alike) >= ALIKE:
             self.condemn(host.name, finding)
 
     def _leave(self, host: _TimetableHost[P], until: float, now: float) -> None:
         """Pause the host until then; the caller calls `_place`."""
         host.ready = max(host.ready, until)
-        if until - now <= self._patience_s:
+        if until - now <= PATIENCE_S:
             return
         host.away = True
         self._judged.extend(turn._replace(move=TurnAction.LATER, until=host.ready) for _, turn in host.queue)

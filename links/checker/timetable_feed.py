@@ -16,9 +16,8 @@ from core.errors import BadUrlError
 from links.check_result import CheckResult, CheckVerdict
 from links.checker import due_urls
 from links.checker.due_urls import START, URGENT_DAY, DuePosition, HostShare
-from links.checker.result_store import set_marked_state
 from links.checker.timetable import AddOutcome, Deciding, Timetable
-from links.feedback.marks import LiveMarks
+from links.feedback.marks import LiveMarks, set_marked_state
 from links.registry.citations import links_tagged_dead
 from links.registry.database import RegistryThread
 from links.registry.quirks import HostQuirk, quirks_of
@@ -105,9 +104,7 @@ class TimetableFeed:
     @property
     def is_empty(self) -> bool:
         """Return True when the run has nothing more to read."""
-        if self._named or self._crowded:
-            return False
-        return self._after == {True: None, False: None}
+        return not self._named and not self._crowded and self._after == {True: None, False: None}
 
     @property
     def has_work(self) -> bool:
@@ -116,8 +113,7 @@ class TimetableFeed:
             return self._named_fit and self.table.room > 0
         if self._ready:
             return self.table.room >= self.host_room
-        unread = any(place is not None for place in self._after.values())
-        return unread and self.table.room >= self.window
+        return any(place is not None for place in self._after.values()) and self.table.room >= self.window
 
     async def fill(self, today: int) -> None:
         """Read one window, or the next URLs of one host."""
@@ -189,8 +185,7 @@ class TimetableFeed:
         setting, decided, methods = await self.desk.do(lambda: _decided(self.marks, fresh))
         alive = [number for number, state in decided.items() if state is LinkState.PERMALIVE]
         if alive and self.trusts_tags:
-            tagged = await self.desk.read(lambda rows: links_tagged_dead(rows, alive))
-            decided |= dict.fromkeys(tagged)
+            decided |= dict.fromkeys(await self.desk.read(lambda rows: links_tagged_dead(rows, alive)))
         settled = [url for url in fresh if decided[url.id] is not None or url.state in SETTLED]
         if settled:
             again = self._today + _MARKED_DAYS
@@ -199,16 +194,13 @@ class TimetableFeed:
         names = {url.host for url in fresh}
         quirks = await self.desk.read(lambda rows: quirks_of(rows, names, day=self._today))
         for url in fresh:
-            is_asked = decided[url.id] is None and url.state is not LinkState.INVALID
-            if is_asked and not self._is_held(url):
+            if decided[url.id] is None and url.state is not LinkState.INVALID and not self._is_held(url):
                 self._add(url, quirks.get(url.host, frozenset()), methods.get(url.id))
 
     def _add(self, url: UrlRow, quirks: frozenset[HostQuirk], method: str | None) -> None:
         inferable = may_infer(url.standing) and HostQuirk.UNVERIFIABLE not in quirks
-        by_get = self.closer and is_stricter(url, self._today, GET_EACH)
-        get_only = HostQuirk.GET_NEEDED in quirks or by_get
-        if method is not None:
-            get_only = method == "get"
+        by_get = HostQuirk.GET_NEEDED in quirks or (self.closer and is_stricter(url, self._today, GET_EACH))
+        get_only = by_get if method is None else method == "get"
         candidate = CheckCandidate(url, get_only, self.closer and is_stricter(url, self._today, SIBLING_EACH))
         match self.table.add(url.id, url.host, candidate, inferable=inferable):
             case AddOutcome.TAKEN:
@@ -242,10 +234,9 @@ def _settle(rows: Connection, urls: Sequence[UrlRow], decided: dict[int, LinkSta
     for url in urls:
         state = decided[url.id]
         if state is not None:
-            set_marked_state(rows, url.id, state, due_day=due_day)
+            due: int | None = due_day
         elif url.state is LinkState.INVALID:
-            set_marked_state(rows, url.id, LinkState.INVALID, due_day=None)
+            state, due = LinkState.INVALID, None
         else:
-            set_marked_state(
-                rows, url.id, LinkState.UNKNOWN, due_day=URGENT_DAY if url.due_day is None else url.due_day
-            )
+            state, due = LinkState.UNKNOWN, URGENT_DAY if url.due_day is None else url.due_day
+        set_marked_state(rows, [url.id], state, due_day=due)

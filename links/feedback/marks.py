@@ -99,21 +99,15 @@ class LinkMark:
 
 
 class MarkSet:
-    """Marks indexed by pattern. Thread-safe. `unread` has the errors of ignored, unreadable marks."""
+    """Marks indexed by pattern; those whose pattern cannot be read are ignored. Thread-safe."""
 
     def __init__(self, found: Iterable[LinkMark], now: Callable[[], datetime]) -> None:
         self._now = now
         self._table: PatternTable[LinkMark] = PatternTable()
-        self.unread: dict[int, str] = {}
         for mark in found:
-            try:
+            with suppress(InputError):
                 self._table.add(parse_pattern(mark.pattern), mark)
-            except InputError as error:
-                self.unread[mark.id] = str(error)
         self._table.ready()
-
-    def __len__(self) -> int:
-        return self._table.size
 
     def deciding(self, url: str) -> LinkMark | None:
         """Return the mark that determines a link's state; None when it is watched as any other."""
@@ -172,7 +166,7 @@ class LiveMarks:
                 with self._store.reading() as rows:
                     stamp = marks_version(rows)
                     if stamp != self._stamp:
-                        self._marks = MarkSet(active_marks(rows), self._clock.now)
+                        self._marks = MarkSet(read_marks(rows), self._clock.now)
                         self._stamp = stamp
                 self._asked = now
             return self._marks
@@ -184,13 +178,8 @@ def marks_version(connection: Connection) -> tuple[int, int]:
     return row[0] or 0, row[1]
 
 
-def active_marks(connection: Connection) -> list[LinkMark]:
-    """Return the marks that were not lifted, including expired ones."""
-    return read_marks(connection, with_lifted=False)
-
-
-def read_marks(connection: Connection, *, with_lifted: bool = True) -> list[LinkMark]:
-    """Return the marks, oldest first."""
+def read_marks(connection: Connection, *, with_lifted: bool = False) -> list[LinkMark]:
+    """Return the marks, including expired ones, oldest first."""
     question = select(book).order_by(book.c.id)
     if not with_lifted:
         question = question.where(book.c.lifted.is_(None))
@@ -248,18 +237,15 @@ def check_mark(mark: LinkMark) -> LinkMark:
 def put_marks(connection: Connection, made: Iterable[LinkMark]) -> list[LinkMark]:
     """Store marks, each in place of the one with the same pattern; return them as stored."""
     there: dict[tuple[UrlPattern | None, str], list[LinkMark]] = {}
-    for mark in active_marks(connection):  # `weboid links mark` reports patterns that cannot be read
+    for mark in read_marks(connection):
         there.setdefault((_pattern(mark.pattern), mark.key), []).append(mark)
     found = []
     for mark in made:
         place = (parse_pattern(mark.pattern), mark.key)
-        for old in there.get(place, ()):
-            _lift(connection, [old.id], mark.actor, mark.moment)
-        row = {
-            "kind": str(mark.kind), "pattern": mark.pattern, "key": mark.key, "value": mark.value,
-            "reason": mark.reason, "actor": mark.actor, "moment": mark.moment,
-            "expires": mark.expires, "settled": int(MarkProgress.NOT_YET),
-        }  # fmt: skip
+        _lift(connection, there.get(place, ()), mark.actor, mark.moment)
+        as_given = ("pattern", "key", "value", "reason", "actor", "moment", "expires")
+        row = {"kind": str(mark.kind), "settled": int(MarkProgress.NOT_YET)}
+        row |= {name: getattr(mark, name) for name in as_given}
         number = connection.execute(insert(book).values(row).returning(book.c.id)).scalar_one()
         found.append(replace(mark, id=number))
         there[place] = [found[-1]]
@@ -268,7 +254,7 @@ def put_marks(connection: Connection, made: Iterable[LinkMark]) -> list[LinkMark
 
 def named_marks(connection: Connection, names: Sequence[str]) -> list[LinkMark]:
     """Return the marks with these numbers or patterns that were not lifted; InputError if one is unknown."""
-    marks = active_marks(connection)
+    marks = read_marks(connection)
     chosen: dict[int, LinkMark] = {}
     for name in names:
         found = [mark for mark in marks if _is_named(mark, name)]
@@ -282,12 +268,12 @@ def named_marks(connection: Connection, names: Sequence[str]) -> list[LinkMark]:
 
 def lift_marks(connection: Connection, marks: Iterable[LinkMark], actor: str, now: datetime) -> None:
     """Mark the marks as lifted; their rows are kept."""
-    _lift(connection, [mark.id for mark in marks], actor, int(now.timestamp()))
+    _lift(connection, marks, actor, int(now.timestamp()))
 
 
 def pending_marks(connection: Connection, now: datetime) -> list[LinkMark]:
     """Return the marks that are not applied yet: new, lifted and expired ones."""
-    return [mark for mark in read_marks(connection) if mark.is_pending(now)]
+    return [mark for mark in read_marks(connection, with_lifted=True) if mark.is_pending(now)]
 
 
 def apply_marks(
@@ -303,7 +289,7 @@ def apply_marks(
             with store.writing() as rows:
                 now_there = marks_version(rows)
                 if now_there != stamp:
-                    stamp, decided = now_there, MarkSet(active_marks(rows), clock.now)
+                    stamp, decided = now_there, MarkSet(read_marks(rows), clock.now)
                 _follow(rows, chosen, decided, clock, tally)
             on_progress(tally.looked)
         done = MarkProgress.APPLIED if mark.holds(clock.now()) else MarkProgress.TAKEN_BACK
@@ -318,7 +304,7 @@ def preview_marks(store: RegistryStore, made: Sequence[LinkMark], lifted: Collec
     """Compute the effect of `apply_marks` after these changes; nothing is written."""
     tally = MarkTally()
     with store.reading() as rows:
-        there = active_marks(rows)
+        there = read_marks(rows)
     replaced = {(_pattern(mark.pattern), mark.key) for mark in made}
     left = [m for m in there if m.id not in lifted and (_pattern(m.pattern), m.key) not in replaced]
     newest = max((mark.id for mark in there), default=0) + 1
@@ -346,8 +332,7 @@ def _matched(store: RegistryStore, mark: LinkMark) -> Iterable[list[int]]:
         host_ids = list(hosts_of(rows, pattern))
     for host_id in host_ids:
         with store.reading() as rows:
-            question = select(urls.c.id).where(urls.c.host_id == host_id).order_by(urls.c.id)
-            ids = list(rows.execute(question).scalars())
+            ids = list(rows.execute(select(urls.c.id).where(urls.c.host_id == host_id).order_by(urls.c.id)).scalars())
         for batch in batches(ids, MOST):
             with store.reading() as rows:
                 chosen = [each.id for each in urls_by_id(rows, batch).values() if matches(each.url)]
@@ -373,17 +358,21 @@ def _follow(connection: Connection, ids: Sequence[int], marks: MarkSet, clock: C
     for each in urls_by_id(connection, ids).values():
         wanted = _count(each, marks, tally)
         if wanted is not None:
-            back = wanted is LinkState.UNKNOWN
             # Spread over a week, so that the URLs of a large domain are not all requested on one day.
-            due = day + each.id % WATCHED_AGAIN_DAYS if back else None
+            due = day + each.id % WATCHED_AGAIN_DAYS if wanted is LinkState.UNKNOWN else None
             groups.setdefault((wanted, due), []).append(each.id)
     for (state, due), some in groups.items():
-        values = health_columns(LinkHealth(state)) | {"due_day": due, "opinion_day": None}
-        connection.execute(update(urls).where(urls.c.id.in_(some)).values(values))
+        set_marked_state(connection, some, state, due_day=due)
 
 
-def _lift(connection: Connection, ids: Collection[int], actor: str, moment: int) -> None:
-    for some in batches(ids):
+def set_marked_state(connection: Connection, ids: Sequence[int], state: LinkState, *, due_day: int | None) -> None:
+    """Set the state of URLs by a manual decision (B10, B11), and their next due day."""
+    values = health_columns(LinkHealth(state)) | {"due_day": due_day, "opinion_day": None}
+    connection.execute(update(urls).where(urls.c.id.in_(ids)).values(values))
+
+
+def _lift(connection: Connection, marks: Iterable[LinkMark], actor: str, moment: int) -> None:
+    for some in batches(mark.id for mark in marks):
         connection.execute(
             update(book).where(book.c.id.in_(some), book.c.lifted.is_(None)).values(lifted=moment, lifted_by=actor)
         )

@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import ColumnElement, Connection, delete, select, update
 
 from core.errors import BadUrlError, InputError
 from core.hosts import BAD_PORTS, is_local_name
@@ -241,10 +241,7 @@ def list_replacements(
 ) -> list[ReplacementProposal]:
     """Return proposals in these stages by the numbers of their URLs, from the one after `after`."""
     chosen = replacements.c.state.in_(list(map(int, stages))), replacements.c.url_id > after
-    query = select(replacements.c.url_id).where(*chosen).order_by(replacements.c.url_id).limit(limit)
-    found = list(connection.execute(query).scalars())
-    known = replacements_of(connection, found)
-    return [known[each] for each in found if each in known]
+    return _proposals(connection, *chosen, limit=limit)
 
 
 def _address_of(connection: Connection, observed: UrlRow) -> str:
@@ -257,19 +254,19 @@ def _address_of(connection: Connection, observed: UrlRow) -> str:
 
 def replacements_of(connection: Connection, url_ids: Sequence[int]) -> dict[int, ReplacementProposal]:
     """Return the proposals for these URLs, tested or not; see `shown_replacement`."""
-    found: dict[int, ReplacementProposal] = {}
-    proposals = (
-        select_url_rows()
-        .add_columns(*(replacements.c[name] for name in ("url_id", "address")))
-        .add_columns(replacements.c.state.label("stage"), replacements.c.tested_day)
-        .join(replacements, replacements.c.url_id == urls.c.id)
-    )
-    for some in batches(url_ids):
-        for row in connection.execute(proposals.where(replacements.c.url_id.in_(some))):
-            found[row.url_id] = ReplacementProposal(
-                row.url_id, row_of(row).url, row.address, ProposalStage(row.stage), row.tested_day
-            )
-    return found
+    parts = (_proposals(connection, replacements.c.url_id.in_(some)) for some in batches(url_ids))
+    return {each.url_id: each for part in parts for each in part}
+
+
+def _proposals(
+    connection: Connection, *which: ColumnElement[bool], order: Any = replacements.c.url_id, limit: int | None = None
+) -> list[ReplacementProposal]:
+    query = select_url_rows().join(replacements, replacements.c.url_id == urls.c.id).where(*which).order_by(order)
+    query = query.add_columns(replacements.c.address, replacements.c.state.label("stage"), replacements.c.tested_day)
+    return [
+        ReplacementProposal(row.id, row_of(row).url, row.address, ProposalStage(row.stage), row.tested_day)
+        for row in connection.execute(query.limit(limit))
+    ]
 
 
 def shown_replacement(address: str, stage: int, state: LinkState) -> str:
@@ -287,12 +284,10 @@ def replacements_to_test(connection: Connection, day: int, limit: int) -> list[R
         (state == int(ProposalStage.WORKS)) & (tested <= last),
         (state == int(ProposalStage.FAILED)) & (tested <= last),
     )
-    found: list[int] = []
+    found: list[ReplacementProposal] = []
     for which in chosen:
-        ordered = select(replacements.c.url_id).where(which).order_by(tested)
-        found += connection.execute(ordered.limit(limit - len(found))).scalars()
-    known = replacements_of(connection, found)
-    return [known[each] for each in found if each in known]
+        found += _proposals(connection, which, order=tested, limit=limit - len(found))
+    return found
 
 
 def record_replacement_test(
@@ -323,8 +318,7 @@ def _checked(connection: Connection, observed: UrlRow, address: str, around: Pro
     if len(address) > MAX_ADDRESS_LENGTH:
         raise refused_address_error(address, AddressRefusal.TOO_LONG)
     wanted = fetch_key(address)
-    is_same = identity_key(wanted) == observed.url
-    reason = AddressRefusal.SAME if is_same else refusal_of(wanted)
+    reason = AddressRefusal.SAME if identity_key(wanted) == observed.url else refusal_of(wanted)
     if reason is not None:
         raise refused_address_error(address, reason)
     why = around.refuses(wanted)

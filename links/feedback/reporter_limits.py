@@ -133,9 +133,8 @@ def count_act(connection: Connection, act: LimitedAct, reporter: bytes, now: dat
     limit, moment = limits[act], int(now.timestamp())
     _wait_for_turn(connection, act, reporter, moment, limit.gap_s)
     if limit.a_day is not None:
-        day = day_of(now)
         a_day = limit.a_day
-        upsert = insert_into(connection, acts).values(act=int(act), day=day, count=1)
+        upsert = insert_into(connection, acts).values(act=int(act), day=day_of(now), count=1)
         written = connection.execute(
             upsert.on_conflict_do_update(
                 index_elements=["act", "day"], set_={"count": acts.c.count + 1}, where=acts.c.count < a_day

@@ -26,12 +26,13 @@ from core.storable_text import shorten_for_message
 from core.url_patterns import PatternForm, parse_pattern
 from links.check_history import day_of
 from links.feedback.reporter_limits import DEFAULT_LIMITS, LimitedAct, Limits, count_act
+from links.registry import urls as url_book
 from links.registry.lookups import url_facts
 from links.registry.pages import MAX_PAGE_ID, plain_title
 from links.registry.quirks import HostQuirk, is_over
 from links.registry.schema import asked_pages, host_quirks, hosts, reports, urls
 from links.registry.statements import MOST, Reader, SqlStatement, batches, insert_missing, many, one, upsert
-from links.registry.urls import NotObservedError, UrlRow, find_matching_urls, require_observed, row_of, select_url_rows
+from links.registry.urls import NotObservedError, UrlRow, row_of, select_url_rows
 from links.states import LinkState
 from links.url_parts import KEY_BYTES
 
@@ -95,8 +96,7 @@ def add_report(
 
     Roll back after InputError, NotObservedError (W18), NeedlessReportError (all work), TooOftenError (W15).
     """
-    meant = _meant(connection, named, is_pattern=is_pattern)
-    wanted = [each for each in meant if each.state not in WORKING]
+    wanted = [each for each in _meant(connection, named, is_pattern=is_pattern) if each.state not in WORKING]
     if not wanted:
         raise NeedlessReportError(f"{_listed(named)} is known to work: there is nothing to report.")
     count_act(connection, LimitedAct.REPORT, reporter, now, limits)
@@ -106,8 +106,7 @@ def add_report(
     before = 0
     for some in batches(each.id for each in wanted):
         mine = (reports.c.reporter == reporter, reports.c.url_id.in_(some))
-        counted = select(func.count()).select_from(reports).where(*mine)
-        before += connection.execute(counted).scalar_one()
+        before += connection.execute(select(func.count()).select_from(reports).where(*mine)).scalar_one()
     facts = {"moment": int(now.timestamp()), "expires_day": until, "reporter": reporter}
     rows = [{"url_id": each.id, "host_id": each.host_id, **facts} for each in wanted]
     upsert(connection, reports, ("url_id", "reporter"), rows)
@@ -117,8 +116,7 @@ def add_report(
         on_it = select(hosts.c.id).where(hosts.c.domain == domain).order_by(hosts.c.id)
         quirks = [{"host_id": each, **presumption} for each in connection.execute(on_it).scalars()]
         upsert(connection, host_quirks, ("host_id", "kind"), quirks)
-    found = tuple(each.url for each in wanted)
-    return ReportResult(found, until, renewed=before, presumed=bool(half))
+    return ReportResult(tuple(each.url for each in wanted), until, renewed=before, presumed=bool(half))
 
 
 def withdraw_reports(
@@ -137,8 +135,7 @@ def withdraw_reports(
     domains = _domains(connection, meant)
     held = []
     for domain in domains:
-        days = select(func.max(host_quirks.c.last_day)).where(*_presumption(domain))
-        last = connection.execute(days).scalar_one()
+        last = connection.execute(select(func.max(host_quirks.c.last_day)).where(*_presumption(domain))).scalar_one()
         if last is not None and not is_over(HostQuirk.PRESUMED_REACHABLE, last, last, day):
             held.append(domain)
     gone = drop_reports(connection, [each.id for each in meant])
@@ -207,12 +204,11 @@ def _meant(connection: Connection, named: Sequence[str], *, is_pattern: bool) ->
             pattern = parse_pattern(what)
             if pattern.form is PatternForm.REGEX:
                 raise InputError("A report takes a domain and the beginning of a path, not a pattern.")
-            some = find_matching_urls(connection, pattern, limit=MOST_AT_ONCE + 1)
+            some = url_book.find_matching_urls(connection, pattern, limit=MOST_AT_ONCE + 1)
             if not some:
-                message = f"Nothing that begins with {shorten_for_message(what)} is watched."
-                raise NotObservedError(message)
+                raise NotObservedError(f"Nothing that begins with {shorten_for_message(what)} is watched.")
         else:
-            some = [require_observed(connection, what)]
+            some = [url_book.require_observed(connection, what)]
         found |= {each.id: each for each in some}
         if len(found) > MOST_AT_ONCE:
             raise InputError(f"That matches more than {MOST_AT_ONCE} watched URLs: give a longer path.")
@@ -226,8 +222,7 @@ def _listed(named: Sequence[str]) -> str:
 def _domains(connection: Connection, named: Sequence[UrlRow]) -> list[str]:
     found: set[str] = set()
     for some in batches({each.host_id for each in named}):
-        rows = connection.execute(select(hosts.c.domain).where(hosts.c.id.in_(some)).distinct())
-        found.update(rows.scalars())
+        found.update(connection.execute(select(hosts.c.domain).where(hosts.c.id.in_(some)).distinct()).scalars())
     return sorted(found)
 
 
@@ -337,8 +332,7 @@ def find_page_requests(
         for page_id, title, day, is_done, links in FIND_ASKED.rows(reader, {"wiki": wiki_id, **parameters}):
             state = RequestState.DONE if is_done else RequestState.QUEUED
             packed = bytes(links or b"")
-            starts = range(0, len(packed), KEY_BYTES)
-            keys = tuple(packed[at : at + KEY_BYTES] for at in starts)
+            keys = tuple(packed[at : at + KEY_BYTES] for at in range(0, len(packed), KEY_BYTES))
             found[RequestedPage(page_id, title)] = PageRequestFacts(state, day if is_done else None, keys)
     left = [each for each in wanted if each not in found]
     if left:
@@ -354,12 +348,11 @@ def put_page_requests(
 ) -> int:
     """Record requests up to `MOST_OF_WIKI` for the wiki's synchronisation; return how many are new today."""
     wanted = _named(page_ids, titles)
-    there = _states(connection, wiki_id)
-    again = [each for each in wanted if each in there and _is_over(*there[each], day)]
+    there = _requested(connection, wiki_id, day)
+    again = [each for each in wanted if there.get(each)]
     new = [each for each in wanted if each not in there][: max(MOST_OF_WIKI - len(there), 0)]
     ASK_AGAIN.run(connection, [_values(wiki_id, each) | {"today": day} for each in again])
-    facts = [{"wiki_id": wiki_id, **each._asdict(), "day": day} for each in new]
-    insert_missing(connection, asked_pages, facts)
+    insert_missing(connection, asked_pages, [{"wiki_id": wiki_id, **each._asdict(), "day": day} for each in new])
     return len(again) + len(new)
 
 
@@ -368,9 +361,8 @@ def are_requested(
 ) -> bool:
     """Return True when all of these pages are recorded today."""
     wanted = _named(page_ids, titles)
-    there = _states(connection, wiki_id)
-    noted = {page for page, state in there.items() if not _is_over(*state, day)}
-    return noted.issuperset(wanted) or len(there) >= MOST_OF_WIKI
+    there = _requested(connection, wiki_id, day)
+    return all(there.get(page) is False for page in wanted) or len(there) >= MOST_OF_WIKI
 
 
 def waiting_pages(connection: Connection, wiki_id: int, *, limit: int) -> list[RequestedPage]:
@@ -405,14 +397,10 @@ def _named(page_ids: Iterable[int], titles: Iterable[str]) -> list[RequestedPage
     return list(dict.fromkeys([*numbered, *titled]))
 
 
-def _states(connection: Connection, wiki_id: int) -> dict[RequestedPage, tuple[int, bool]]:
-    """Return (day, read) of each requested page of the wiki."""
+def _requested(connection: Connection, wiki_id: int, day: int) -> dict[RequestedPage, bool]:
+    """Return the requested pages of the wiki; True for those that were read before that day."""
     rows = OF_WIKI.rows(connection, {"wiki": wiki_id})
-    return {RequestedPage(page_id, title): (day, bool(done)) for page_id, title, day, done in rows}
-
-
-def _is_over(asked_day: int, is_done: bool, day: int) -> bool:  # noqa: FBT001 a row's columns
-    return is_done and asked_day < day
+    return {RequestedPage(page_id, title): bool(done) and last < day for page_id, title, last, done in rows}
 
 
 def _values(wiki_id: int, page: RequestedPage) -> dict[str, Any]:

@@ -119,12 +119,11 @@ def want_links(
     insert_missing(connection, wanted, rows)
     order = list(map(int, ArchivePriority))
     for place, before in enumerate(order):
-        hurried = [
-            {"of": row["page"], "url": row["url_id"], "which": row["priority"]}
-            for row in rows
-            if row["priority"] in order[:place]
-        ]
-        HURRY.run(connection, [each | {"before": before, "later": due} for each in hurried])
+        facts = {"before": before, "later": due}
+        hurried = (row for row in rows if row["priority"] in order[:place])
+        HURRY.run(
+            connection, [facts | {"of": row["page"], "url": row["url_id"], "which": row["priority"]} for row in hurried]
+        )
 
 
 def want_urls(connection: Connection, url_ids: Iterable[int], *, now: datetime) -> None:
@@ -147,8 +146,7 @@ def postpone_links(connection: Connection, rows: Iterable[BacklogRow], *, until:
 
 def hold_back_pages(connection: Connection, numbers: Iterable[int], *, now: datetime) -> None:
     """Pause the backlog rows of these pages; they may be released later."""
-    later = int((now + HELD).timestamp())
-    HOLD_BACK.run_each(connection, "pages", sorted(numbers), later=later)
+    HOLD_BACK.run_each(connection, "pages", sorted(numbers), later=int((now + HELD).timestamp()))
 
 
 def release_pages(connection: Connection, numbers: Iterable[int], *, now: datetime, grace: timedelta) -> None:
@@ -178,12 +176,7 @@ def next_due(reader: Reader, wiki_id: int) -> datetime | None:
     return datetime.fromtimestamp(min(moments), UTC) if moments else None
 
 
-def current_links(reader: Reader, numbers: Sequence[int]) -> list[LinkRef]:
-    """Return all links that these pages have, by the registry's numbers of the pages."""
-    return [LinkRef(*row) for row in CURRENT.each(reader, "pages", sorted(numbers))]
-
-
-def standing_links(reader: Reader, numbers: Sequence[int], *, before: int) -> list[LinkRef]:
-    """Return the links that these pages have, and had before that day."""
-    backlog = STANDING.each(reader, "pages", sorted(numbers), before=before)
-    return [LinkRef(*row) for row in backlog]
+def current_links(reader: Reader, numbers: Sequence[int], *, before: int | None = None) -> list[LinkRef]:
+    """Return the links that these pages have (and had before that day), by the registry's numbers of the pages."""
+    statement = CURRENT if before is None else STANDING
+    return [LinkRef(*row) for row in statement.each(reader, "pages", sorted(numbers), before=before)]

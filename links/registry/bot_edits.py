@@ -299,10 +299,8 @@ def note_nothing_to_do(
     connection: Connection, wiki_id: int, wanted: IntendedEdit, basis: bytes, *, moment: int
 ) -> None:
     """Record that there was nothing to do on a page, for that revision and state of knowledge."""
-    of_page = {"wiki": wiki_id, "page": wanted.page_id}
-    FORGET_NOTHING.run(connection, {**of_page, "was": int(EditState.NOTHING)})
-    row = _row(wiki_id, wanted, EditState.NOTHING, moment) | {"basis": basis}
-    connection.execute(insert(edits).values(row))
+    FORGET_NOTHING.run(connection, {"wiki": wiki_id, "page": wanted.page_id, "was": int(EditState.NOTHING)})
+    connection.execute(insert(edits).values(_row(wiki_id, wanted, EditState.NOTHING, moment) | {"basis": basis}))
 
 
 def set_checked(connection: Connection, edit_ids: Collection[int], *, moment: int) -> None:
@@ -339,8 +337,7 @@ def release_edit_lock(connection: Connection, wiki_id: int, who: str) -> None:
 
 def edits_by_id(reader: Reader, ids: Iterable[int]) -> dict[int, BotEdit]:
     """Return the existing edits with these numbers."""
-    found = list(BY_ID.each(reader, "ids", dict.fromkeys(ids)))
-    return {edit.id: edit for edit in _whole(reader, found)}
+    return {edit.id: edit for edit in _whole(reader, list(BY_ID.each(reader, "ids", dict.fromkeys(ids))))}
 
 
 def called_dead(changes: Iterable[tuple[_Link, str]]) -> frozenset[_Link]:
@@ -397,14 +394,12 @@ def edits_to_watch(
 def last_made(reader: Reader, wiki_id: int) -> int:
     """Return when the bot last edited the wiki, or intended to; 0: never."""
     states = [int(each) for each in EditState if each is not EditState.NOTHING]
-    found = LAST_MADE.rows(reader, {"wiki": wiki_id, "states": states})
-    return int(found[0][0] or 0)
+    return int(LAST_MADE.rows(reader, {"wiki": wiki_id, "states": states})[0][0] or 0)
 
 
 def count_edits(reader: Reader, wiki_id: int, kind: EditKind) -> dict[EditState, int]:
     """Count the wiki's edits by state."""
-    found = COUNTS.rows(reader, {"wiki": wiki_id, "kind": str(kind)})
-    return {EditState(state): number for state, number in found}
+    return {EditState(state): number for state, number in COUNTS.rows(reader, {"wiki": wiki_id, "kind": str(kind)})}
 
 
 def held_links(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[int, dict[int, int]]:
@@ -420,10 +415,9 @@ def held_links(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[in
 def last_edits(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[int, LastEdit]:
     """Return the last action on each of the pages."""
     found: dict[int, LastEdit] = {}
-    parameters = {"wiki": wiki_id, "kind": str(EditKind.PAGE)}
-    for row in LATELY.each(reader, "ids", dict.fromkeys(page_ids), **parameters):
-        basis = None if row[3] is None else bytes(row[3])
-        found[row[0]] = LastEdit(EditState(row[1]), row[2], basis, row[4])
+    rows = LATELY.each(reader, "ids", dict.fromkeys(page_ids), wiki=wiki_id, kind=str(EditKind.PAGE))
+    for page_id, state, base_rev, basis, moment in rows:
+        found[page_id] = LastEdit(EditState(state), base_rev, None if basis is None else bytes(basis), moment)
     return found
 
 
@@ -436,8 +430,7 @@ def revived_links(reader: Reader, wiki_id: int, living: Sequence[int], *, after:
 
 def _whole(reader: Reader, rows: Sequence[Any]) -> list[BotEdit]:
     changes: dict[int, list[EditChange]] = {}
-    ids = (row[0] for row in rows)
-    for number, *facts in CHANGES.each(reader, "ids", ids):
+    for number, *facts in CHANGES.each(reader, "ids", (row[0] for row in rows)):
         change = EditChange(*facts)
         changes.setdefault(number, []).append(replace(change, is_undone=bool(change.is_undone)))
     found = []

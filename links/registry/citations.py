@@ -218,10 +218,8 @@ REVISIONS = SqlStatement(
 
 def revisions_of(reader: Reader, numbers: Iterable[int]) -> dict[int, int]:
     """Return the revisions at which the pages were read, by the registry's numbers of pages."""
-    return {
-        page: abs(rev_id)  # below zero: it is not certain whose the links of that revision are
-        for page, rev_id in REVISIONS.each(reader, "pages", sorted(set(numbers)))
-    }
+    rows = REVISIONS.each(reader, "pages", sorted(set(numbers)))
+    return {page: abs(rev_id) for page, rev_id in rows}  # below zero: not certain, see `note_additions`
 
 
 def note_additions(
@@ -252,8 +250,7 @@ def note_additions(
         for page, url_id in new
         if page in certain and revisions[page].account and revisions[page].day > day - KEEP_DAYS
     ]
-    if rows:
-        insert_missing(connection, additions, rows)
+    insert_missing(connection, additions, rows)
     return len(rows)
 
 

@@ -2,9 +2,6 @@
 
 An older or empty database is upgraded in one transaction; a newer one is not touched. Thread-safe; on SQLite writers
 are serialized. A database that is unreachable, locked or overloaded raises TransientError.
-
-`RegistryThread` gives an event loop one thread, in which reads and writes run in the order in which they were
-submitted. During an outage they wait.
 """
 
 import asyncio
@@ -15,7 +12,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -53,8 +50,8 @@ def upgrade_schema(connection: sa.Connection, where: str, *, to: str = HEAD) -> 
     version = version_of(connection)
     if version == to:
         return
-    files = migration_files(connection.dialect.name)
-    if version and version not in {_number_of(file) for file in files}:
+    files = {file.name.partition("_")[0]: file for file in migration_files(connection.dialect.name)}
+    if version and version not in files:
         raise CollectionVersionError(
             f"The link registry at {where} has version {version[:40]}, this release supports versions up to {HEAD}: "
             f"install the release that made it, or a newer one."
@@ -64,8 +61,8 @@ def upgrade_schema(connection: sa.Connection, where: str, *, to: str = HEAD) -> 
             f"The tables of the link registry at {where} have no version: they are not Weboid's, or precede its first "
             "release. Move them away, then try again."
         )
-    for file in files:
-        if version < _number_of(file) <= to:
+    for number, file in files.items():
+        if version < number <= to:
             for statement in file.read_text(encoding="utf-8").split(";\n"):
                 if statement.strip():
                     connection.exec_driver_sql(statement)
@@ -76,10 +73,6 @@ def upgrade_schema(connection: sa.Connection, where: str, *, to: str = HEAD) -> 
 def migration_files(dialect: str) -> list[Path]:
     """Return the SQL files of all schema steps for that database, in their order."""
     return sorted(MIGRATIONS_FOLDER.glob(f"*.{dialect}.sql"))
-
-
-def _number_of(file: Path) -> str:
-    return file.name.partition("_")[0]
 
 
 def create_schema(engine: sa.Engine, schema: str) -> None:
@@ -338,7 +331,7 @@ LONGEST_DELAY_S = 10.0
 
 @dataclass(eq=False)
 class RegistryThread:
-    """Thread for the reads and writes of one checker. Must be closed; it does not own the store."""
+    """Thread for one checker's reads and writes, in the order of their calls; during an outage they wait. Must be closed."""
 
     store: RegistryStore
     _: KW_ONLY
@@ -352,15 +345,15 @@ class RegistryThread:
 
     async def read(self, work: Callable[[sa.Connection], T]) -> T:
         """Run `work` on a reading connection; retry until it answers, or raise TransientError at last."""
-        return await self._patiently(partial(self._read, work))
+        return await self._patiently(partial(_run_on, self.store.reading, work))
 
     async def read_aside(self, work: Callable[[sa.Connection], T]) -> T:
         """Run `read` in a separate thread, so that long reads do not delay a lease's renewal."""
-        return await self._patiently(partial(self._read, work), aside=True)
+        return await self._patiently(partial(_run_on, self.store.reading, work), aside=True)
 
     async def write(self, work: Callable[[sa.Connection], T]) -> T:
         """Run idempotent `work` on a writing connection; retry, perhaps after a lost confirmation, until committed."""
-        return await self._patiently(partial(self._write, work))
+        return await self._patiently(partial(_run_on, self.store.writing, work))
 
     async def do(self, work: Callable[[], T]) -> T:
         """Run `work`, which opens its own connections, with the same retries."""
@@ -368,19 +361,11 @@ class RegistryThread:
 
     async def try_write(self, work: Callable[[sa.Connection], T]) -> T:
         """Run `write` without retries; TransientError when the database does not answer."""
-        return await self._in_thread(partial(self._write, work))
+        return await self._in_thread(partial(_run_on, self.store.writing, work))
 
     def close(self) -> None:
         """Stop the thread after its current work."""
         self._thread.shutdown(wait=True, cancel_futures=True)
-
-    def _read(self, work: Callable[[sa.Connection], T]) -> T:
-        with self.store.reading() as rows:
-            return work(rows)
-
-    def _write(self, work: Callable[[sa.Connection], T]) -> T:
-        with self.store.writing() as rows:
-            return work(rows)
 
     async def _patiently(self, ask: Callable[[], T], *, aside: bool = False) -> T:
         pauses = ExponentialBackoff(self.first_delay_s, LONGEST_DELAY_S)
@@ -403,3 +388,8 @@ class RegistryThread:
 
     async def _in_thread(self, ask: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, ask)
+
+
+def _run_on(connect: Callable[[], AbstractContextManager[sa.Connection]], work: Callable[[sa.Connection], T]) -> T:
+    with connect() as rows:
+        return work(rows)

@@ -5,10 +5,10 @@ one, each by an index jump, regardless of the number of pages.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, exists, func, literal_column, select
 
+from links.registry.lookups import CopyFacts
 from links.registry.pages import MAX_PAGE_ID, PAGE_BITS, number_of, pages_between
 from links.registry.schema import copies, invalid, pages, refs, urls, wanted, wikis
 from links.registry.statements import Reader, SqlStatement, many, one
@@ -28,31 +28,17 @@ COUNT_LINKS_OF_WIKI = SqlStatement(
 LINKS_OF = SqlStatement(select(refs.c.url_id).where(*_CURRENT).distinct().limit(one("limit")))
 
 
-def count_pages(reader: Reader, wiki_id: int, *, limit: int) -> int:
-    """Count the known pages of the wiki, up to `limit`."""
-    found: int = COUNT_PAGES_OF_WIKI.rows(reader, {"wiki": wiki_id, "limit": limit})[0][0]
-    return found
-
-
-def count_links(reader: Reader, wiki_id: int, *, limit: int) -> int:
-    """Count the links of its pages, a URL once for each page, up to `limit`."""
-    found: int = COUNT_LINKS_OF_WIKI.rows(reader, {**pages_between(wiki_id), "limit": limit})[0][0]
-    return found
+def count_contents(reader: Reader, wiki_id: int, *, limit: int) -> dict[str, int]:
+    """Count the wiki's known `pages`, and their `links`, a URL once for each page; each up to `limit`."""
+    values = {"wiki": wiki_id, **pages_between(wiki_id), "limit": limit}
+    counts = {"pages": COUNT_PAGES_OF_WIKI, "links": COUNT_LINKS_OF_WIKI}
+    return {what: statement.rows(reader, values)[0][0] for what, statement in counts.items()}
 
 
 def links_of(reader: Reader, wiki_id: int, *, limit: int) -> list[UrlRow]:
     """Return up to `limit` URLs that the wiki's pages have now, each once."""
     ids = [number for (number,) in LINKS_OF.rows(reader, {**pages_between(wiki_id), "limit": limit})]
     return list(urls_by_id(reader, ids).values())
-
-
-class ExternalCopy(NamedTuple):
-    """Copy in another archive."""
-
-    service: str  # the archive's short name
-    address: str
-    timestamp: str  # 14 digits, or empty
-    is_by_hand: bool  # a person chose it
 
 
 _of_url = (refs.c.url_id == urls.c.id, refs.c.gone_day.is_(None))
@@ -109,10 +95,9 @@ MISSING_ON_PAGE = SqlStatement(
     )
 )
 COPIES = SqlStatement(
-    select(
-        *(copies.c.url_id, copies.c.service, copies.c.address, copies.c.timestamp),
-        *(copies.c.chosen_by, copies.c.is_locked),
-    ).where(copies.c.url_id.in_(many("ids")), copies.c.address != ""),
+    select(copies.c.url_id, *(copies.c[name] for name in CopyFacts._fields)).where(
+        copies.c.url_id.in_(many("ids")), copies.c.address != ""
+    ),
     "ids",
 )
 WANTED = SqlStatement(
@@ -146,8 +131,7 @@ def on_page(reader: Reader, wiki_id: int, page_id: int, ids: Iterable[int]) -> d
     if not 0 < page_id <= MAX_PAGE_ID:
         return {}
     page = number_of(wiki_id, page_id)
-    rows = ON_PAGE.each(reader, "ids", dict.fromkeys(ids), page=page)
-    return {number: spelling or "" for number, spelling in rows}
+    return {number: spelling or "" for number, spelling in ON_PAGE.each(reader, "ids", dict.fromkeys(ids), page=page)}
 
 
 def missing_targets_on(reader: Reader, wiki_id: int, page_id: int) -> dict[str, int]:
@@ -158,13 +142,11 @@ def missing_targets_on(reader: Reader, wiki_id: int, page_id: int) -> dict[str, 
     return {bytes(text).decode("utf-8", "surrogatepass"): day for text, day in rows}
 
 
-def copies_elsewhere(reader: Reader, ids: Iterable[int]) -> dict[int, list[ExternalCopy]]:
+def copies_elsewhere(reader: Reader, ids: Iterable[int]) -> dict[int, list[CopyFacts]]:
     """Return chosen copies in other archives (W30), by URL number: manual choices first, then the newest."""
-    found: dict[int, list[ExternalCopy]] = {}
-    for row in COPIES.each(reader, "ids", dict.fromkeys(ids)):
-        number, service, address, timestamp, chosen_by, is_locked = row
-        copy = ExternalCopy(service, address, timestamp, bool(chosen_by or is_locked))
-        found.setdefault(number, []).append(copy)
+    found: dict[int, list[CopyFacts]] = {}
+    for number, *facts in COPIES.each(reader, "ids", dict.fromkeys(ids)):
+        found.setdefault(number, []).append(CopyFacts._make(facts))
     for each in found.values():
         each.sort(key=lambda copy: (copy.is_by_hand, copy.timestamp, copy.service), reverse=True)
     return found

@@ -16,7 +16,7 @@ import re
 import sqlite3
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from io import BufferedIOBase, BufferedReader, RawIOBase
@@ -254,8 +254,7 @@ def _link_of(row: dict[str, str]) -> DumpLink:
 
 
 def _row_of(values: dict[str, str]) -> DumpLink:
-    is_parted = "index" in values
-    url = url_of_index(values["index"], values.get("path", "")) if is_parted else values["url"]
+    url = url_of_index(values["index"], values.get("path", "")) if "index" in values else values["url"]
     return DumpLink(
         values.get("wiki", "").strip(),
         _number(values["page"]),
@@ -311,6 +310,12 @@ class ImportSummary:
     gone: int = 0  # references that were removed
     sorts: Counter[LinkClass] = field(default_factory=Counter)  # links by class
 
+    def add_page(self, links: Sequence[ClassifiedLink]) -> None:
+        """Count a page with these links."""
+        self.pages += 1
+        self.links += len(links)
+        self.sorts.update(link.sort for link in links)
+
 
 class _SpooledPage(NamedTuple):
     wiki: int
@@ -351,8 +356,7 @@ class PageSpool:
     def pages(self) -> int:
         """Count the pages."""
         self._flush()
-        found = self._disk.execute("SELECT count(*) FROM (SELECT DISTINCT wiki, page FROM row)")
-        return int(found.fetchone()[0])
+        return int(self._disk.execute("SELECT count(*) FROM (SELECT DISTINCT wiki, page FROM row)").fetchone()[0])
 
     def of_wiki(self, place: int) -> Iterator[_SpooledPage]:
         """Yield the pages of the wiki with that index in `names`, by their ids."""
@@ -422,7 +426,7 @@ class LinkImporter:
                         row = {"digest": self.digest, "page": last, "pages": count, "day": self.day}
                         upsert(connection, imports, ["digest"], [row])
                 for each in put:
-                    self._count(done, each.links)
+                    done.add_page(each.links)
                 done.added += len(result.added)
                 done.gone += len(result.gone)
                 progress(len(batch))
@@ -441,15 +445,9 @@ class LinkImporter:
         for place in rules:
             for batch in batches(spool.of_wiki(place), BATCH):
                 for page in batch:
-                    self._count(done, sorted_links(page.urls, rules[place]))
+                    done.add_page(sorted_links(page.urls, rules[place]))
                 progress(len(batch))
         return done
-
-    def _count(self, done: ImportSummary, links: Iterable[ClassifiedLink]) -> None:
-        done.pages += 1
-        for link in links:
-            done.links += 1
-            done.sorts[link.sort] += 1
 
 
 def sorted_links(urls: Iterable[str], rules: WikiRules) -> tuple[ClassifiedLink, ...]:

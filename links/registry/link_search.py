@@ -211,8 +211,7 @@ def _citing(rows: Reader, wanted: LinkQuery, url_ids: Sequence[int]) -> dict[int
         if len(part) == _PAGES_AT_ONCE:  # one of them is on very many pages
             part = []
             for url_id in batch:
-                parameters = {"url": url_id, "after": 0, "most": PAGES_SHOWN + 1, **named}
-                part += PAGES_OF[which].rows(rows, parameters)
+                part += PAGES_OF[which].rows(rows, {"url": url_id, "after": 0, "most": PAGES_SHOWN + 1, **named})
         found += part
     citing: dict[int, list[CitingPage]] = {}
     for row in sorted(found):

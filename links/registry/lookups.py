@@ -36,13 +36,19 @@ class QuirkFacts(NamedTuple):
 class CopyFacts(NamedTuple):
     """Copy in an archive (W30-W32): `link_copies`."""
 
-    service: str
-    address: str
-    timestamp: str
-    chosen_by: str
-    found_day: int
-    checked_day: int
-    is_locked: bool
+    service: str  # the archive
+    address: str  # the chosen version's; empty: the archive has the page, no version is chosen
+    timestamp: str  # capture time, 14 digits or empty
+    found_day: int  # day of discovery; days are `links.check_history` numbers
+    checked_day: int  # day of the last check
+    chosen_by: str  # the person who chose it; empty: automatic
+    is_locked: bool  # no version is chosen by hand
+    missed_day: int | None = None  # day of a check that did not find it; None: it was there, or it is not loaded
+
+    @property
+    def is_by_hand(self) -> bool:
+        """Return True when a person chose it."""
+        return bool(self.chosen_by or self.is_locked)
 
 
 class ReplacementFacts(NamedTuple):
@@ -122,7 +128,6 @@ _ZERO: ColumnElement[Any] = literal_column("0")
 _EMPTY: ColumnElement[Any] = literal_column("''")
 _NONE = cast(null(), LargeBinary)
 _URL_QUIRK, _COPY, _REPORT, _REPLACEMENT, _SPAM, _INVALID = range(6)
-_TAGS: list[ColumnElement[Any]] = [literal_column(str(number)) for number in range(6)]
 _NOBODY = (0,)  # no row has that number
 _PAGE = len(COLUMNS)
 
@@ -134,44 +139,34 @@ LINKS = SqlStatement(
     .where(refs.c.page.in_(many("pages")), refs.c.gone_day.is_(None)),
     "pages",
 )
+
+
+def _aside(tag: int, owner: Any, number: Any, texts: list[Any], days: list[Any], raw: Any = _NONE) -> Any:
+    """Build the query for the facts of one kind about URLs or pages, with the columns of `ASIDE`."""
+    padded = (*texts, *[_EMPTY] * (4 - len(texts)), *days, *[_ZERO] * (3 - len(days)))
+    named = many("ids" if owner.name == "url_id" else "pages")
+    return select(literal_column(str(tag)), owner, number, *padded, raw).where(owner.in_(named))
+
+
 # All that other tables have: of URLs and of pages. One query, since each costs as much as its result.
 # `links.registry.quirks` has the facts about hosts.
+_C, _Q, _R, _S = copies.c, schema.url_quirks.c, schema.replacements.c, spam_hits.c
+_LOCKED = cast(_C.is_locked, Integer)
 ASIDE = SqlStatement(
     union_all(
-        select(
-            *(_TAGS[_URL_QUIRK], schema.url_quirks.c.url_id, schema.url_quirks.c.kind),
-            *(schema.url_quirks.c.value, _EMPTY, _EMPTY, _EMPTY),
-            *(schema.url_quirks.c.first_day, schema.url_quirks.c.last_day, _ZERO, _NONE),
-        ).where(schema.url_quirks.c.url_id.in_(many("ids"))),
-        select(
-            *(_TAGS[_COPY], copies.c.url_id, _ZERO),
-            *(copies.c.service, copies.c.address, copies.c.timestamp, copies.c.chosen_by),
-            *(copies.c.found_day, copies.c.checked_day, cast(copies.c.is_locked, Integer), _NONE),
-        ).where(copies.c.url_id.in_(many("ids"))),
-        select(
-            *(_TAGS[_REPORT], reports.c.url_id, func.count()),
-            *(_EMPTY, _EMPTY, _EMPTY, _EMPTY),
-            *(func.max(reports.c.expires_day), _ZERO, _ZERO, _NONE),
-        )
-        .where(reports.c.url_id.in_(many("ids")), reports.c.expires_day >= one("day"))
+        _aside(_URL_QUIRK, _Q.url_id, _Q.kind, [_Q.value], [_Q.first_day, _Q.last_day]),
+        _aside(
+            *(_COPY, _C.url_id, _ZERO, [_C.service, _C.address, _C.timestamp, _C.chosen_by]),
+            [_C.found_day, _C.checked_day, _LOCKED],
+        ),
+        _aside(_REPORT, reports.c.url_id, func.count(), [], [func.max(reports.c.expires_day)])
+        .where(reports.c.expires_day >= one("day"))
         .group_by(reports.c.url_id),
-        select(
-            *(_TAGS[_REPLACEMENT], schema.replacements.c.url_id, schema.replacements.c.state),
-            *(schema.replacements.c.address, _EMPTY, _EMPTY, _EMPTY),
-            *(schema.replacements.c.tested_day, _ZERO, _ZERO, _NONE),
-        ).where(schema.replacements.c.url_id.in_(many("ids"))),
-        select(
-            *(_TAGS[_SPAM], spam_hits.c.page, spam_hits.c.line),
-            *(spam_hits.c.url, spam_hits.c.list, _EMPTY, _EMPTY),
-            *(spam_hits.c.first_day, spam_hits.c.last_day, _ZERO, _NONE),
-        )
-        .join(pages, pages.c.id == spam_hits.c.page)
-        .where(spam_hits.c.page.in_(many("pages")), is_present()),
-        select(
-            *(_TAGS[_INVALID], invalid.c.page, _ZERO),
-            *(invalid.c.reason, _EMPTY, _EMPTY, _EMPTY),
-            *(invalid.c.first_day, _ZERO, _ZERO, invalid.c.text),
-        ).where(invalid.c.page.in_(many("pages"))),
+        _aside(_REPLACEMENT, _R.url_id, _R.state, [_R.address], [_R.tested_day]),
+        _aside(_SPAM, _S.page, _S.line, [_S.url, _S.list], [_S.first_day, _S.last_day])
+        .join(pages, pages.c.id == _S.page)
+        .where(is_present()),
+        _aside(_INVALID, invalid.c.page, _ZERO, [invalid.c.reason], [invalid.c.first_day], invalid.c.text),
     ),
     *("ids", "pages"),
 )
@@ -245,8 +240,7 @@ def pages_by_title(reader: Reader, wiki_id: int, titles: Iterable[str]) -> dict[
 
 def page_facts(reader: Reader, wiki_id: int, page_ids: Iterable[int], *, day: int) -> dict[int, WikiPageFacts]:
     """Return the facts about the wiki's known pages and all their links, by the wiki's ids."""
-    found = find_pages(reader, wiki_id, page_ids)
-    by_number = {page.id: page for page in found.values()}
+    by_number = {page.id: page for page in find_pages(reader, wiki_id, page_ids).values()}
     rows = [
         (row_of(each), each[_PAGE], each[_PAGE + 1], each[_PAGE + 2] or "")
         for each in LINKS.each(reader, "pages", by_number)
@@ -268,8 +262,7 @@ def links_of_page(reader: Reader, wiki_id: int, page_id: int) -> list[str]:
     found = page_facts(reader, wiki_id, [page_id], day=0).get(page_id)
     if found is None:
         return []
-    watched = [link.facts.row.url for link in found.links]
-    return watched + [link.text for link in found.invalid]
+    return [*(link.facts.row.url for link in found.links), *(link.text for link in found.invalid)]
 
 
 def url_facts(reader: Reader, ids: Iterable[int], *, day: int) -> dict[int, UrlFacts]:
@@ -346,10 +339,9 @@ def _with_all(
     rows: dict[int, UrlRow], numbers: Collection[int], reader: Reader, day: int
 ) -> tuple[dict[int, UrlFacts], dict[int, list[InvalidLink]], dict[int, list[SpamFacts]]]:
     """Load all facts of URLs and their hosts from the other tables, and the invalid links of pages."""
-    believed = believed_quirks(reader, (row.host for row in rows.values()), day=day)
     of_hosts = {
         host: tuple(QuirkFacts(int(kind), "", *days) for kind, days in kinds.items())
-        for host, kinds in believed.items()
+        for host, kinds in believed_quirks(reader, (row.host for row in rows.values()), day=day).items()
     }
     facts = {id_: UrlFacts(row, (), of_hosts.get(row.host, ())) for id_, row in rows.items()}
     refused: dict[int, list[InvalidLink]] = defaultdict(list)
@@ -367,7 +359,7 @@ def _with_all(
             if tag == _URL_QUIRK:
                 facts[owner] = its._replace(quirks=(*its.quirks, QuirkFacts(number, text, first, last)))
             elif tag == _COPY:
-                copy = CopyFacts(text, two, three, four, first, last, bool(flag))
+                copy = CopyFacts(text, two, three, first, last, four, bool(flag))
                 facts[owner] = its._replace(copies=(*its.copies, copy))
             elif tag == _REPORT:
                 facts[owner] = its._replace(reports=number, reports_until=first)

@@ -153,10 +153,7 @@ def page_of(found: Sequence[Any]) -> WikiPageRow:
 
 def find_pages(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[int, WikiPageRow]:
     """Return those of the wiki's pages that the registry knows, by the wiki's ids."""
-    rows: dict[int, WikiPageRow] = {}
-    for found in FIND.each(reader, "ids", _ids(page_ids), wiki=wiki_id):
-        rows[found[2]] = page_of(found)
-    return rows
+    return {found[2]: page_of(found) for found in FIND.each(reader, "ids", _ids(page_ids), wiki=wiki_id)}
 
 
 def put_pages(connection: Connection, wiki_id: int, written: Iterable[PutPage], *, day: int) -> WrittenLinks:
@@ -183,34 +180,27 @@ def put_pages(connection: Connection, wiki_id: int, written: Iterable[PutPage], 
         page: {key_of(link.text): link for link in links if link.sort in _NOTED} for page, links in by_number.items()
     }
     _write_invalid(connection, refused, day)
-    hits = {page: hits_of(links) for page, links in by_number.items()}
-    write_spam_hits(connection, wiki_id, hits, today=day)
+    write_spam_hits(connection, wiki_id, {page: hits_of(links) for page, links in by_number.items()}, today=day)
     tallies = {page: Counter(link.entry for link in links if link.entry) for page, links in by_number.items()}
     _write_tallies(connection, wiki_id, tallies, day)
     return WrittenLinks(len(put), len(spellings), ids, (*new, *back), tuple(gone), tuple(new))
 
 
-def mark_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -> int:
-    """Mark these pages to be read again; return how many of them are known."""
-    return SET_STALE.run_each(connection, "ids", _ids(page_ids), wiki=wiki_id, stale=True)
-
-
-def clear_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -> int:
-    """Remove the stale marks of these pages: they are no longer observed (W36)."""
-    return SET_STALE.run_each(connection, "ids", _ids(page_ids), wiki=wiki_id, stale=False)
+def mark_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, is_stale: bool = True) -> int:
+    """Mark these pages to be read again, or, no longer observed (W36), not to be; return how many are known."""
+    return SET_STALE.run_each(connection, "ids", _ids(page_ids), wiki=wiki_id, stale=is_stale)
 
 
 def find_titled(reader: Reader, wiki_id: int, titles: Iterable[str]) -> list[WikiPageRow]:
     """Return the wiki's pages that had these titles when last seen; several may share one."""
     wanted_titles = sorted({title for each in titles if (title := plain_title(each))})
-    found = TITLED.each(reader, "titles", wanted_titles, wiki=wiki_id)
-    return [page_of(row) for row in found]
+    return [page_of(row) for row in TITLED.each(reader, "titles", wanted_titles, wiki=wiki_id)]
 
 
 def untouched(reader: Reader, wiki_id: int, *, before: int, after: int = 0, limit: int) -> list[WikiPageRow]:
     """Return pages that synchronisation has not seen since before that day, after that one, by number."""
-    parameters = {"wiki": wiki_id, "before": before, "after": after, "most": limit}
-    return [page_of(found) for found in UNTOUCHED.rows(reader, parameters)]
+    rows = UNTOUCHED.rows(reader, {"wiki": wiki_id, "before": before, "after": after, "most": limit})
+    return [page_of(row) for row in rows]
 
 
 def ask_for(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, day: int) -> int:
@@ -227,8 +217,7 @@ def move_page(connection: Connection, wiki_id: int, name: PageName) -> bool:
 def drop_pages(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, day: int) -> int:
     """Delete pages that their wiki has deleted (W25, W37), not yet their URLs; return how many were known."""
     _lock(connection, wiki_id)
-    numbers = [number_of(wiki_id, page_id) for page_id in _ids(page_ids)]
-    return forget_pages(connection, wiki_id, numbers, day=day)
+    return forget_pages(connection, wiki_id, [number_of(wiki_id, page_id) for page_id in _ids(page_ids)], day=day)
 
 
 def forget_pages(connection: Connection, wiki_id: int, numbers: Iterable[int], *, day: int) -> int:
@@ -263,8 +252,7 @@ def plain_title(text: str) -> str:
     ('Foo bar', '')
     """
     title = " ".join(text.replace("_", " ").split())
-    is_title = len(title) <= MAX_TITLE_LENGTH and _NO_TITLE.search(title) is None
-    return title if is_title else ""
+    return title if len(title) <= MAX_TITLE_LENGTH and _NO_TITLE.search(title) is None else ""
 
 
 def _lock(connection: Connection, wiki_id: int) -> None:
@@ -320,23 +308,15 @@ def _write_refs(
 
 
 def _write_invalid(connection: Connection, lists: Mapping[int, Mapping[bytes, ClassifiedLink]], day: int) -> None:
-    found = INVALID.each(connection, "pages", lists)
-    there = {(page, bytes(digest)) for page, digest in found}
+    there = {(page, bytes(digest)) for page, digest in INVALID.each(connection, "pages", lists)}
     now = {(page, digest): link for page, has in lists.items() for digest, link in has.items()}
-    gone = [{"of": page, "digest": digest} for page, digest in there - now.keys()]
-    FORGET_INVALID.run(connection, gone)
-    new = [
-        {
-            "page": page,
-            "key": digest,
-            "text": link.text.encode("utf-8", "surrogatepass"),
-            "reason": link.note,
-            "first_day": day,
-        }
+    FORGET_INVALID.run(connection, [{"of": page, "digest": digest} for page, digest in there - now.keys()])
+    new = (
+        {"page": page, "key": digest, "text": link.text.encode("utf-8", "surrogatepass"), "reason": link.note}
         for (page, digest), link in now.items()
         if (page, digest) not in there
-    ]
-    insert_missing(connection, invalid, new)
+    )
+    insert_missing(connection, invalid, [each | {"first_day": day} for each in new])
 
 
 def _write_tallies(connection: Connection, wiki_id: int, now: Mapping[int, Mapping[str, int]], day: int) -> None:

@@ -9,9 +9,9 @@ quirk applies to all its subdomains as well. A check confirms it, refutes it (it
 (False, True)
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, Table, delete, select, tuple_
 
@@ -71,9 +71,6 @@ def is_url_quirk_over(last_day: int, day: int) -> bool:
     return day - last_day >= URL_QUIRK_DAYS
 
 
-_Key = tuple[int, int]  # a host's or a URL's row, and the quirk's kind
-
-
 def parents(host: str) -> list[str]:
     """Return the host and its parent domains, nearest first, without top-level names.
 
@@ -114,8 +111,7 @@ def believed_quirks(reader: Reader, names: Iterable[str], *, day: int) -> dict[s
 
 def quirks_of(connection: Connection, names: Iterable[str], *, day: int) -> dict[str, frozenset[HostQuirk]]:
     """Return the unexpired kinds of quirks of each host, including those of parent hosts."""
-    believed = believed_quirks(connection, names, day=day)
-    return {host: frozenset(kinds) for host, kinds in believed.items()}
+    return {host: frozenset(kinds) for host, kinds in believed_quirks(connection, names, day=day).items()}
 
 
 def hosts_that_limit(connection: Connection, *, day: int, limit: int) -> list[str]:
@@ -131,81 +127,50 @@ def hosts_that_limit(connection: Connection, *, day: int, limit: int) -> list[st
     return [row.name for row in rows]
 
 
-class QuirkRow(NamedTuple):
-    """Row of a quirk: its days and its text."""
-
-    first_day: int
-    last_day: int
-    value: str = ""
-
-
-def settle_quirks(
-    held: Mapping[_Key, QuirkRow], seen: Mapping[_Key, str | None], *, day: int, over: Callable[[_Key, QuirkRow], bool]
-) -> tuple[list[_Key], dict[_Key, QuirkRow]]:
-    """Return the quirk rows to delete, and those to write; keys are (host or URL, kind).
-
-    `seen` has the observed text, or None when the quirk is refuted; `over` is true for an expired row.
-    """
-    gone: list[_Key] = []
-    written: dict[_Key, QuirkRow] = {}
-    for key, value in seen.items():
-        row = held.get(key)
-        if row is not None and (value is None or over(key, row)):
-            gone.append(key)
-            row = None
-        if value is None:
-            continue
-        if row is None or row.value != value:
-            written[key] = QuirkRow(day, day, value)
-        elif day - row.last_day >= REFRESH_DAYS:
-            written[key] = QuirkRow(row.first_day, day, value)
-    return gone, written
-
-
 def write_host_quirks(connection: Connection, seen: Mapping[tuple[int, HostQuirk], bool], *, day: int) -> None:
     """Store observed host quirks, by host id and kind."""
-    _write(
-        connection,
-        host_quirks,
-        {(host_id, int(kind)): "" if is_there else None for (host_id, kind), is_there in seen.items()},
-        day=day,
-        over=lambda key, row: is_over(HostQuirk(key[1]), row.first_day, row.last_day, day),
-    )
+    _write(connection, host_quirks, {key: "" if is_there else None for key, is_there in seen.items()}, day)
 
 
 def write_url_quirks(connection: Connection, seen: Mapping[tuple[int, UrlQuirk], str], *, day: int) -> None:
     """Store observed URL quirks, by URL id and kind; an empty text deletes the quirk."""
-    _write(
-        connection,
-        url_quirks,
-        {(url_id, int(kind)): value or None for (url_id, kind), value in seen.items()},
-        day=day,
-        over=lambda _key, row: is_url_quirk_over(row.last_day, day),
-    )
+    _write(connection, url_quirks, {key: value or None for key, value in seen.items()}, day)
 
 
-def _write(
-    connection: Connection,
-    table: Table,
-    seen: Mapping[_Key, str | None],
-    *,
-    day: int,
-    over: Callable[[_Key, QuirkRow], bool],
-) -> None:
+def _write(connection: Connection, table: Table, seen: Mapping[Any, str | None], day: int) -> None:
+    """Store the observed texts by (host or URL, kind), None for a refuted quirk; an expired row begins anew."""
     owner, kind = table.primary_key.columns
-    columns = [name for name in QuirkRow._fields if name in table.c]
-    query = select(owner, kind, *(table.c[name] for name in columns))
+    has_text = "value" in table.c
     held = {
-        (row[0], row[1]): QuirkRow(*row[2:])
+        (row[0], row[1]): row
         for some in batches(sorted({number for number, _ in seen}))
-        for row in connection.execute(query.where(owner.in_(some)))
+        for row in connection.execute(select(table).where(owner.in_(some)))
     }
-    gone, written = settle_quirks(held, seen, day=day, over=over)
+    gone, rows = [], []
+    for (number, which), value in seen.items():
+        row: Any = held.get((number, int(which)))
+        if row is not None and (value is None or _is_row_over(which, row, day)):
+            gone.append((number, int(which)))
+            row = None
+        is_same = row is not None and (not has_text or row.value == value)
+        if value is None or (is_same and day - row.last_day < REFRESH_DAYS):
+            continue
+        new = {
+            owner.name: number,
+            kind.name: int(which),
+            "first_day": row.first_day if is_same else day,
+            "last_day": day,
+        }
+        rows.append(new | ({"value": value} if has_text else {}))
     for keys in batches(gone):
         connection.execute(delete(table).where(tuple_(owner, kind).in_(keys)))
-    names = (owner.name, kind.name)
-    rows = [dict(zip((*names, *columns), (*key, *row), strict=False)) for key, row in written.items()]
-    upsert(connection, table, names, rows)
+    upsert(connection, table, (owner.name, kind.name), rows)
+
+
+def _is_row_over(kind: HostQuirk | UrlQuirk, row: Any, day: int) -> bool:
+    if isinstance(kind, HostQuirk):
+        return is_over(kind, row.first_day, row.last_day, day)
+    return is_url_quirk_over(row.last_day, day)
 
 
 _PERMANENT = (301, 308)
@@ -224,8 +189,7 @@ def detect_host_quirks(
     if finding.how is CheckMethod.INFERRED or finding.how is CheckMethod.PERSON:
         return {}
     if finding.how is CheckMethod.BROWSER:
-        saw_page = is_known_failing and finding.verdict in _BROWSER_SAW
-        return {HostQuirk.UNVERIFIABLE: True} if saw_page else {}
+        return {HostQuirk.UNVERIFIABLE: True} if is_known_failing and finding.verdict in _BROWSER_SAW else {}
     found: dict[HostQuirk, bool] = {}
     if finding.head_fails:
         found[HostQuirk.GET_NEEDED] = True
@@ -233,15 +197,13 @@ def detect_host_quirks(
         found[HostQuirk.DNS_ERROR] = False
         found[HostQuirk.SERVER_ERROR] = False
     elif finding.whole_host and finding.verdict in (CheckVerdict.GONE, CheckVerdict.FAILING):
-        is_name = finding.code in _NAMELESS
-        found[HostQuirk.DNS_ERROR if is_name else HostQuirk.SERVER_ERROR] = True
+        found[HostQuirk.DNS_ERROR if finding.code in _NAMELESS else HostQuirk.SERVER_ERROR] = True
     if parts.port == 0 and finding.verdict is CheckVerdict.OK:
         first = finding.hops[0].url if finding.hops else ""
         if finding.code == StatusCode.OTHER_SCHEME:  # the requested one does not answer
             first = finding.final_url
         if parts.scheme == "https":
-            left_https = first.startswith(f"http://{parts.host}/")
-            found[HostQuirk.HTTP_NEEDED] = bool(finding.tls_fault) or left_https
+            found[HostQuirk.HTTP_NEEDED] = bool(finding.tls_fault) or first.startswith(f"http://{parts.host}/")
         else:
             found[HostQuirk.HTTPS_NEEDED] = first.startswith(f"https://{parts.host}/")
     return found
@@ -255,8 +217,7 @@ def detect_url_quirks(parts: UrlParts, finding: CheckResult) -> dict[UrlQuirk, s
         return {UrlQuirk.RATE_LIMIT: str(round(finding.retry_after_s))}
     if finding.verdict is not CheckVerdict.OK:
         return {}
-    moved = moved_to(parts, finding.hops)
-    return {UrlQuirk.MOVED: moved, UrlQuirk.CERTIFICATE: finding.tls_fault[:200]}
+    return {UrlQuirk.MOVED: moved_to(parts, finding.hops), UrlQuirk.CERTIFICATE: finding.tls_fault[:200]}
 
 
 def moved_to(parts: UrlParts, hops: tuple[RedirectHop, ...]) -> str:

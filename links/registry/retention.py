@@ -170,19 +170,17 @@ def purge(
 
 def to_purge(store: RegistryStore, *, day: int, keep_days: int = KEEP_DAYS) -> PurgeSummary:
     """Count the rows that `purge` would delete today, except dependent ones; nothing is changed."""
-    before = {"before": day - keep_days}
     with store.snapshot() as reader:
         gone_pages = 0
         for wiki in all_wikis(reader):
             newest = NEWEST_PAGE.rows(reader, {"wiki": wiki.id})[0][0] or 0
-            parameters = {"wiki": wiki.id, "before": newest - keep_days}
-            gone_pages += COUNT_PAGES.rows(reader, parameters)[0][0]
+            gone_pages += COUNT_PAGES.rows(reader, {"wiki": wiki.id, "before": newest - keep_days})[0][0]
         counts = {
             what: COUNT_EXPIRED[what].rows(reader, {"before": limit})[0][0]
             for what, limit in _limits(day, keep_days).items()
             if what != "quirks"
         }
-        return PurgeSummary(pages=gone_pages, urls=COUNT_URLS.rows(reader, before)[0][0], **counts)
+        return PurgeSummary(pages=gone_pages, urls=COUNT_URLS.rows(reader, {"before": day - keep_days})[0][0], **counts)
 
 
 def _limits(day: int, keep_days: int) -> dict[str, int]:
@@ -195,8 +193,7 @@ def _purge_urls(store: RegistryStore, before: int, progress: Callable[[str, int]
     gone = gone_hosts = 0
     while True:
         with store.snapshot() as reader:
-            parameters = {"before": before, "most": _WINDOW}
-            candidates = [row[0] for row in UNUSED_URLS.rows(reader, parameters)]
+            candidates = [row[0] for row in UNUSED_URLS.rows(reader, {"before": before, "most": _WINDOW})]
         went = 0
         for batch in batches(sorted(candidates), BATCH):
             with store.writing() as connection:

@@ -9,33 +9,30 @@ and their checks milliseconds (``_ms``). A URL is found by its key (`links.url_p
 of unlimited length are in no index. A change here needs a migration: ``python -m scripts.migration TEXT``.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Double,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    SmallInteger,
-    Table,
-    Text,
-    UniqueConstraint,
-    false,
-    text,
-)
+import sqlalchemy as sa
+from sqlalchemy import BigInteger, Boolean, Column, Double, Index, Integer, LargeBinary, SmallInteger, Text, text
 from sqlalchemy.schema import SchemaItem
 
 from core.playback_check import PlaybackFault
 
-metadata = MetaData()
+metadata = sa.MetaData()
 
 
-def _table(name: str, *parts: SchemaItem, rowid: bool = True) -> Table:
-    return Table(name, metadata, *parts, sqlite_with_rowid=rowid)
+def _table(name: str, *parts: SchemaItem, rowid: bool = True) -> sa.Table:
+    return sa.Table(name, metadata, *parts, sqlite_with_rowid=rowid)
+
+
+def _key(**types: Any) -> Iterator[Column[Any]]:
+    """Yield the columns of a primary key of several."""
+    return (Column(name, type_, primary_key=True, autoincrement=False) for name, type_ in types.items())
+
+
+def _columns(type_: Any, *names: str, **facts: Any) -> Iterator[Column[Any]]:
+    """Yield columns of one type, which are not NULL unless `facts` says so."""
+    return (Column(name, type_, **{"nullable": False, **facts}) for name in names)
 
 
 def _only(condition: str, postgresql: str = "") -> dict[str, Any]:
@@ -68,7 +65,7 @@ wikis = _table(
     Column("pages_url", Text, nullable=False, server_default=""),  # with $1 for a title
     Column("settings", Text, nullable=False, server_default="{}"),  # JSON
     Column("added_day", Integer, nullable=False),
-    UniqueConstraint("farm_id", "dbname"),
+    sa.UniqueConstraint("farm_id", "dbname"),
 )
 
 pages = _table(
@@ -83,9 +80,9 @@ pages = _table(
     Column("touched_day", Integer, nullable=False),  # by the feeder: W36
     Column("asked_day", Integer),  # day of the latest request for the page (W34)
     Column("listed_day", Integer),  # when its URLs were last written
-    Column("is_stale", Boolean, nullable=False, server_default=false()),  # its URLs must be read
+    Column("is_stale", Boolean, nullable=False, server_default=sa.false()),  # its URLs must be read
     Column("excluded", Text),  # JSON, entry to number: what the exclusion list kept out of it
-    UniqueConstraint("wiki_id", "page_id"),
+    sa.UniqueConstraint("wiki_id", "page_id"),
     Index("link_pages_title", "wiki_id", "title"),
     Index("link_pages_touched", "wiki_id", "touched_day"),
     Index("link_pages_stale", "wiki_id", "listed_day", "id", **_only("is_stale = 1", "is_stale")),
@@ -94,11 +91,9 @@ pages = _table(
 asked_pages = _table(
     "link_asked_pages",
     # Not observed, requested from the feeder (W10): by number, else (0) by title.
-    Column("wiki_id", Integer, primary_key=True, autoincrement=False),
-    Column("page_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("title", Text, primary_key=True),
+    *_key(wiki_id=Integer, page_id=BigInteger, title=Text),
     Column("day", Integer, nullable=False),
-    Column("is_done", Boolean, nullable=False, server_default=false()),  # the feeder read it
+    Column("is_done", Boolean, nullable=False, server_default=sa.false()),  # the feeder read it
     Column("links", LargeBinary),  # when it was read: the keys of its URLs, one after another
     rowid=False,
 )
@@ -123,15 +118,11 @@ urls = _table(
     Column("port", Integer, nullable=False, server_default="0"),
     Column("path", _Bytes, nullable=False),
     Column("bucket", SmallInteger, nullable=False),  # the host's, for checkers that share
-    Column("added_day", Integer, nullable=False),
-    Column("touched_day", Integer, nullable=False),
+    *_columns(Integer, "added_day", "touched_day"),
     Column("checked_day", Integer),
     Column("due_day", Integer),  # None: not to be checked
-    Column("state", SmallInteger, nullable=False, server_default="0"),
-    Column("code", SmallInteger, nullable=False, server_default="0"),
-    Column("fails", SmallInteger, nullable=False, server_default="0"),
-    Column("first_fail_day", Integer),
-    Column("last_fail_day", Integer),
+    *_columns(SmallInteger, "state", "code", "fails", server_default="0"),
+    *_columns(Integer, "first_fail_day", "last_fail_day", nullable=True),
     Column("proofs", SmallInteger, nullable=False, server_default="0"),
     Column("history", LargeBinary(25)),  # links.check_history
     Column("mime", Text),  # an unusual type's short name (W66)
@@ -154,8 +145,7 @@ urls = _table(
 # Rewritten for each page; a removed reference keeps its row for a while.
 refs = _table(
     "link_refs",
-    Column("page", BigInteger, primary_key=True, autoincrement=False),  # link_pages.id
-    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    *_key(page=BigInteger, url_id=BigInteger),  # page: link_pages.id
     Column("first_day", Integer, nullable=False),
     Column("gone_day", Integer),
     Column("spelling", Text),  # as written on the page (A17); None: as the identity key
@@ -167,8 +157,7 @@ refs = _table(
 # Who added a link, for some months: the account of the revision that it came with (X11).
 additions = _table(
     "link_additions",
-    Column("page", BigInteger, primary_key=True, autoincrement=False),
-    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    *_key(page=BigInteger, url_id=BigInteger),
     Column("day", Integer, nullable=False),  # of the revision
     Column("rev_id", BigInteger, nullable=False),
     Column("account", Text, nullable=False),
@@ -188,14 +177,11 @@ page_revisions = _table(
 
 observations = _table(
     "link_observations",
-    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("moment", BigInteger, primary_key=True, autoincrement=False),
-    Column("how", SmallInteger, primary_key=True, autoincrement=False),
+    *_key(url_id=BigInteger, moment=BigInteger, how=SmallInteger),
     Column("code", SmallInteger, nullable=False),
     Column("verdict", Text, nullable=False),
     Column("http", SmallInteger),
-    Column("final_url", Text, nullable=False, server_default=""),
-    Column("note", Text, nullable=False, server_default=""),
+    *_columns(Text, "final_url", "note", server_default=""),
     Column("similarity", SmallInteger),  # percent, to the copy
     Index("link_observations_moment", "moment"),
     rowid=False,
@@ -203,35 +189,29 @@ observations = _table(
 
 host_quirks = _table(
     "link_host_quirks",
-    Column("host_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("kind", SmallInteger, primary_key=True, autoincrement=False),
-    Column("first_day", Integer, nullable=False),
-    Column("last_day", Integer, nullable=False),
+    *_key(host_id=BigInteger, kind=SmallInteger),
+    *_columns(Integer, "first_day", "last_day"),
     Index("link_host_quirks_last", "last_day"),
     rowid=False,
 )
 
 url_quirks = _table(
     "link_url_quirks",
-    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("kind", SmallInteger, primary_key=True, autoincrement=False),
+    *_key(url_id=BigInteger, kind=SmallInteger),
     Column("value", Text, nullable=False, server_default=""),
-    Column("first_day", Integer, nullable=False),
-    Column("last_day", Integer, nullable=False),
+    *_columns(Integer, "first_day", "last_day"),
     Index("link_url_quirks_last", "last_day"),
     rowid=False,
 )
 
 copies = _table(
     "link_copies",
-    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("service", Text, primary_key=True),
+    *_key(url_id=BigInteger, service=Text),
     Column("address", Text, nullable=False, server_default=""),  # empty: none chosen (W30)
     Column("timestamp", Text, nullable=False, server_default=""),  # 14 digits
-    Column("found_day", Integer, nullable=False),
-    Column("checked_day", Integer, nullable=False),
+    *_columns(Integer, "found_day", "checked_day"),
     Column("chosen_by", Text, nullable=False, server_default=""),  # empty: by us
-    Column("is_locked", Boolean, nullable=False, server_default=false()),  # W31
+    Column("is_locked", Boolean, nullable=False, server_default=sa.false()),  # W31
     Column("due_day", Integer),  # of the next visit; None: never
     Column("missed_day", Integer),  # a visit did not find it; the next that does not drops it (W32)
     Index("link_copies_due", "due_day"),
@@ -241,9 +221,7 @@ copies = _table(
 # Versions other than the chosen one, each the best for the day of some citation (B06).
 copy_versions = _table(
     "link_copy_versions",
-    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("service", Text, primary_key=True),
-    Column("address", Text, primary_key=True),
+    *_key(url_id=BigInteger, service=Text, address=Text),
     Column("timestamp", Text, nullable=False),  # 14 digits
     Column("found_day", Integer, nullable=False),
     rowid=False,
@@ -263,12 +241,10 @@ copy_searches = _table(
 reports = _table(
     "link_reports",
     Column("id", _Id, primary_key=True),
-    Column("url_id", BigInteger, nullable=False),
-    Column("host_id", BigInteger, nullable=False),
-    Column("moment", BigInteger, nullable=False),
+    *_columns(BigInteger, "url_id", "host_id", "moment"),
     Column("expires_day", Integer, nullable=False),  # the last day on which it applies
     Column("reporter", LargeBinary(16), nullable=False),  # a keyed digest
-    UniqueConstraint("url_id", "reporter"),
+    sa.UniqueConstraint("url_id", "reporter"),
     Index("link_reports_host", "host_id"),
     Index("link_reports_expires", "expires_day"),
 )
@@ -286,18 +262,11 @@ replacements = _table(
 )
 
 # Numbers of actions by day and kind; the last of each reader, a keyed digest, is kept for a day.
-acts = _table(
-    "link_acts",
-    Column("act", SmallInteger, primary_key=True, autoincrement=False),
-    Column("day", Integer, primary_key=True, autoincrement=False),
-    Column("count", Integer, nullable=False),
-    rowid=False,
-)
+acts = _table("link_acts", *_key(act=SmallInteger, day=Integer), Column("count", Integer, nullable=False), rowid=False)
 
 actors = _table(
     "link_actors",
-    Column("reporter", LargeBinary(16), primary_key=True),
-    Column("act", SmallInteger, primary_key=True, autoincrement=False),
+    *_key(reporter=LargeBinary(16), act=SmallInteger),
     Column("moment", BigInteger, nullable=False),
     Index("link_actors_moment", "moment"),
     rowid=False,
@@ -309,12 +278,9 @@ marks = _table(
     Column("kind", Text, nullable=False),
     Column("pattern", Text, nullable=False),  # core.url_patterns
     Column("key", Text, nullable=False, server_default=""),  # of a setting, and its value
-    Column("value", Text, nullable=False, server_default=""),
-    Column("reason", Text, nullable=False, server_default=""),
-    Column("actor", Text, nullable=False, server_default=""),
+    *_columns(Text, "value", "reason", "actor", server_default=""),
     Column("moment", BigInteger, nullable=False),
-    Column("expires", BigInteger),
-    Column("lifted", BigInteger),
+    *_columns(BigInteger, "expires", "lifted", nullable=True),
     Column("lifted_by", Text, nullable=False, server_default=""),
     # links.feedback.marks.MarkProgress
     Column("settled", SmallInteger, nullable=False, server_default="0"),
@@ -322,9 +288,7 @@ marks = _table(
 
 spam_lists = _table(
     "link_spam_lists",
-    Column("farm_id", SmallInteger, primary_key=True, autoincrement=False),
-    Column("wiki_id", Integer, primary_key=True, autoincrement=False),  # 0: all of the farm
-    Column("name", Text, primary_key=True),
+    *_key(farm_id=SmallInteger, wiki_id=Integer, name=Text),  # wiki_id 0: all of the farm
     Column("kind", Text, nullable=False),  # links.rules.spam_list.SpamListKind
     Column("content", Text, nullable=False),
     Column("digest", LargeBinary(16), nullable=False),
@@ -334,14 +298,10 @@ spam_lists = _table(
 
 spam_hits = _table(
     "link_spam_hits",
-    Column("page", BigInteger, primary_key=True, autoincrement=False),
-    Column("key", LargeBinary(16), primary_key=True),
+    *_key(page=BigInteger, key=LargeBinary(16)),
     Column("wiki_id", Integer, nullable=False),
-    Column("url", Text, nullable=False),
-    Column("list", Text, nullable=False),
-    Column("line", Integer, nullable=False),
-    Column("first_day", Integer, nullable=False),
-    Column("last_day", Integer, nullable=False),
+    *_columns(Text, "url", "list"),
+    *_columns(Integer, "line", "first_day", "last_day"),
     Index("link_spam_hits_wiki", "wiki_id", "page"),
     Index("link_spam_hits_key", "key"),
     rowid=False,
@@ -349,17 +309,14 @@ spam_hits = _table(
 
 excluded = _table(
     "link_excluded",
-    Column("wiki_id", Integer, primary_key=True, autoincrement=False),
-    Column("entry", Text, primary_key=True),
-    Column("links", BigInteger, nullable=False),
-    Column("pages", BigInteger, nullable=False),
+    *_key(wiki_id=Integer, entry=Text),
+    *_columns(BigInteger, "links", "pages"),
     Column("last_day", Integer, nullable=False),
 )
 
 invalid = _table(
     "link_invalid",
-    Column("page", BigInteger, primary_key=True, autoincrement=False),
-    Column("key", LargeBinary(16), primary_key=True),  # a digest of the text
+    *_key(page=BigInteger, key=LargeBinary(16)),  # key: a digest of the text
     Column("text", LargeBinary, nullable=False),  # it may hold what no text of a database may
     # core.urls.UrlFault, or links.rules.link_class.MISSING_TARGET, FTP
     Column("reason", Text, nullable=False),
@@ -391,8 +348,7 @@ passes = _table(
 # Links by state, counted once a day when a check run ends.
 state_counts = _table(
     "link_state_counts",
-    Column("day", Integer, primary_key=True, autoincrement=False),
-    Column("state", SmallInteger, primary_key=True, autoincrement=False),  # links.states.LinkState
+    *_key(day=Integer, state=SmallInteger),  # state: links.states.LinkState
     Column("links", BigInteger, nullable=False),
     rowid=False,
 )
@@ -401,8 +357,7 @@ leases = _table(
     "link_leases",
     Column("part", Text, primary_key=True),
     Column("holder", Text, nullable=False),
-    Column("fence", BigInteger, nullable=False),
-    Column("until", BigInteger, nullable=False),
+    *_columns(BigInteger, "fence", "until"),
 )
 
 webhook_signatures = _table(
@@ -414,8 +369,7 @@ webhook_signatures = _table(
 
 feeds = _table(
     "link_feeds",
-    Column("wiki_id", Integer, primary_key=True, autoincrement=False),
-    Column("kind", Text, primary_key=True),  # changes, stream, sweep, …
+    *_key(wiki_id=Integer, kind=Text),  # kind: changes, stream, sweep, …
     Column("cursor", Text, nullable=False, server_default=""),  # as the feed has it
     Column("moment", BigInteger, nullable=False),  # when it last reached that point
     # why it does not go on; empty: it does
@@ -426,8 +380,7 @@ feeds = _table(
 # Links to archive. Rows are deleted when the frontier has them, so that a crash loses none.
 wanted = _table(
     "link_wanted",
-    Column("page", BigInteger, primary_key=True, autoincrement=False),  # link_pages.id
-    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    *_key(page=BigInteger, url_id=BigInteger),  # page: link_pages.id
     Column("since", BigInteger, nullable=False),
     Column("due", BigInteger, nullable=False),  # the second look, or the next attempt to hand it on
     Column("attempts", SmallInteger, nullable=False, server_default="0"),
@@ -441,12 +394,10 @@ wanted = _table(
 
 citations = _table(
     "link_citations",
-    Column("page", BigInteger, primary_key=True, autoincrement=False),  # link_pages.id
-    Column("url_id", BigInteger, primary_key=True, autoincrement=False),
+    *_key(page=BigInteger, url_id=BigInteger),  # page: link_pages.id
     Column("way", Text, nullable=False),  # wiki.wikitext.citation_model.CitationForm
     Column("access_day", Integer),  # as written (B05)
-    Column("archive_url", Text, nullable=False, server_default=""),
-    Column("archive_timestamp", Text, nullable=False, server_default=""),
+    *_columns(Text, "archive_url", "archive_timestamp", server_default=""),
     # bits: said dead, paywall, …
     Column("facts", SmallInteger, nullable=False, server_default="0"),
     Index("link_citations_url", "url_id"),
@@ -461,17 +412,15 @@ edits = _table(
     # links.registry.bot_edits.EditKind
     Column("kind", Text, nullable=False, server_default="page"),
     Column("job", Text, nullable=False),  # named in the edit summary
-    Column("moment", BigInteger, nullable=False),
-    Column("base_rev", BigInteger, nullable=False),
+    *_columns(BigInteger, "moment", "base_rev"),
     Column("rev", BigInteger),  # None: not made, or the wiki reported no change
     Column("digest", Text, nullable=False, server_default=""),  # SHA-1 of the text that was sent
     Column("basis", LargeBinary(16)),  # of the state of knowledge when there was nothing to do
     Column("state", SmallInteger, nullable=False),  # links.registry.bot_edits.EditState
     Column("undone_rev", BigInteger),  # the revision that undid it
-    Column("undone_by", Text, nullable=False, server_default=""),
-    Column("note", Text, nullable=False, server_default=""),
+    *_columns(Text, "undone_by", "note", server_default=""),
     Column("checked", BigInteger),  # time of the last check for a revert
-    Column("is_reported", Boolean, nullable=False, server_default=false()),  # its revert was added as a report
+    Column("is_reported", Boolean, nullable=False, server_default=sa.false()),  # its revert was added as a report
     Column("reviewed", BigInteger),  # time of the review
     Column("reviewed_by", Text, nullable=False, server_default=""),
     Index("link_edits_page", "wiki_id", "page_id"),
@@ -480,14 +429,12 @@ edits = _table(
 
 edit_changes = _table(
     "link_edit_changes",
-    Column("edit_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("number", SmallInteger, primary_key=True, autoincrement=False),
+    *_key(edit_id=BigInteger, number=SmallInteger),
     Column("page", BigInteger, nullable=False),  # link_pages.id
     Column("url_id", BigInteger, nullable=False),
     Column("kind", Text, nullable=False),  # what was done to it
-    Column("before", Text, nullable=False),
-    Column("after", Text, nullable=False),
-    Column("is_undone", Boolean, nullable=False, server_default=false()),
+    *_columns(Text, "before", "after"),
+    Column("is_undone", Boolean, nullable=False, server_default=sa.false()),
     Index("link_edit_changes_link", "page", "url_id"),
     rowid=False,
 )
@@ -517,25 +464,19 @@ def has_fault(fault: PlaybackFault) -> str:
 
 quality = _table(
     "link_quality",
-    Column("page_id", _Bytes, primary_key=True),  # of the visit
-    Column("level", _Bytes, primary_key=True),  # of playback
+    *_key(page_id=_Bytes, level=_Bytes),  # of the visit, of playback
     Column("url_key", LargeBinary(16), nullable=False),  # links.url_parts.key_of
-    Column("url", Text, nullable=False),
-    Column("host", Text, nullable=False),
+    *_columns(Text, "url", "host"),
     Column("page_class", Text, nullable=False, server_default=""),
-    Column("captured_ms", BigInteger, nullable=False),
-    Column("checked_ms", BigInteger, nullable=False),
+    *_columns(BigInteger, "captured_ms", "checked_ms"),
     Column("engine", Text, nullable=False),
     Column("verdict", SmallInteger, nullable=False),  # the place in qa.check_store.VERDICTS
     Column("standing", SmallInteger, nullable=False),  # the person's verdict, else the machine's
     Column("score", Double, nullable=False),  # -1: nothing could be compared
-    Column("picture", Double),
-    Column("text", Double),
-    Column("resources", Double),
+    *_columns(Double, "picture", "text", "resources", nullable=True),
     Column("faults", Integer, nullable=False, server_default="0"),  # FAULT_BITS
     Column("lost", Text, nullable=False, server_default="[]"),  # JSON: [[URL, reason], …]
-    Column("parts_seen", Integer, nullable=False, server_default="0"),
-    Column("parts_shown", Integer, nullable=False, server_default="0"),
+    *_columns(Integer, "parts_seen", "parts_shown", server_default="0"),
     Column("reason", Text, nullable=False, server_default=""),
     Column("seconds", Double, nullable=False, server_default="0"),
     Column("better", Text, nullable=False, server_default=""),  # another capture's page id
@@ -548,7 +489,7 @@ quality = _table(
     Column("repair_ms", BigInteger),
     Column("changed_ms", BigInteger, nullable=False),  # the latest of the moments above
     # in a WARC, as it is now
-    Column("is_recorded", Boolean, nullable=False, server_default=false()),
+    Column("is_recorded", Boolean, nullable=False, server_default=sa.false()),
     Index("link_quality_worst", *_WORST_FIRST),
     Index("link_quality_host", "host", *_WORST_FIRST),
     Index("link_quality_class", "page_class", *_WORST_FIRST),

@@ -90,9 +90,7 @@ class SqlStatement:
 
     def run(self, connection: Connection, values: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> int:
         """Run it, once or for each of the mappings; return the number of changed rows."""
-        if not values and not isinstance(values, Mapping):
-            return 0
-        return connection.execute(self.body, values).rowcount
+        return connection.execute(self.body, values).rowcount if values or isinstance(values, Mapping) else 0
 
     def each(self, reader: Reader, name: str, values: Iterable[Any], **others: Any) -> Iterator[Any]:
         """Yield the rows for a list of any length, in batches; `name` is the list's."""

@@ -1,6 +1,7 @@
 """URLs of the registry, byte for byte (A17): keys, states, lookup by pattern, latest observations."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, literal_column, select, update
@@ -140,8 +141,12 @@ def ensure_urls(connection: Connection, identities: Iterable[str], *, day: int) 
 
 def find_urls(reader: Reader, identities: Iterable[str]) -> dict[str, UrlRow]:
     """Return those of the URLs that the registry knows, by their identity keys."""
-    keys = map(key_of, dict.fromkeys(identities))
-    return {row.url: row for row in map(row_of, FIND.each(reader, "keys", keys))}
+    return {row.url: row for row in urls_by_key(reader, map(key_of, dict.fromkeys(identities)))}
+
+
+def urls_by_key(reader: Reader, keys: Iterable[bytes]) -> list[UrlRow]:
+    """Return the existing URLs with these keys."""
+    return list(map(row_of, FIND.each(reader, "keys", keys)))
 
 
 def urls_by_id(reader: Reader, ids: Iterable[int]) -> dict[int, UrlRow]:
@@ -235,9 +240,8 @@ def hosts_of(connection: Connection, pattern: UrlPattern, *, wide: bool = True) 
             yield from _walk(connection, below)
             return
         labels = name.split(".")
-        above = [".".join(labels[start:]) for start in range(len(labels))]
         # The registrable domain of a host's subdomain is that of the host, or is below the host.
-        domain = hosts.c.domain.in_(above)
+        domain = hosts.c.domain.in_([".".join(labels[start:]) for start in range(len(labels))])
         itself = select(hosts.c.id).where(hosts.c.name == name)
         yield from connection.execute(itself.union(select(hosts.c.id).where(domain, below))).scalars()
         return
@@ -247,17 +251,13 @@ def hosts_of(connection: Connection, pattern: UrlPattern, *, wide: bool = True) 
 
 def find_matching_urls(connection: Connection, pattern: UrlPattern, *, limit: int) -> list[UrlRow]:
     """Return up to `limit` watched URLs that match the pattern, without a scan of all hosts."""
-    matches = matcher(pattern)
-    found: list[UrlRow] = []
-    for host_id in list(hosts_of(connection, pattern, wide=False)):
-        question = select_url_rows().where(urls.c.host_id == host_id, *_within_host(pattern))
-        for row in connection.execute(question.limit(limit + 1)):
-            each = row_of(row)
-            if matches(each.url):
-                found.append(each)
-                if len(found) >= limit:
-                    return found
-    return found
+    matches, query = matcher(pattern), select_url_rows().where(*_within_host(pattern)).limit(limit + 1)
+    rows = (
+        row_of(row)
+        for host_id in list(hosts_of(connection, pattern, wide=False))
+        for row in connection.execute(query.where(urls.c.host_id == host_id))
+    )
+    return list(islice((row for row in rows if matches(row.url)), limit))
 
 
 def matcher(pattern: UrlPattern) -> Callable[[str], bool]:
@@ -274,9 +274,7 @@ def host_in(text: str) -> str:
     ('example.org', '[::1]')
     """
     authority = text.partition("/")[0]
-    if authority.startswith("["):
-        return authority.partition("]")[0] + "]"
-    return authority.partition(":")[0]
+    return authority.partition("]")[0] + "]" if authority.startswith("[") else authority.partition(":")[0]
 
 
 def _within_host(pattern: UrlPattern) -> Sequence[ColumnElement[bool]]:
@@ -305,8 +303,7 @@ def _walk(connection: Connection, condition: ColumnElement[bool] | None) -> Iter
         question = select(hosts.c.id).where(hosts.c.id > last)
         if condition is not None:
             question = question.where(condition)
-        found = connection.execute(question.order_by(hosts.c.id).limit(_HOSTS_AT_ONCE))
-        batch = found.scalars().all()
+        batch = connection.execute(question.order_by(hosts.c.id).limit(_HOSTS_AT_ONCE)).scalars().all()
         yield from batch
         if len(batch) < _HOSTS_AT_ONCE:
             return

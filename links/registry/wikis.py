@@ -99,8 +99,7 @@ def encoded_title(title: str) -> str:
     >>> encoded_title("10.1000/a b?c+d")
     '10.1000/a_b%3Fc%2Bd'
     """
-    text = "_".join(title.split(" ")).encode("utf-8", "replace")
-    return quote(text, safe=_KEPT)
+    return quote("_".join(title.split(" ")).encode("utf-8", "replace"), safe=_KEPT)
 
 
 DEFAULT_FARM = "WMF"
@@ -213,18 +212,11 @@ def put_farm(connection: Connection, name: str, *, address: str = "", internal: 
         check_regex(internal)
     there = find_farm(connection, name)
     if there is None:
-        facts = {
-            "id": max((farm.id for farm in all_farms(connection)), default=0) + 1,
-            "name": name,
-            "address": address,
-            "internal": internal,
-        }
-        insert_missing(connection, farms, [facts])
+        number = max((farm.id for farm in all_farms(connection)), default=0) + 1
+        insert_missing(connection, farms, [WikiFarm(number, name, address, internal)._asdict()])
     else:
         CHANGE_FARM.run(connection, {"of": there.id, "new_address": address, "new_internal": internal})
-    found = find_farm(connection, name)
-    assert found is not None
-    return found
+    return next(farm for farm in all_farms(connection) if farm.name == name)
 
 
 def all_wikis(reader: Reader) -> list[Wiki]:
@@ -263,11 +255,8 @@ def ensure_wiki(connection: Connection, name: WikiName, *, day: int) -> Wiki:
             f"There is no farm {name.farm} (known: {known}). `weboid wiki set {name} --new-farm` creates it with its "
             "first wiki."
         )
-    facts = {"farm_id": farm.id, "dbname": name.dbname, "added_day": day}
-    insert_missing(connection, wikis, [facts])
-    found = find_wiki(connection, name)
-    assert found is not None
-    return found
+    insert_missing(connection, wikis, [{"farm_id": farm.id, "dbname": name.dbname, "added_day": day}])
+    return known_wiki(connection, name)
 
 
 def change_wiki(

@@ -139,9 +139,7 @@ def without_entry(settings: Mapping[str, Any], text: str, form: EntryForm) -> di
             wanted = parse_entry(text, form).text
         except InputError:
             return None
-    if wanted not in kept:
-        return None
-    return {**settings, form.value: [each for each in kept if each != wanted]}
+    return {**settings, form.value: [each for each in kept if each != wanted]} if wanted in kept else None
 
 
 def warning_for(pattern: LinkPattern, entries: Iterable[ExclusionEntry], wiki: str = "") -> str:
@@ -259,12 +257,8 @@ def suggest_exclusions(
     """Return hosts that at least that share of the wiki's pages links to, with few URLs; reads all its references."""
     total = rows.execute(select(func.count()).select_from(pages).where(pages.c.wiki_id == wiki_id)).scalar_one()
     least = max(total * least_share, 1)
-    on_wiki = (
-        refs.c.gone_day.is_(None),
-        pages.c.id == refs.c.page,
-        pages.c.wiki_id == wiki_id,
-        urls.c.id == refs.c.url_id,
-    )
+    on_page = refs.c.gone_day.is_(None), pages.c.id == refs.c.page
+    on_wiki = *on_page, pages.c.wiki_id == wiki_id, urls.c.id == refs.c.url_id
     number = func.count()
     different = func.count(refs.c.url_id.distinct())
     by_host = (
@@ -283,6 +277,5 @@ def suggest_exclusions(
             )
         ).one()
         if citing[0] >= least:
-            share = citing[0] / total
-            found.append(ExclusionSuggestion(citing[1], citing[0], share, row.urls, row.links))
+            found.append(ExclusionSuggestion(citing[1], citing[0], citing[0] / total, row.urls, row.links))
     return sorted(found, key=lambda each: (-each.pages, each.host))

@@ -32,16 +32,12 @@ class OwnHosts:
     def __init__(self, expression: str = "", servers: Iterable[str] = ()) -> None:
         """Compile the farm's expression (InputError if RE2 rejects it), and the wiki's server names."""
         self._servers = frozenset(filter(None, map(server_name, servers)))
-        self._search = None
-        if expression:
-            options = re2_options(REGEX_LIMIT_BYTES)
-            self._search = re2.compile(check_regex(expression), options).search
+        options = re2_options(REGEX_LIMIT_BYTES)
+        self._search = re2.compile(check_regex(expression), options).search if expression else None
 
     def has(self, host: str) -> bool:
         """Return True when the canonical host is one of them."""
-        if host in self._servers:
-            return True
-        return self._search is not None and self._search(host) is not None
+        return host in self._servers or (self._search is not None and self._search(host) is not None)
 
 
 def server_name(text: str) -> str:

@@ -197,9 +197,7 @@ def _canonical(text: str, host: str) -> str:
 
 def _contains(outer: LinkPattern, inner: LinkPattern) -> bool:
     """Return True when every host of `inner` is a host of `outer`."""
-    if outer.is_tree:
-        return inner.index.startswith(outer.index)
-    return not inner.is_tree and inner.index == outer.index
+    return inner.index.startswith(outer.index) if outer.is_tree else not inner.is_tree and inner.index == outer.index
 
 
 def _ports_meet(one: LinkPattern, other: LinkPattern, scheme: str) -> bool:

@@ -86,10 +86,6 @@ class FragmentSet:
         self._words = RegexList([re2.escape(word) for word in by_word])
         self._others = RegexList([self._expressions[number] for number in self._wordless])
 
-    def __len__(self) -> int:
-        """Return the number of fragments."""
-        return len(self._expressions)
-
     def search(self, text: str) -> Iterator[int]:
         """Yield the numbers of the fragments that match the text, in their order."""
         # The long s is an s but for its case; no other letter beyond ASCII stays one as a small letter.
@@ -104,8 +100,7 @@ class FragmentSet:
         """Return the compiled expression of that number."""
         found = self._compiled.get(number)
         if found is None:
-            options = re2_options(REGEX_LIMIT_BYTES)
-            found = self._compiled[number] = re2.compile(self._expressions[number], options)
+            found = self._compiled[number] = re2.compile(self._expressions[number], re2_options(REGEX_LIMIT_BYTES))
         return found
 
 
@@ -210,13 +205,13 @@ class SpamListProblem:
 
 
 class SpamLists:
-    """Compiled spam lists of a wiki and its farm. Thread-safe."""
+    """Compiled spam lists of a wiki and its farm; `problems` has the first skipped lines. Thread-safe."""
 
     def __init__(self, lists: Iterable[SpamList] = ()) -> None:
         """Parse and compile the lists; InputError for malformed JSON or a list that is too long."""
         self.lists = tuple(lists)
         self.size = 0
-        self._problems: list[SpamListProblem] = []
+        self.problems: list[SpamListProblem] = []
         self._domains: dict[str, SpamLine] = {}
         black: dict[SpamLine, str] = {}
         white: dict[SpamLine, str] = {}
@@ -249,11 +244,6 @@ class SpamLists:
         self._black = FragmentSet(list(black.values()))
         self._white = FragmentSet(list(white.values()))
 
-    @property
-    def problems(self) -> tuple[SpamListProblem, ...]:
-        """Return the first skipped lines."""
-        return tuple(self._problems)
-
     def hit_of(self, text: str, identity: str) -> SpamLine | None:
         """Return the line that matches the URL, as written on the page or as its identity key; else None."""
         if not self.size:
@@ -285,5 +275,5 @@ class SpamLists:
                 yield hit, fragment
 
     def _note(self, problem: SpamListProblem) -> None:
-        if len(self._problems) < PROBLEMS_KEPT:
-            self._problems.append(problem)
+        if len(self.problems) < PROBLEMS_KEPT:
+            self.problems.append(problem)

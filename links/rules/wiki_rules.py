@@ -93,7 +93,7 @@ def spam_on(rows: Connection, wiki_id: int, *, limit: int = 100, after: tuple[in
         SpamHit(
             *(row.page, row.page_id, row.title, row.url, SpamLine(row.list, row.line)), *(row.first_day, row.last_day)
         )
-        for row in found.all()
+        for row in found
     ]
 
 
@@ -105,24 +105,16 @@ def forget_spam_hits(rows: Connection, *, before_day: int) -> int:
 def mark_pages_stale(rows: Connection, wiki_ids: Iterable[int], url_ids: Iterable[int]) -> int:
     """Mark the pages of these wikis that have one of the URLs; return the number."""
     having = select(refs.c.page).where(refs.c.url_id.in_(list(url_ids)), refs.c.gone_day.is_(None))
-    found = rows.execute(
-        update(pages)
-        .where(pages.c.id.in_(having), pages.c.wiki_id.in_(list(wiki_ids)), pages.c.is_stale.is_(False))
-        .values(is_stale=True)
-    )
-    return found.rowcount
+    return _mark_stale(rows, pages.c.id.in_(having), pages.c.wiki_id.in_(list(wiki_ids)))
 
 
 def mark_pages_of_entry(rows: Connection, wiki_id: int, entry: str) -> int:
     """Mark the pages stale that have links excluded by the entry; return the number."""
-    found = rows.execute(
-        update(pages)
-        .where(
-            pages.c.wiki_id == wiki_id, pages.c.excluded.contains(entry, autoescape=True), pages.c.is_stale.is_(False)
-        )
-        .values(is_stale=True)
-    )
-    return found.rowcount
+    return _mark_stale(rows, pages.c.wiki_id == wiki_id, pages.c.excluded.contains(entry, autoescape=True))
+
+
+def _mark_stale(rows: Connection, *conditions: ColumnElement[bool]) -> int:
+    return rows.execute(update(pages).where(*conditions, pages.c.is_stale.is_(False)).values(is_stale=True)).rowcount
 
 
 FARM_WIDE = 0  # the wiki of a list that is the farm's
@@ -209,9 +201,7 @@ def put_list(rows: Connection, farm_id: int, each: SpamList, *, wiki_id: int = F
 
 def has_list(rows: Connection, farm_id: int, each: SpamList, *, wiki_id: int = FARM_WIDE) -> bool:
     """Return True when the list of that name has this exact content."""
-    table = spam_lists.c
-    its = (table.farm_id == farm_id, table.wiki_id == wiki_id, table.name == each.name)
-    found = rows.execute(select(table.digest).where(*its)).scalar()
+    found = rows.execute(select(spam_lists.c.digest).where(*_is_list(farm_id, wiki_id, each.name))).scalar()
     return found is not None and bytes(found) == _digest(each)
 
 
@@ -221,20 +211,19 @@ def _digest(each: SpamList) -> bytes:
 
 def remove_list(rows: Connection, farm_id: int, name: str, *, wiki_id: int = FARM_WIDE) -> bool:
     """Delete the list of that name; return False when there is none."""
+    return rows.execute(delete(spam_lists).where(*_is_list(farm_id, wiki_id, name))).rowcount > 0
+
+
+def _is_list(farm_id: int, wiki_id: int, name: str) -> tuple[ColumnElement[bool], ...]:
     table = spam_lists.c
-    found = rows.execute(
-        delete(spam_lists).where(table.farm_id == farm_id, table.wiki_id == wiki_id, table.name == name)
-    )
-    return found.rowcount > 0
+    return table.farm_id == farm_id, table.wiki_id == wiki_id, table.name == name
 
 
 def lists_kept(rows: Connection) -> list[ListRow]:
     """Return all lists, those of a farm together."""
-    table = spam_lists.c
-    columns = table.farm_id, table.wiki_id, table.name, table.kind, table.loaded_day
-    order = table.farm_id, table.wiki_id, table.name
-    found = rows.execute(select(*columns).order_by(*order)).all()
-    return [ListRow(row[0], row[1], row[2], SpamListKind(row[3]), row[4]) for row in found]
+    place = spam_lists.c.farm_id, spam_lists.c.wiki_id, spam_lists.c.name
+    found = rows.execute(select(*place, spam_lists.c.kind, spam_lists.c.loaded_day).order_by(*place))
+    return [ListRow(farm_id, wiki_id, name, SpamListKind(kind), day) for farm_id, wiki_id, name, kind, day in found]
 
 
 def _rules(facts: Any, lists: list[SpamList]) -> WikiRules:

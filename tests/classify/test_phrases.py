@@ -8,12 +8,16 @@ import re2
 from classify import evidence
 
 _CALL = re.compile(r'(?:entries|expressions?)\(\s*"(\w+)", "(\w+)"')
+_SECTION = re.compile(r'(\w+) = Expressions\("(\w+)"\)')
 
 
 def test_every_entry_is_read_by_a_module() -> None:
     """The file holds nothing that no judge looks for, and judges look for nothing else."""
     sources = [path.read_text("utf-8") for path in Path(evidence.__file__).parent.glob("*.py")]
     used = {match.groups() for source in sources for match in _CALL.finditer(source)}
+    for source in sources:
+        for variable, section in _SECTION.findall(source):
+            used |= {(section, name) for name in re.findall(rf"\b{variable}\.(\w+)", source)}
 
     assert used == {(section, name) for section, table in evidence._document().items() for name in table}
 

@@ -10,10 +10,9 @@ from core.errors import InputError
 from core.json_values import FactsOf, json_facts
 from core.timestamps import warc_date
 from core.urls import fetch_key
-from links.archives.copy_store import ArchiveCopies
+from links.archives.copy_store import keep_proposed_copy
 from links.check_history import date_of, unpack_history
 from links.check_result import words_of
-from links.checker import due_urls
 from links.feedback.marks import LinkMark, LiveMarks
 from links.feedback.replacements import ProposalContext, ProposalStage, ReplacementProposal
 from links.feedback.reporter_limits import Limits
@@ -22,7 +21,7 @@ from links.registry.link_search import FoundLink
 from links.registry.lookups import LinkUse, QuirkFacts, UrlFacts
 from links.registry.pages import WikiPageRow
 from links.registry.quirks import HostQuirk, UrlQuirk
-from links.registry.urls import UrlObservation, UrlRow
+from links.registry.urls import UrlObservation, UrlRow, urls_by_key
 from links.states import LinkState
 from links.url_parts import url_parts_of
 from weboid.app.text_table import clean
@@ -183,14 +182,14 @@ def replacement_json(found: ReplacementProposal) -> ProposalFacts:
 def proposal_context(registry: RegistryStore, limits: Limits, clock: Clock) -> ProposalContext:
     """Return the policies for proposed addresses: marks that refuse them, and archives whose addresses are copies."""
     refuses = LiveMarks(registry, clock).current().refuses
-    return ProposalContext(refuses=refuses, archives=ArchiveCopies(), limits=limits)
+    return ProposalContext(refuses=refuses, archives=keep_proposed_copy, limits=limits)
 
 
 def watched_urls(store: RegistryStore, texts: Sequence[str]) -> list[UrlRow]:
     """Return the watched URLs of that name, due or not. Raises InputError if one is not watched."""
     keys = {url_parts_of(fetch_key(text)).key: text for text in texts}
     with store.reading() as rows:
-        found = due_urls.watched_urls_by_key(rows, list(keys))
+        found = urls_by_key(rows, keys)
     missing = [text for key, text in keys.items() if key not in {each.key for each in found}]
     if missing:
         raise InputError(

@@ -18,7 +18,6 @@ from core.layout import CONFIG_FILE, Layout
 from crawler.collection import copy_database, make_collection, trial_mark_path
 from links.check_history import day_of
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
-from links.checker import due_urls
 from links.checker.check_run import CheckRun, CheckTally
 from links.checker.check_worker import CheckWorkerOptions, open_check_context, plan_from_settings
 from links.checker.due_urls import ALL_HOSTS, links_awaiting_browser, share_of_bucket
@@ -26,7 +25,7 @@ from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResul
 from links.registry.database import RegistryStore, copy_rows, open_registry_read_only, open_registry_store
 from links.registry.pages import number_of
 from links.registry.schema import refs, urls
-from links.registry.urls import UrlRow, urls_by_id
+from links.registry.urls import UrlRow, urls_by_id, urls_by_key
 from links.registry.wikis import Wiki
 from links.states import preset_of
 from links.url_parts import bucket_of
@@ -113,7 +112,7 @@ class RegistryTrial:
         )
         with store.reading() as rows:
             keys = [bytes(row.key) for row in rows.execute(query)]
-            self._links = due_urls.watched_urls_by_key(rows, keys)
+            self._links = urls_by_key(rows, keys)
         self._forecasts = {each.id: LinkForecast(each.url) for each in self._links}
 
     def run(self, days: int, gone: set[str]) -> list[LinkForecast]:

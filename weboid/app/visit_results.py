@@ -260,26 +260,26 @@ class CaptureMirror:
         self._opinions = CaptureOpinions(database, ArtifactReader(layout))
         self._settings = settings
 
-    def waiting(self, since: datetime) -> Iterator[tuple[UrlRow, copy_upkeep.CaptureOutcome]]:
+    def waiting(self, since: datetime) -> Iterator[tuple[UrlRow, CheckVerdict]]:
         """Yield the watched links visited since then that the setting wants mirrored."""
         visits = (
-            (identity_key(url), outcome)
+            (identity_key(url), verdict)
             for url, verdict in self._opinions.verdicts(since)
-            if (outcome := copy_upkeep.capture_outcome(verdict)) is not None
+            if verdict in copy_upkeep.MIRRORED
         )
         wanted = copy_upkeep.MirrorMode(self._settings.links.mirror)
         while batch := dict(islice(visits, _BATCH)):
             with self._store.reading() as rows:
                 known = find_urls(rows, batch)
-            for url, outcome in (
-                (known[identity], outcome) for identity, outcome in batch.items() if identity in known
-            ):
+            for identity, verdict in batch.items():
+                if (url := known.get(identity)) is None:
+                    continue
                 now = CLOCK.now()
-                if copy_upkeep.is_mirror_wanted(self._store, url, outcome, wanted=wanted, now=now) is None:
-                    yield url, outcome
+                if copy_upkeep.is_mirror_wanted(self._store, url, verdict, wanted=wanted, now=now) is None:
+                    yield url, verdict
 
-    async def mirror(self, links: list[tuple[UrlRow, copy_upkeep.CaptureOutcome]]) -> list[copy_upkeep.MirrorResult]:
+    async def mirror(self, links: list[tuple[UrlRow, CheckVerdict]]) -> list[copy_upkeep.MirrorResult]:
         """Query archives about these one after the other; requests are rate-limited anyway."""
         async with open_archives(self._settings) as archives:
             mirror = partial(copy_upkeep.mirror_url, self._store, archives)
-            return [await mirror(url, outcome, now=CLOCK.now()) for url, outcome in links]
+            return [await mirror(url, verdict, now=CLOCK.now()) for url, verdict in links]

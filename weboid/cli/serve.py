@@ -4,6 +4,7 @@ import asyncio
 import os
 from contextlib import closing, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
@@ -14,7 +15,7 @@ from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from crawler.collection import read_collection
 from crawler.status.status_server import parse_listen_address
-from links.archives.copy_store import ArchiveCopies
+from links.archives.copy_store import keep_proposed_copy
 from links.feedback.reporter_limits import limits_of
 from playback.access.holds import UnscannedPolicy
 from playback.playback_server import ServerOrigins, serve
@@ -208,7 +209,7 @@ def command(
     readers = ClientAddresses(networks["behind"])
     access = RateLimitPolicy(readers=readers, internal=networks["links_internal"], token=links_token, shared=shared)
     reviewer_rules = ReviewerRules(readers=access.readers, networks=networks["reviewers"], token=reviewers_token)
-    archives = ArchiveCopies([origins.front, origins.replay] if origins is not None else [])
+    archives = partial(keep_proposed_copy, own=[origins.front, origins.replay] if origins is not None else [])
     reports = ReportOptions(layout, limits_of(links_reports), archives) if links_reports else None
     try:
         with (

@@ -20,7 +20,7 @@ from crawler.capture.site_logins import LoginFacts, login_facts, read_login, rea
 from crawler.profile_check import SettingFacts, list_presets, setting_rows
 from crawler.profiles import builtin_profiles, chain_settings, load_chain
 from crawler.status.collection_status import CollectionHoldings
-from links.registry.farm_queries import count_links, count_pages
+from links.registry.farm_queries import count_contents
 from links.registry.wikis import all_wikis, feeds_of
 from playback.web.i18n import noop
 from playback.web.text_search import TextSearch, parse_facets, parse_text_cursor
@@ -89,8 +89,7 @@ def list_wikis(context: operations.OperationContext) -> WikiList:
                 {
                     "wiki": str(wiki.name),
                     "url": wiki.url or None,
-                    "pages": count_pages(rows, wiki.id, limit=COUNTED_LIMIT),
-                    "links": count_links(rows, wiki.id, limit=COUNTED_LIMIT),
+                    **count_contents(rows, wiki.id, limit=COUNTED_LIMIT),
                     "feeds": feeds,
                     **facts,
                 }

@@ -13,13 +13,12 @@ from core.timestamps import parse_duration
 from core.urls import fetch_key
 from links.check_history import day_of, day_of_date
 from links.checker.check_schedule import STATE_DAYS, states_by_day
-from links.checker.due_urls import make_urgent
+from links.checker.due_urls import set_due_day
 from links.feedback import replacements
 from links.feedback.marks import (
     LinkMark,
     MarkKind,
     MarkSet,
-    active_marks,
     apply_marks,
     check_mark,
     lift_marks,
@@ -115,7 +114,7 @@ def read_link(context: OperationContext, url: Url) -> WatchedLink:
         names = {each.id: str(each.name) for each in all_wikis(rows)}
         uses = uses_anywhere(rows, row.id, limit=_USES_SHOWN)
         document = link_facts.link_document(facts, uses, latest_observations(rows, row.id), names)
-        mark = MarkSet(active_marks(rows), context.stores.clock.now).first(fetch_key(url))
+        mark = MarkSet(read_marks(rows), context.stores.clock.now).first(fetch_key(url))
     return {**document, "number": row.id, "mark": mark and link_facts.mark_json(mark)}
 
 
@@ -178,7 +177,7 @@ def check_links(
     else:
         numbers = [each.id for each in link_facts.watched_urls(context.registry, _names(url))]
     with context.registry.writing() as rows:
-        make_urgent(rows, numbers)
+        set_due_day(rows, numbers)
     return {"queued": len(numbers), "message": f"{len(numbers)} {'is' if len(numbers) == 1 else 'are'} checked next."}
 
 

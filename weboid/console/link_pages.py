@@ -14,7 +14,7 @@ from core.errors import BadUrlError, ConfigError, InputError, UnavailableError
 from core.urls import fetch_key, identity_key
 from links.check_history import date_of, day_of, unpack_history
 from links.checker.check_schedule import STATE_DAYS, states_by_day
-from links.feedback.marks import active_marks
+from links.feedback.marks import read_marks
 from links.feedback.replacements import ProposalStage
 from links.feedback.reports import list_reports
 from links.registry.bot_edits import BotEdit, EditState, newest_edits
@@ -189,7 +189,7 @@ class LinkPages(ConsolePages):
             found = connection.execute(query).all()
             rows = urls_by_id(connection, [each.url_id for each in found])
             reports = list_reports(connection, day_of(now), limit=PROPOSALS_SHOWN)
-            marks = [each for each in active_marks(connection) if each.holds(now)]
+            marks = [each for each in read_marks(connection) if each.holds(now)]
         known = [each for each in found if each.url_id in rows]
         return {
             "proposals": [(rows[each.url_id], each.address, ProposalStage(each.state)) for each in known],

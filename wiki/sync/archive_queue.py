@@ -14,9 +14,9 @@ from links.registry.archive_backlog import (
     IF_LACKING,
     ArchivePriority,
     BacklogRow,
+    current_links,
     forget_links,
     postpone_links,
-    standing_links,
     want_links,
 )
 from links.registry.database import RegistryStore
@@ -149,7 +149,7 @@ class HandOver:
         """Return the pages' archivable links and the URL for each, except those queued today."""
         numbers = [number_of(self.wiki_id, page_id) for page_id in page_ids if 0 < page_id <= MAX_PAGE_ID]
         with self.store.snapshot() as reader:
-            links = standing_links(reader, numbers, before=day)
+            links = current_links(reader, numbers, before=day)
             urls = urls_by_id(reader, [link.url_id for link in links])
         with self.store.reading() as connection:
             rules = self.rules.rules_of(connection, self.wiki_id)

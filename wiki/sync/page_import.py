@@ -35,7 +35,6 @@ from links.registry.pages import (
     PageName,
     PutPage,
     WrittenLinks,
-    clear_stale,
     drop_pages,
     find_pages,
     mark_stale,
@@ -138,7 +137,7 @@ class PageImporter:
             has = set(current_links(connection, numbers)) if rows else set()
             put_citations(connection, numbers, [row for row in rows if row.link in has], day=day)
             self._release(connection, released, now)
-            clear_stale(connection, self.wiki_id, read.requested - {page.page_id for page in observed})
+            mark_stale(connection, self.wiki_id, read.requested - {page.page_id for page in observed}, is_stale=False)
             put_cursors(connection, self.wiki_id, cursors, now=now)
         added, gone = len(written.added), len(written.gone)
         return PageImportCounts(written.pages, written.urls, added, gone, dropped, len(released))
@@ -158,7 +157,7 @@ class PageImporter:
         for page in released:
             if page.page_id in known and plain_title(page.title):
                 move_page(connection, self.wiki_id, PageName(page.page_id, page.title, page.namespace))
-        clear_stale(connection, self.wiki_id, known)
+        mark_stale(connection, self.wiki_id, known, is_stale=False)
         hold_back_pages(connection, [row.id for row in known.values()], now=now)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from core.errors import InputError
 from core.timestamps import parse_timestamp14
 from links.check_history import date_of
-from links.registry.farm_queries import ExternalCopy
+from links.registry.lookups import CopyFacts
 from links.rules.link_class import LinkClass
 from playback.url_paths import Memento, MementoModifier, escape_url, memento_path, page_path
 from playback.web.cached_links.cached_request import AskedUrl
@@ -47,7 +47,7 @@ class LinkEvidence:
     asked: AskedUrl
     offer: CopyOffer | None = None  # result of the captures index; None: never captured
     link: LinkRecord | None = None  # record of the registry; None when not disclosed to the caller
-    elsewhere: ExternalCopy | None = None  # copy in another archive, to be offered
+    elsewhere: CopyFacts | None = None  # copy in another archive, to be offered
     wanted_at: datetime | None = None  # since when it waits to be archived; None: it does not
     standing: UrlQueueStatus | None = None  # state in the crawl queue; None: none
     never: LinkClass | None = None  # why the URL is never checked; None: it may be

@@ -28,6 +28,7 @@ from core.errors import BadUrlError, InputError, TransientError
 from core.urls import identity_key
 from links.check_history import date_of, day_of, unpack_history
 from links.registry import farm_queries
+from links.registry.lookups import CopyFacts
 from links.registry.urls import UrlRow
 from links.registry.wikis import WikiName
 from links.rules.link_class import MISSING_TARGET, LinkClass, classify_link
@@ -69,7 +70,7 @@ class _RegistryFacts:
     """Result of the registry."""
 
     links: Mapping[str, LinkRecord]  # records that may be disclosed to the caller, by identity key
-    elsewhere: Mapping[str, farm_queries.ExternalCopy]  # copies in other archives, by identity key
+    elsewhere: Mapping[str, CopyFacts]  # copies in other archives, by identity key
     wanted: Mapping[str, datetime]  # since when they wait to be archived, by identity key
     until_ms: Mapping[str, int]  # from when captures show another owner's content, by identity key
     is_watched: bool = False

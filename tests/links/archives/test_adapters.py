@@ -166,30 +166,28 @@ async def test_time_travel_tells_of_one_moment(world: World, asker: ArchiveClien
     assert [each.service for each in copies] == ["wayback", "archive-today", "wayback"]
 
 
-async def test_availability_is_asked_for_many_urls_at_once(world: World, asker: ArchiveClient) -> None:
-    """Before the moment, and only for those without one after it; the version of the API is told."""
+async def test_availability_is_asked_before_the_moment_and_then_after_it(world: World, asker: ArchiveClient) -> None:
+    """Only for what has no copy before it; the version of the API is told."""
 
     def answer(asked: Asked) -> Answer:
-        results = []
-        for line in asked.body.split("\n"):
-            values = {key: each[0] for key, each in parse_qs(line).items()}
-            is_there = values["url"] == A or (values["url"] == "http://b.test/" and values["closest"] == "after")
-            url = f"http://web.archive.org/web/20130115102033/{values['url']}"
-            closest = {"closest": {**AVAILABILITY["closest"], "url": url}} if is_there else {}
-            results.append({"url": values["url"], "tag": values["tag"], "archived_snapshots": closest})
-        return Answer(body=json.dumps({"results": results}))
+        values = {key: each[0] for key, each in parse_qs(asked.body).items()}
+        is_there = values["url"] == A or (values["url"] == "http://b.test/" and values["closest"] == "after")
+        url = f"http://web.archive.org/web/20130115102033/{values['url']}"
+        closest = {"closest": {**AVAILABILITY["closest"], "url": url}} if is_there else {}
+        result = {"url": values["url"], "tag": values["tag"], "archived_snapshots": closest}
+        return Answer(body=json.dumps({"results": [result]}))
 
     world.answers["archive.org/wayback/available"] = answer
     urls = [A, "http://b.test/", "http://c.test/"]
 
-    found = await AvailabilityAdapter(asker).find_many([(url, AT) for url in urls])
+    found = {url: await AvailabilityAdapter(asker).find(url, AT) for url in urls}
 
     assert found[A] == [ArchiveMemento("wayback", WAYBACK_2013, "20130115102033", 200)]
     assert [len(found[url]) for url in urls] == [1, 1, 0]
-    assert [each.headers["Wayback-Api-Version"] for each in world.asked] == ["2", "2"]
-    assert "closest=before" in world.asked[0].body
-    assert world.asked[0].body.count("statuscodes=") == 9
-    assert A not in world.asked[1].body
+    assert {each.headers["Wayback-Api-Version"] for each in world.asked} == {"2"}
+    closest = [parse_qs(each.body)["closest"] for each in world.asked]
+    assert closest == [["before"], ["before"], ["after"], ["before"], ["after"]]
+    assert world.asked[0].body.count("statuscodes=") == 3
 
 
 async def test_the_wayback_machine_by_its_own_addresses(world: World, asker: ArchiveClient) -> None:

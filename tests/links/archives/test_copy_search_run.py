@@ -409,4 +409,4 @@ async def test_a_copy_that_vanished_is_dropped(world: World, sqlite_store: Regis
 
     second = await check_due_copies(sqlite_store, asker, now=later, limit=100)
 
-    assert [(each.visit, each.copy.url.url) for each in second] == [(CopyCheckEffect.DROPPED, "http://a.test/0")]
+    assert [(each.visit, each.url.url) for each in second] == [(CopyCheckEffect.DROPPED, "http://a.test/0")]

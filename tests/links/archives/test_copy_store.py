@@ -1,6 +1,7 @@
 """The registry's copies: found, chosen, locked, looked at each quarter, and proposed by readers."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,18 +17,17 @@ from links.archives.copy_store import (
     SECOND_LOOK_DAYS,
     UNCLEAR_DAYS,
     VISIT_DAYS,
-    ArchiveCopies,
     CopyCheckEffect,
     CopyChoice,
     CopyLockedError,
     CopySearchOutcome,
-    DueCopy,
     StoredCopy,
     choose_copy,
     citable_copies,
     copies_of_url,
     drop_copy,
     due_copies,
+    keep_proposed_copy,
     last_search,
     lock_copies,
     note_search,
@@ -164,7 +164,7 @@ def test_a_copy_is_forgotten(store: RegistryStore, url: UrlRow) -> None:
         assert not drop_copy(rows, url.id, "wayback")
 
 
-def _due(store: RegistryStore, day: int) -> list[DueCopy]:
+def _due(store: RegistryStore, day: int) -> list[tuple[UrlRow, StoredCopy]]:
     with store.reading() as rows:
         return due_copies(rows, day, 10)
 
@@ -181,11 +181,11 @@ def test_a_copy_is_looked_at_each_quarter(store: RegistryStore, url: UrlRow) -> 
     with store.writing() as rows:
         put_copies(rows, url.id, [OLD, ArchiveMemento("perma", "", "")], DAY)
     assert _due(store, DAY + VISIT_DAYS - 20) == []
-    (waiting,) = _due(store, DAY + VISIT_DAYS)
-    assert (waiting.url, waiting.kept.copy) == (url, OLD)
+    ((waiting, kept),) = _due(store, DAY + VISIT_DAYS)
+    assert (waiting, kept.copy) == (url, OLD)
 
     with store.writing() as rows:
-        record_copy_check(rows, url.id, waiting.kept, CopyCheckResult(CopyVerdict.GOOD), DAY + VISIT_DAYS)
+        record_copy_check(rows, url.id, kept, CopyCheckResult(CopyVerdict.GOOD), DAY + VISIT_DAYS)
 
     assert _due(store, DAY + 2 * VISIT_DAYS - 1) == []
     assert len(_due(store, DAY + 2 * VISIT_DAYS)) == 1
@@ -288,7 +288,7 @@ def test_versions_for_other_days_go_with_the_chosen_one(store: RegistryStore, ur
 
 def test_a_proposal_of_an_archives_address_goes_to_the_copies(store: RegistryStore, url: UrlRow) -> None:
     """W17: kept with its archive's name; any other address is none of ours."""
-    takes = ArchiveCopies(own=["https://front.example"])
+    takes = partial(keep_proposed_copy, own=["https://front.example"])
     with store.writing() as rows:
         assert takes(rows, url, "http://archive.is/20120918092600/http://a.test/", NOW) == "archive-today"
         assert takes(rows, url, "http://c.test/", NOW) == ""
@@ -302,7 +302,7 @@ def test_a_proposal_changes_no_version_that_is_there(store: RegistryStore, url: 
     """Anybody may propose; so nobody loses a good copy by it."""
     with store.writing() as rows:
         put_copies(rows, url.id, [OLD], DAY)
-        assert ArchiveCopies()(rows, url, NEW.address, NOW) == "wayback"
+        assert keep_proposed_copy(rows, url, NEW.address, NOW) == "wayback"
 
     assert _kept(store, url)[0].copy == OLD
 
@@ -318,7 +318,7 @@ def test_a_proposal_changes_no_version_that_is_there(store: RegistryStore, url: 
 def test_a_proposal_of_a_wrong_copy_is_refused(store: RegistryStore, url: UrlRow, address: str) -> None:
     """An archive's, but of another page, or none that can be read."""
     with store.writing() as rows, pytest.raises(RefusedAddressError):
-        ArchiveCopies()(rows, url, address, NOW)
+        keep_proposed_copy(rows, url, address, NOW)
 
     with store.reading() as rows:
         assert rows.execute(select(copies)).all() == []
@@ -366,19 +366,18 @@ def test_every_statement_runs_on_postgresql(database_url: str, tmp_path: Path) -
             assert lock_copies(rows, url, is_locked=True, is_admin=False) == 2
             chosen = choose_copy(rows, url, CopyChoice("ada", OLD.address, is_admin=True), day=DAY)
             assert (chosen.copy, chosen.is_locked, chosen.chosen_by) == (OLD, True, "ada")
-            (waiting,) = due_copies(rows, DAY + VISIT_DAYS, 10)
+            ((_, kept),) = due_copies(rows, DAY + VISIT_DAYS, 10)
             assert (
-                record_copy_check(rows, url.id, waiting.kept, CopyCheckResult(CopyVerdict.UNCLEAR), DAY)
+                record_copy_check(rows, url.id, kept, CopyCheckResult(CopyVerdict.UNCLEAR), DAY)
                 is CopyCheckEffect.UNCLEAR
             )
             assert (
-                record_copy_check(rows, url.id, waiting.kept, CopyCheckResult(CopyVerdict.GONE), DAY)
-                is CopyCheckEffect.MISSED
+                record_copy_check(rows, url.id, kept, CopyCheckResult(CopyVerdict.GONE), DAY) is CopyCheckEffect.MISSED
             )
-            (missed,) = due_copies(rows, DAY + SECOND_LOOK_DAYS, 10)
+            ((_, missed),) = due_copies(rows, DAY + SECOND_LOOK_DAYS, 10)
             later = DAY + SECOND_LOOK_DAYS
             assert (
-                record_copy_check(rows, url.id, missed.kept, CopyCheckResult(CopyVerdict.GONE), later)
+                record_copy_check(rows, url.id, missed, CopyCheckResult(CopyVerdict.GONE), later)
                 is CopyCheckEffect.DROPPED
             )
             note_search(rows, url.id, CopySearchOutcome.UNFIXABLE, DAY)
@@ -386,7 +385,7 @@ def test_every_statement_runs_on_postgresql(database_url: str, tmp_path: Path) -
             assert last_search(rows, url.id) == (DAY, CopySearchOutcome.TROUBLE, "")
             assert [each.url for each in urls_without_copy(rows, DAY + 1, 10, living=True)] == [A, B]
             assert lock_copies(rows, url, is_locked=False, is_admin=True) > 0
-            assert ArchiveCopies()(rows, url, TODAY.address, NOW) == "archive-today"
+            assert keep_proposed_copy(rows, url, TODAY.address, NOW) == "archive-today"
             assert drop_copy(rows, url.id, "archive-today")
     finally:
         store.close()

@@ -9,15 +9,8 @@ from links.archives.adapters import AvailabilityAdapter, SavePageNow, SaveResult
 from links.archives.archive_client import ArchiveClient
 from links.archives.copy_search import CopySources
 from links.archives.copy_store import copies_of_url, last_search
-from links.archives.copy_upkeep import (
-    YOUNG_DAYS,
-    CaptureOutcome,
-    MirrorMode,
-    MirrorOutcome,
-    MirrorResult,
-    is_mirror_wanted,
-    mirror_url,
-)
+from links.archives.copy_upkeep import YOUNG_DAYS, MirrorMode, MirrorOutcome, MirrorResult, is_mirror_wanted, mirror_url
+from links.check_result import CheckVerdict
 from links.registry.database import RegistryStore
 from links.registry.urls import UrlRow, require_observed
 from links.states import LinkState
@@ -58,7 +51,7 @@ def _script(world: World, *, error: str = "", had: str = "") -> None:
 
 
 async def _mirrored(
-    store: RegistryStore, archives: CopySources, link: UrlRow, visited: CaptureOutcome
+    store: RegistryStore, archives: CopySources, link: UrlRow, visited: CheckVerdict
 ) -> MirrorResult | MirrorOutcome:
     """What a pass does with the link."""
     why = is_mirror_wanted(store, link, visited, wanted=MirrorMode.ALWAYS, now=NOW)
@@ -71,9 +64,9 @@ async def test_after_a_good_visit_another_archive_takes_the_page_once(
     """Its copy is kept with the link; the next pass leaves it alone."""
     _script(world)
 
-    first = await _mirrored(sqlite_store, archives, link, CaptureOutcome.GOOD)
+    first = await _mirrored(sqlite_store, archives, link, CheckVerdict.OK)
     asked = len(world.asked)
-    second = await _mirrored(sqlite_store, archives, link, CaptureOutcome.GOOD)
+    second = await _mirrored(sqlite_store, archives, link, CheckVerdict.OK)
 
     assert isinstance(first, MirrorResult)
     assert first.done is MirrorOutcome.SAVED
@@ -97,12 +90,12 @@ async def test_internal_error_over_one_link_is_kept_as_trouble(
         raise OverflowError("int too large")
 
     monkeypatch.setattr(SavePageNow, "take", faulty)
-    done = await _mirrored(sqlite_store, archives, link, CaptureOutcome.GOOD)
+    done = await _mirrored(sqlite_store, archives, link, CheckVerdict.OK)
 
     assert isinstance(done, MirrorResult)
     assert (done.done, done.note) == (MirrorOutcome.LATER, "internal error of Weboid: OverflowError")
     assert "int too large" in caplog.text
-    assert await _mirrored(sqlite_store, archives, link, CaptureOutcome.GOOD) is MirrorOutcome.LEFT
+    assert await _mirrored(sqlite_store, archives, link, CheckVerdict.OK) is MirrorOutcome.LEFT
 
 
 async def test_what_we_could_not_visit_is_taken_elsewhere(
@@ -110,7 +103,7 @@ async def test_what_we_could_not_visit_is_taken_elsewhere(
 ) -> None:
     """A site that refuses us may let another archive in."""
     _script(world)
-    done = await _mirrored(sqlite_store, archives, link, CaptureOutcome.FAILED)
+    done = await _mirrored(sqlite_store, archives, link, CheckVerdict.FAILING)
     assert isinstance(done, MirrorResult)
     assert done.done is MirrorOutcome.SAVED
 
@@ -120,7 +113,7 @@ async def test_where_nobody_can_take_it_an_older_copy_is_fallen_back_on(
 ) -> None:
     """What the archives have is kept with the link."""
     _script(world, error="no-access", had="20150101000000")
-    done = await _mirrored(sqlite_store, archives, link, CaptureOutcome.FAILED)
+    done = await _mirrored(sqlite_store, archives, link, CheckVerdict.FAILING)
     assert isinstance(done, MirrorResult)
     assert done.done is MirrorOutcome.FOUND
     with sqlite_store.reading() as rows:
@@ -132,7 +125,7 @@ async def test_nobody_is_asked_to_take_what_is_gone(
 ) -> None:
     """Only for copies that are there already."""
     _script(world, had="20150101000000")
-    done = await _mirrored(sqlite_store, archives, link, CaptureOutcome.GONE)
+    done = await _mirrored(sqlite_store, archives, link, CheckVerdict.GONE)
     assert isinstance(done, MirrorResult)
     assert done.done is MirrorOutcome.FOUND
     assert not [each for each in world.places if each.startswith("web.archive.org/save")]
@@ -152,10 +145,10 @@ async def test_a_link_that_nobody_has_is_asked_about_again(
 ) -> None:
     """Sooner when the trouble was theirs; never in the same pass."""
     _script(world, error=error)
-    first = await _mirrored(sqlite_store, archives, link, CaptureOutcome.FAILED)
+    first = await _mirrored(sqlite_store, archives, link, CheckVerdict.FAILING)
     assert isinstance(first, MirrorResult)
     assert first.done is done
-    assert await _mirrored(sqlite_store, archives, link, CaptureOutcome.FAILED) is MirrorOutcome.LEFT
+    assert await _mirrored(sqlite_store, archives, link, CheckVerdict.FAILING) is MirrorOutcome.LEFT
     with sqlite_store.reading() as rows:
         last = last_search(rows, link.id)
     assert last is not None
@@ -167,22 +160,22 @@ async def test_a_mirror_is_renewed(
 ) -> None:
     """When the copy is old, and the page was visited again."""
     _script(world)
-    await _mirrored(sqlite_store, archives, link, CaptureOutcome.GOOD)
+    await _mirrored(sqlite_store, archives, link, CheckVerdict.OK)
     later = NOW + timedelta(days=YOUNG_DAYS + 1)
-    assert is_mirror_wanted(sqlite_store, link, CaptureOutcome.GOOD, wanted=MirrorMode.ALWAYS, now=later) is None
+    assert is_mirror_wanted(sqlite_store, link, CheckVerdict.OK, wanted=MirrorMode.ALWAYS, now=later) is None
 
 
 @pytest.mark.parametrize(
     ("wanted", "visited", "done"),
     [
-        (MirrorMode.NEVER, CaptureOutcome.FAILED, MirrorOutcome.LEFT),
-        (MirrorMode.FAILED, CaptureOutcome.GOOD, MirrorOutcome.LEFT),
-        (MirrorMode.FAILED, CaptureOutcome.FAILED, None),
-        (MirrorMode.ALWAYS, CaptureOutcome.GOOD, None),
+        (MirrorMode.NEVER, CheckVerdict.FAILING, MirrorOutcome.LEFT),
+        (MirrorMode.FAILED, CheckVerdict.OK, MirrorOutcome.LEFT),
+        (MirrorMode.FAILED, CheckVerdict.FAILING, None),
+        (MirrorMode.ALWAYS, CheckVerdict.OK, None),
     ],
 )
 def test_the_setting_says_which_visits_count(
-    sqlite_store: RegistryStore, link: UrlRow, wanted: MirrorMode, visited: CaptureOutcome, done: MirrorOutcome | None
+    sqlite_store: RegistryStore, link: UrlRow, wanted: MirrorMode, visited: CheckVerdict, done: MirrorOutcome | None
 ) -> None:
     """Nothing, what failed, or all."""
     assert is_mirror_wanted(sqlite_store, link, visited, wanted=wanted, now=NOW) is done

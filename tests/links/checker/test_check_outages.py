@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import func, select, update
 
 from core.errors import TransientError
 from core.layout import Layout
@@ -96,16 +96,16 @@ async def test_a_batch_whose_answer_was_lost_is_kept_once(
     lost: list[bool] = []
 
     async with checking(sqlite_store, farm, NAMES[:6], days=days) as checker:
-        real = checker.means.desk._write
+        real = checker.means.desk._in_thread
 
-        def losing(work: Callable[[Connection], object]) -> object:
-            done = real(work)
+        async def losing(work: Callable[[], object]) -> object:
+            done = await real(work)
             if isinstance(done, list) and done and isinstance(done[0], RecordedResult) and not lost:
                 lost.append(True)
                 raise TransientError("The answer was lost.")
             return done
 
-        monkeypatch.setattr(checker.means.desk, "_write", losing)
+        monkeypatch.setattr(checker.means.desk, "_in_thread", losing)
         tally = await checker.check()
 
     assert lost

@@ -90,7 +90,7 @@ def test_a_pass_that_was_broken_off_is_gone_on_with(sqlite_store: RegistryStore)
         again = check_schedule.begin_run(rows, ALL_HOSTS, horizon=1, now=NOW + timedelta(hours=1))
         check_schedule.end_run(rows, first.id, now=NOW + timedelta(hours=2))
         following = check_schedule.begin_run(rows, ALL_HOSTS, horizon=1, now=NOW + timedelta(hours=3))
-        check_schedule.begin_named_run(rows, 1, now=NOW + timedelta(hours=4))
+        check_schedule.new_run(rows, check_schedule.NAMED_RUN, 1, now=NOW + timedelta(hours=4))
 
     assert again.id == first.id
     assert len({first.id, other.id, following.id}) == 3

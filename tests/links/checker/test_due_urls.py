@@ -215,7 +215,7 @@ def test_a_url_asked_for_by_name_is_due_before_all_others(sqlite_store: Registry
     ids = watch(sqlite_store, ["http://urgent.example/"], day=99)
 
     with sqlite_store.writing() as rows:
-        due_urls.make_urgent(rows, list(ids.values()))
+        due_urls.set_due_day(rows, list(ids.values()))
     with sqlite_store.reading() as rows:
         assert due_urls.due_window(rows, ALL_HOSTS, 8, after=START, limit=1)[0].id in ids.values()
 

@@ -348,6 +348,5 @@ async def test_no_more_files_is_no_word_on_any_host() -> None:
             found = [await prober.probe(url) for url in ("http://a.test/", "http://127.0.0.1/")]
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        await prober.close()
     assert [each.note.partition(",")[0] for each in found] == ["files: ours"] * 2
     assert {(each.verdict, each.code) for each in found} == {(CheckVerdict.UNDECIDED, StatusCode.NONE)}

@@ -21,7 +21,7 @@ def _result(number: int, *, answers: bool) -> tuple[UrlRow, UrlCheckResult]:
 @given(st.lists(st.booleans(), max_size=60))
 def test_what_is_held_back_comes_out_once(answering: list[bool]) -> None:
     """In the order in which it came."""
-    guard = OutageGuard(silent_hosts=5)
+    guard = OutageGuard()
     came: list[int] = []
     for number, answers in enumerate(answering):
         came += [result.url_id for _, result in guard.take(*_result(number, answers=answers))]

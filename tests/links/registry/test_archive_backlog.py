@@ -22,7 +22,6 @@ from links.registry.database import RegistryStore
 from links.registry.pages import (
     LinkRef,
     PutPage,
-    clear_stale,
     drop_pages,
     find_pages,
     find_titled,
@@ -214,7 +213,7 @@ def test_a_mark_can_be_taken_back(store: RegistryStore, wiki: Wiki) -> None:
     _written(store, wiki, page(1), page(2))
     with store.writing() as rows:
         mark_stale(rows, wiki.id, [1, 2])
-        clear_stale(rows, wiki.id, [1])
+        mark_stale(rows, wiki.id, [1], is_stale=False)
         assert [row.page_id for row in next_stale(rows, wiki.id, limit=5)] == [2]
 
 

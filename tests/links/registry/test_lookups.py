@@ -92,7 +92,7 @@ def test_a_page_is_answered_with_all_that_is_known(store: RegistryStore, wiki: W
     assert found.row.history == b"\x12\0\1\0\2"
     assert found.quirks == (QuirkFacts(1, OTHER, 3, 4),)
     assert found.host_quirks == (QuirkFacts(3, "", 5, 6),)
-    assert found.copies == (CopyFacts("wayback", "https://w/", "20200101000000", "", 1, 2, True),)
+    assert found.copies == (CopyFacts("wayback", "https://w/", "20200101000000", 1, 2, "", True),)
     assert (found.reports, found.reports_until) == (2, 20)
     assert found.replacement == ReplacementFacts(OTHER, 1, 8)
     assert links[OTHER].facts[1:] == ((), (), (), 0, None, None)

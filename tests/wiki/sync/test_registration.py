@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from core.errors import ConfigError, InputError
 from core.layout import Layout
 from links.registry.database import RegistryStore
-from links.registry.farm_queries import count_links, count_pages
+from links.registry.farm_queries import count_contents
 from links.registry.pages import PageName, PutPage, put_pages
 from links.registry.wikis import WikiFarm, all_farms, all_wikis, change_wiki, ensure_wiki, find_farm, parse_wiki
 from links.rules.link_class import OwnHosts, classify_link
@@ -162,10 +162,9 @@ def test_pages_and_links_are_counted_up_to_a_limit(store: RegistryStore) -> None
         put_pages(connection, other.id, pages[:1], day=3)
         put_pages(connection, wiki.id, [_page(4, urls[0])], day=4)
     with store.reading() as connection:
-        assert count_pages(connection, wiki.id, limit=100) == 4
-        assert count_links(connection, wiki.id, limit=100) == 1 + 2 + 3 + 1
-        assert count_links(connection, other.id, limit=100) == 1
-        assert count_links(connection, wiki.id, limit=3) == 3
+        assert count_contents(connection, wiki.id, limit=100) == {"pages": 4, "links": 1 + 2 + 3 + 1}
+        assert count_contents(connection, other.id, limit=100)["links"] == 1
+        assert count_contents(connection, wiki.id, limit=3) == {"pages": 3, "links": 3}
 
 
 @pytest.mark.parametrize(

@@ -194,10 +194,10 @@ def check_command(
             with store.reading() as rows:
                 count = due_urls.count_due(rows, part, today)
                 hosts = due_urls.count_by_host(rows, part, today, limit=_MOST_HOSTS)
-            facts = {"due": count, "part": str(part), "hosts": [each._asdict() for each in hosts]}
+            facts = {"due": count, "part": str(part), "hosts": [{"host": host, "due": due} for host, due in hosts]}
             lines = [f"{count} URLs are due." if count else "Nothing is due."]
             if hosts:
-                lines += table(("due>", "host"), [(str(each.due), each.host) for each in hosts], columns=width())
+                lines += table(("due>", "host"), [(str(due), host) for host, due in hosts], columns=width())
             output.show(facts, lines)
             return ExitCode.OK
         warn_missing_contact(settings.links.contact)
@@ -254,7 +254,7 @@ async def _check(
                 try:
                     await means.tenure.take()
                 except LeaseHeldError as held:
-                    await means.desk.write(lambda rows: due_urls.make_urgent(rows, [each.id for each in named]))
+                    await means.desk.write(lambda rows: due_urls.set_due_day(rows, [each.id for each in named]))
                     show.handed_over(held, named)
                     return ExitCode.OK
                 show.begin(len(named))

@@ -128,9 +128,8 @@ def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _Co
         with store.reading() as rows:
             waiting = copy_store.due_copies(rows, day_of(now), limit)
         if dry_run:
-            for each in waiting:
-                text = f"{each.kept.service}  {clean(each.kept.address)}"
-                output.show({"url": each.url.url, **_facts(each.kept)}, text)
+            for url, kept in waiting:
+                output.show({"url": url.url, **_facts(kept)}, f"{kept.service}  {clean(kept.address)}")
             return
 
         async def check() -> list[CopyVisit]:
@@ -141,12 +140,12 @@ def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _Co
 
         visits = asyncio.run(check())
     for done in visits:
-        facts = {"url": done.copy.url.url, "outcome": str(done.visit)}
-        facts |= json_facts(done.copy.kept, "address", archive="service")
+        facts = {"url": done.url.url, "outcome": str(done.visit)}
+        facts |= json_facts(done.kept, "address", archive="service")
         facts |= json_facts(done.seen, "sight note", now_at="address")
         if not output.json(facts) and done.visit is not copy_store.CopyCheckEffect.GOOD:
             note = f": {clean(done.seen.note)}" if done.seen.note else ""
-            click.echo(f"{done.visit}  {clean(done.copy.kept.address)}{note}")
+            click.echo(f"{done.visit}  {clean(done.kept.address)}{note}")
     counts = ", ".join(f"{count} {name}" for name, count in sorted(Counter(each.visit for each in visits).items()))
     output.say(f"{len(visits)} copies checked{': ' + counts if counts else ''}.")
 

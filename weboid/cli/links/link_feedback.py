@@ -140,7 +140,7 @@ def _list_marks(stores: CollectionStores, url: str | None, *, with_all: bool) ->
         marks = link_marks.read_marks(rows, with_lifted=with_all)
         waiting = {mark.id for mark in link_marks.pending_marks(rows, now)}
         if url is not None:
-            decides = link_marks.MarkSet(link_marks.active_marks(rows), CLOCK.now).first(fetch_key(url))
+            decides = link_marks.MarkSet(link_marks.read_marks(rows), CLOCK.now).first(fetch_key(url))
             marks = [mark for mark in marks if decides is not None and mark.id == decides.id]
     shown = [mark for mark in marks if with_all or mark.holds(now) or mark.id in waiting]
     found = [{**mark_json(mark), "settled": mark.id not in waiting} for mark in shown]

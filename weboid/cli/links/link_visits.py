@@ -19,7 +19,7 @@ from core.json_values import json_facts
 from core.layout import Layout
 from crawler.run.crawl_run import RunSummary
 from crawler.worker.crawl_events import Event, PageDone, PageSkipped
-from links.archives.copy_upkeep import MirrorMode, MirrorOutcome
+from links.archives.copy_upkeep import MIRRORED, MirrorMode, MirrorOutcome
 from links.checker.due_urls import links_awaiting_browser
 from links.registry.database import open_registry_store
 from net.backoff import ExponentialBackoff
@@ -136,7 +136,7 @@ def mirror_command(
         start = CLOCK.now() - since
         if dry_run:
             for url, visited in islice(task.waiting(start), limit):
-                output.show({"url": url.url}, f"{visited}  {url.url}")
+                output.show({"url": url.url}, f"{MIRRORED[visited]}  {url.url}")
             return ExitCode.OK
         if every is None:
             _, failed = _round(task, start, limit)

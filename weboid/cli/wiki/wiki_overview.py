@@ -21,7 +21,7 @@ from core.json_values import json_facts
 from core.layout import Layout
 from core.timestamps import format_duration, warc_date
 from links.registry.database import open_registry_store
-from links.registry.farm_queries import count_links, count_pages, links_of
+from links.registry.farm_queries import count_contents, links_of
 from links.registry.link_search import STATES
 from links.registry.schema import leases
 from links.registry.wikis import Wiki, all_farms, all_wikis, change_wiki, feeds_of
@@ -111,8 +111,7 @@ def _wiki_facts(reader: Connection, wiki: Wiki, finder: "LinkEvidenceReader | No
     document = {
         "wiki": str(wiki.name),
         **json_facts(wiki, "url pages_url"),
-        "pages": count_pages(reader, wiki.id, limit=COUNTED_MOST),
-        "links": count_links(reader, wiki.id, limit=COUNTED_MOST),
+        **count_contents(reader, wiki.id, limit=COUNTED_MOST),
         "queued": sum(each.answer is CopyState.QUEUED for each in answers),
         "dead": dead,  # the cited content is not at the URL any more
         "without_copy": bare,  # here or elsewhere, and not queued

@@ -16,7 +16,7 @@ from core.errors import TransientError
 from core.layout import Layout
 from core.url_patterns import parse_pattern
 from core.urls import fetch_key, identity_key
-from links.archives.copy_store import ArchiveCopies
+from links.archives.copy_store import keep_proposed_copy
 from links.check_history import day_of
 from links.check_result import CheckMethod, CheckResult, CheckVerdict
 from links.feedback.marks import LinkMark, MarkKind, check_mark, put_marks
@@ -56,7 +56,7 @@ def store(tmp_path: Path) -> Iterator[RegistryStore]:
 @pytest.fixture
 def front(store: RegistryStore, tmp_path: Path) -> Iterator[Front]:
     """The front that shows it, behind a proxy that says who asks."""
-    voice = ReportOptions(Layout(tmp_path), limits_of(5), ArchiveCopies())
+    voice = ReportOptions(Layout(tmp_path), limits_of(5), keep_proposed_copy)
     with open_front(tmp_path, FixedRegistry(store), access=ACCESS, voice=voice) as found:
         yield found
 
