@@ -273,41 +273,36 @@ class Egress:
         """
         host = self._permitted(host, port)
         via = self._policy.via.of(host)
-        if via is None:
-            addresses, real_port = self._policy.known_addresses(host, port) or (
-                self._resolver.addresses(host, port, patience=patience),
-                port,
-            )
-            checked = self._checked(host, addresses, real_port)
-            try:
-                sock = ConnectionRace(patience).run(checked, real_port)
-            except OSError as error:
-                raise connect_errors.ConnectError(f"{host}:{port} cannot be reached: {error}.") from error
-            return EgressConnection(sock, str(sock.getpeername()[0]))
-        if via.scheme is UpstreamProxyScheme.HTTP:
+        if via is not None and via.scheme is UpstreamProxyScheme.HTTP:
             return self._through_http(via, host, port, patience, tunnel=tunnel)
-        # By SOCKS5: to a checked address, or with ``socks5h`` to the name.
-        known = self._policy.known_addresses(host, port)
-        if known is not None:
-            addresses, port = known
-        elif via.scheme is UpstreamProxyScheme.SOCKS5:
-            addresses = self._resolver.addresses(host, port, patience=patience)
-        else:
-            return self._tunnel(via, open_socks_tunnel, host, (None,), port, patience)
-        return self._tunnel(via, open_socks_tunnel, host, self._checked(host, addresses, port), port, patience)
+        found = self._found(host, port, via, patience)
+        addresses, real_port = found or ((), port)
+        checked = self._checked(host, addresses, real_port)
+        if via is not None:
+            return self._tunnel(via, open_socks_tunnel, host, checked or (None,), real_port, patience)
+        try:
+            sock = ConnectionRace(patience).run(checked, real_port)
+        except OSError as error:
+            raise connect_errors.ConnectError(f"{host}:{port} cannot be reached: {error}.") from error
+        return EgressConnection(sock, str(sock.getpeername()[0]))
 
     def address_of(self, host: str, *, patience: CancellableTimeout) -> str:
         """Return the host's lowest address as its representative, without connecting; raises as `open`."""
         host = self._permitted(host, HTTPS_PORT)
         via = self._policy.via.of(host)
-        known = self._policy.known_addresses(host, HTTPS_PORT)
-        if known is not None:
-            addresses = known[0]
-        elif via is None or via.scheme is UpstreamProxyScheme.SOCKS5:
-            addresses = self._resolver.addresses(host, HTTPS_PORT, patience=patience)
-        else:
+        found = self._found(host, HTTPS_PORT, via, patience)
+        if found is None:
             raise connect_errors.UnknownHostError(f"{host} is resolved by {via}.")
-        return str(min(addresses, key=lambda address: (address.version, int(address))))
+        return str(min(found[0], key=lambda address: (address.version, int(address))))
+
+    def _found(
+        self, host: str, port: int, via: UpstreamProxy | None, patience: CancellableTimeout
+    ) -> tuple[Addresses, int] | None:
+        """Return the host's addresses and port; None when only the upstream proxy, by HTTP or ``socks5h``, resolves it."""
+        known = self._policy.known_addresses(host, port)
+        if known is not None or (via is not None and via.scheme is not UpstreamProxyScheme.SOCKS5):
+            return known
+        return self._resolver.addresses(host, port, patience=patience), port
 
     def _permitted(self, host: str, port: int) -> str:
         """Return the host in normalised form if policy permits it."""

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 from importlib.resources import files
 from typing import Any
@@ -35,17 +35,6 @@ class RedisFault(Enum):
     OTHER = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class RedisClientOptions:
-    """Options of a caller."""
-
-    # Package of the scripts: its folder ``lua``, whose ``common.lua`` is prepended to each.
-    package: str
-    # Creates the error to raise from the fault and the server's or library's message.
-    as_error: Callable[[RedisFault, str], WeboidError]
-    answer_timeout_s: float = ANSWER_TIMEOUT_S  # time limit of one answer
-
-
 def redis_connection(address: RedisAddress, *, answer_timeout_s: float, connect_timeout_s: float) -> Any:
     """Return a client of the redis library that attempts each command once."""
     import redis
@@ -71,25 +60,33 @@ def redis_connection(address: RedisAddress, *, answer_timeout_s: float, connect_
 class RedisClient:
     """Client of a Redis server. Thread-safe; `close` it. Commands may be sent twice, after a lost answer.
 
-    Errors (`RedisClientOptions`) have no cause: a library's error may contain the password.
+    Errors have no cause: a library's error may contain the password.
     """
 
-    def __init__(self, address: RedisAddress, options: RedisClientOptions) -> None:
-        self._address = address
-        self._options = options
+    def __init__(
+        self,
+        address: RedisAddress,
+        package: str,
+        as_error: Callable[[RedisFault, str], WeboidError],
+        *,
+        answer_timeout_s: float = ANSWER_TIMEOUT_S,
+    ) -> None:
+        """Connect at the first command; `as_error` creates the error to raise from a fault and its text.
+
+        The scripts are in the folder ``lua`` of the `package`, whose ``common.lua`` is prepended to each.
+        """
+        self._address, self._as_error, self._answer_timeout_s = address, as_error, answer_timeout_s
         try:
             import redis
             from redis.backoff import ExponentialBackoff
             from redis.retry import Retry
         except ImportError:
-            words = "run .venv/bin/pip install 'redis>=5'"
-            raise options.as_error(RedisFault.MISSING, words) from None
+            raise as_error(RedisFault.MISSING, "run .venv/bin/pip install 'redis>=5'") from None
         self._redis = redis
         # Repeated here, so that the second attempt can use the `resent` arguments.
         self._retry: Callable[[], Any] = lambda: Retry(ExponentialBackoff(0.5, 0.05), RETRIES)
-        folder = files(options.package).joinpath("lua")
-        self._common = folder.joinpath("common.lua").read_text()
-        self._folder = folder
+        self._folder = files(package).joinpath("lua")
+        self._common = self._folder.joinpath("common.lua").read_text()
         self._scripts: dict[str, Any] = {}
         # In a cluster more nodes are discovered than the address names.
         self._nodes: dict[tuple[str, int], Any] = {}
@@ -131,7 +128,7 @@ class RedisClient:
         except (self._redis.RedisError, OSError) as error:
             self._node = self._first
             words = error_words(error, self._address.password)
-            raise self._options.as_error(self._fault(error), words) from None
+            raise self._as_error(self._fault(error), words) from None
 
     def _run_once(self, command: Callable[[Any, int], Any], turn: int) -> Any:
         for _ in range(MAX_MOVES):
@@ -148,7 +145,7 @@ class RedisClient:
             host, port = self._node
             client = self._nodes[self._node] = redis_connection(
                 replace(self._address, host=host, port=port),
-                answer_timeout_s=self._options.answer_timeout_s,
+                answer_timeout_s=self._answer_timeout_s,
                 connect_timeout_s=CONNECT_TIMEOUT_S,
             )
         return client
