@@ -24,13 +24,13 @@ from core.errors import DedupUnavailableError, IndexUnavailableError
 from core.layout import Layout
 from core.page_manifest import PageInfo
 from core.playback_check import PlaybackCheck, parse_manifest
-from core.timestamps import timestamp14_at, warc_date
+from core.timestamps import unix_milliseconds, warc_date
 from proxy import archivist_jobs
 from proxy.exchange import RecordedExchange
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from warc.checksums import ChecksumWorker
 from warc.dedup.payloads import Claim, LostClaimsError, OriginalRecord, PayloadKey
-from warc.index.protocol import CaptureRow, key_or_empty, quality_row
+from warc.index.protocol import CaptureRow, capture_row, quality_row
 from warc.index.sqlite import open_index, open_payloads
 from warc.record_builder import artifact_member
 from warc.writer import WarcFile, failed_component, log_failure, to_weboid_error
@@ -390,21 +390,15 @@ class Archivist:
         # A 304 to the browser's own question has no payload to play back.
         if not is_confirmation or recorded.confirms is not None:
             rows.append(
-                CaptureRow(
-                    urlkey=key_or_empty(entry.url),
-                    timestamp=timestamp14_at(entry.started_ms),
-                    captured_ms=entry.started_ms,
-                    url=entry.url,
-                    record_type=_RESPONSE if original is None else _REVISIT,
+                capture_row(
+                    entry.url,
+                    entry.started_ms,
+                    _RESPONSE if original is None else _REVISIT,
+                    location,
                     mime=entry.mime or "application/octet-stream",
                     status=entry.status,
                     digest=entry.digest or "-",
-                    filename=location.filename,
-                    offset=location.offset,
-                    length=location.length,
-                    orig_filename=None if original is None else original.filename,
-                    orig_offset=None if original is None else original.offset,
-                    orig_length=None if original is None else original.length,
+                    original=original,
                     page_id=recorded.visit.page_id or None,
                     truncated=entry.truncated or None,
                     login=recorded.visit.login or None,
@@ -436,9 +430,19 @@ class Archivist:
             changes.pages.append(manifest)
         elif manifest is not None:
             changes.qualities.append(quality_row(manifest, location))
-        row = archivist_jobs.artifact_row(artifact, digest, location)
-        is_check = isinstance(manifest, PlaybackCheck)
-        changes.rows.append(row._replace(urlkey="") if is_check else row)
+        changes.rows.append(
+            capture_row(
+                artifact.uri,
+                unix_milliseconds(artifact.date),
+                artifact.kind.value,
+                location,
+                mime=artifact.content_type.partition(";")[0].strip(),
+                digest=digest,
+                page_id=artifact.visit.page_id or None,
+                login=artifact.visit.login or None,
+                is_findable=not isinstance(manifest, PlaybackCheck),
+            )
+        )
         return location
 
     def _roll_back(self) -> None:

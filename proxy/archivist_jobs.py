@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
 
-from core.captures import CONFIRMED_HEADER, LOGIN_HEADER, Capture, RecordLocation, RecordType
+from core.captures import CONFIRMED_HEADER, LOGIN_HEADER, RecordLocation, RecordType
 from core.digests import sha256_digest
 from core.errors import IndexUnavailableError, TransientError
 from core.media_types import identified_type
 from core.page_manifest import PageInfo
-from core.timestamps import truncate_to_milliseconds, warc_date_at
+from core.timestamps import warc_date_at
 from net.backoff import ExponentialBackoff
 from proxy.exchange import RecordedExchange
 from proxy.visit_registry import VisitSession
 from warc import record_builder
 from warc.dedup.payloads import Claim, OriginalRecord, PayloadKey
-from warc.index.protocol import CaptureIndex, CaptureRow, QualityRow, capture_row, key_or_empty
+from warc.index.protocol import CaptureIndex, CaptureRow, QualityRow
 
 # A batch takes milliseconds; a living process that needs longer has a stuck disk.
 BUSY_LIMIT_S = 60.0
@@ -121,24 +121,6 @@ class PostponedJobs:
             f"Another machine has been writing the same payload for over {self._limit_s:.0f} s: check whether its "
             "disk responds. The page is tried again."
         )
-
-
-def artifact_row(artifact: PendingArtifact, digest: str, at: RecordLocation) -> CaptureRow:
-    """Return the index row of the artifact."""
-    return capture_row(
-        Capture(
-            url=artifact.uri,
-            urlkey=key_or_empty(artifact.uri),
-            captured_at=truncate_to_milliseconds(artifact.date),
-            record_type=artifact.kind,
-            mime=artifact.content_type.partition(";")[0].strip(),
-            status=None,
-            digest=digest,
-            location=at,
-            page_id=artifact.visit.page_id or None,
-            login=artifact.visit.login or None,
-        )
-    )
 
 
 log = logging.getLogger(__name__)

@@ -107,13 +107,10 @@ class OutbackCdx:
             pooled = self._idle.get_nowait()
         except queue.Empty:
             pooled = None
-        kind: type[http.client.HTTPConnection] = http.client.HTTPConnection
-        if self._address.scheme == "https":
-            kind = http.client.HTTPSConnection
+        secure = self._address.scheme == "https"
+        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         new = kind(self._address.host, self._address.port, timeout=self._timeout_s)
-        for connection in (pooled, new):
-            if connection is None:
-                continue
+        for connection in filter(None, (pooled, new)):
             try:
                 return self._answer(connection, method, target, body)
             except (OSError, http.client.HTTPException) as error:

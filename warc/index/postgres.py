@@ -10,7 +10,7 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from functools import lru_cache, reduce
 from pathlib import Path
@@ -23,7 +23,6 @@ from psycopg.rows import dict_row
 
 from core.config.database_urls import IndexAddress, error_words, parse_index_url
 from core.errors import CollectionVersionError, TransientError, WeboidError
-from core.page_manifest import VisitOutcome
 from net.postgres_client import LOCK_NAME, PostgresConnection, hang_up
 from warc.dedup.payloads import OriginalRecord
 from warc.index import protocol
@@ -240,10 +239,6 @@ class PostgresCaptureIndex(protocol.CaptureIndex):
         """Close the connection."""
         self._server.close()
 
-    def check(self) -> None:
-        """Check that the server answers."""
-        self._server.execute("SELECT 1")
-
     def transaction(self) -> AbstractContextManager[None]:
         """Commit at the end of the block, or roll back on any error."""
         return self._server.transaction()
@@ -269,35 +264,6 @@ class PostgresCaptureIndex(protocol.CaptureIndex):
             " AS f (id, name, at, long) WHERE captures.id = f.id",
             rows,
         )
-
-    def settle(self, filenames: Collection[str] | None = None) -> None:
-        """Resolve references between files added one by one; other processes may be writing."""
-        with self.transaction():
-            self._server.execute(
-                "UPDATE captures SET orig_filename = found.filename, orig_offset = found.start,"
-                " orig_length = found.length FROM ("
-                ' SELECT o.id, p.filename, p."offset" AS start, p.length FROM captures AS o'
-                ' CROSS JOIN LATERAL (SELECT filename, "offset", length FROM payloads'
-                "  WHERE spelled = o.digest ORDER BY bucket, digest LIMIT 1) AS p"
-                " WHERE o.record_type = 'revisit' AND o.orig_filename IS NULL) AS found"
-                " WHERE captures.id = found.id",
-                patient=True,
-            )
-            self._server.execute(
-                "DELETE FROM captures USING pages WHERE pages.page_id = captures.page_id"
-                " AND captures.captured_ms < pages.captured_ms"
-                " AND (%s::text[] IS NULL OR captures.filename = ANY(%s::text[]))",
-                (names := None if filenames is None else list(filenames), names),
-                patient=True,
-            )
-            self._server.execute(
-                "DELETE FROM captures USING pages WHERE pages.page_id = captures.page_id"
-                " AND pages.outcome = %s AND NOT starts_with(captures.url, 'urn:pageinfo:')"
-                " AND (%s::text[] IS NULL OR captures.filename = ANY(%s::text[]))",
-                (str(VisitOutcome.SKIPPED), names, names),
-                patient=True,
-            )
-            self._server.execute(protocol.MARK_LOGINS, patient=True)
 
 
 def _storable(value: Any) -> Any:

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 from core.config.settings import IndexSettings, ProxySettings
 from core.errors import CollectionVersionError, ConfigError
 from core.layout import Layout, is_frozen, read_only_uri
-from core.page_manifest import VisitOutcome
 from warc.dedup.payloads import Claim, OriginalRecord, PayloadIndex, PayloadKey
 from warc.index.database import SCHEMA_VERSION
-from warc.index.protocol import CAPTURES_DDL, MARK_LOGINS, ROW_TYPES, CaptureIndex, columns
+from warc.index.protocol import CAPTURES_DDL, ROW_TYPES, CaptureIndex, columns
 from warc.local_storage import write_transaction
 
 if TYPE_CHECKING:
@@ -69,30 +68,6 @@ class SqliteCaptureIndex(CaptureIndex):
     def close(self) -> None:
         """Close the database."""
         self._db.close()
-
-    def check(self) -> None:
-        """Return at once: a file is always available."""
-
-    def settle(self, filenames: Collection[str] | None = None) -> None:
-        """Resolve references between files added one by one; always for all files."""
-        del filenames
-        with self.transaction():
-            self._db.execute(
-                "UPDATE captures SET (orig_filename, orig_offset, orig_length) ="
-                " (SELECT filename, offset, length FROM payloads"
-                " WHERE payloads.spelled = captures.digest ORDER BY bucket, digest LIMIT 1)"
-                " WHERE record_type = 'revisit' AND orig_filename IS NULL"
-            )
-            self._db.execute(
-                "DELETE FROM captures WHERE captured_ms <"
-                " (SELECT captured_ms FROM pages WHERE pages.page_id = captures.page_id)"
-            )
-            self._db.execute(
-                "DELETE FROM captures WHERE url NOT LIKE 'urn:pageinfo:%' AND page_id IN"
-                " (SELECT page_id FROM pages WHERE outcome = ?)",
-                (str(VisitOutcome.SKIPPED),),
-            )
-            self._db.execute(MARK_LOGINS)
 
     def checkpoint(self) -> None:
         """Move all data into the database's main file, so that it can be renamed."""
@@ -158,10 +133,8 @@ class SqlitePayloadIndex(PayloadIndex):
             return self._index.originals(keys)
         places = {key: [PayloadKey(key.digest, each) for each in (key.bucket, *also)] for key in keys}
         known = self._index.originals(dict.fromkeys(chain.from_iterable(places.values())))
-        found = {
-            key: next((known[place] for place in wanted if place in known), None) for key, wanted in places.items()
-        }
-        return {key: original for key, original in found.items() if original is not None}
+        # The first of the buckets is assigned last.
+        return {key: known[each] for key, wanted in places.items() for each in reversed(wanted) if each in known}
 
     def settle(self, originals: Mapping[PayloadKey, OriginalRecord]) -> frozenset[PayloadKey]:
         """Add the originals; the lock excludes other processes, so no claim is ever lost."""
