@@ -279,10 +279,10 @@ class CertificateVerifier:
     @cached_property
     def _roots(self) -> tuple[verification.Store, frozenset[bytes]]:
         """Return the system's authorities, and the DER of those of `ca_file`."""
-        own = _certificates(self._ca_file)
+        own = certificates_in(self._ca_file)
         system = ssl.get_default_verify_paths()
         folder = Path(system.capath or "/nowhere") / "ca-certificates.crt"
-        roots = _certificates(system.cafile or str(folder)) or _certificates(certifi.where())
+        roots = certificates_in(system.cafile or str(folder)) or certificates_in(certifi.where())
         return verification.Store([*own, *roots]), frozenset(each.public_bytes(_DER) for each in own)
 
     def fault(self, chain: Sequence[bytes], host: str, *, now: datetime) -> str:
@@ -328,13 +328,17 @@ class CertificateVerifier:
         return ""
 
 
-def _certificates(file: str) -> list[x509.Certificate]:
-    """Return the well-formed certificates of a PEM file; empty without a file, or when it cannot be read."""
+def certificates_in(file: str, *, strict: bool = False) -> list[x509.Certificate]:
+    """Return the well-formed certificates of a PEM file, with `strict` those that RFC 5280 allows.
+
+    Empty without a file, or when it cannot be read.
+    """
     found: list[x509.Certificate] = []
     with suppress(OSError), warnings.catch_warnings():
-        warnings.simplefilter("ignore", CryptographyDeprecationWarning)  # old authorities with odd serial numbers
+        # Old authorities have odd serial numbers.
+        warnings.simplefilter("error" if strict else "ignore", CryptographyDeprecationWarning)
         for block in _PEM.findall(Path(file).read_bytes()):
-            with suppress(ValueError):
+            with suppress(ValueError, CryptographyDeprecationWarning):
                 found.append(x509.load_pem_x509_certificate(block))
     return found
 
@@ -347,4 +351,4 @@ def public_key_pin(key: PublicKeyTypes) -> str:
 
 def trusted_pins(ca_file: str) -> tuple[str, ...]:
     """Return the pins of the file's certificates; empty when it cannot be read, which the proxy has reported."""
-    return tuple(public_key_pin(each.public_key()) for each in _certificates(ca_file))
+    return tuple(public_key_pin(each.public_key()) for each in certificates_in(ca_file))

@@ -13,7 +13,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -114,7 +114,13 @@ def erase_records(
 
 def finish_erasure(layout: Layout, *, step: Step = lambda _name: None, with_index: bool = True) -> list[ErasedRecord]:
     """Complete an erasure whose plan is on disk; return its records. PermanentError: bad plan; after OSError retry."""
-    plans = _read_plan(layout)
+    plans: list[ErasurePlan] = []
+    try:
+        with suppress(FileNotFoundError):
+            text = (layout.archive / PLAN_NAME).read_text(encoding="utf-8")
+            plans = read_json(list[ErasurePlan], json.loads(text))
+    except (ValueError, InputError) as error:
+        raise PermanentError(f"{layout.archive / PLAN_NAME} cannot be read: {error}.") from error
     for plan in plans:
         path = layout.archive / plan.filename
         fresh = path.with_name(path.name + _NEW_SUFFIX)
@@ -124,7 +130,14 @@ def finish_erasure(layout: Layout, *, step: Step = lambda _name: None, with_inde
         forget_blocks(layout.root, plan.filename)
         step(f"renamed {plan.filename}")
     if plans and with_index and layout.captures_db.exists():
-        _move_index(layout, plans)
+        with closing(sqlite3.connect(layout.captures_db, isolation_level=None)) as database:
+            database.execute("PRAGMA secure_delete = ON")  # a title must not stay in a freed page
+            with write_transaction(database):
+                for plan in plans:
+                    query = "SELECT sha256 FROM files WHERE filename = ?"
+                    if database.execute(query, (plan.filename,)).fetchone() != (plan.sha256,):
+                        _move_file(layout, database, plan)
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         step("indexed")
     if plans:
         replace_sums(layout, {plan.filename: plan.sha256 for plan in plans})
@@ -202,30 +215,8 @@ def tombstone_member(record: WarcMember, tombstone: RecordTombstone) -> bytes:
     return record_member(headers, block)
 
 
-def _read_plan(layout: Layout) -> list[ErasurePlan]:
-    try:
-        text = (layout.archive / PLAN_NAME).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return []
-    try:
-        return read_json(list[ErasurePlan], json.loads(text))
-    except (ValueError, InputError) as error:
-        raise PermanentError(f"{layout.archive / PLAN_NAME} cannot be read: {error}.") from error
-
-
-def _move_index(layout: Layout, plans: list[ErasurePlan]) -> None:
-    """Remove the erased records from the collection's index and move the others; idempotent."""
-    with closing(sqlite3.connect(layout.captures_db, isolation_level=None)) as database:
-        database.execute("PRAGMA secure_delete = ON")  # a title must not stay in a freed page
-        with write_transaction(database):
-            for plan in plans:
-                query = "SELECT sha256 FROM files WHERE filename = ?"
-                if database.execute(query, (plan.filename,)).fetchone() != (plan.sha256,):
-                    _move_file(layout, database, plan)
-        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
 def _move_file(layout: Layout, database: sqlite3.Connection, plan: ErasurePlan) -> None:
+    """Remove the erased records from the index and move the file's others."""
     name = plan.filename
     for page_id in {each.page_id for each in plan.erased if each.url.startswith("urn:pageinfo:")} - {""}:
         database.execute("DELETE FROM pages WHERE page_id = ?", (page_id,))

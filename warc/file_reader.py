@@ -170,7 +170,7 @@ def walk_records(
                 yield _read(source, reading)
             except _UnreadableError as unreadable:
                 if unreadable.problem is FaultKind.GZIP:
-                    source.seek(_next_member(source, offset + 1))
+                    source.at = _next_member(source, offset + 1)
                 torn = unreadable.torn and source.at == source.end
                 yield DamagedSpan(offset, source.at, unreadable.problem, str(unreadable), torn)
 
@@ -193,9 +193,6 @@ class _MemberSource:
         self._base = start  # where the buffer begins
         self.whole: FileDigest | None = None
         self.at = start
-
-    def seek(self, at: int) -> None:
-        self.at = at
 
     def take(self, count: int) -> memoryview:
         """Return the next bytes, at most `count`; empty at the end."""
@@ -262,7 +259,7 @@ def has_member_per_record(path: Path) -> bool:
 
 def _next_member(source: _MemberSource, at: int) -> int:
     """Find the next member that holds a WARC record; return its offset, or the end."""
-    source.seek(at)
+    source.at = at
     tail = b""
     while data := source.take(_READ_BYTES):
         window = tail + bytes(data)
@@ -270,12 +267,12 @@ def _next_member(source: _MemberSource, at: int) -> int:
         at = window.find(_MAGIC)
         while at >= 0:
             candidate = after - len(window) + at
-            source.seek(candidate)
+            source.at = candidate
             with suppress(_UnreadableError):
                 if next(_inflated(source), b"").startswith(_VERSION):
                     return candidate
             at = window.find(_MAGIC, at + 1)
-        source.seek(after)
+        source.at = after
         tail = window[-(len(_MAGIC) - 1) :]
     return source.end
 

@@ -201,7 +201,7 @@ def _listed_archives(
 ) -> Iterator[ForeignArchive]:
     """Yield the WACZ files that a JSON package names; only files within its folder are read."""
     package = _json_object(data, str(path))
-    names = [str(each.get("path") or each.get("url") or "") for each in _resources(package)]
+    names = [str(each.get("path") or each.get("url") or "") for each in listed_resources(package)]
     if package.get("profile") != "multi-wacz-package" or not names:
         raise InputError(f"{path} is not a WARC, ARC or WACZ file, nor a package of WACZ files.")
     folder = path.parent.resolve()
@@ -297,11 +297,12 @@ def _stated_digests(package: zipfile.ZipFile, archive: ForeignArchive) -> dict[s
     except (InputError, *ZIP_FAULTS) as error:
         archive.problems.append(f"{archive.source}: datapackage.json cannot be read: {error}")
         return {}
-    stated = ((str(each.get("path")), str(each.get("hash"))) for each in _resources(document))
+    stated = ((str(each.get("path")), str(each.get("hash"))) for each in listed_resources(document))
     return {name: value.removeprefix("sha256:") for name, value in stated if value.startswith("sha256:")}
 
 
-def _resources(package: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def listed_resources(package: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the resources that a data package lists, as far as they are objects."""
     resources = package.get("resources")
     return [each for each in resources if isinstance(each, dict)] if isinstance(resources, list) else []
 

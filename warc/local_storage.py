@@ -43,9 +43,9 @@ class StoredWarc:
         """Return a part of file names that differs for another object of the name."""
         return f"{zlib.crc32(self.etag.encode()):08x}"
 
-    def to_json(self) -> str:
-        """Return the content of the file beside the WARC."""
-        return json.dumps(asdict(self))
+    def write(self, path: Path) -> None:
+        """Write the file beside the WARC at that path."""
+        replace_file(object_file(path), json.dumps(asdict(self)))
 
 
 @lru_cache(maxsize=1_000)

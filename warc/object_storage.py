@@ -365,8 +365,6 @@ class StoredReader:
     def read(self, offset: int, size: int) -> bytes:
         """Return bytes of the object, fewer at its end. PermanentError: it is gone; TransientError: not available."""
         first, last = offset // BLOCK_BYTES, (min(offset + size, self._stored.size) - 1) // BLOCK_BYTES
-        if first == last:
-            return self._block(first, offset - first * BLOCK_BYTES, offset + size - first * BLOCK_BYTES)
         return b"".join(
             self._block(number, max(offset - number * BLOCK_BYTES, 0), offset + size - number * BLOCK_BYTES)
             for number in range(first, last + 1)

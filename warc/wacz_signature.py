@@ -9,10 +9,8 @@ import base64
 import hashlib
 import json
 import re
-import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -24,7 +22,6 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, utils
-from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509 import verification
 from rfc3161_client import (
     HashAlgorithm,
@@ -37,7 +34,8 @@ from rfc3161_client import (
 
 from core.errors import ConfigError, InputError, UnavailableError
 from core.timestamps import parse_warc_date, warc_date
-from warc.foreign_archives import ZIP_FAULTS
+from net.tls_client import certificates_in
+from warc.foreign_archives import ZIP_FAULTS, listed_resources
 
 SPECIFICATION = "0.1.0"  # of wacz-auth: the `version` of a signature
 STAMP_SPAN = timedelta(minutes=10)  # between `created` and the time stamp (wacz-auth, Verification, 7)
@@ -49,7 +47,6 @@ _ANONYMOUS = frozenset({"publicKey"})
 _STAMP = frozenset({"timeSignature", "timestampCert"})
 _DOMAIN = frozenset({"domain", "domainCert"}) | _STAMP
 _OPTIONAL = frozenset({"software", "version", "crossSignedCert"})
-_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
 _CHAIN_ERROR = re.compile(r'Verify error: ([^"]+)')  # within OpenSSL's stack of errors
 _SHA256 = ec.ECDSA(hashes.SHA256())
 
@@ -147,11 +144,7 @@ def read_public_key(path: Path) -> bytes:
 
 def trusted_roots(also: Sequence[Path] = ()) -> list[x509.Certificate]:
     """Return the certificate authorities that Mozilla trusts and those of further PEM files; raises ConfigError."""
-    roots = []
-    with warnings.catch_warnings(action="error", category=CryptographyDeprecationWarning):
-        for text in _CERTIFICATE.findall(Path(certifi.where()).read_bytes()):
-            with suppress(ValueError, CryptographyDeprecationWarning):  # one that RFC 5280 does not allow
-                roots.append(x509.load_pem_x509_certificate(text))
+    roots = certificates_in(certifi.where(), strict=True)
     return roots + [each for path in also for each in read_certificates(path)]
 
 
@@ -282,8 +275,7 @@ class WaczVerifier:
         self, archive: zipfile.ZipFile, package: Mapping[str, Any], on_bytes: Callable[[int], None]
     ) -> EvidenceCheck:
         """Compare each entry of the file with its digest and size in the data package."""
-        rows = package.get("resources")
-        rows = [each for each in rows if isinstance(each, dict)] if isinstance(rows, list) else []
+        rows = listed_resources(package)
         listed = {str(each.get("path")): each for each in rows}
         there = [each.filename for each in archive.infolist() if not each.is_dir()]
         faults = [f"{name} is not listed" for name in there if name not in listed and name not in _DESCRIPTIONS]
