@@ -97,24 +97,21 @@ class RecorderAuthority:
     def _make(self, domain: str) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.set_alpn_protocols(["http/1.1"])
-        certificate = self._leaf(domain).public_bytes(serialization.Encoding.PEM)
-        # OpenSSL's binding loads keys from files only; this one is removed before the first connection.
-        with tempfile.NamedTemporaryFile(dir=self.folder) as file:
-            file.write(_pem(self._leaf_key) + certificate)
-            file.flush()
-            context.load_cert_chain(file.name)
-        return context
-
-    def _leaf(self, domain: str) -> x509.Certificate:
         names: list[x509.GeneralName]
         try:
             names = [x509.IPAddress(ipaddress.ip_address(domain.strip("[]")))]
         except ValueError:
             names = [x509.DNSName(domain), x509.DNSName(f"*.{domain}")]
-        builder = _unsigned(domain, self.cert.subject, self._leaf_key, LEAF_DAYS)
         authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
+        builder = _unsigned(domain, self.cert.subject, self._leaf_key, LEAF_DAYS)
         builder = builder.add_extension(authority, critical=False)
-        return builder.add_extension(x509.SubjectAlternativeName(names), critical=False).sign(self.key, hashes.SHA256())
+        leaf = builder.add_extension(x509.SubjectAlternativeName(names), critical=False).sign(self.key, hashes.SHA256())
+        # OpenSSL's binding loads keys from files only; this one is removed before the first connection.
+        with tempfile.NamedTemporaryFile(dir=self.folder) as file:
+            file.write(_pem(self._leaf_key) + leaf.public_bytes(serialization.Encoding.PEM))
+            file.flush()
+            context.load_cert_chain(file.name)
+        return context
 
 
 # Python 3.13 demands this, and the identifiers of keys (RFC 5280, 4.2.1.1 to 4.2.1.3).

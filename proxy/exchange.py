@@ -7,6 +7,7 @@ import hashlib
 import logging
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -194,6 +195,18 @@ class Exchange:
         except OSError as error:
             self.fail_visit(error)
 
+    def start_alone(self, origin: Origin, request: bytes, then: Callable[[], object] = lambda: None) -> None:
+        """Run it in a thread, `then` what follows, and end it; a registered one (`VisitSession.begin`)."""
+
+        def run() -> None:
+            try:
+                self.run_alone(origin, request)
+                then()
+            finally:
+                self.visit.end(self)
+
+        threading.Thread(target=run, name="alone", daemon=True).start()
+
     def fail_visit(self, error: OSError) -> None:
         """Mark the whole visit as failed: received data could not be stored."""
         log_failure(log, "exchange.failed", error)
@@ -373,12 +386,9 @@ class Exchange:
             raise NoResponseError(502, f"{error.reason}: {error}") from error
         except WaitCancelledError as error:
             raise NoResponseError(502, f"cut: {self._cut_for}") from error
-        self._connection = connection
-        self.entry.tls_error = connection.tls.error
-        self.entry.tls_version = connection.tls.version
-        self.entry.tls_cipher = connection.tls.cipher
-        self.entry.tls_certificate = connection.tls.certificate
-        self.entry.remote_ip = connection.remote_ip
+        self._connection, tls, entry = connection, connection.tls, self.entry
+        entry.tls_error, entry.tls_version, entry.remote_ip = tls.error, tls.version, connection.remote_ip
+        entry.tls_cipher, entry.tls_certificate = tls.cipher, tls.certificate
         if self._cut_for:
             connection.abort()
         return connection
@@ -410,11 +420,8 @@ class Exchange:
 
     def read_more(self, connection: OriginConnection, body: http1.BodyParser, received: int) -> Bytes:
         """Return the next body bytes; empty at the end or when truncated (`entry.truncated`)."""
-        limits, entry = self._tools.limits, self.entry
-        excess = limits.excess(self.visit, received, self._tools.monotonic() - self._started)
-        if excess is not None:
-            entry.truncated, entry.reason = excess.truncated, excess.reason
-            self.visit.failure = self.visit.failure or excess.failure
+        entry = self.entry
+        if self._is_over_limit(received):
             return b""
         try:
             if self._failure is not None:
@@ -430,8 +437,17 @@ class Exchange:
             entry.truncated, entry.reason = "disconnect", "disconnected: closed too early"
         if not data and self._cut_for:
             entry.truncated, entry.reason = self._cut_for, "cut: the visit ended"
-        room = limits.room(received)
+        room = self._tools.limits.room(received)
         return data if len(data) <= room else data[:room]
+
+    def _is_over_limit(self, received: int) -> bool:
+        """Return whether a body of that size has reached a limit, which then truncates it."""
+        seconds = self._tools.monotonic() - self._started
+        if (excess := self._tools.limits.excess(self.visit, received, seconds)) is None:
+            return False
+        self.entry.truncated, self.entry.reason = excess.truncated, excess.reason
+        self.visit.failure = self.visit.failure or excess.failure
+        return True
 
     def _gather(self, connection: OriginConnection, left: int | None) -> Bytes:
         """Return available data, up to `GATHER_BYTES` and to the `left` length; blocks for the first piece only."""

@@ -11,7 +11,6 @@ import ssl
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from threading import Thread
 from typing import TYPE_CHECKING
 
 from net import http1
@@ -200,14 +199,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
         )
         exchange = Exchange(self.server.exchanges, visit, part.url, "GET", awaited=True)
         if not visit.begin(exchange, exchange.entry):
-
-            def run() -> None:
-                try:
-                    exchange.run_alone(origin, request)
-                finally:
-                    visit.end(exchange)
-
-            Thread(target=run, daemon=True).start()
+            exchange.start_alone(origin, request)
 
     def _exchange(
         self, exchange: Exchange, head: http1.RequestHead, origin: Origin, target: str, *, keep_alive: bool
@@ -223,10 +215,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             self.answer_error(501, entry.reason, keep_alive=False)
             return False
         try:
-            if exchange.switches:
-                _check_handshake(exchange, head)
-            body = self.read_body(head)
-            _check_level(exchange, head)
+            body = self._checked_body(exchange, head)
             length = None if body is None else len(body)
             connection = b"Upgrade" if exchange.switches else b"keep-alive"
             forward = partial(
@@ -253,6 +242,20 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
         except OSError as error:  # the spool's disk, not the browser
             exchange.fail_visit(error)
             return False
+
+    def _checked_body(self, exchange: Exchange, head: http1.RequestHead) -> bytes | None:
+        """Read as `read_body`; NoResponseError also for a request that is not made, and why."""
+        entry, stored = exchange.entry, exchange.visit.stored
+        if exchange.switches and http1.request_framing(head)[0] is not http1.BodyFraming.NONE:
+            entry.kept = RequestOutcome.BLOCKED  # origins could parse it as a request (RFC 9112, 11.2)
+            raise NoResponseError(400, "websocket: a handshake has no body", close=True)
+        body = self.read_body(head)
+        # Browsers name the destination to secure origins only.
+        destination = (head.get(b"sec-fetch-dest") or b"").decode("latin-1").strip().lower()
+        if stored.excludes_destination(destination):
+            entry.kept = RequestOutcome.LEFT_OUT
+            raise NoResponseError(403, left_out_reason(destination, stored))
+        return body
 
     def read_body(self, head: http1.RequestHead) -> bytes | None:
         """Read the request's body without its transfer coding; None without; NoResponseError: too long."""
@@ -310,19 +313,3 @@ def _may_lack_token(head: http1.RequestHead) -> bool:
     """Return whether browsers make such a request themselves, without the headers of a page."""
     destination = (head.get(b"sec-fetch-dest") or b"").decode("latin-1")
     return head.method == "OPTIONS" or asks_for_websocket(head) or destination.endswith("worker")
-
-
-def _check_handshake(exchange: Exchange, head: http1.RequestHead) -> None:
-    """Refuse a handshake with a body, which origins could parse as a request (RFC 9112, 11.2)."""
-    if http1.request_framing(head)[0] is not http1.BodyFraming.NONE:
-        exchange.entry.kept = RequestOutcome.BLOCKED
-        raise NoResponseError(400, "websocket: a handshake has no body", close=True)
-
-
-def _check_level(exchange: Exchange, head: http1.RequestHead) -> None:
-    """Refuse a request that the stored level leaves out; browsers name its destination to secure origins only."""
-    destination = (head.get(b"sec-fetch-dest") or b"").decode("latin-1").strip().lower()
-    stored = exchange.visit.stored
-    if stored.excludes_destination(destination):
-        exchange.entry.kept = RequestOutcome.LEFT_OUT
-        raise NoResponseError(403, left_out_reason(destination, stored))

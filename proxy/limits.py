@@ -151,11 +151,6 @@ class BodySpool:
         self._file: BinaryIO | None = None
         self.size = 0
 
-    @property
-    def in_memory(self) -> bool:
-        """Return whether `pieces` are all in memory."""
-        return self._file is None
-
     def add(self, piece: bytes | bytearray) -> None:
         """Append a piece. Raises OSError if the file for long bodies cannot be written."""
         size = len(piece)

@@ -96,12 +96,7 @@ class ObservedExchange(Exchange):
         """Record a piece of the response's body; return how many of its bytes belong to it."""
         relay, limits = self._relay, self._tools.limits
         assert relay is not None
-        seconds = self._tools.monotonic() - self._started
-        excess = None if self._is_stopped else limits.excess(self.visit, relay.body_size, seconds)
-        if excess is not None:
-            self._is_stopped = True
-            self.entry.truncated, self.entry.reason = excess.truncated, excess.reason
-            self.visit.failure = self.visit.failure or excess.failure
+        self._is_stopped = self._is_stopped or self._is_over_limit(relay.body_size)
         if self._is_stopped:
             if refusal := limits.refusal(self.visit):
                 raise TunnelEndError(refusal)

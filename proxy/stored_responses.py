@@ -7,12 +7,11 @@ the visit allows, with a strong validator, and its request had the same values o
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from core.captures import RecordType
 from core.errors import BadUrlError, InputError, PermanentError, TransientError
@@ -84,8 +83,11 @@ class StoredResponses:
             return None
         try:
             values = {**key_values(replay_key(url)), "url": url, "bucket": bucket, "since": since_ms}
-            row = self._row(values) if time.monotonic() >= self._resume else None
-            if row is None:
+            if time.monotonic() < self._resume:
+                return None
+            rows = self._index.rows(_QUERY.format(has_key=self._index.has_key), values)
+            row = rows[0] if rows and not (rows[0]["login"] or rows[0]["truncated"]) else None
+            if row is None or row["status"] != 200 or not (row["spelled"] or "").startswith("sha256:"):
                 return None
             original = OriginalRecord(
                 row["spelled"], row["original_url"], row["original_ms"],
@@ -104,19 +106,13 @@ class StoredResponses:
             return None
         except (BadUrlError, InputError, PermanentError):
             return None  # the record is not here
-        if not _is_same_request(stored, asked, head):
+        # Have the requests the same values of all that the response varies by?
+        fields = (value for key, _, value in stored.headers if key == b"vary")
+        varies = {name.strip().lower() for value in fields for name in value.split(b",")} | _ALWAYS_SAME
+        if b"*" in varies or any(_comparable(asked, name) != _comparable(head, name) for name in varies):
             return None
         conditions = _conditions(stored, has_cookie=b"cookie" in names)
         return StoredResponse(stored, original, conditions) if conditions else None
-
-    def _row(self, values: Mapping[str, Any]) -> Any:
-        """Return the latest capture with its payload's record if it may be confirmed, or None."""
-        rows = self._index.rows(_QUERY.format(has_key=self._index.has_key), values)
-        row = rows[0] if rows else None
-        if row is None or row["spelled"] is None or row["status"] != 200:
-            return None
-        is_whole = not (row["login"] or row["truncated"]) and row["spelled"].startswith("sha256:")
-        return row if is_whole else None
 
     @contextmanager
     def payload(self, stored: StoredResponse) -> Iterator[StoredPayload | None]:
@@ -166,14 +162,6 @@ def updated_head(stored: ResponseHead, confirmation: ResponseHead, *, size: int 
     if size is not None:
         framing = (b"content-length", b"Content-Length", b"%d" % size)
     return replace(stored, headers=(*kept, *fresh, framing))
-
-
-def _is_same_request(stored: ResponseHead, asked: RequestHead, head: RequestHead) -> bool:
-    """Return whether the requests have the same values of all that the response varies by."""
-    varies = {name.strip().lower() for key, _, value in stored.headers if key == b"vary" for name in value.split(b",")}
-    if b"*" in varies:
-        return False
-    return all(_comparable(asked, name) == _comparable(head, name) for name in varies | _ALWAYS_SAME)
 
 
 def _comparable(head: RequestHead, name: bytes) -> bytes:

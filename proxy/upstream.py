@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from core.config.settings import EgressSettings, ProxySettings
@@ -60,14 +61,11 @@ class OriginConnection:
 
     def close(self) -> None:
         """Close it; never raises."""
-        try:
+        with suppress(OSError):
             self.sock.close()
-        except OSError:
-            pass
-        finally:
-            on_close, self.on_close = self.on_close, None
-            if on_close is not None:
-                on_close(self)
+        on_close, self.on_close = self.on_close, None
+        if on_close is not None:
+            on_close(self)
 
     def abort(self) -> None:
         """Cancel blocked reads from another thread; never raises."""
@@ -277,7 +275,13 @@ class UpstreamConnector:
             connection.reused = True
             return connection
         try:
-            return self._open(origin, cut, tunnel=tunnel, strict=strict)
+            try:
+                return self._opened(origin, cut, verdict="", tunnel=tunnel)
+            except UnverifiedError as error:
+                verdict = str(error)
+                if strict or self._enforce_tls:
+                    raise BlockedTlsError(verdict) from error
+            return self._opened(origin, cut, verdict=verdict, tunnel=tunnel)
         except BaseException:
             self._pool.release(origin)
             raise
@@ -293,15 +297,6 @@ class UpstreamConnector:
     def close(self) -> None:
         """Close all idle connections."""
         self._pool.close()
-
-    def _open(self, origin: Origin, cut: CancelSignal, *, tunnel: bool, strict: bool) -> OriginConnection:
-        try:
-            return self._opened(origin, cut, verdict="", tunnel=tunnel)
-        except UnverifiedError as error:
-            verdict = str(error)
-            if strict or self._enforce_tls:
-                raise BlockedTlsError(verdict) from error
-        return self._opened(origin, cut, verdict=verdict, tunnel=tunnel)
 
     def _opened(self, origin: Origin, cut: CancelSignal, *, verdict: str, tunnel: bool) -> OriginConnection:
         host, port, tls = origin

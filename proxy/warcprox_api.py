@@ -241,22 +241,18 @@ class WarcproxHandler(ArchivingHandler):
     def forward(self, head: RequestHead, visit: VisitSession, *, keep_alive: bool) -> bool:
         """Run the exchange of a request, or answer one for this service."""
         self.server.busy.add(self)
+        keep_alive = keep_alive and not self.server.proxy.leaving
         try:
-            return self._answer(head, visit, keep_alive=keep_alive and not self.server.proxy.leaving)
+            if head.method in _RECORD_METHODS:
+                return self._write_record(head, visit, keep_alive=keep_alive)
+            if self.tunnel is None and head.method == "GET" and head.target == "/status":
+                facts = json.dumps(self.server.status(self.request.getsockname())).encode()
+                self.send(200, b"Content-Type: application/json\r\n", keep_alive=keep_alive, body=facts)
+                return keep_alive
+            headers = tuple(each for each in head.headers if each[0] != META_HEADER)
+            return super().forward(replace(head, headers=headers), visit, keep_alive=keep_alive)
         finally:
             self.server.busy.discard(self)
-
-    def _answer(self, head: RequestHead, visit: VisitSession, *, keep_alive: bool) -> bool:
-        if head.method in _RECORD_METHODS:
-            return self._write_record(head, visit, keep_alive=keep_alive)
-        if self.tunnel is None and head.method == "GET" and head.target == "/status":
-            facts = self.server.status(self.request.getsockname())
-            self.send(
-                200, b"Content-Type: application/json\r\n", keep_alive=keep_alive, body=json.dumps(facts).encode()
-            )
-            return keep_alive
-        headers = tuple(each for each in head.headers if each[0] != META_HEADER)
-        return super().forward(replace(head, headers=headers), visit, keep_alive=keep_alive)
 
     def is_answered(self, head: RequestHead, visit: VisitSession, url: str, *, keep_alive: bool) -> bool:
         """Answer a request that the client's rules, or the disk reserve, refuse."""

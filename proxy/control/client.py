@@ -75,15 +75,9 @@ class ProxyVisit:
 
         Raises DiskFullError, ProxyUnavailableError, or WeboidError if they could not be written.
         """
+        common = {"date": warc_date(date), "document": document}
         described = [
-            {
-                "uri": each.uri,
-                "content_type": each.content_type,
-                "date": warc_date(date),
-                "document": document,
-                "size": len(each.data),
-            }
-            for each in artifacts
+            {**common, "uri": each.uri, "content_type": each.content_type, "size": len(each.data)} for each in artifacts
         ]
         body = b"".join(each.data for each in artifacts)
         answer = await self._connection.ask({"verb": "write", "artifacts": described}, body)
@@ -99,14 +93,8 @@ class ProxyVisit:
         limit_bytes: int = 0,
     ) -> RequestLogSnapshot:
         """Return the outcome of each request so far. The visit stays open: no request is cut."""
-        message = {
-            "verb": "ledger",
-            "grace_s": grace_s,
-            "awaited": list(awaited),
-            "await_s": await_s,
-            "again": [asdict(each) for each in again],
-            "limit_bytes": limit_bytes,
-        }
+        message: Message = {"verb": "ledger", "grace_s": grace_s, "awaited": list(awaited), "await_s": await_s}
+        message |= {"again": [asdict(each) for each in again], "limit_bytes": limit_bytes}
         answer = await self._connection.ask(message, more_s=grace_s + await_s)
         return RequestLogSnapshot(from_table(answer["entries"]), frozenset(answer["in_flight"]))
 

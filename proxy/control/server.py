@@ -25,7 +25,7 @@ from net.timeouts import enable_keepalive
 from proxy.archiving_proxy import ArchivingProxy
 from proxy.archivist_jobs import PendingArtifact
 from proxy.control.frames import BODY_LIMIT_BYTES, UNTAGGED, FrameTags, Message, pack_frame, receive_frame
-from proxy.control.handshake import ClusterSecret, DirectionTags, ForgedFrameError, admit_worker
+from proxy.control.handshake import ClusterSecret, ForgedFrameError, admit_worker
 from proxy.refetch import refetch
 from proxy.request_log import BRIEF_FIELDS, RefetchRequest, to_table
 from proxy.visit_registry import VisitSession
@@ -91,12 +91,11 @@ class ControlServer(socketserver.ThreadingTCPServer):
         """Run the handshake; return the tags of later frames, None for an unauthenticated peer."""
         if self._secret is None:
             return UNTAGGED
-        tags = None
         try:
             enable_keepalive(request)
             tags = admit_worker(request, self._secret)
         except OSError:
-            pass
+            tags = None
         finally:
             self._strangers.release()
         if tags is not None:
@@ -112,14 +111,15 @@ class _ControlSession(socketserver.BaseRequestHandler):
 
     server: ControlServer
     request: socket.socket
+    _visit: VisitSession | None = None
 
     def handle(self) -> None:
-        self._visit: VisitSession | None = None
         tags = self.server.admits(self.request)
         if tags is None:
             return
         try:
-            while (frame := self._next(tags.received)) is not None:
+            # Large bodies (artifacts) are accepted only when a visit is open.
+            while frame := receive_frame(self.request, tags.received, body_limit=BODY_LIMIT_BYTES * bool(self._visit)):
                 self.request.sendall(pack_frame(self._answer(*frame), tags=tags.sent))
         except ForgedFrameError as error:
             log.warning("control.forged peer=%s %s", self.client_address[0], error)
@@ -130,10 +130,6 @@ class _ControlSession(socketserver.BaseRequestHandler):
                 self.request.sendall(pack_frame(_error_message(error), tags=tags.sent))
         finally:
             self._end()
-
-    def _next(self, tags: DirectionTags | None) -> tuple[Message, bytes] | None:
-        """Read the next frame. Large bodies (artifacts) are accepted only when a visit is open."""
-        return receive_frame(self.request, tags, body_limit=BODY_LIMIT_BYTES if self._visit else 0)
 
     def _answer(self, message: Message, body: bytes) -> Message:
         verbs = {
@@ -198,14 +194,8 @@ class _ControlSession(socketserver.BaseRequestHandler):
         )
         proxy.visits.add(visit, shared=bool(shared))
         self._visit = visit
-        host, port = proxy.reached_at
-        return {
-            "host": host,
-            "port": port,
-            "username": visit.username,
-            "password": visit.password,
-            "token": visit.token,
-        }
+        place = dict(zip(("host", "port"), proxy.reached_at, strict=True))
+        return {**place, "username": visit.username, "password": visit.password, "token": visit.token}
 
     def _write(self, message: Message, body: bytes) -> Message:
         visit = self._current()
