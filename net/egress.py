@@ -73,7 +73,19 @@ class Resolver:
     def addresses(self, host: str, port: int, *, patience: CancellableTimeout) -> Addresses:
         """Return the host's addresses, at least one; UnknownHostError or WaitCancelledError otherwise."""
         timeout_s = min(patience.left_s, LOOKUP_LIMIT_S)
-        answer = self._enqueue(host, port, timeout_s)
+        with self._lock:
+            known, answer = self._known.get(host), self._answers.get(host)
+            if known is None and answer is None:
+                answer = self._answers[host] = Future()
+                self._pending.append((host, port, self._monotonic() + timeout_s, answer))
+                if self._threads < LOOKUPS_AT_ONCE:
+                    self._threads += 1
+                    threading.Thread(target=self._work, name="lookup", daemon=True).start()
+        if isinstance(known, tuple):
+            return known
+        if known is not None:  # a fresh one: an exception that is raised twice grows its traceback
+            raise type(known)(str(known))
+        assert answer is not None
         if not answer.done():
             over = threading.Event()
             answer.add_done_callback(lambda _: over.set())
@@ -82,28 +94,6 @@ class Resolver:
             if not answer.done():
                 raise connect_errors.UnknownHostError(f"{host} did not resolve within {timeout_s:.0f} s.")
         return answer.result()
-
-    def _enqueue(self, host: str, port: int, timeout_s: float) -> Future[Addresses]:
-        now = self._monotonic()
-        with self._lock:
-            known = self._known.get(host)
-            if known is not None:
-                settled: Future[Addresses] = Future()
-                if isinstance(known, connect_errors.UnknownHostError):
-                    # A fresh one: an exception that is raised twice grows its traceback.
-                    settled.set_exception(type(known)(str(known)))
-                else:
-                    settled.set_result(known)
-                return settled
-            answer = self._answers.get(host)
-            if answer is not None:
-                return answer
-            answer = self._answers[host] = Future()
-            self._pending.append((host, port, now + timeout_s, answer))
-            if self._threads < LOOKUPS_AT_ONCE:
-                self._threads += 1
-                threading.Thread(target=self._work, name="lookup", daemon=True).start()
-            return answer
 
     def _work(self) -> None:
         while True:

@@ -1,6 +1,5 @@
 """Redis client: scripts, redirections, and errors in the caller's terms."""
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import Enum, auto
@@ -9,8 +8,6 @@ from typing import Any
 
 from core.config.database_urls import RedisAddress, error_words
 from core.errors import WeboidError
-
-log = logging.getLogger(__name__)
 
 # Callers block until the answer, and others wait for them.
 CONNECT_TIMEOUT_S = 2.0

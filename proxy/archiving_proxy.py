@@ -34,6 +34,7 @@ from core.timestamps import from_unix_milliseconds
 from net.egress import Egress
 from net.tls_client import CertificateVerifier, public_key_pin
 from net.tls_decoder import TlsSecrets
+from net.upstream_proxy import shut_socket
 from proxy.archivist import Archivist
 from proxy.exchange import ExchangeContext
 from proxy.handler import ArchivingHandler
@@ -236,7 +237,7 @@ class RecorderServer(socketserver.TCPServer):
         """Close the listening socket and all connections."""
         self.socket.close()
         for handler in list(self.open_handlers):
-            handler.abort()  # an idle connection must not delay shutdown
+            shut_socket(handler.wire.sock)  # an idle connection must not delay shutdown
         self._threads.shutdown()
 
 

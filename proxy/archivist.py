@@ -50,7 +50,6 @@ BACKLOG_RECORDS = 5_000
 _RESPONSE, _REVISIT = RecordType.RESPONSE.value, RecordType.REVISIT.value
 _CAPTURES, _ARTIFACTS = _PREFIXES = ("weboid", "artifacts")
 FILES_LIMIT = 64  # open WARCs, each of a prefix that a client named
-_NO_FACTS: Mapping[str, str] = {}
 EXIT_DISK = 74  # sysexits.h: EX_IOERR
 
 
@@ -64,7 +63,7 @@ class Archivist:
         index: IndexSettings,
         *,
         now: Callable[[], datetime],
-        facts: Mapping[str, str] = _NO_FACTS,
+        facts: Mapping[str, str],
     ) -> None:
         """Open the stores and start the thread; `facts` are written to each file's `warcinfo`."""
         self._settings = settings

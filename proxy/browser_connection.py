@@ -11,7 +11,6 @@ import ssl
 from core.errors import TransientError
 from core.urls import MAX_URL_LENGTH
 from net.http1 import HEAD_LIMIT_BYTES, MalformedMessageError, find_head_end
-from net.upstream_proxy import shut_socket
 
 Origin = tuple[str, int, bool]  # host, port, whether TLS
 
@@ -92,10 +91,6 @@ class BrowserConnection:
         self.sock = sock
         self._unread = bytearray()
         self._piece_bytes = TLS_PIECE_BYTES if isinstance(sock, ssl.SSLSocket) else PIECE_BYTES
-
-    def abort(self) -> None:
-        """Cancel blocked reads and sends from another thread; never raises."""
-        shut_socket(self.sock)
 
     def speaks_tls(self) -> bool:
         """Return whether a TLS handshake follows; waits for its first byte without consuming it."""

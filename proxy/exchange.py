@@ -24,6 +24,7 @@ from net import http1
 from net.connect_errors import BlockedError, ConnectError, UnknownHostError
 from net.timeouts import CancelSignal, WaitCancelledError
 from net.tls_client import CertificateVerifier
+from net.upstream_proxy import shut_socket
 from proxy.browser_connection import BrowserConnection, ConnectionLostError, Origin
 from proxy.limits import BodySpool, ReceiveLimits, SpoolSpace
 from proxy.redaction import redact_request, redact_response
@@ -157,11 +158,9 @@ class Exchange:
         """Cancel it now; the data received so far is recorded as truncated for `reason`."""
         self._cut_for = reason
         self._waiting.set()
-        connection, browser = self._connection, self._browser
-        if connection is not None:
-            connection.abort()
-        if browser is not None:
-            browser.abort()  # a stalled reader must not delay shutdown
+        for each in (self._connection, self._browser):  # a stalled reader must not delay shutdown
+            if each is not None:
+                shut_socket(each.sock)
 
     def run(self, origin: Origin, request: bytes, browser: BrowserConnection | None, *, keep_alive: bool) -> bool:
         """Send the request in origin form, relay and record the response; return whether the browser stays connected.
@@ -170,10 +169,9 @@ class Exchange:
         is nothing to record or the stored level leaves it out; OSError if the spool cannot be written.
         """
         self._browser = browser
-        self.sent_to = (origin, request)
-        if self.confirmable is not None:
-            stored, plain = self.confirmable
-            self.sent_to = (origin, plain)
+        stored, plain = self.confirmable or (None, request)
+        self.sent_to = (origin, plain)
+        if stored is not None:
             answer = self._ask(origin, request)
             if answer[0].status != 304:
                 return self._deliver(answer, request, keep_alive=keep_alive)
@@ -182,9 +180,7 @@ class Exchange:
                     return self._deliver_stored(answer, request, stored, payload, keep_alive=keep_alive)
             head, connection, rest = answer
             self._release(connection, head, is_whole=not rest)  # the payload is gone: fetch it again
-            request = plain
-        answer = self._ask(origin, request)
-        return self._deliver(answer, request, keep_alive=keep_alive)
+        return self._deliver(self._ask(origin, plain), plain, keep_alive=keep_alive)
 
     def run_alone(self, origin: Origin, request: bytes) -> None:
         """Run it to its end without a browser; the outcome is stored in its log entry."""
@@ -390,7 +386,7 @@ class Exchange:
         entry.tls_error, entry.tls_version, entry.remote_ip = tls.error, tls.version, connection.remote_ip
         entry.tls_cipher, entry.tls_certificate = tls.cipher, tls.certificate
         if self._cut_for:
-            connection.abort()
+            shut_socket(connection.sock)
         return connection
 
     def _read_head(self, connection: OriginConnection) -> tuple[http1.ResponseHead, bytes]:

@@ -14,6 +14,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from net import http1
+from net.connect_errors import BlockedError, ConnectError, UnknownHostError
 from proxy.browser_connection import (
     BrowserConnection,
     ConnectionLostError,
@@ -25,7 +26,7 @@ from proxy.browser_connection import (
     parse_tunnelled,
 )
 from proxy.exchange import Exchange, NoResponseError, left_out_reason
-from proxy.observed_tunnel import REQUEST_BODY_LIMIT_BYTES, ObservedTunnel, open_tunnel
+from proxy.observed_tunnel import REQUEST_BODY_LIMIT_BYTES, ObservedTunnel
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from proxy.visit_registry import TOKEN_HEADER, VisitSession
 from proxy.websocket import WebSocketExchange, asks_for_websocket
@@ -59,10 +60,6 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
     def finish(self) -> None:
         """Close nothing: there are no buffers to flush."""
         self.server.open_handlers.discard(self)
-
-    def abort(self) -> None:
-        """Close the connection from another thread; never raises."""
-        self.wire.abort()
 
     def handle(self) -> None:
         """Serve requests until the connection is closed."""
@@ -130,8 +127,9 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
 
     def _observe(self, visit: VisitSession, host: str, port: int) -> bool:
         """Relay and record the browser's own TLS connection; return False when there is none to the host."""
-        connection = open_tunnel(self.server.exchanges.upstream, host, port)
-        if connection is None:  # the request fails in the same way, and is answered with the reason
+        try:
+            connection = self.server.exchanges.upstream.lend((host, port, False), tunnel=True)
+        except (BlockedError, UnknownHostError, ConnectError):  # so does the request, which is answered with the reason
             return False
         ObservedTunnel(
             self.server.exchanges, visit, (host, port, True), connection, self.wire, self.server.secrets

@@ -15,7 +15,6 @@ import hpack
 
 from core.timestamps import from_unix_milliseconds
 from net import http1
-from net.connect_errors import BlockedError, ConnectError, UnknownHostError
 from net.http1 import HEAD_LIMIT_BYTES as HEAD_LIMIT
 from net.tls_decoder import NotTlsError, TlsDecodeError, TlsDecoder, TlsSecrets
 from proxy.browser_connection import BrowserConnection, Origin, host_header, parse_authority, parse_tunnelled
@@ -23,7 +22,7 @@ from proxy.exchange import NO_CONTENT, Exchange, ExchangeContext, NoResponseErro
 from proxy.limits import BodySpool
 from proxy.redaction import redact_request, redact_response
 from proxy.request_log import RequestOutcome
-from proxy.upstream import OriginConnection, UpstreamConnector
+from proxy.upstream import OriginConnection
 from proxy.visit_registry import VisitSession
 from proxy.websocket import SocketRelay
 
@@ -207,10 +206,17 @@ class ObservedTunnel:
             if not self.is_opaque:
                 sent = self.decoder.from_client(from_browser)
                 received = self.decoder.from_server(from_origin)
-                self._read_browser(sent)
+                if self._reader is None and sent:
+                    is_h2 = sent.startswith(PREFACE[:3])
+                    self.protocol = "h2" if is_h2 else "http/1.1"
+                    self._reader = Http2Reader(self) if is_h2 else Http1Reader(self)
+                    received, self._early = self._early + received, b""
                 if self._reader is None:
                     self._early += received
-                elif received:
+                    return ""
+                if sent:
+                    self._reader.from_browser(sent)
+                if received:
                     self._reader.from_origin(received)
         except NotTlsError as error:
             return f"malformed: {error}"
@@ -225,18 +231,6 @@ class ObservedTunnel:
             self.tools.limits.count(self.visit, len(from_origin))
             return self.tools.limits.refusal(self.visit)
         return ""
-
-    def _read_browser(self, data: bytes) -> None:
-        if not data:
-            return
-        if self._reader is None:
-            is_h2 = data.startswith(PREFACE[:3])
-            self.protocol = "h2" if is_h2 else "http/1.1"
-            self._reader = Http2Reader(self) if is_h2 else Http1Reader(self)
-        self._reader.from_browser(data)
-        if self._early:
-            self._reader.from_origin(self._early)
-            self._early = b""
 
 
 class Http1Reader:
@@ -414,14 +408,6 @@ class Http2Reader:
 
 _PUSHED = 1 << 8  # no flag of HTTP/2
 _STATUSES = frozenset(HTTPStatus)
-
-
-def open_tunnel(upstream: UpstreamConnector, host: str, port: int) -> OriginConnection | None:
-    """Connect to a checked address of the host; None when that fails, as any request to it will."""
-    try:
-        return upstream.lend((host, port, False), tunnel=True)
-    except (BlockedError, UnknownHostError, ConnectError):
-        return None
 
 
 def _take_head(unread: bytearray) -> bytes | None:

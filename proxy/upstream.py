@@ -21,7 +21,7 @@ from net.egress import Egress
 from net.http1 import ResponseHead
 from net.timeouts import CancellableTimeout, CancelSignal, WaitCancelledError
 from net.tls_client import TlsClient, TlsFacts, UnverifiedError
-from net.upstream_proxy import absolute_request, proxy_fault, shut_socket
+from net.upstream_proxy import absolute_request, proxy_fault
 from proxy.browser_connection import PIECE_BYTES, TLS_PIECE_BYTES, Origin, host_header
 
 
@@ -66,10 +66,6 @@ class OriginConnection:
         on_close, self.on_close = self.on_close, None
         if on_close is not None:
             on_close(self)
-
-    def abort(self) -> None:
-        """Cancel blocked reads from another thread; never raises."""
-        shut_socket(self.sock)
 
     def readable(self) -> bool:
         """Return whether data is available; on an idle connection: closed, or out of sync."""

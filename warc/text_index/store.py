@@ -148,7 +148,11 @@ class TextIndexWriter(ABC):
         year = _facet("year", str(from_unix_milliseconds(page.captured_ms).year))
         version = self._run("SELECT number, facets FROM text_versions WHERE digest = ?", (digest,)).fetchone()
         if version is None:
-            base = self._url_number(url) << URL_SHIFT
+            query = "SELECT number FROM text_urls WHERE digest = ?"
+            if (row := self._run(query, (url,)).fetchone()) is None:
+                self._run("INSERT INTO text_urls (digest) VALUES (?)", (url,))
+                row = self._run(query, (url,)).fetchone()
+            base = int(row[0]) << URL_SHIFT
             query = "SELECT coalesce(max(number), ?) + 1 FROM text_versions WHERE number > ? AND number < ?"
             number = self._run(query, (base, base, base + (1 << URL_SHIFT) - 1)).fetchone()[0]
             facets = [*_host_facets(page.url), _facet("media", page.media), _facet("state", page.state), year]
@@ -159,7 +163,12 @@ class TextIndexWriter(ABC):
         else:
             number, facets = version[0], version[1].split()
             if year not in facets:
-                self._set_facets(number, [*facets, year])
+                language, title, address, _, body = self._version(number)
+                text = unpack_text(body)
+                self._drop(number, _fields(title, address, text, language, facets))
+                facets = [*facets, year]
+                self._put(number, _fields(title, address, text, language, facets))
+                self._run("UPDATE text_versions SET facets = ? WHERE number = ?", (" ".join(facets), number))
         self._forget(page.page_id, number)
         query = (
             "INSERT INTO text_pages (page_id, number, captured_ms) VALUES (?, ?, ?)"
@@ -170,21 +179,6 @@ class TextIndexWriter(ABC):
     def _insert_version(self, row: tuple[Any, ...]) -> None:
         query = "INSERT INTO text_versions (number, digest, language, title, url, facets, body) VALUES (?,?,?,?,?,?,?)"
         self._run(query, row)
-
-    def _url_number(self, digest: str) -> int:
-        query = "SELECT number FROM text_urls WHERE digest = ?"
-        row = self._run(query, (digest,)).fetchone()
-        if row is None:
-            self._run("INSERT INTO text_urls (digest) VALUES (?)", (digest,))
-            row = self._run(query, (digest,)).fetchone()
-        return int(row[0])
-
-    def _set_facets(self, number: int, facets: list[str]) -> None:
-        language, title, url, old, body = self._version(number)
-        text = unpack_text(body)
-        self._drop(number, _fields(title, url, text, language, old.split()))
-        self._put(number, _fields(title, url, text, language, facets))
-        self._run("UPDATE text_versions SET facets = ? WHERE number = ?", (" ".join(facets), number))
 
     def _version(self, number: int) -> Any:
         query = "SELECT language, title, url, facets, body FROM text_versions WHERE number = ?"
