@@ -22,10 +22,9 @@ ANSWER_TIMEOUT_S = 30.0  # a statement writes a batch's rows; a scan by a comman
 WATCH_S = 1.0
 LOCK_NAME = "weboid.use."
 # The system detects a dead machine or cable, even without queries.
-_OPTIONS = {
+OPTIONS = {
     "application_name": "weboid",
     "connect_timeout": "5",
-    "target_session_attrs": "read-write",
     "keepalives_idle": "10",
     "keepalives_interval": "5",
     "keepalives_count": "3",
@@ -136,7 +135,8 @@ class PostgresConnection:
             words = "the connection was lost during a transaction"
             raise IndexUnavailableError(f"{self._place} does not answer: {words}. {_REMEDY}")
         try:
-            connection = psycopg.connect(make_conninfo(**self._address.parameters, **_OPTIONS), autocommit=True)
+            options = OPTIONS | {"target_session_attrs": "read-write"}
+            connection = psycopg.connect(make_conninfo(**self._address.parameters, **options), autocommit=True)
         except (psycopg.Error, OSError) as error:
             raise self._as_ours(error) from None
         if self._holds:  # take the shared lock that a rebuild of the index takes exclusively

@@ -68,10 +68,7 @@ class RedisClient:
         *,
         answer_timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> None:
-        """Connect at the first command; `as_error` creates the error to raise from a fault and its text.
-
-        The scripts are in the folder ``lua`` of the `package`, whose ``common.lua`` is prepended to each.
-        """
+        """Set it up; `package` has the scripts (``lua``, each after ``common.lua``), `as_error` makes what is raised."""
         self._address, self._as_error, self._answer_timeout_s = address, as_error, answer_timeout_s
         try:
             import redis

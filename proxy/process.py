@@ -67,10 +67,7 @@ def run_proxy(
     listen: ListenAddress = LOOPBACK,
     warcprox_api: ListenAddress | None = None,
 ) -> Iterator[RunningProxy]:
-    """Run a proxy until the end of the block; then write pending records.
-
-    It is controlled by unix socket, or by TCP: host, port, and the secret that workers must hold.
-    """
+    """Run a proxy, controlled by unix socket or TCP (host, port, secret), until the block ends; then write all records."""
     recovered = _recover(layout, settings)
     with ExitStack() as stack:
         spool = stack.enter_context(scratch_folder(ScratchKind.SPOOL, layout.root))

@@ -35,14 +35,7 @@ _COPY_BYTES = 1 << 20
 # Headers that a tombstone copies from its record: its identity, not its content.
 _KEPT_HEADERS = ("WARC-Record-ID", "WARC-Target-URI", "WARC-Date", "WARC-Warcinfo-ID", "WARC-Page-ID")
 Step = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class RecordTombstone:
-    """Replacement of one record."""
-
-    offset: int
-    lines: tuple[tuple[str, str], ...]  # names and values of its block; no value has a line end
+TombstoneLines = tuple[tuple[str, str], ...]  # names and values of its block; no value has a line end
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +64,7 @@ class ErasurePlan:
 
 def erase_records(
     layout: Layout,
-    tombstones: Mapping[str, list[RecordTombstone]],
+    tombstones: Mapping[str, Mapping[int, TombstoneLines]],
     *,
     step: Step = lambda _name: None,
     with_index: bool = True,
@@ -97,7 +90,7 @@ def erase_records(
             plan = ErasurePlan(filename, 0, "")
             fresh = path.with_name(path.name + _NEW_SUFFIX)
             with path.open("rb") as source, fresh.open("wb") as target:
-                before = _copy(path, source, target, {each.offset: each for each in wanted}, plan)
+                before = _copy(path, source, target, dict(wanted), plan)
                 target.flush()
                 os.fsync(target.fileno())
             if known and known != before:
@@ -160,9 +153,7 @@ def is_interrupted(layout: Layout) -> bool:
     return (layout.archive / PLAN_NAME).exists()
 
 
-def _copy(
-    path: Path, source: BinaryIO, target: BinaryIO, pending: dict[int, RecordTombstone], plan: ErasurePlan
-) -> str:
+def _copy(path: Path, source: BinaryIO, target: BinaryIO, pending: dict[int, TombstoneLines], plan: ErasurePlan) -> str:
     """Copy the WARC with its tombstones and extend the plan; return the source's SHA-256."""
     before, after = hashlib.sha256(), hashlib.sha256()
     for each in walk_records(path, reading=Reading.STRUCTURE):
@@ -201,9 +192,9 @@ def _copy(
     return before.hexdigest()
 
 
-def tombstone_member(record: WarcMember, tombstone: RecordTombstone) -> bytes:
+def tombstone_member(record: WarcMember, tombstone: TombstoneLines) -> bytes:
     """Return the tombstone of a record, as a gzip member."""
-    lines = (*tombstone.lines, ("erased-record-type", record.kind))
+    lines = (*tombstone, ("erased-record-type", record.kind))
     block = "".join(f"{name}: {one_line(value)}\r\n" for name, value in lines).encode()
     headers: Headers = [("WARC-Type", RecordType.METADATA)]
     headers += [(name, record.headers[key]) for name in _KEPT_HEADERS if (key := name.lower()) in record.headers]

@@ -204,16 +204,9 @@ class _ControlSession(socketserver.BaseRequestHandler):
             size = each["size"]
             if type(size) is not int or size < 0:
                 raise InputError("An artifact's size is not a number of bytes.")
-            artifacts.append(
-                PendingArtifact(
-                    uri=_text(each, "uri"),
-                    content_type=_text(each, "content_type"),
-                    date=parse_warc_date(_text(each, "date")),
-                    document=_text(each, "document"),
-                    visit=visit,
-                    data=body[at : at + size],
-                )
-            )
+            uri, kind, date, document = (_text(each, name) for name in ("uri", "content_type", "date", "document"))
+            data = body[at : at + size]
+            artifacts.append(PendingArtifact(uri, kind, parse_warc_date(date), document, visit, data))
             at += size
         if at != len(body):
             raise InputError("The artifacts' sizes do not add up to the body's.")

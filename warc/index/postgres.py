@@ -23,7 +23,7 @@ from psycopg.rows import dict_row
 
 from core.config.database_urls import IndexAddress, error_words, parse_index_url
 from core.errors import CollectionVersionError, TransientError, WeboidError
-from net.postgres_client import LOCK_NAME, PostgresConnection, hang_up
+from net.postgres_client import LOCK_NAME, OPTIONS, PostgresConnection, hang_up
 from warc.dedup.payloads import OriginalRecord
 from warc.index import protocol
 from warc.index.database import KEY_CHARACTERS, LOOKUP_COLUMNS, OTHER_VERSION, SCHEMA_VERSION
@@ -31,14 +31,7 @@ from warc.index.database import KEY_CHARACTERS, LOOKUP_COLUMNS, OTHER_VERSION, S
 MOST_CONNECTIONS = 16
 ANSWER_LIMIT_S = 10.0
 WATCH_S = 1.0
-_OPTIONS = {
-    "application_name": "weboid-playback",
-    "connect_timeout": "3",
-    "keepalives_idle": "10",
-    "keepalives_interval": "5",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "10000",
-}
+_OPTIONS = OPTIONS | {"application_name": "weboid-playback", "connect_timeout": "3", "tcp_user_timeout": "10000"}
 _SESSION = f"-c default_transaction_read_only=on -c statement_timeout={ANSWER_LIMIT_S:.0f}s"
 # A table is missing among those that are there.
 _IS_OLDER = "SELECT 1 WHERE to_regclass('pages') IS NOT NULL AND to_regclass('qualities') IS NULL"

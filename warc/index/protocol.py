@@ -245,10 +245,7 @@ class CaptureIndex(ABC):
         """Set the payload locations of those revisits."""
 
     def settle(self, filenames: Collection[str] | None = None) -> None:
-        """Join revisits between files to payloads, and remove interrupted attempts (see `add_page`).
-
-        A `shared` index, which other processes may be writing, removes them in these files only (None: in all).
-        """
+        """Join revisits to payloads, and remove interrupted attempts (`add_page`), of a `shared` index in these files."""
         within, names = "", list[Any]()
         if filenames is not None and self.shared:
             within, names = " AND captures.filename = ANY(?)", [list(filenames)]
