@@ -136,12 +136,9 @@ class RedisClient:
     def _client(self) -> Any:
         client = self._nodes.get(self._node)
         if client is None:
-            host, port = self._node
-            client = self._nodes[self._node] = redis_connection(
-                replace(self._address, host=host, port=port),
-                answer_timeout_s=self._answer_timeout_s,
-                connect_timeout_s=CONNECT_TIMEOUT_S,
-            )
+            address = replace(self._address, host=self._node[0], port=self._node[1])
+            limits = {"answer_timeout_s": self._answer_timeout_s, "connect_timeout_s": CONNECT_TIMEOUT_S}
+            client = self._nodes[self._node] = redis_connection(address, **limits)
         return client
 
     def _fault(self, error: Exception) -> RedisFault:

@@ -141,12 +141,8 @@ class TlsClient:
         context = self._strict if strict else self._lenient
         secured: ssl.SSLSocket | None = None
         try:
-            secured = context.wrap_socket(
-                sock,
-                server_hostname=canonical_host(host).strip("[]"),
-                do_handshake_on_connect=False,
-                session=self._session(host, port, strict=strict),
-            )
+            name, session = canonical_host(host).strip("[]"), self._session(host, port, strict=strict)
+            secured = context.wrap_socket(sock, server_hostname=name, do_handshake_on_connect=False, session=session)
             with patience.cut.waking(partial(shut_socket, secured)):
                 secured.settimeout(max(patience.left_s, 0.001))
                 secured.do_handshake()
@@ -192,12 +188,8 @@ def _facts(sock: ssl.SSLSocket, verdict: str) -> TlsFacts:
     version = sock.version() or ""
     if version in OLD_VERSIONS and verdict.startswith(TlsFault.HANDSHAKE):
         verdict = verdict.replace(TlsFault.HANDSHAKE, TlsFault.OLD_PROTOCOL, 1)
-    return TlsFacts(
-        version=version,
-        cipher="" if cipher is None else cipher[0],
-        certificate=hashlib.sha256(certificate).hexdigest() if certificate else "",
-        error=verdict,
-    )
+    digest = hashlib.sha256(certificate).hexdigest() if certificate else ""
+    return TlsFacts(version, "" if cipher is None else cipher[0], digest, error=verdict)
 
 
 def tls_fault(error: OSError | ValueError) -> TlsFault | None:

@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from core.config.settings import Settings
-from core.errors import ConfigError, ListenError, PermanentError, TransientError
+from core.errors import ConfigError, ListenError
 from core.layout import CA_FILE, Layout
 from core.timestamps import from_unix_milliseconds
 from net.egress import Egress
@@ -273,7 +273,7 @@ class ArchivingProxy(RecorderServer):
         )
         if egress is None:
             egress = Egress(settings.egress, connect_timeout_s=settings.proxy.connect_timeout_s)
-        self._egress = egress
+        self.egress = egress
         self._upstream = UpstreamConnector(egress, settings.proxy, settings.egress)
         self._captures = open_database(layout, settings.index.url)
         self.exchanges = ExchangeContext(
@@ -290,19 +290,7 @@ class ArchivingProxy(RecorderServer):
         super().__init__(listen, ArchivingHandler)
         # Host and port at which browsers reach it.
         self.reached_at = (listen.advertise or self.server_address[0], self.server_address[1])
-        self.keep_from(self.server_address)
-
-    def keep_from(self, listener: tuple[str, int]) -> None:
-        """Block connections to that listener of this process, regardless of the settings (C-01)."""
-        self._egress.refuse_listener(*listener[:2])
-
-    def reaches(self, host: str, port: int) -> bool:
-        """Return whether a connection to the host can be opened; it is closed at once."""
-        try:
-            self._egress.connect(host, port).close()
-        except (PermanentError, TransientError):
-            return False
-        return True
+        egress.refuse_listener(*self.server_address[:2])  # whatever the settings allow (C-01)
 
     def close(self) -> None:
         """Write pending data and release all resources; call after `shutdown`."""

@@ -433,7 +433,7 @@ class Exchange:
             entry.truncated, entry.reason = "disconnect", "disconnected: closed too early"
         if not data and self._cut_for:
             entry.truncated, entry.reason = self._cut_for, "cut: the visit ended"
-        room = self._tools.limits.room(received)
+        room = self._tools.settings.body_limit_bytes - received
         return data if len(data) <= room else data[:room]
 
     def _is_over_limit(self, received: int) -> bool:

@@ -103,7 +103,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             self.tunnel = (host, port, self.wire.speaks_tls())
             if not self.tunnel[2]:  # browsers request a tunnel for ws:// too (RFC 6455, 4.1)
                 return True
-            if visit.is_observed(host) and self._observe(visit, host, port):
+            if visit.browser_hosts & {host, "*"} and self._observe(visit, host, port):
                 return False
             context = self.server.ca.context_for(host)
             try:

@@ -100,10 +100,6 @@ class ReceiveLimits:
             return LimitExcess("unspecified", "limit: disk_reserve_bytes", failure)
         return None
 
-    def room(self, body_bytes: int) -> int:
-        """Return the number of bytes of the body that may still be stored."""
-        return self._settings.body_limit_bytes - body_bytes
-
 
 HELD_BYTES = 16 << 20  # one body in memory
 MEMORY_BYTES = 128 << 20  # all bodies in memory

@@ -104,7 +104,7 @@ class ObservedExchange(Exchange):
             return taken
         before = relay.body_size
         try:
-            relay.take(self.body, data[: limits.room(before)])
+            relay.take(self.body, data[: self._tools.settings.body_limit_bytes - before])
         except NoResponseError:
             pass  # the stored level excludes it
         except OSError as error:
@@ -175,13 +175,9 @@ class ObservedTunnel:
     def certificate_facts(self) -> tuple[str, str]:
         """Return the certificate's SHA-256 and fault; of a session that is resumed those of its first connection."""
         if self.decoder.chain and not self._certificate[0]:
-            leaf = hashlib.sha256(self.decoder.chain[0]).hexdigest()
-            self._certificate = (
-                leaf,
-                self.tools.certificates.fault(
-                    self.decoder.chain, self.origin[0], now=from_unix_milliseconds(self.tools.now_ms())
-                ),
-            )
+            now = from_unix_milliseconds(self.tools.now_ms())
+            fault = self.tools.certificates.fault(self.decoder.chain, self.origin[0], now=now)
+            self._certificate = (hashlib.sha256(self.decoder.chain[0]).hexdigest(), fault)
             self.visit.certificates[self.origin] = self._certificate
         return self._certificate if self._certificate[0] else self.visit.certificates.get(self.origin, ("", ""))
 

@@ -77,7 +77,7 @@ def run_proxy(
             server = ControlServer(control, proxy)
         else:
             server = ControlServer(control[:2], proxy, control[2])
-            proxy.keep_from((str(server.server_address[0]), server.port))
+            proxy.egress.refuse_listener(str(server.server_address[0]), server.port)
         threading.Thread(target=proxy.serve_forever, args=(POLL_S,), daemon=True).start()
         stack.callback(proxy.shutdown)
         threading.Thread(target=server.serve_forever, args=(POLL_S,), daemon=True).start()

@@ -133,11 +133,8 @@ class StoredResponses:
             return
         with open_record(self._archive, *place) as record:
             is_chunked = record.http is not None and record.http.get("transfer-encoding") != ""
-            yield StoredPayload(
-                record.warc.get("warc-record-id"),
-                None if is_chunked else record.size,
-                dechunked(record.content) if is_chunked else record.content,
-            )
+            pieces = dechunked(record.content) if is_chunked else record.content
+            yield StoredPayload(record.warc.get("warc-record-id"), None if is_chunked else record.size, pieces)
 
     def _head(self, place: tuple[str, int, int], original: OriginalRecord, since_ms: int) -> ResponseHead:
         """Return the head of the capture, of a confirmed one its original's. PermanentError: none."""

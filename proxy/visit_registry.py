@@ -91,10 +91,6 @@ class VisitSession:
             self.entries.append(entry)
             return ""
 
-    def is_observed(self, host: str) -> bool:
-        """Return whether the browser's own TLS connections reach the host."""
-        return host in self.browser_hosts or "*" in self.browser_hosts
-
     def receive(self, count: int) -> None:
         """Count bytes from an origin."""
         with self._change:

@@ -325,7 +325,7 @@ class WarcproxServer(RecorderServer):
         self.busy: set[WarcproxHandler] = set()  # those with a request in progress
         super().__init__(listen, WarcproxHandler)
         host, port = self.reached_at = str(self.server_address[0]), int(self.server_address[1])
-        proxy.keep_from(self.reached_at)  # so that no page reaches it, of whatever visit
+        proxy.egress.refuse_listener(host, port)  # so that no page reaches it, of whatever visit
         self.counters = CaptureCounters(folder / f"warcprox-{host}-{port}.json".replace(":", "."))
         self._cache: LRUCache[bytes, MetaRules] = LRUCache(META_CACHE)
         self._lock = threading.Lock()

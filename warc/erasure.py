@@ -176,16 +176,9 @@ def _copy(path: Path, source: BinaryIO, target: BinaryIO, pending: dict[int, Tom
             after.update(new)
             target.write(new)
             plan.moves.append((each.offset, length, len(new)))
-            plan.erased.append(
-                ErasedRecord(
-                    path.name,
-                    each.offset,
-                    each.headers.get("warc-record-id", ""),
-                    each.url,
-                    each.headers.get("warc-date", ""),
-                    each.headers.get("warc-page-id", ""),
-                )
-            )
+            names = ("warc-record-id", "warc-date", "warc-page-id")
+            record_id, date, page_id = (each.headers.get(name, "") for name in names)
+            plan.erased.append(ErasedRecord(path.name, each.offset, record_id, each.url, date, page_id))
     if pending:
         raise PermanentError(f"{path.name} has no record at {min(pending)}: run `weboid collection rebuild` first.")
     plan.size, plan.sha256 = target.tell(), after.hexdigest()

@@ -289,13 +289,9 @@ class VerificationResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        return {
-            **json_facts(
-                self, "files records rows chain_head", sound="is_sound", bytes="size", faults_not_shown="more"
-            ),
-            "faults": [each.to_dict() for each in self.faults],
-            "notes": [each.to_dict() for each in self.notes],
-        }
+        named = {"sound": "is_sound", "bytes": "size", "faults_not_shown": "more"}
+        found = {kind: [each.to_dict() for each in getattr(self, kind)] for kind in ("faults", "notes")}
+        return {**json_facts(self, "files records rows chain_head", **named), **found}
 
 
 def verify_collection(

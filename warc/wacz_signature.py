@@ -32,6 +32,7 @@ from rfc3161_client import (
     decode_timestamp_response,
 )
 
+from core.digests import sha256_digest
 from core.errors import ConfigError, InputError, UnavailableError
 from core.timestamps import parse_warc_date, warc_date
 from net.tls_client import certificates_in
@@ -66,18 +67,12 @@ class WaczSigner:
         der = self.key.sign(digest.encode(), _SHA256)
         signed = {"hash": digest, "created": warc_date(self.now()), "software": self.software, "version": SPECIFICATION}
         if self.chain:
-            signed |= {
-                "signature": base64.b64encode(der).decode(),
-                "domain": domain_of(self.chain[0]),
-                "domainCert": _pem(self.chain),
-            }
+            signature, holder = der, {"domain": domain_of(self.chain[0]), "domainCert": _pem(self.chain)}
         else:
             size = (self.key.key_size + 7) // 8
-            raw = b"".join(number.to_bytes(size, "big") for number in utils.decode_dss_signature(der))
-            signed |= {
-                "signature": base64.b64encode(raw).decode(),
-                "publicKey": base64.b64encode(_public_bytes(self.key)).decode(),
-            }
+            signature = b"".join(number.to_bytes(size, "big") for number in utils.decode_dss_signature(der))
+            holder = {"publicKey": base64.b64encode(_public_bytes(self.key)).decode()}
+        signed |= {"signature": base64.b64encode(signature).decode(), **holder}
         if self.send_query is not None:
             text = signed["signature"].encode()
             query = TimestampRequestBuilder().data(text).hash_algorithm(HashAlgorithm.SHA256).build()
@@ -256,7 +251,7 @@ class WaczVerifier:
         if not digest:
             yield self._unsigned(f"There is no {_DESCRIPTIONS[1]}.")
             return
-        actual = f"sha256:{hashlib.sha256(package_data).hexdigest()}"
+        actual = sha256_digest(package_data)
         is_equal = digest.get("hash") == actual
         text = f"datapackage.json {'has the digest of' if is_equal else 'was changed: it is not that of'}"
         yield EvidenceCheck("package", f"{text} datapackage-digest.json.", passed=is_equal)

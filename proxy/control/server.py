@@ -215,11 +215,8 @@ class _ControlSession(socketserver.BaseRequestHandler):
 
     def _seal(self, message: Message, _: bytes) -> Message:
         visit = self._current()
-        visit.seal(
-            grace_s=_seconds(message, "grace_s"),
-            awaited=frozenset(message["awaited"]),
-            await_s=_seconds(message, "await_s"),
-        )
+        grace_s, await_s = _seconds(message, "grace_s"), _seconds(message, "await_s")
+        visit.seal(grace_s=grace_s, awaited=frozenset(message["awaited"]), await_s=await_s)
         self.server.proxy.archivist.flush()
         if visit.failure is not None:
             raise visit.failure
@@ -260,7 +257,11 @@ class _ControlSession(socketserver.BaseRequestHandler):
         host, port = _text(message, "host"), message["port"]
         if type(port) is not int or not 0 < port < 65_536:
             raise InputError("A port is a number from 1 to 65535.")
-        return {"reached": self.server.proxy.reaches(host, port)}
+        try:
+            self.server.proxy.egress.connect(host, port).close()
+        except WeboidError:
+            return {"reached": False}
+        return {"reached": True}
 
     def _secrets(self, message: Message, _: bytes) -> Message:
         """Take secrets of TLS connections that a browser makes itself, as lines of its key log."""

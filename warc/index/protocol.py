@@ -165,14 +165,8 @@ def page_row(page: PageInfo) -> PageIndexRow:
 def quality_row(check: PlaybackCheck, at: RecordLocation) -> QualityRow:
     """Return the check whose record is at that location as a row; InputError if it is invalid."""
     validate_check_ids(check.page_id, check.level)
-    return QualityRow(
-        filename=at.filename,
-        offset=at.offset,
-        page_id=check.page_id,
-        level=check.level,
-        checked_ms=unix_milliseconds(parse_warc_date(check.checked_at)),
-        quality=choice_penalty(check),
-    )
+    checked_ms = unix_milliseconds(parse_warc_date(check.checked_at))
+    return QualityRow(at.filename, at.offset, check.page_id, check.level, checked_ms, choice_penalty(check))
 
 
 _ORIGINAL = 'spelled, url, captured_ms, filename, "offset", length'  # as `OriginalRecord`

@@ -349,17 +349,12 @@ def _position(row: Any) -> IndexPosition:
     return IndexPosition(row["urlkey"], row["captured_ms"], row["id"])
 
 
+_LISTED = itemgetter("url", "mime", "status", "digest", "length")
+
+
 def _row(row: Any) -> ListedCapture:
-    return ListedCapture(
-        _position(row),
-        row["url"],
-        row["mime"],
-        row["status"],
-        row["digest"],
-        row["length"],
-        row["page_id"] or "",
-        row["login"],
-    )
+    url, mime, status, digest, length = _LISTED(row)
+    return ListedCapture(_position(row), url, mime, status, digest, length, row["page_id"] or "", row["login"])
 
 
 ALL_KEYS = KeyRange("", "\U0010ffff")
