@@ -21,12 +21,6 @@ _WARC_DATE = re.compile(
 )
 
 
-def truncate_to_milliseconds(when: datetime) -> datetime:
-    """Return the moment in UTC, cut (not rounded) to whole milliseconds, the precision we archive."""
-    when = _utc(when)
-    return when.replace(microsecond=when.microsecond // 1000 * 1000)
-
-
 def unix_milliseconds(when: datetime) -> int:
     """Return the moment as Unix milliseconds, rounded down, as stores keep moments."""
     return (_utc(when) - _EPOCH) // _MILLISECOND

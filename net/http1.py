@@ -370,10 +370,8 @@ def forwarded_request(
 
 _REPLACED = {
     b"host": b"host",
-    b"connection": b"connection",
-    b"proxy-connection": b"connection",
-    b"content-length": b"content-length",
-    b"transfer-encoding": b"content-length",
+    **dict.fromkeys((b"connection", b"proxy-connection"), b"connection"),
+    **dict.fromkeys(_FRAMING, b"content-length"),
 }
 
 

@@ -80,28 +80,17 @@ class TlsFault(StrEnum):
 
 
 _VERIFY_CODES = {  # X509_V_ERR_*, openssl/x509_vfy.h
-    2: TlsFault.UNKNOWN_ISSUER,
     9: TlsFault.NOT_YET_VALID,
     10: TlsFault.EXPIRED,
     18: TlsFault.SELF_SIGNED,
-    19: TlsFault.UNKNOWN_ISSUER,  # a root in the chain that is not trusted here
-    20: TlsFault.UNKNOWN_ISSUER,
-    21: TlsFault.UNKNOWN_ISSUER,
-    27: TlsFault.UNKNOWN_ISSUER,
-    62: TlsFault.WRONG_HOST,
-    64: TlsFault.WRONG_HOST,
-    66: TlsFault.WEAK_KEY,
-    67: TlsFault.WEAK_KEY,
-    68: TlsFault.WEAK_KEY,
+    **dict.fromkeys((2, 19, 20, 21, 27), TlsFault.UNKNOWN_ISSUER),  # 19: a root in the chain that is not trusted here
+    **dict.fromkeys((62, 64), TlsFault.WRONG_HOST),
+    **dict.fromkeys((66, 67, 68), TlsFault.WEAK_KEY),
 }
-_HANDSHAKE_FAULTS = (
-    ("PROTOCOL_VERSION", TlsFault.OLD_PROTOCOL),
-    ("UNSUPPORTED_PROTOCOL", TlsFault.OLD_PROTOCOL),
-    ("UNSAFE_LEGACY_RENEGOTIATION", TlsFault.OLD_PROTOCOL),
-    ("TOO_SMALL", TlsFault.WEAK_KEY),
-    ("TOO_WEAK", TlsFault.WEAK_KEY),
-    ("SIGNATURE", TlsFault.WEAK_KEY),
-)
+_HANDSHAKE_FAULTS = {
+    **dict.fromkeys(("PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "UNSAFE_LEGACY_RENEGOTIATION"), TlsFault.OLD_PROTOCOL),
+    **dict.fromkeys(("TOO_SMALL", "TOO_WEAK", "SIGNATURE"), TlsFault.WEAK_KEY),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +191,7 @@ def tls_fault(error: OSError | ValueError) -> TlsFault | None:
         return TlsFault.HANDSHAKE
     if isinstance(error, ssl.SSLError):
         reason = openssl_reason(error)
-        faults = (fault for part, fault in _HANDSHAKE_FAULTS if part in reason)
+        faults = (fault for part, fault in _HANDSHAKE_FAULTS.items() if part in reason)
         return next(faults, TlsFault.HANDSHAKE)
     return None
 

@@ -299,9 +299,8 @@ def revisit_members(
 
 def _common(kind: RecordType, recorded: RecordedExchange) -> str:
     """Return the header lines that `response` and `revisit` share; assigns the record's id."""
-    entry, page_id = recorded.entry, recorded.visit.page_id
+    entry = recorded.entry
     entry.record_id = record_builder.new_record_id()
-    page = _page_facts(page_id, recorded.visit.login)
     digest = f"WARC-Payload-Digest: {entry.digest}\r\n" if entry.digest else ""
     # Only a proxy on the way may know where the origin is ([egress] via).
     address = f"WARC-IP-Address: {entry.remote_ip}\r\n" if entry.remote_ip else ""
@@ -322,23 +321,22 @@ def _common(kind: RecordType, recorded: RecordedExchange) -> str:
     return (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {entry.record_id}\r\n"
         f"WARC-Date: {warc_date_at(entry.started_ms)}\r\nWARC-Target-URI: {entry.url}\r\n"
-        f"{address}{page}{digest}{truncated}{http}{tls}"
+        f"{address}{_page_facts(recorded.visit)}{digest}{truncated}{http}{tls}"
     )
 
 
-def _page_facts(page_id: str, login: str) -> str:
+def _page_facts(visit: VisitSession) -> str:
     """Return the headers that name the visit, and the login if one was used."""
-    page = f"WARC-Page-ID: {page_id}\r\n" if page_id else ""
-    return f"{page}{LOGIN_HEADER}: {login}\r\n" if login else page
+    page = f"WARC-Page-ID: {visit.page_id}\r\n" if visit.page_id else ""
+    return f"{page}{LOGIN_HEADER}: {visit.login}\r\n" if visit.login else page
 
 
 def _request_member(recorded: RecordedExchange) -> bytes:
-    entry, page_id, request = recorded.entry, recorded.visit.page_id, recorded.request
-    page = _page_facts(page_id, recorded.visit.login)
+    entry, request = recorded.entry, recorded.request
     front = (
         f"WARC/1.1\r\nWARC-Type: request\r\nWARC-Record-ID: {record_builder.new_record_id()}\r\n"
         f"WARC-Date: {warc_date_at(entry.started_ms)}\r\nWARC-Target-URI: {entry.url}\r\n"
-        f"WARC-Concurrent-To: {entry.record_id}\r\n{page}"
+        f"WARC-Concurrent-To: {entry.record_id}\r\n{_page_facts(recorded.visit)}"
         f"Content-Type: {REQUEST_TYPE}\r\n"
         f"WARC-Block-Digest: {sha256_digest(request)}\r\n"
         f"Content-Length: {len(request)}\r\n\r\n"

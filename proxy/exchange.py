@@ -38,8 +38,7 @@ from warc.writer import log_failure, to_weboid_error
 log = logging.getLogger(__name__)
 
 _IDENTITY_CODINGS = (b"", b"identity")
-_GZIP_CODINGS = (b"gzip", b"x-gzip")
-_GZIP_WRAPPER, _ZLIB_WRAPPER = 31, 15  # window bits, as zlib has them
+_WRAPPERS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}  # window bits, as zlib has them
 
 
 def identify_payload(head: http1.ResponseHead, beginning: bytes) -> str:
@@ -55,11 +54,10 @@ def identify_payload(head: http1.ResponseHead, beginning: bytes) -> str:
     coding = (head.get(b"content-encoding") or b"").strip().lower()
     if coding in _IDENTITY_CODINGS:
         return sniff(beginning)
-    if coding not in _GZIP_CODINGS and coding != b"deflate":
+    if coding not in _WRAPPERS:
         return ""
     try:
-        wrapper = _GZIP_WRAPPER if coding in _GZIP_CODINGS else _ZLIB_WRAPPER
-        return sniff(isal_zlib.decompressobj(wrapper).decompress(beginning, HEADER_BYTES))
+        return sniff(isal_zlib.decompressobj(_WRAPPERS[coding]).decompress(beginning, HEADER_BYTES))
     except isal_zlib.IsalError:  # type: ignore[misc] # the stub makes it an instance
         return sniff(beginning)  # the coding is wrong: browsers fail, the body is archived
 
@@ -338,24 +336,21 @@ class Exchange:
             try:
                 self._send(connection, request)
                 head, rest = self._read_head(connection)
-            except (OSError, ValueError, ConnectionLostError) as error:
+            except (OSError, ValueError, ConnectionLostError, http1.MalformedMessageError) as error:
                 connection.close()
                 if connection.reused and not self._cut_for:
-                    fresh = True  # it was closed while idle, without an answer: retry
+                    # Closed while idle, without an answer; or the rest of an earlier one, such as the body of a 304.
+                    fresh = True
                     continue
                 timed_out = isinstance(error, TimeoutError)
                 reason = "timeout" if timed_out else f"disconnected: {error}"
-                if isinstance(error, ssl.SSLError):  # such as: it wants a client's certificate
-                    reason = f"tls: {error.reason or error}"
-                if self._cut_for:
+                if isinstance(error, http1.MalformedMessageError):
+                    reason = f"malformed: {error}"
+                elif self._cut_for:
                     reason = f"cut: {self._cut_for}"
+                elif isinstance(error, ssl.SSLError):  # such as: it wants a client's certificate
+                    reason = f"tls: {error.reason or error}"
                 raise NoResponseError(504 if timed_out else 502, reason) from error
-            except http1.MalformedMessageError as error:
-                connection.close()
-                if connection.reused and not self._cut_for:
-                    fresh = True  # its beginning may be the rest of an earlier answer, such as the body of a 304
-                    continue
-                raise NoResponseError(502, f"malformed: {error}") from error
             fault = connection.fault_of(head)
             if fault:
                 connection.close()

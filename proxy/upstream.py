@@ -125,7 +125,7 @@ class ConnectionPool:
                 connection = self._wait(origin, waiter, patience)
             if connection is None:
                 return None
-            unfit = fresh or not _suits(connection, strict=strict)
+            unfit = fresh or (strict and bool(connection.tls.error))
             if not unfit and not (self._monotonic() - connection.idle_since > IDLE_S or connection.readable()):
                 return connection
             connection.sock.close()  # its slot is reused
@@ -173,7 +173,7 @@ class ConnectionPool:
     def _take(self, origin: Origin, *, fresh: bool, strict: bool) -> tuple[OriginConnection | None, _PoolWaiter | None]:
         with self._lock:
             host = self._hosts.setdefault(origin, _OriginSlots())
-            fit = [] if fresh else [each for each in host.idle if _suits(each, strict=strict)]
+            fit = [] if fresh else [each for each in host.idle if not (strict and each.tls.error)]
             if fit:
                 connection = fit[-1]  # the warmest
                 self._forget(connection)
@@ -222,10 +222,6 @@ class ConnectionPool:
     def _forget(self, connection: OriginConnection) -> None:
         self._hosts[connection.origin].idle.remove(connection)
         del self._idle[connection]
-
-
-def _suits(connection: OriginConnection, *, strict: bool) -> bool:
-    return not (strict and connection.tls.error)
 
 
 def _served_waiter(host: _OriginSlots, connection: OriginConnection | None) -> bool:

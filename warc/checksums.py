@@ -100,11 +100,8 @@ def _extend_chain(layout: Layout, sums: Mapping[str, str], *, replaced: bool = F
     """Append the sums of files that the chain does not have; with `replaced` also those that differ."""
     chain = read_chain(layout)
     known = chain.by_name
-    lines = [
-        chain.add(value, name)
-        for name, value in sums.items()
-        if name not in known or (replaced and known[name] != value)
-    ]
+    added = {name: value for name, value in sums.items() if name not in known or (replaced and known[name] != value)}
+    lines = [chain.add(value, name) for name, value in added.items()]
     if not lines:
         return
     with layout.checksum_chain.open("ab") as file:

@@ -15,7 +15,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -383,11 +383,8 @@ class ImportStorage:
                 kind = sniff(source.read(_READ_BYTES))
             if kind is None or kind is ForeignFormat.ZIP:
                 raise PermanentError(f"{file.source} is not a WARC or ARC file.")
-            with file.open() as source:
-                if target is None:
-                    return kind, *_copy(source, None, on_bytes)
-                with target.open("wb") as copy:
-                    return kind, *_copy(source, copy, on_bytes, self._reserve)
+            with file.open() as source, target.open("wb") if target else nullcontext() as copy:
+                return kind, *_copy(source, copy, on_bytes, self._reserve)
         except ZIP_FAULTS as error:
             raise PermanentError(f"{file.source} cannot be read: {str(error).rstrip('.')}.") from error
 

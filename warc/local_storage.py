@@ -13,7 +13,6 @@ import shutil
 import sqlite3
 import tempfile
 import time
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -37,11 +36,6 @@ class StoredWarc:
     sha256: str  # in hexadecimal; empty for one that another tool uploaded
     etag: str
     confirmed: float  # Unix time of the confirmation
-
-    @property
-    def version(self) -> str:
-        """Return a part of file names that differs for another object of the name."""
-        return f"{zlib.crc32(self.etag.encode()):08x}"
 
     def write(self, path: Path) -> None:
         """Write the file beside the WARC at that path."""
@@ -112,9 +106,7 @@ CLOSED_SUFFIX = ".warc.gz"
 
 def closed_warcs(layout: Layout) -> list[Path]:
     """Return the collection's closed WARCs, by name, also those whose data is in the bucket alone."""
-    objects = {
-        each.with_name(each.name.removesuffix(OBJECT_SUFFIX)) for each in layout.archive.glob(f"*{OBJECT_SUFFIX}")
-    }
+    objects = {Path(str(each).removesuffix(OBJECT_SUFFIX)) for each in layout.archive.glob(f"*{OBJECT_SUFFIX}")}
     here = (path for path in layout.archive.glob(f"*{CLOSED_SUFFIX}") if path.is_file())
     return sorted(map(WarcPath, objects.union(here)))
 

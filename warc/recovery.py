@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -122,12 +122,9 @@ def abandoned(layout: Layout) -> frozenset[str]:
     """Return the names of open files whose writer is dead."""
     names = set()
     for path in open_warcs(layout):
-        try:
-            with path.open("r+b") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                names.add(path.name)
-        except OSError:
-            continue  # being written, or just closed
+        with suppress(OSError), path.open("r+b") as file:  # being written, or just closed
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            names.add(path.name)
     return frozenset(names)
 
 

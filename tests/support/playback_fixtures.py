@@ -34,7 +34,7 @@ from core.layout import OPEN_SUFFIX, Layout
 from core.page_classes import PageClass
 from core.page_manifest import PageInfo, PageResource, PageScreen, VisitOutcome
 from core.playback_check import PlaybackCheck, check_record
-from core.timestamps import parse_warc_date, timestamp14, truncate_to_milliseconds, warc_date
+from core.timestamps import from_unix_milliseconds, parse_warc_date, timestamp14, unix_milliseconds, warc_date
 from core.url_keys import replay_key
 from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
@@ -257,7 +257,7 @@ class CollectionBuilder:
 
     def index(self, capture: Capture) -> Capture:
         """Add the capture's row; the capture, cut to milliseconds."""
-        capture = replace(capture, captured_at=truncate_to_milliseconds(capture.captured_at))
+        capture = replace(capture, captured_at=from_unix_milliseconds(unix_milliseconds(capture.captured_at)))
         original = capture.original
         self._database.execute(
             "INSERT INTO captures (urlkey, timestamp, captured_ms, url, record_type, mime, status,"

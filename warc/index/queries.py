@@ -99,11 +99,15 @@ class BestPageQuery:
     timestamp: str  # 14-digit timestamp whose exact capture comes first; empty: none does
     shown: str  # SQL condition for rows that may be returned
 
+    def values(self, key: Mapping[str, str]) -> dict[str, Any]:
+        """Return the query parameters, with those of the URL's key."""
+        asked = {"url": self.url, "twin": other_scheme(self.url)}
+        return {**key, **asked, "at": self.at_ms, "timestamp": self.timestamp}
+
 
 def best_pages(ask: Ask, has_key: str, key: Mapping[str, str], columns: str, wanted: BestPageQuery) -> Iterator[Any]:
     """Yield the key's pages, the exact capture first, then best; `columns` has captured_ms, device, page_id."""
-    asked = {"url": wanted.url, "twin": other_scheme(wanted.url)}
-    values: dict[str, Any] = {**key, **asked, "at": wanted.at_ms, "timestamp": wanted.timestamp}
+    values = wanted.values(key)
     probe = f"SELECT count(*) AS n FROM (SELECT 1 FROM pages WHERE {has_key} LIMIT :few) AS few"  # noqa: S608 constants
     counted = ask(probe, {**key, "few": FEW})
     count = counted[0]["n"] if counted else 0
