@@ -169,7 +169,7 @@ class Archivist:
                 self._arrived.set()
         self._reach.look()
         for file in self._files.values():
-            file.leave() if self._reach.is_owing else file.close()
+            file.close() if self._reach.owed is None else file.leave()
         self._payloads.close()
         # Before the index: its last connection merges the write-ahead log, which a reader's cannot.
         if self._texts is not None:
@@ -274,7 +274,7 @@ class Archivist:
             if self._payloads.shared:
                 self._keep()
             if self._index.shared:
-                self._reach.owe(changes)
+                self._reach.owed = changes
         self._reach.paid()
         if self._texts is not None:
             self._texts.put(changes.pages)
@@ -292,7 +292,7 @@ class Archivist:
             with self._index.transaction():
                 yield
         except IndexUnavailableError:
-            if not self._reach.is_owing:
+            if self._reach.owed is None:
                 raise
             self._reach.pay_patiently()
 

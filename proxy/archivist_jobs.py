@@ -70,16 +70,11 @@ class PostponedJobs:
     def __init__(self, limit_s: float = BUSY_LIMIT_S) -> None:
         self._limit_s = limit_s
         self._jobs: list[Job] = []
-        self._waiting: set[PayloadKey] = set()  # what they wait for
+        self.keys: set[PayloadKey] = set()  # what other machines are writing
         self._since: dict[PayloadKey, float] = {}
 
     def __bool__(self) -> bool:
         return bool(self._jobs)
-
-    @property
-    def keys(self) -> list[PayloadKey]:
-        """Return the payload keys that other machines are writing."""
-        return list(self._waiting)
 
     def sort(
         self,
@@ -90,8 +85,8 @@ class PostponedJobs:
     ) -> SortedBatch:
         """Sort the jobs into ready, postponed and overdue by `answers` to the `keys` of their ids."""
         busy = {key for key, answer in answers.items() if answer is Claim.BUSY}
-        self._waiting |= busy
-        self._since = {key: self._since.get(key, now) for key in self._waiting}
+        self.keys |= busy
+        self._since = {key: self._since.get(key, now) for key in self.keys}
         done = SortedBatch()
         for job in batch:
             key = keys.get(id(job))
@@ -112,7 +107,7 @@ class PostponedJobs:
     def take(self) -> list[Job]:
         """Take out and return the postponed jobs, for another try."""
         jobs, self._jobs = self._jobs, []
-        self._waiting.clear()
+        self.keys.clear()
         return jobs
 
     def too_late(self) -> TransientError:
@@ -157,34 +152,26 @@ class IndexBacklog:
     def __init__(self, index: CaptureIndex, patience_s: float) -> None:
         self._index = index
         self._patience_s = patience_s
-        self._owed: IndexBatch | None = None
+        # Rows of records that stay on disk even if their transaction fails; None: the index covers all.
+        self.owed: IndexBatch | None = None
         self._since: float | None = None
         self._pauses = ExponentialBackoff(FIRST_PAUSE_S, LAST_PAUSE_S)
         # The error that exhausted the patience; None while the index answers or patience is left.
         self.lost: IndexUnavailableError | None = None
 
-    @property
-    def is_owing(self) -> bool:
-        """Return whether records are on disk that the index does not cover."""
-        return self._owed is not None
-
-    def owe(self, batch: IndexBatch) -> None:
-        """Keep the batch: its records stay on disk even if its transaction fails."""
-        self._owed = batch
-
     def paid(self) -> None:
         """Clear the backlog and the outage: the index has answered and is complete."""
         if self._since is not None:
             log.warning("index.back seconds=%.1f", time.monotonic() - self._since)
-        self._owed, self._since, self.lost = None, None, None
+        self.owed, self._since, self.lost = None, None, None
         self._pauses.reset()
 
     def pay(self) -> None:
         """Write the backlog, if there is one; it is kept after IndexUnavailableError."""
-        if self._owed is None:
+        if self.owed is None:
             return
         with self._index.transaction():
-            self._owed.write(self._index)
+            self.owed.write(self._index)
         self.paid()
 
     def pay_patiently(self) -> None:

@@ -414,16 +414,15 @@ class Exchange:
         entry = self.entry
         if self._is_over_limit(received):
             return b""
+        data: Bytes = b""
         try:
             if self._failure is not None:
                 raise self._failure
-            data: Bytes = self._gather(connection, body.left)
+            data = self._gather(connection, body.left)
         except TimeoutError:
             entry.truncated, entry.reason = "time", "silence: read_timeout_s"
-            data = b""
         except (OSError, ValueError) as error:
             entry.truncated, entry.reason = "disconnect", f"disconnected: {error}"
-            data = b""
         if not data and not body.close() and not entry.truncated:
             entry.truncated, entry.reason = "disconnect", "disconnected: closed too early"
         if not data and self._cut_for:

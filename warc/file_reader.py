@@ -162,8 +162,7 @@ def walk_records(
 ) -> Iterator[WarcMember | DamagedSpan]:
     """Yield records and damaged spans from `start`, where a record begins, to `end`; `whole` gets everything read."""
     with path.open("rb", buffering=0) as file:
-        source = _MemberSource(file, start, file.seek(0, os.SEEK_END), end)
-        source.whole = whole
+        source = _MemberSource(file, start, end, whole)
         while source.at < source.end:
             offset = source.at
             try:
@@ -185,13 +184,15 @@ class _UnreadableError(Exception):
 class _MemberSource:
     """Part of a file, read forwards in large blocks and returned in small pieces."""
 
-    def __init__(self, file: RawIOBase, start: int, size: int, end: int | None) -> None:
-        self._file = file
+    def __init__(
+        self, file: RawIOBase, start: int = 0, end: int | None = None, whole: FileDigest | None = None
+    ) -> None:
+        self._file, self._whole = file, whole
+        size = file.seek(0, os.SEEK_END)
         self.end = size if end is None else min(end, size)
         self._buffer = b""
         self._view = memoryview(b"")
         self._base = start  # where the buffer begins
-        self.whole: FileDigest | None = None
         self.at = start
 
     def take(self, count: int) -> memoryview:
@@ -203,8 +204,8 @@ class _MemberSource:
             self._buffer = self._file.read(wanted) or b"" if wanted > 0 else b""
             self._view = memoryview(self._buffer)
             self._base, within = self.at, 0
-            if self.whole is not None:
-                self.whole.see(self._base, self._buffer)
+            if self._whole is not None:
+                self._whole.see(self._base, self._buffer)
         piece = self._view[within : within + count]
         self.at += len(piece)
         return piece
@@ -236,7 +237,7 @@ def has_member_per_record(path: Path) -> bool:
     Nor does one with line ends that no reader of ours takes. A member of another form counts when its checksum has shown that it is sound, or it has `_SOUND_BYTES`.
     """
     with path.open("rb", buffering=0) as file, suppress(_UnreadableError):
-        source = _MemberSource(file, 0, os.fstat(file.fileno()).st_size, None)
+        source = _MemberSource(file)
         while source.at < source.end:
             head, seen, end, is_other = b"", 0, -1, False
             for piece in _inflated(source):

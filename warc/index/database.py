@@ -149,11 +149,10 @@ class SqliteDatabase:
             return []
         try:
             rows = connection.execute(query, values).fetchall()
-        except sqlite3.Error as error:
+        except BaseException as error:
             connection.close()
-            raise unreadable_index(self._name, error) from error
-        except BaseException:
-            connection.close()
+            if isinstance(error, sqlite3.Error):
+                raise unreadable_index(self._name, error) from error
             raise
         with self._lock:
             if not self._is_closed and identity is not None and len(self._idle) < _MOST_IDLE:

@@ -191,10 +191,11 @@ class PostgresCaptureIndex(protocol.CaptureIndex):
     """Captures index in a PostgreSQL database. Thread-safe; `close` it."""
 
     shared = True
+    _db: PostgresConnection
 
     def __init__(self, address: IndexAddress) -> None:
         """Connect, and create missing tables; raises CollectionVersionError or IndexUnavailableError."""
-        self._server = PostgresConnection(address)
+        self._db = PostgresConnection(address)
         self._address = address
         try:
             self._prepare(address.index)
@@ -205,15 +206,13 @@ class PostgresCaptureIndex(protocol.CaptureIndex):
     def _prepare(self, schema: str) -> None:
         version = self._version(schema)
         if version is None:
-            with self._server.transaction():
-                self._server.execute(
-                    "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"weboid.make.{schema}",)
-                )
+            with self._db.transaction():
+                self._db.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"weboid.make.{schema}",))
                 if self._version(schema) is None:  # no other process was faster
                     # A role without the right to create schemas may use an existing one.
                     if not self._one("SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = ?)", (schema,)):
-                        self._server.execute(f'CREATE SCHEMA "{schema}"')
-                    self._server.execute(_DDL)
+                        self._db.execute(f'CREATE SCHEMA "{schema}"')
+                    self._db.execute(_DDL)
             version = self._version(schema)
         if version != SCHEMA_VERSION:
             raise CollectionVersionError(
@@ -228,17 +227,13 @@ class PostgresCaptureIndex(protocol.CaptureIndex):
             return None
         return int(self._one("SELECT max(number) FROM version") or 0)
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._server.close()
-
     def transaction(self) -> AbstractContextManager[None]:
         """Commit at the end of the block, or roll back on any error."""
-        return self._server.transaction()
+        return self._db.transaction()
 
     def _run(self, query: str, values: Sequence[Any] = (), *, patient: bool = False) -> Any:
         parameters = [_storable(value) for value in values] or None
-        return self._server.execute(query.replace("?", "%s"), parameters, patient=patient)
+        return self._db.execute(query.replace("?", "%s"), parameters, patient=patient)
 
     def _insert(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         self._add(_INSERTIONS[table], rows)
@@ -246,7 +241,7 @@ class PostgresCaptureIndex(protocol.CaptureIndex):
     def _add(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         if rows:
             values = [[_storable(value) for value in column] for column in zip(*rows, strict=True)]
-            self._server.execute(statement, values)
+            self._db.execute(statement, values)
 
     def adopt(self, originals: Mapping[int, OriginalRecord]) -> None:
         """Set the payload locations of those revisits."""

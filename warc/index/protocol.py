@@ -213,10 +213,11 @@ class CaptureIndex(ABC):
     # Whether several machines write it, through a server. Its transactions do not block others, so
     # they claim nothing, and a commit may report failure although it was done.
     shared: ClassVar[bool]
+    _db: Any  # the connection
 
-    @abstractmethod
     def close(self) -> None:
         """Close the index."""
+        self._db.close()
 
     def check(self) -> None:
         """Check that the index answers; IndexUnavailableError otherwise."""

@@ -40,6 +40,7 @@ class SqliteCaptureIndex(CaptureIndex):
     """Captures index of one collection. For use from one thread; `close` it."""
 
     shared = False
+    _db: sqlite3.Connection
 
     def __init__(self, path: Path) -> None:
         """Open the index; create it if missing. Raises CollectionVersionError for another schema."""
@@ -64,10 +65,6 @@ class SqliteCaptureIndex(CaptureIndex):
                 for statement in CAPTURES_DDL.split(";"):
                     self._db.execute(statement)
                 self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-    def close(self) -> None:
-        """Close the database."""
-        self._db.close()
 
     def checkpoint(self) -> None:
         """Move all data into the database's main file, so that it can be renamed."""

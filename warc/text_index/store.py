@@ -110,9 +110,11 @@ class TextIndexWriter(ABC):
     def transaction(self) -> AbstractContextManager[None]:
         """Lock the index for writing; commit at the end of the block, or roll back on any error."""
 
-    @abstractmethod
+    _db: Any  # the connection
+
     def close(self) -> None:
         """Close the database."""
+        self._db.close()
 
     @abstractmethod
     def purge(self) -> None:
@@ -239,10 +241,6 @@ class SqliteTextWriter(TextIndexWriter):
             self._db.close()
             raise
 
-    def close(self) -> None:
-        """Close the database."""
-        self._db.close()
-
     def transaction(self) -> AbstractContextManager[None]:
         """Lock the index for writing."""
         return write_transaction(self._db)
@@ -276,33 +274,29 @@ class PostgresTextWriter(TextIndexWriter):
 
         address = parse_index_url(url)
         self._name = f"weboid.texts.{address.index}"
-        self._server = PostgresConnection(address, holds=False)
+        self._db = PostgresConnection(address, holds=False)
         with self.transaction():
-            self._server.execute(f'CREATE SCHEMA IF NOT EXISTS "{address.index}"')
-            self._server.execute(_POSTGRES_DDL)
-
-    def close(self) -> None:
-        """Close the database."""
-        self._server.close()
+            self._db.execute(f'CREATE SCHEMA IF NOT EXISTS "{address.index}"')
+            self._db.execute(_POSTGRES_DDL)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Lock the index for writing."""
-        with self._server.transaction():
+        with self._db.transaction():
             # One writer at a time: the numbers of URLs and texts are counted.
-            self._server.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self._name,))
+            self._db.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self._name,))
             yield
 
     def clear(self) -> None:
         """Remove all texts."""
-        self._server.execute("TRUNCATE text_pages, text_versions, text_urls, text_languages", patient=True)
+        self._db.execute("TRUNCATE text_pages, text_versions, text_urls, text_languages", patient=True)
 
     def purge(self) -> None:
         """Write the table again."""
-        self._server.execute("VACUUM FULL text_versions", patient=True)
+        self._db.execute("VACUUM FULL text_versions", patient=True)
 
     def _run(self, query: str, values: Sequence[Any] = ()) -> Any:
-        return self._server.execute(query.replace("?", "%s"), list(values))
+        return self._db.execute(query.replace("?", "%s"), list(values))
 
     def _put(self, number: int, fields: Sequence[Sequence[str]]) -> None:
         places: dict[str, list[str]] = {}

@@ -164,7 +164,7 @@ def test_an_index_of_an_older_version_is_an_error(both: Both) -> None:
     writer = make()
     writer.add_page(page("one"))
     if isinstance(writer, PostgresCaptureIndex):
-        writer._server.execute("DROP TABLE qualities")
+        writer._db.execute("DROP TABLE qualities")
     else:
         writer._db.execute("DROP TABLE qualities")
         writer._db.execute("PRAGMA user_version = 3")
@@ -538,7 +538,7 @@ def _emptied(postgres: PostgresServer) -> str:
         _DATABASES[postgres.port] = postgres.database()
     url = _DATABASES[postgres.port]
     with closing(PostgresCaptureIndex(parse_index_url(url))) as index:
-        index._server.execute("TRUNCATE captures, pages, payloads, files")
+        index._db.execute("TRUNCATE captures, pages, payloads, files")
     return url
 
 
@@ -630,7 +630,7 @@ def copy(collection: CollectionBuilder, url: str) -> None:
         index.add_rows([CaptureRow(*row) for row in old.execute(query)])
         marks = ", ".join(["%s"] * len(PageIndexRow._fields))
         for row in old.execute(f"SELECT {columns(PageIndexRow)} FROM pages"):
-            index._server.execute(f"INSERT INTO pages ({columns(PageIndexRow)}) VALUES ({marks})", row)
+            index._db.execute(f"INSERT INTO pages ({columns(PageIndexRow)}) VALUES ({marks})", row)
     path.unlink()
 
 
