@@ -158,9 +158,9 @@ class PostgresConnection:
         return connection
 
     def _drop(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     def _watch(self) -> None:
         """Close the connection when a query exceeds its time limit."""

@@ -8,6 +8,7 @@ import hmac
 import struct
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import brotlicffi
@@ -75,10 +76,8 @@ class TlsSecrets:
             for line in lines:
                 label, _, rest = line.partition(" ")
                 random, _, secret = rest.partition(" ")
-                try:
+                with suppress(ValueError):
                     self._connections.setdefault(random, {})[label] = bytes.fromhex(secret)
-                except ValueError:
-                    continue
             self._change.notify_all()
 
     def wait(self, random: bytes, label: str, patience_s: float) -> bytes | None:

@@ -190,7 +190,7 @@ class Exchange:
             self.fail_visit(error)
 
     def start_alone(self, origin: Origin, request: bytes, then: Callable[[], object] = lambda: None) -> None:
-        """Run it in a thread, `then` what follows, and end it; a registered one (`VisitSession.begin`)."""
+        """Run a registered one (`VisitSession.begin`) and `then` what follows in a thread, and end it."""
 
         def run() -> None:
             try:

@@ -106,7 +106,7 @@ class StoredResponses:
             return None
         except (BadUrlError, InputError, PermanentError):
             return None  # the record is not here
-        # Have the requests the same values of all that the response varies by?
+        # The requests must have the same values of all that the response varies by.
         fields = (value for key, _, value in stored.headers if key == b"vary")
         varies = {name.strip().lower() for value in fields for name in value.split(b",")} | _ALWAYS_SAME
         if b"*" in varies or any(_comparable(asked, name) != _comparable(head, name) for name in varies):

@@ -11,6 +11,7 @@ import json
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -385,11 +386,9 @@ def is_signature(key: Any, signature: bytes, data: bytes) -> bool:
         numbers = (int.from_bytes(signature[:half], "big"), int.from_bytes(signature[half:], "big"))
         forms.append(utils.encode_dss_signature(*numbers))
     for each in forms:
-        try:
+        with suppress(InvalidSignature):
             key.verify(each, data, _SHA256)
-        except InvalidSignature:
-            continue
-        return True
+            return True
     return False
 
 

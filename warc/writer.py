@@ -185,23 +185,18 @@ class WarcFile:
 
 def failed_component(error: WeboidError) -> str:
     """Return the component that failed: "index", "dedup" or "disk"."""
-    match error:
-        case IndexUnavailableError():
-            return "index"
-        case DedupUnavailableError() | TransientError():
-            return "dedup"
-        case _:
-            return "disk"
+    if isinstance(error, IndexUnavailableError):
+        return "index"
+    return "dedup" if isinstance(error, DedupUnavailableError | TransientError) else "disk"
 
 
 def to_weboid_error(error: Exception) -> WeboidError:
     """Convert an I/O error to a WeboidError, with the original as its cause."""
     if isinstance(error, WeboidError):
         return error
+    converted: WeboidError = UnavailableError(f"The archive cannot be written: {error}.")
     if is_disk_full(error):
-        converted: WeboidError = DiskFullError("The disk is full: free some space, then resume.")
-    else:
-        converted = UnavailableError(f"The archive cannot be written: {error}.")
+        converted = DiskFullError("The disk is full: free some space, then resume.")
     converted.__cause__ = error
     return converted
 
