@@ -197,11 +197,9 @@ class ConnectionRace:
 
     def _made(self, number: int) -> bool:
         """Return True if that finished attempt established the connection."""
-        attempt = self._running.get(number)
-        if attempt is None:  # the wish to end
+        if (attempt := self._running.get(number)) is None:  # the wish to end
             return False
-        code = attempt.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
+        if code := attempt.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self._failure = OSError(code, os.strerror(code))
             self._poller.unregister(number)
             self._running.pop(number).close()
@@ -280,8 +278,7 @@ class Egress:
         """Return the host's lowest address as its representative, without connecting; raises as `open`."""
         host = self._permitted(host, HTTPS_PORT)
         via = self._policy.via.of(host)
-        found = self._found(host, HTTPS_PORT, via, patience)
-        if found is None:
+        if (found := self._found(host, HTTPS_PORT, via, patience)) is None:
             raise connect_errors.UnknownHostError(f"{host} is resolved by {via}.")
         return str(min(found[0], key=lambda address: (address.version, int(address))))
 

@@ -98,8 +98,7 @@ class RedisClient:
         again = arguments if resent is None else resent
 
         def run(client: Any, turn: int) -> Any:
-            script = self._scripts.get(name)
-            if script is None:
+            if (script := self._scripts.get(name)) is None:
                 text = self._common + self._folder.joinpath(f"{name}.lua").read_text()
                 script = self._scripts[name] = client.register_script(text)
             return script(keys, again if turn else arguments, client=client)
@@ -134,8 +133,7 @@ class RedisClient:
         return command(self._client(), turn)
 
     def _client(self) -> Any:
-        client = self._nodes.get(self._node)
-        if client is None:
+        if (client := self._nodes.get(self._node)) is None:
             address = replace(self._address, host=self._node[0], port=self._node[1])
             limits = {"answer_timeout_s": self._answer_timeout_s, "connect_timeout_s": CONNECT_TIMEOUT_S}
             client = self._nodes[self._node] = redis_connection(address, **limits)

@@ -161,8 +161,7 @@ class TlsClient:
     def _session(self, host: str, port: int, *, strict: bool) -> ssl.SSLSession | None:
         key = (host, port, strict)
         with self._lock:
-            entry = self._sessions.get(key)
-            if entry is None:
+            if (entry := self._sessions.get(key)) is None:
                 return None
             since, session = entry
             if self._monotonic() - since > SESSION_S:

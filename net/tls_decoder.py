@@ -240,8 +240,7 @@ class TlsDecoder:
             key = _expand(side.secret, b"key", key_size, digest)
             iv = _expand(side.secret, b"iv", 12, digest)
         else:
-            master = self._secret(side, "CLIENT_RANDOM")
-            if master is None:
+            if (master := self._secret(side, "CLIENT_RANDOM")) is None:
                 return None
             is_cbc = name.endswith("SHA")
             iv_size, mac_size = (12 if "CHACHA" in name else 4), (_MAC_BYTES if is_cbc else 0)

@@ -130,8 +130,7 @@ class Archivist:
     def require_stores(self) -> None:
         """Raise Dedup- or IndexUnavailableError if an index does not answer (after `patience_s`)."""
         self._payloads.check()
-        lost = self._reach.lost
-        if lost is not None:
+        if (lost := self._reach.lost) is not None:
             raise IndexUnavailableError(str(lost))
 
     def close(self) -> None:
@@ -298,8 +297,7 @@ class Archivist:
 
     def _file(self, prefix: str) -> WarcFile:
         """Return the file with that prefix that is being written."""
-        file = self._files.get(prefix)
-        if file is None:
+        if (file := self._files.get(prefix)) is None:
             file = self._files[prefix] = self._new_file(prefix=prefix)
         return file
 

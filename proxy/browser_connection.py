@@ -31,8 +31,7 @@ def parse_absolute(target: str) -> tuple[Origin, str, str]:
     (('example.org', 80, False), '/a?b', 'http://example.org/a?b')
     """
     _check_length(target)
-    match = _ABSOLUTE.fullmatch(target)
-    if match is None:
+    if (match := _ABSOLUTE.fullmatch(target)) is None:
         raise MalformedMessageError("This is a proxy: give it absolute http:// URLs.")
     origin = (*parse_authority(match[1], 80), False)
     path = match[2] if match[2].startswith("/") else f"/{match[2]}"
@@ -112,8 +111,7 @@ class BrowserConnection:
             searched = len(unread)
             if searched > HEAD_LIMIT_BYTES:
                 raise MalformedMessageError("The head is longer than 1 MiB.")
-            piece = self._receive()
-            if not piece:
+            if not (piece := self._receive()):
                 if unread.strip():
                     raise ConnectionLostError("The peer disconnected within a head.")
                 return None

@@ -351,8 +351,7 @@ class Exchange:
                 elif isinstance(error, ssl.SSLError):  # such as: it wants a client's certificate
                     reason = f"tls: {error.reason or error}"
                 raise NoResponseError(504 if timed_out else 502, reason) from error
-            fault = connection.fault_of(head)
-            if fault:
+            if fault := connection.fault_of(head):
                 connection.close()
                 raise NoResponseError(502, f"connect: {fault}")
             return head, connection, rest
@@ -404,8 +403,7 @@ class Exchange:
                 raise http1.MalformedMessageError("The head is longer than 1 MiB.")
             if self._tools.monotonic() > deadline:
                 raise TimeoutError
-            piece = connection.sock.recv(connection.read_bytes)
-            if not piece:
+            if not (piece := connection.sock.recv(connection.read_bytes)):
                 raise ConnectionLostError("closed before a response")
             buffer += piece
 
@@ -536,8 +534,7 @@ class ResponseRelay:
                 break
             if self._held and not connection.readable():
                 self._send(b"")
-            piece = self._exchange.read_more(connection, body, self.body_size)
-            if not piece:
+            if not (piece := self._exchange.read_more(connection, body, self.body_size)):
                 self._check_level(is_over=True)
                 break
         if self._held:

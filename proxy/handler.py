@@ -74,14 +74,12 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
 
     def _serve_one(self) -> bool:
         """Serve one request; return whether another may follow."""
-        raw = self.wire.read_head()
-        if raw is None:
+        if (raw := self.wire.read_head()) is None:
             return False
         head = http1.parse_request_head(raw)
         connection = head.get(b"proxy-connection") or head.get(b"connection")
         keep_alive = http1.keeps_alive(head.version, connection)
-        visit = self.visit_of(head)
-        if visit is None:
+        if (visit := self.visit_of(head)) is None:
             between = self.server.visits.is_between_visits(self._authorization)
             if between or self.tunnel is not None:
                 # A 407 would make the browser forget the credentials of its next visit.
@@ -157,8 +155,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             return keep_alive
         kind = WebSocketExchange if asks_for_websocket(head) else Exchange
         exchange = kind(self.server.exchanges, visit, url, head.method)
-        refused = visit.begin(exchange, exchange.entry)
-        if refused:
+        if refused := visit.begin(exchange, exchange.entry):
             self.answer_error(403, refused, keep_alive=False)
             return False
         if head.method == "GET":
@@ -203,8 +200,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
         self, exchange: Exchange, head: http1.RequestHead, origin: Origin, target: str, *, keep_alive: bool
     ) -> bool:
         entry = exchange.entry
-        refusal = self.server.exchanges.limits.refusal(exchange.visit)
-        if refusal:
+        if refusal := self.server.exchanges.limits.refusal(exchange.visit):
             entry.kept, entry.reason = RequestOutcome.BLOCKED, refusal
             self.answer_error(403, refusal, keep_alive=False)
             return False

@@ -92,8 +92,7 @@ class ReceiveLimits:
             return LimitExcess("length", "limit: body_limit_bytes")
         if seconds > self._settings.response_limit_s:
             return LimitExcess("time", "limit: response_limit_s")
-        used_up = self.refusal(visit)
-        if used_up:
+        if used_up := self.refusal(visit):
             return LimitExcess("length", used_up)
         if self._disk.is_low():
             failure = DiskFullError("Half of the reserve is used: free some space, then resume.")

@@ -244,8 +244,7 @@ class Http1Reader:
         self._sent += data
         while self._sent:
             if self._upload.done:
-                raw = _take_head(self._sent)
-                if raw is None:
+                if (raw := _take_head(self._sent)) is None:
                     return
                 head = http1.parse_request_head(raw)
                 authority = (head.get(b"host") or b"").decode("latin-1")
@@ -268,8 +267,7 @@ class Http1Reader:
                 raise TunnelEndError("malformed: a response without a request")
             exchange = self._pending[0]
             if not exchange.is_answered:
-                raw = _take_head(self._received)
-                if raw is None:
+                if (raw := _take_head(self._received)) is None:
                     return
                 head = http1.parse_response_head(raw)
                 if head.status == 101:

@@ -71,8 +71,7 @@ class OriginConnection:
         """Return whether data is available; on an idle connection: closed, or out of sync."""
         if isinstance(self.sock, ssl.SSLSocket) and self.sock.pending():
             return True
-        poller = self.poller
-        if poller is None:
+        if (poller := self.poller) is None:
             self.poller = poller = select.poll()
             poller.register(self.sock, select.POLLIN | select.POLLHUP | select.POLLERR)
         return bool(poller.poll(0))

@@ -88,8 +88,7 @@ class CaptureCounters:
         with self._lock:
             self._is_saved = False
             for bucket in buckets:
-                counts = self._buckets.get(bucket)
-                if counts is None:
+                if (counts := self._buckets.get(bucket)) is None:
                     empty = {name: {"urls": 0, "wire_bytes": 0} for name in ("total", "new", "revisit")}
                     counts = self._buckets[bucket] = {"bucket": bucket, **empty}
                 for name in ("total", kind) if kind else ("total",):

@@ -108,8 +108,7 @@ class SocketRelay:
                 active_at = now
             from_browser = self._browser.read(self._origin)
             from_origin = self._origin.read(self._browser)
-            reason = self._count(from_browser, from_origin)
-            if reason:
+            if reason := self._count(from_browser, from_origin):
                 break
             self._origin.unsent += from_browser
             self._browser.unsent += from_origin

@@ -123,8 +123,7 @@ def read_sums(layout: Layout) -> ChecksumList:
 def _parse(data: bytes) -> ChecksumList:
     sums = ChecksumList()
     for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
-        match = _LINE.fullmatch(line.rstrip("\r"))
-        if match is None:
+        if (match := _LINE.fullmatch(line.rstrip("\r"))) is None:
             if line.strip():
                 sums.bad.append(number)
         elif sums.by_name.setdefault(match[2], match[1]) != match[1]:
@@ -265,8 +264,7 @@ class ChecksumWorker:
             if self._closing:
                 self._spare -= path.stat().st_size
             # Another proxy may have been quicker.
-            sha256 = read_sums(self._layout).by_name.get(filename)
-            if sha256 is None:
+            if (sha256 := read_sums(self._layout).by_name.get(filename)) is None:
                 sha256 = sha256_of(path)
                 add_sums(self._layout, {filename: sha256})
             with closing(self._open_index()) as index:

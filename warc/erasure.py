@@ -163,8 +163,7 @@ def _copy(path: Path, source: BinaryIO, target: BinaryIO, pending: dict[int, Tom
             raise PermanentError(f"{path.name} is damaged at {each.offset}.")
         left = length
         while left > 0:
-            piece = source.read(min(left, _COPY_BYTES))
-            if not piece:
+            if not (piece := source.read(min(left, _COPY_BYTES))):
                 raise PermanentError("A WARC ended while it was being read.")
             left -= len(piece)
             before.update(piece)

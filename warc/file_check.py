@@ -205,8 +205,7 @@ class _FileCheck:
             self._report.add(problem, member.offset, f"{text}{what}")
         if self._index is None:
             return
-        row = self._rows.pop(member.offset, None)
-        if row is not None:
+        if (row := self._rows.pop(member.offset, None)) is not None:
             self._compare(member, row)
         elif member.kind in REPLAYED and not member.problems and not self._explained(member):
             self._report.add(FaultKind.NO_ROW, member.offset, f"The {member.kind} of {member.url} is not in the index.")

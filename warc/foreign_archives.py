@@ -474,8 +474,7 @@ def _pack_records(
         size = source.find(b"\n\n" if is_bare else _BLANK_LINE, _HEAD_LIMIT_BYTES)
         head = b"".join(source.take(size)) if size >= 0 and source.begins_with(_VERSION) else b""
         head = head.replace(b"\n", b"\r\n") if is_bare else head
-        length = _LENGTH.search(head)
-        if length is None:
+        if (length := _LENGTH.search(head)) is None:
             source.skip_to(_VERSION)
             problems.append(f"{source.at - at:,} bytes at {at:,} are no record.")
             continue

@@ -78,8 +78,7 @@ class WarcPath(PosixPath):
         try:
             return super().stat(follow_symlinks=follow_symlinks)
         except FileNotFoundError:
-            stored = stored_warc(self)
-            if stored is None:
+            if (stored := stored_warc(self)) is None:
                 raise
             status = Path(f"{self}{OBJECT_SUFFIX}").stat()
             return os.stat_result((*status[:6], stored.size, *status[7:10]), {"st_mtime_ns": status.st_mtime_ns})

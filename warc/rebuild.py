@@ -60,8 +60,7 @@ def upgrade_index(layout: Layout, report: Callable[[str], None]) -> bool:
             for statement in _COLUMNS.split(";"):
                 db.execute(statement)
             for page_id, *place in db.execute(_MANIFESTS).fetchall():
-                manifest = read_manifest_at(layout, *place)
-                if manifest is not None:
+                if (manifest := read_manifest_at(layout, *place)) is not None:
                     db.execute(_CONDITIONS, (manifest.device, manifest.language, manifest.login, page_id))
             for statement in CAPTURES_DDL.split(";"):
                 db.execute(statement)
@@ -91,8 +90,7 @@ def complete_index(
     if not index.url:
         upgrade_index(layout, report)
     with recovery_lock(layout), closing(open_index(layout, index)) as opened:
-        missing = not_covered(layout, opened.indexed_to)
-        if not missing:
+        if not (missing := not_covered(layout, opened.indexed_to)):
             return 0
         report(
             f"The captures index does not cover {len(missing)} of the collection's"

@@ -80,8 +80,7 @@ def open_record(
             file = os.open(path, _FLAGS)
             break
         except FileNotFoundError:
-            stored = stored_warc(closed)
-            if stored is not None:
+            if (stored := stored_warc(closed)) is not None:
                 break
         except OSError as error:
             raise PermanentError(f"A WARC cannot be opened: {error}.") from error
@@ -269,8 +268,7 @@ def dechunked(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """
     source, chunks, taken = ByteSource(blocks), 0, 0
     while (length := source.find(b"\n", _LONGEST_CHUNK_LINE)) > 0:
-        match = source.match(_CHUNK_SIZE, length)
-        if match is None:
+        if (match := source.match(_CHUNK_SIZE, length)) is None:
             break
         source.skip(length)
         size = int(match[1], 16)

@@ -76,8 +76,7 @@ def read_state(layout: Layout, settings: StorageSettings) -> UploadState | None:
 
 def _stored(layout: Layout) -> Iterator[tuple[Path, StoredWarc]]:
     for path in closed_warcs(layout):
-        stored = stored_warc(path)
-        if stored is not None:
+        if (stored := stored_warc(path)) is not None:
             yield Path(path), stored
 
 

@@ -256,8 +256,7 @@ class WaczVerifier:
         is_equal = digest.get("hash") == actual
         text = f"datapackage.json {'has the digest of' if is_equal else 'was changed: it is not that of'}"
         yield EvidenceCheck("package", f"{text} datapackage-digest.json.", passed=is_equal)
-        signed = digest.get("signedData")
-        if signed is None:
+        if (signed := digest.get("signedData")) is None:
             yield self._unsigned("The file is not signed.")
         elif problem := form_problem(signed):
             yield EvidenceCheck("signature", problem, passed=False)

@@ -67,8 +67,7 @@ def receive_frame(
 
     Raises BodyTooLargeError for an announced size, ForgedFrameError for a wrong tag, InputError for no frame.
     """
-    prefix = _exactly(sock, _SIZE.size, may_end=True)
-    if not prefix:
+    if not (prefix := _exactly(sock, _SIZE.size, may_end=True)):
         return None
     frame = _parse_frame(prefix, tags, head_limit, body_limit)
     size = next(frame)
@@ -126,8 +125,7 @@ def _parse_frame(
 def _exactly(sock: socket.socket, size: int, *, may_end: bool = False) -> bytes:
     data = bytearray()
     while len(data) < size:
-        piece = sock.recv(min(size - len(data), _PIECE_BYTES))
-        if not piece:
+        if not (piece := sock.recv(min(size - len(data), _PIECE_BYTES))):
             if may_end and not data:
                 return b""
             raise ProxyUnavailableError("The control socket closed within a message.")

@@ -114,8 +114,7 @@ def _receive_by(sock: socket.socket, size: int, deadline: float) -> bytes:
         if left <= 0:
             raise TimeoutError
         sock.settimeout(left)
-        piece = sock.recv(size - len(data))
-        if not piece:
+        if not (piece := sock.recv(size - len(data))):
             raise ConnectionResetError
         data += piece
     return data

@@ -114,8 +114,7 @@ class _ControlSession(socketserver.BaseRequestHandler):
     _visit: VisitSession | None = None
 
     def handle(self) -> None:
-        tags = self.server.admits(self.request)
-        if tags is None:
+        if (tags := self.server.admits(self.request)) is None:
             return
         try:
             # Large bodies (artifacts) are accepted only when a visit is open.

@@ -82,8 +82,7 @@ class PostgresDatabase:
         if not self._free.acquire(timeout=ANSWER_LIMIT_S):
             raise TransientError(f"The captures index at {self._address} has too many queries.")
         try:
-            pooled = self._kept()
-            if pooled is not None:
+            if (pooled := self._kept()) is not None:
                 try:
                     return self._ask(pooled, query, values)
                 except (psycopg.OperationalError, psycopg.InterfaceError) as error:
@@ -204,8 +203,7 @@ class PostgresCaptureIndex(protocol.CaptureIndex):
             raise
 
     def _prepare(self, schema: str) -> None:
-        version = self._version(schema)
-        if version is None:
+        if (version := self._version(schema)) is None:
             with self._db.transaction():
                 self._db.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"weboid.make.{schema}",))
                 if self._version(schema) is None:  # no other process was faster

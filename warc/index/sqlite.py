@@ -181,8 +181,7 @@ def check_shared(address: "RedisAddress") -> None:
 
 def open_payloads(layout: Layout, settings: ProxySettings, index: CaptureIndex) -> PayloadIndex:
     """Open the dedup index at `dedup_url`, else the collection's own, unfit for a shared `index`; as `open_shared`."""
-    shared = open_shared(layout, settings)
-    if shared is not None:
+    if (shared := open_shared(layout, settings)) is not None:
         return shared
     if not isinstance(index, SqliteCaptureIndex):
         raise ConfigError(
