@@ -171,8 +171,7 @@ class ConnectionRace:
             if not self._running:
                 break
             wait_s = left_s if address is None else min(left_s, until_next_s)
-            ready = self._poller.poll(wait_s * 1000 + 1)
-            for number, _ in ready:
+            for number, _ in self._poller.poll(wait_s * 1000 + 1):
                 if self._made(number):
                     return number
             # The next one's turn has come, or one has failed and it need not wait for its turn.

@@ -437,8 +437,7 @@ def may_begin(data: bytes) -> bool:
 def end_of_head(data: bytes | bytearray, start: int = 0) -> int:
     """Return the start of the body; 0 while the head is incomplete, as its first `start` bytes are."""
     first = _START.match(data)
-    begin = max(start - 3, first.end() if first else 0)
-    found = _END.search(data, begin)
+    found = _END.search(data, max(start - 3, first.end() if first else 0))
     return found.end() if found else 0
 
 

@@ -120,8 +120,7 @@ class RedisClient:
             return self._retry().call_with_retry(lambda: self._run_once(command, next(turns)), lambda _error: None)
         except (self._redis.RedisError, OSError) as error:
             self._node = self._first
-            words = error_words(error, self._address.password)
-            raise self._as_error(self._fault(error), words) from None
+            raise self._as_error(self._fault(error), error_words(error, self._address.password)) from None
 
     def _run_once(self, command: Callable[[Any, int], Any], turn: int) -> Any:
         for _ in range(MAX_MOVES):

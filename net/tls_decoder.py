@@ -233,8 +233,7 @@ class TlsDecoder:
         if self.version == "TLSv1.3":
             if not side.secret:
                 stage = "TRAFFIC_SECRET_0" if side.has_finished else "HANDSHAKE_TRAFFIC_SECRET"
-                label = f"{side.label}_{stage}"
-                side.secret = self._secret(side, label) or b""
+                side.secret = self._secret(side, f"{side.label}_{stage}") or b""
                 if not side.secret:
                     return None
             key = _expand(side.secret, b"key", key_size, digest)
@@ -290,8 +289,7 @@ class TlsDecoder:
             side.secret, side.protection = b"", None
         elif kind == _KEY_UPDATE and is_modern:
             digest = _SUITES[self._suite][1]
-            size = hashlib.new(digest).digest_size
-            side.secret = _expand(side.secret, b"traffic upd", size, digest)
+            side.secret = _expand(side.secret, b"traffic upd", hashlib.new(digest).digest_size, digest)
             side.protection = None
 
     def _read_server_hello(self, body: bytes) -> None:

@@ -373,8 +373,7 @@ class Archivist:
             principal, request = archivist_jobs.revisit_members(
                 recorded, original, self._ids.get((original.filename, original.offset), "")
             )
-        prefix = _CAPTURES if recorded.visit.rules is None else recorded.visit.rules.prefix
-        file = self._file(prefix)
+        file = self._file(_CAPTURES if recorded.visit.rules is None else recorded.visit.rules.prefix)
         if not file.end:  # the file that begins now names the client
             self._facts["http-header-user-agent"] = archivist_jobs.user_agent_of(recorded.request)
         location = file.append(principal)

@@ -237,8 +237,7 @@ def response_members(recorded: RecordedExchange) -> tuple[Iterable[record_builde
         f"Content-Length: {len(head) + spool.size}\r\n\r\n"
     ).encode() + head
     beginning = next(spool.pieces(), b"")
-    coding = recorded.head.get(b"content-encoding")
-    if record_builder.is_packed(entry.mime, coding, spool.size, beginning):
+    if record_builder.is_packed(entry.mime, recorded.head.get(b"content-encoding"), spool.size, beginning):
         principal: Iterable[record_builder.Part] = record_builder.store_pieces(
             front, spool.pieces(), record_builder.RECORD_END
         )

@@ -523,8 +523,7 @@ class ResponseRelay:
     def body(self, body: http1.BodyParser, piece: Bytes, connection: OriginConnection) -> None:
         """Read the body from the connection to its end, after a first piece."""
         left = body.left
-        short = left is not None and 0 < len(piece) < left <= GATHER_BYTES
-        if short and connection.readable():
+        if left is not None and 0 < len(piece) < left <= GATHER_BYTES and connection.readable():
             # The rest of a short body is in transit: send the received part with the head.
             piece += self._exchange.read_more(connection, body, 0)
         while True:

@@ -77,11 +77,9 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
         if (raw := self.wire.read_head()) is None:
             return False
         head = http1.parse_request_head(raw)
-        connection = head.get(b"proxy-connection") or head.get(b"connection")
-        keep_alive = http1.keeps_alive(head.version, connection)
+        keep_alive = http1.keeps_alive(head.version, head.get(b"proxy-connection") or head.get(b"connection"))
         if (visit := self.visit_of(head)) is None:
-            between = self.server.visits.is_between_visits(self._authorization)
-            if between or self.tunnel is not None:
+            if self.server.visits.is_between_visits(self._authorization) or self.tunnel is not None:
                 # A 407 would make the browser forget the credentials of its next visit.
                 self.answer_error(403, "visit: over", keep_alive=False)
                 return False
@@ -148,8 +146,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             if token != visit.token and (token or not _may_lack_token(head) or not visit.entries):
                 self.answer_error(403, "visit: over", keep_alive=False)
                 return False
-            kept = tuple(each for each in head.headers if each[0] != TOKEN_HEADER)
-            head = replace(head, headers=kept)
+            head = replace(head, headers=tuple(each for each in head.headers if each[0] != TOKEN_HEADER))
         head = http1.with_headers(head, visit.headers)
         if self.is_answered(head, visit, url, keep_alive=keep_alive):
             return keep_alive
@@ -268,8 +265,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             pieces.append(payload)
             size += len(payload)
             # Take memory for it from the shared allowance.
-            space = self.server.exchanges.space
-            if size > REQUEST_BODY_LIMIT_BYTES or not space.take(len(payload)):
+            if size > REQUEST_BODY_LIMIT_BYTES or not self.server.exchanges.space.take(len(payload)):
                 raise NoResponseError(413, "request-too-large", close=True)
             self._borrowed += len(payload)
         return b"".join(pieces)

@@ -85,8 +85,7 @@ class ObservedExchange(Exchange):
         if self.visit.login:
             self._stored_head = redact_response(head)
         spool = BodySpool(self._tools.space)
-        is_coded = self._framing is http1.BodyFraming.CHUNKED
-        self._relay = ResponseRelay(self, spool, None, coded=is_coded)
+        self._relay = ResponseRelay(self, spool, None, coded=self._framing is http1.BodyFraming.CHUNKED)
         self._relay.start(head, self._stored_head, keep_alive=False)
         if head.status not in NO_CONTENT and self.visit.stored.excludes_type(head.mime):
             self._relay.exclude()
@@ -278,8 +277,7 @@ class Http1Reader:
                     continue
                 exchange.answer(head)
             else:
-                taken = exchange.take(bytes(self._received))
-                del self._received[:taken]
+                del self._received[: exchange.take(bytes(self._received))]
             if exchange.body.malformed:
                 raise TunnelEndError("malformed: its chunks make no sense")
             if exchange.body.done:

@@ -78,8 +78,7 @@ def _begin(
         target = ""
         if exchange.entry.location and redirects:
             with suppress(ValueError):  # it cannot be requested
-                url = urljoin(exchange.url, exchange.entry.location)
-                target = fetch_key(url, allow_single_label=True)
+                target = fetch_key(urljoin(exchange.url, exchange.entry.location), allow_single_label=True)
         if target:
             _begin(tools, visit, replace(repeat, url=target), allowance, redirects - 1)
 

@@ -79,8 +79,7 @@ def to_table(entries: list[RequestLogEntry], fields: Sequence[str] = _FIELDS) ->
 
 def from_table(table: dict[str, Any]) -> list[RequestLogEntry]:
     """Convert the result of `to_table` back to entries."""
-    names = table["fields"]
-    entries = [RequestLogEntry(**dict(zip(names, row, strict=True))) for row in table["rows"]]
+    entries = [RequestLogEntry(**dict(zip(table["fields"], row, strict=True))) for row in table["rows"]]
     for entry in entries:
         entry.kept = RequestOutcome(entry.kept)
     return entries

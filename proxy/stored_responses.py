@@ -93,8 +93,7 @@ class StoredResponses:
                 row["spelled"], row["original_url"], row["original_ms"],
                 row["original_filename"], row["original_start"], row["original_length"],
             )  # fmt: skip
-            place = (row["filename"], row["start"], row["length"])
-            stored = self._head(place, original, since_ms)
+            stored = self._head((row["filename"], row["start"], row["length"]), original, since_ms)
             after = (row["filename"], row["start"] + row["length"], LONGEST_HEAD)
             with open_record(self._archive, *after) as request:
                 if request.warc.get("warc-type") != "request" or request.http is None:

@@ -55,9 +55,7 @@ class OriginConnection:
 
     def fault_of(self, head: ResponseHead) -> str:
         """Return the error if the response is an upstream proxy's, not the origin's; else empty."""
-        if self.absolute and self.via is not None:
-            return proxy_fault(head, self.via)
-        return ""
+        return proxy_fault(head, self.via) if self.absolute and self.via is not None else ""
 
     def close(self) -> None:
         """Close it; never raises."""

@@ -349,8 +349,7 @@ class WarcproxServer(RecorderServer):
 
     def status(self, address: tuple[Any, ...]) -> dict[str, Any]:
         """Return the facts of ``/status``, which are those of warcprox's service registration."""
-        archivist = self.proxy.archivist
-        queued, now = archivist.waiting, now_ms() / 1000
+        queued, now = self.proxy.archivist.waiting, now_ms() / 1000
         facts: dict[str, Any] = {
             "id": f"warcprox:{socket.gethostname()}:{address[1]}",
             "role": "warcprox",

@@ -65,8 +65,7 @@ class WebSocketExchange(Exchange):
         self.entry.sent += len(sent)
         self.entry.size += len(received)
         self.count(len(received))
-        seconds = self._tools.monotonic() - self._started
-        excess = self._tools.limits.excess(self.visit, self.entry.size, seconds)
+        excess = self._tools.limits.excess(self.visit, self.entry.size, self._tools.monotonic() - self._started)
         return "" if excess is None else excess.reason
 
 

@@ -233,6 +233,5 @@ class _ControlConnection(NamedTuple):
         except OSError as error:
             raise ProxyUnavailableError("The proxy closed its control socket.") from error
         if "error" in answer:
-            kind = getattr(errors, answer["error"], WeboidError)
-            raise kind(answer["message"])
+            raise getattr(errors, answer["error"], WeboidError)(answer["message"])
         return answer

@@ -107,8 +107,7 @@ class OutbackCdx:
             pooled = self._idle.get_nowait()
         except queue.Empty:
             pooled = None
-        secure = self._address.scheme == "https"
-        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        kind = http.client.HTTPSConnection if self._address.scheme == "https" else http.client.HTTPConnection
         new = kind(self._address.host, self._address.port, timeout=self._timeout_s)
         for connection in filter(None, (pooled, new)):
             try:

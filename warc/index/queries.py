@@ -281,8 +281,7 @@ class CaptureQueries:
         if after is not None:
             # The rest of that key, then the keys that follow: each is one range of the index.
             found = self.of_key(after.urlkey, TimeRange(), after=after, descending=descending, limit=limit)
-            past = after.urlkey + _NEXT
-            keys = KeyRange(keys.low, after.urlkey) if descending else KeyRange(past, keys.high)
+            keys = KeyRange(keys.low, after.urlkey) if descending else KeyRange(after.urlkey + _NEXT, keys.high)
         if len(found) < limit:
             order = _order((*self._index.by_key, "captured_ms", "id"), descending=descending)
             rows = self._index.rows(
@@ -321,8 +320,7 @@ class CaptureQueries:
                 f" OR (captured_ms = :after_ms AND id {less} :after_id))"
             )
             values |= {"after_key": after.urlkey, "after_ms": after.captured_ms, "after_id": after.number}
-            end = after.urlkey + _NEXT
-            keys = KeyRange(keys.low, end) if descending else KeyRange(after.urlkey, keys.high)
+            keys = KeyRange(keys.low, after.urlkey + _NEXT) if descending else KeyRange(after.urlkey, keys.high)
         condition, of_keys = self._where(keys, between)
         terms = ("captured_ms", "id") if keys.is_one else (*self._index.by_key, "captured_ms", "id")
         rows = self._index.rows(
