@@ -27,10 +27,8 @@ class ConnectionLimits:
     # At once. Beyond that the one that has waited longest for a request is closed; when all are
     # being answered, new requests get 503.
     connections: int
-    # Limit per client address; None behind a reverse proxy.
-    per_peer: int | None = None
-    # Time for a request's head, from the connection's begin or the last answer's end.
-    head_s: float = 20.0
+    per_peer: int | None = None  # limit per client address; None behind a reverse proxy
+    head_s: float = 20.0  # time for a request's head, from the connection's begin or the last answer's end
     stall_s: float = 30.0  # time in which a client must read its buffered data
 
 

@@ -132,8 +132,7 @@ class IndexBatch:
     pages: list[PageInfo] = field(default_factory=list)
     qualities: list[QualityRow] = field(default_factory=list)
     originals: dict[PayloadKey, OriginalRecord] = field(default_factory=dict)
-    # File name -> bytes that the index covers after this batch.
-    ends: dict[str, int] = field(default_factory=dict)
+    ends: dict[str, int] = field(default_factory=dict)  # file name -> bytes that the index covers after this batch
 
     def write(self, index: CaptureIndex) -> None:
         """Write it into the index, in the caller's transaction."""

@@ -17,9 +17,6 @@ from warc.local_storage import DiskReserve
 if TYPE_CHECKING:
     from proxy.visit_registry import VisitSession
 
-_VISIT = "limit: visit_limit_bytes"
-_CRAWL = "limit: crawl_limit_bytes"
-
 
 class ByteCounter:
     """Counter of the bytes that a run's proxies receive, without locks between them. Thread-safe; `close` it.
@@ -83,8 +80,8 @@ class ReceiveLimits:
     def refusal(self, visit: VisitSession) -> str:
         """Return the reason to refuse a new request of the visit; empty when it is allowed."""
         if visit.received >= self._settings.visit_limit_bytes:
-            return _VISIT
-        return _CRAWL if self.crawl_is_over() else ""
+            return "limit: visit_limit_bytes"
+        return "limit: crawl_limit_bytes" if self.crawl_is_over() else ""
 
     def excess(self, visit: VisitSession, body_bytes: int, seconds: float) -> LimitExcess | None:
         """Return the limit that a response of that size and duration has reached; None if none."""

@@ -32,12 +32,10 @@ class OriginConnection:
     sock: socket.socket
     origin: Origin
     remote_ip: str  # the origin's address; empty when only an upstream proxy knows it
-    # Negotiated TLS parameters; empty values for plain http.
-    tls: TlsFacts = field(default_factory=TlsFacts)
+    tls: TlsFacts = field(default_factory=TlsFacts)  # negotiated TLS parameters; empty values for plain http
     via: UpstreamProxy | None = None
     absolute: bool = False  # whether requests are in absolute form, because `via` is an HTTP proxy
-    # Whether it has served an earlier exchange, so that a close without a response is expected.
-    reused: bool = False
+    reused: bool = False  # whether it has served an earlier exchange, so that a close without a response is expected
     idle_since: float = 0.0
     poller: "select.poll | None" = None
     on_close: Callable[["OriginConnection"], None] | None = None  # called once, when it is closed

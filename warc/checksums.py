@@ -43,8 +43,7 @@ class ChecksumList:
 
     # A file's SHA-256 in hexadecimal; of several lines for one file the first.
     by_name: dict[str, str] = field(default_factory=dict)
-    # Numbers of lines that are malformed or contradict an earlier one.
-    bad: list[int] = field(default_factory=list)
+    bad: list[int] = field(default_factory=list)  # numbers of lines that are malformed or contradict an earlier one
 
 
 @dataclass(slots=True)

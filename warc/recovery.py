@@ -50,8 +50,7 @@ class WarcRecovery:
     lost_bytes: int = 0  # acknowledged bytes that cannot be read
     lost_records: int = 0  # index rows removed because of that
     damaged: tuple[int, ...] = ()  # offsets of acknowledged bytes that cannot be read
-    # Path in the collection of the data cut or set aside; empty when there is none.
-    kept_in: str = ""
+    kept_in: str = ""  # path in the collection of the data cut or set aside; empty when there is none
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,8 +97,7 @@ class InterruptedWarc:
     covered: int  # bytes that the index covers, which were acknowledged
     size: int = 0
     keep: int = 0  # length to keep
-    # (start, end) of spans without a record.
-    damage: list[tuple[int, int]] = field(default_factory=list)
+    damage: list[tuple[int, int]] = field(default_factory=list)  # (start, end) of spans without a record
     torn: bool = False  # whether the last of these is an unfinished record
     why: str = ""  # problem at the first of these
     judged: bool = False  # whether it could be read

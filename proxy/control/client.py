@@ -67,8 +67,7 @@ class ProxyVisit:
     credentials: ProxyEndpoint  # for the visit's browser context
     # Takes lines of the browser's key log; None where it makes no connections itself.
     send_secrets: Callable[[list[str]], None] | None = None
-    # Set by the seal: number of requests beyond the limit, which have no log entry.
-    refused: int = 0
+    refused: int = 0  # set by the seal: number of requests beyond the limit, which have no log entry
 
     async def write(self, artifacts: Sequence[NewArtifact], *, document: str, date: datetime) -> list[RecordLocation]:
         """Write artifacts of the page with that URL after redirects; return when they are on disk and in the index.

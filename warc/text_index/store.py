@@ -128,9 +128,8 @@ class TextIndexWriter(ABC):
     def _put(self, number: int, fields: Sequence[Sequence[str]]) -> None:
         """Add the tokens of title, URL, text and facets."""
 
-    @abstractmethod
-    def _drop(self, number: int, fields: Sequence[Sequence[str]]) -> None:
-        """Remove the tokens, which are those that were added."""
+    def _drop(self, number: int, fields: Sequence[Sequence[str]]) -> None:  # noqa: B027
+        """Remove the tokens, which are those that were added, unless they are in the row, which is changed or deleted."""
 
     def add(self, documents: Collection[TextDocument]) -> None:
         """Add captured pages in one transaction; a page that is there is replaced."""
@@ -308,9 +307,6 @@ class PostgresTextWriter(TextIndexWriter):
             at += 1
         self._terms = " ".join(f"{quoted_lexeme(word)}:{','.join(marks[:255])}" for word, marks in places.items())
         self._run("UPDATE text_versions SET terms = ?::tsvector WHERE number = ?", (self._terms, number))
-
-    def _drop(self, number: int, fields: Sequence[Sequence[str]]) -> None:
-        del number, fields  # they are in the row, which is changed or deleted
 
     def _insert_version(self, row: tuple[Any, ...]) -> None:
         query = (
