@@ -44,7 +44,7 @@ from playback.web.asgi_app import WebOptions
 from playback.web.rate_limits import RateLimitPolicy, parse_networks
 from tests.support.services.ports import free_port
 from tests.support.services.processes import browser_path
-from warc.index.protocol import CAPTURES_DDL, QualityRow, columns, quality_row
+from warc.index.protocol import CAPTURES_DDL, CaptureRow, QualityRow, capture_row, columns, quality_row
 
 ROOT = Path(__file__).parents[2]
 PYWB_PYTHON = ROOT / ".venv-replay" / "bin" / "python"
@@ -58,6 +58,23 @@ def png(colour: str = "red", size: tuple[int, int] = (8, 8)) -> bytes:
     with io.BytesIO() as buffer:
         Image.new("RGB", size, colour).save(buffer, "PNG")
         return buffer.getvalue()
+
+
+def index_row(of: Capture) -> CaptureRow:
+    """The capture as a row."""
+    return capture_row(
+        of.url,
+        unix_milliseconds(of.captured_at),
+        of.record_type.value,
+        of.location,
+        mime=of.mime,
+        digest=of.digest,
+        status=of.status,
+        original=of.original,
+        page_id=of.page_id,
+        truncated=of.truncated,
+        login=of.login,
+    )
 
 
 class CollectionBuilder:

@@ -23,20 +23,20 @@ from core.errors import ConfigError, TransientError
 from core.layout import Layout
 from core.page_classes import GOOD, WITHHELD, PageClass
 from core.page_manifest import PageInfo, VisitOutcome
-from core.timestamps import timestamp14, unix_milliseconds, warc_date
+from core.timestamps import timestamp14, warc_date
 from core.url_keys import replay_key
 from playback.replay.capture_lookup import CaptureLookup
 from playback.web.page_search import PageSearch, parse_question
 from playback.web.page_store import CapturedPage, PageStore
 from tests.support.examples import examples
-from tests.support.playback_fixtures import NOW, CollectionBuilder, fetch, png, serving
+from tests.support.playback_fixtures import NOW, CollectionBuilder, fetch, index_row, png, serving
 from tests.support.services.postgres import PostgresServer
 from tests.support.services.relay import Relay
 from warc.artifact_reader import manifest_place
 from warc.index import postgres as playback_postgres
 from warc.index.database import IndexDatabase, SqliteDatabase, open_database, page_outcome
 from warc.index.postgres import PostgresCaptureIndex, PostgresDatabase
-from warc.index.protocol import CaptureRow, PageIndexRow, capture_row, columns
+from warc.index.protocol import CaptureRow, PageIndexRow, columns
 from warc.index.sqlite import SqliteCaptureIndex
 from warc.rebuild import renew_index
 
@@ -74,23 +74,6 @@ def capture(
         RecordLocation("weboid-1.warc.gz", offset, 99),
         RecordLocation("weboid-2.warc.gz", 7, 8) if kind is RecordType.REVISIT else None,
         page_id,
-    )
-
-
-def index_row(of: Capture) -> CaptureRow:
-    """The capture as a row."""
-    return capture_row(
-        of.url,
-        unix_milliseconds(of.captured_at),
-        of.record_type.value,
-        of.location,
-        mime=of.mime,
-        digest=of.digest,
-        status=of.status,
-        original=of.original,
-        page_id=of.page_id,
-        truncated=of.truncated,
-        login=of.login,
     )
 
 
