@@ -36,6 +36,7 @@ from links.url_parts import bucket_of
 
 GAP_S = 6.0
 CONNECTIONS = 500
+ROOM = 50_000  # URLs in the timetable at once
 DAY_S = 86_400.0
 _TICK_S = 0.2  # looks that end so close to one another are followed by others together
 LIMIT_DAYS = 28
@@ -101,7 +102,7 @@ class Year:
         self._plain = [link.plain for link in links]
         self._due: dict[int, list[int]] = defaultdict(list)
         self._due[0] = list(range(len(links)))
-        self._table: Timetable[Link] = Timetable(gaps=GAP_S, tries=3)
+        self._table: Timetable[Link] = Timetable(gaps=GAP_S, room=ROOM, tries=3)
         self._running: list[tuple[float, CheckTurn[Link], Sight]] = []
         self._called: dict[int, float] = {}  # of the links that are called dead: when
         self._calls: dict[int, list[tuple[float, float]]] = defaultdict(list)  # from when to when
@@ -123,7 +124,7 @@ class Year:
         waiting = sorted(self._due.pop(day, []), reverse=True)  # numbers are random as keys are
         now = day * DAY_S
         end = now + DAY_S
-        while (waiting or self._left or self._table or self._running) and now < end:
+        while (waiting or self._left or self._table.room < ROOM or self._running) and now < end:
             self._feed(waiting, now)
             moment = self._start(now, day)
             if self._running and self._running[0][0] <= moment:
@@ -141,14 +142,15 @@ class Year:
     def _feed(self, waiting: list[int], now: float) -> None:
         """Add what there is room for."""
         table = self._table
+        held = ROOM - table.room - len(self._running)
         if self._left and now >= self._again:
             waiting += self._left
             self._left = []
             self._again = now + 600.0
-        if not waiting or table.waiting > 2 * CONNECTIONS:
+        if not waiting or held > 2 * CONNECTIONS:
             return
         links, standings, plain = self._links, self._standings, self._plain
-        for _ in range(min(len(waiting), 20 * CONNECTIONS - table.waiting)):
+        for _ in range(min(len(waiting), 20 * CONNECTIONS - held)):
             number = waiting.pop()
             link = links[number]
             host = link.host

@@ -21,11 +21,6 @@ _WARC_DATE = re.compile(
 )
 
 
-def truncate_to_milliseconds(when: datetime) -> datetime:
-    """Return the moment in UTC, cut (not rounded) to whole milliseconds, the precision we archive."""
-    return from_unix_milliseconds(unix_milliseconds(when))
-
-
 def unix_milliseconds(when: datetime) -> int:
     """Return the moment as Unix milliseconds, rounded down, as stores keep moments."""
     return (_utc(when) - _EPOCH) // _MILLISECOND

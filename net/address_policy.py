@@ -130,8 +130,7 @@ class EgressPolicy:
 
     def check(self, host: str, address: Address) -> Address:
         """Return the address to connect to; BlockedAddressError if it, or an embedded one, is refused."""
-        reason = self.against(host, address)
-        if reason:
+        if reason := self.against(host, address):
             raise BlockedAddressError(reason)
         return unmap_ipv4(address)
 

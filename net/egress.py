@@ -73,7 +73,19 @@ class Resolver:
     def addresses(self, host: str, port: int, *, patience: CancellableTimeout) -> Addresses:
         """Return the host's addresses, at least one; UnknownHostError or WaitCancelledError otherwise."""
         timeout_s = min(patience.left_s, LOOKUP_LIMIT_S)
-        answer = self._enqueue(host, port, timeout_s)
+        with self._lock:
+            known, answer = self._known.get(host), self._answers.get(host)
+            if known is None and answer is None:
+                answer = self._answers[host] = Future()
+                self._pending.append((host, port, self._monotonic() + timeout_s, answer))
+                if self._threads < LOOKUPS_AT_ONCE:
+                    self._threads += 1
+                    threading.Thread(target=self._work, name="lookup", daemon=True).start()
+        if isinstance(known, tuple):
+            return known
+        if known is not None:  # a fresh one: an exception that is raised twice grows its traceback
+            raise type(known)(str(known))
+        assert answer is not None
         if not answer.done():
             over = threading.Event()
             answer.add_done_callback(lambda _: over.set())
@@ -82,28 +94,6 @@ class Resolver:
             if not answer.done():
                 raise connect_errors.UnknownHostError(f"{host} did not resolve within {timeout_s:.0f} s.")
         return answer.result()
-
-    def _enqueue(self, host: str, port: int, timeout_s: float) -> Future[Addresses]:
-        now = self._monotonic()
-        with self._lock:
-            known = self._known.get(host)
-            if known is not None:
-                settled: Future[Addresses] = Future()
-                if isinstance(known, connect_errors.UnknownHostError):
-                    # A fresh one: an exception that is raised twice grows its traceback.
-                    settled.set_exception(type(known)(str(known)))
-                else:
-                    settled.set_result(known)
-                return settled
-            answer = self._answers.get(host)
-            if answer is not None:
-                return answer
-            answer = self._answers[host] = Future()
-            self._pending.append((host, port, now + timeout_s, answer))
-            if self._threads < LOOKUPS_AT_ONCE:
-                self._threads += 1
-                threading.Thread(target=self._work, name="lookup", daemon=True).start()
-            return answer
 
     def _work(self) -> None:
         while True:
@@ -181,8 +171,7 @@ class ConnectionRace:
             if not self._running:
                 break
             wait_s = left_s if address is None else min(left_s, until_next_s)
-            ready = self._poller.poll(wait_s * 1000 + 1)
-            for number, _ in ready:
+            for number, _ in self._poller.poll(wait_s * 1000 + 1):
                 if self._made(number):
                     return number
             # The next one's turn has come, or one has failed and it need not wait for its turn.
@@ -207,11 +196,9 @@ class ConnectionRace:
 
     def _made(self, number: int) -> bool:
         """Return True if that finished attempt established the connection."""
-        attempt = self._running.get(number)
-        if attempt is None:  # the wish to end
+        if (attempt := self._running.get(number)) is None:  # the wish to end
             return False
-        code = attempt.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
+        if code := attempt.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self._failure = OSError(code, os.strerror(code))
             self._poller.unregister(number)
             self._running.pop(number).close()
@@ -273,41 +260,35 @@ class Egress:
         """
         host = self._permitted(host, port)
         via = self._policy.via.of(host)
-        if via is None:
-            addresses, real_port = self._policy.known_addresses(host, port) or (
-                self._resolver.addresses(host, port, patience=patience),
-                port,
-            )
-            checked = self._checked(host, addresses, real_port)
-            try:
-                sock = ConnectionRace(patience).run(checked, real_port)
-            except OSError as error:
-                raise connect_errors.ConnectError(f"{host}:{port} cannot be reached: {error}.") from error
-            return EgressConnection(sock, str(sock.getpeername()[0]))
-        if via.scheme is UpstreamProxyScheme.HTTP:
+        if via is not None and via.scheme is UpstreamProxyScheme.HTTP:
             return self._through_http(via, host, port, patience, tunnel=tunnel)
-        # By SOCKS5: to a checked address, or with ``socks5h`` to the name.
-        known = self._policy.known_addresses(host, port)
-        if known is not None:
-            addresses, port = known
-        elif via.scheme is UpstreamProxyScheme.SOCKS5:
-            addresses = self._resolver.addresses(host, port, patience=patience)
-        else:
-            return self._tunnel(via, open_socks_tunnel, host, (None,), port, patience)
-        return self._tunnel(via, open_socks_tunnel, host, self._checked(host, addresses, port), port, patience)
+        found = self._found(host, port, via, patience)
+        addresses, real_port = found or ((), port)
+        checked = self._checked(host, addresses, real_port)
+        if via is not None:
+            return self._tunnel(via, open_socks_tunnel, host, checked or (None,), real_port, patience)
+        try:
+            sock = ConnectionRace(patience).run(checked, real_port)
+        except OSError as error:
+            raise connect_errors.ConnectError(f"{host}:{port} cannot be reached: {error}.") from error
+        return EgressConnection(sock, str(sock.getpeername()[0]))
 
     def address_of(self, host: str, *, patience: CancellableTimeout) -> str:
         """Return the host's lowest address as its representative, without connecting; raises as `open`."""
         host = self._permitted(host, HTTPS_PORT)
         via = self._policy.via.of(host)
-        known = self._policy.known_addresses(host, HTTPS_PORT)
-        if known is not None:
-            addresses = known[0]
-        elif via is None or via.scheme is UpstreamProxyScheme.SOCKS5:
-            addresses = self._resolver.addresses(host, HTTPS_PORT, patience=patience)
-        else:
+        if (found := self._found(host, HTTPS_PORT, via, patience)) is None:
             raise connect_errors.UnknownHostError(f"{host} is resolved by {via}.")
-        return str(min(addresses, key=lambda address: (address.version, int(address))))
+        return str(min(found[0], key=lambda address: (address.version, int(address))))
+
+    def _found(
+        self, host: str, port: int, via: UpstreamProxy | None, patience: CancellableTimeout
+    ) -> tuple[Addresses, int] | None:
+        """Return the host's addresses and port; None when only the upstream proxy, by HTTP or ``socks5h``, resolves it."""
+        known = self._policy.known_addresses(host, port)
+        if known is not None or (via is not None and via.scheme is not UpstreamProxyScheme.SOCKS5):
+            return known
+        return self._resolver.addresses(host, port, patience=patience), port
 
     def _permitted(self, host: str, port: int) -> str:
         """Return the host in normalised form if policy permits it."""

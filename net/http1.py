@@ -90,8 +90,7 @@ class ResponseHead(MessageHead):
     @property
     def mime(self) -> str:
         """Return the bare media type in lower case; empty when missing or invalid."""
-        value = self.get(b"content-type")
-        if value is None:
+        if (value := self.get(b"content-type")) is None:
             return ""
         mime = value.split(b";", 1)[0].strip().decode("latin-1").lower()
         return mime if len(mime) <= 255 and _MIME.fullmatch(mime) else ""
@@ -123,8 +122,7 @@ def find_head_end(buffer: bytes | bytearray, start: int = 0) -> int:
 def parse_request_head(raw: bytes) -> RequestHead:
     """Parse a request head; values for WARC headers (C-12), destination and framing (RFC 9112, 3.2, 5.1) are strict."""
     first, rest = _lines(raw)
-    line = _REQUEST_LINE.fullmatch(first)
-    if line is None:
+    if (line := _REQUEST_LINE.fullmatch(first)) is None:
         raise MalformedMessageError(f"Not an HTTP/1 request line: {first[:80]!r}.")
     headers = _headers(rest)
     if b"\x00" in rest or b"\r" in rest:
@@ -149,8 +147,7 @@ def parse_response_head(raw: bytes) -> ResponseHead:
     first, rest = _lines(raw)
     if b"\r" in first or b"\x00" in first:
         first = first.translate(_TO_BLANKS)
-    line = _STATUS_LINE.fullmatch(first)
-    if line is None:
+    if (line := _STATUS_LINE.fullmatch(first)) is None:
         raise MalformedMessageError(f"Not an HTTP/1 status line: {first[:80]!r}.")
     if b"\r" in rest or b"\x00" in rest:
         rest = rest.translate(_TO_BLANKS)
@@ -351,8 +348,7 @@ def forwarded_request(
     }
     named = _listed(head.headers, b"connection")
     for key, name, value in head.headers:
-        kind = _REPLACED.get(key)
-        if kind is not None:
+        if (kind := _REPLACED.get(key)) is not None:
             lines.append(ours.pop(kind, b""))
         elif (key in HOP_BY_HOP or key in named) and key != connection.lower():
             continue
@@ -370,10 +366,8 @@ def forwarded_request(
 
 _REPLACED = {
     b"host": b"host",
-    b"connection": b"connection",
-    b"proxy-connection": b"connection",
-    b"content-length": b"content-length",
-    b"transfer-encoding": b"content-length",
+    **dict.fromkeys((b"connection", b"proxy-connection"), b"connection"),
+    **dict.fromkeys(_FRAMING, b"content-length"),
 }
 
 
@@ -443,16 +437,14 @@ def may_begin(data: bytes) -> bool:
 def end_of_head(data: bytes | bytearray, start: int = 0) -> int:
     """Return the start of the body; 0 while the head is incomplete, as its first `start` bytes are."""
     first = _START.match(data)
-    begin = max(start - 3, first.end() if first else 0)
-    found = _END.search(data, begin)
+    found = _END.search(data, max(start - 3, first.end() if first else 0))
     return found.end() if found else 0
 
 
 def parse_head(data: bytes) -> LenientHead | None:
     r"""Return the head that the bytes are, read as leniently as browsers do; None without a status line."""
     first, _, rest = data.lstrip(b"\r\n\t \x00").replace(b"\r\n", b"\n").partition(b"\n")
-    status = _STATUS.match(first)
-    if status is None:
+    if (status := _STATUS.match(first)) is None:
         return None
     found = _headers(_FOLD.sub(b" ", rest))[:HEADERS]
     headers = ((name.decode("ascii"), value.strip().decode("latin-1")[:VALUE_CHARS]) for name, _, value in found)

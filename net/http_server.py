@@ -27,10 +27,8 @@ class ConnectionLimits:
     # At once. Beyond that the one that has waited longest for a request is closed; when all are
     # being answered, new requests get 503.
     connections: int
-    # Limit per client address; None behind a reverse proxy.
-    per_peer: int | None = None
-    # Time for a request's head, from the connection's begin or the last answer's end.
-    head_s: float = 20.0
+    per_peer: int | None = None  # limit per client address; None behind a reverse proxy
+    head_s: float = 20.0  # time for a request's head, from the connection's begin or the last answer's end
     stall_s: float = 30.0  # time in which a client must read its buffered data
 
 
@@ -133,16 +131,11 @@ class _ConnectionSet:
 
     def make_room(self, peer: str) -> None:
         """Close the connection that waits longest: of the peer if it exceeds its limit, else of any."""
-        if self.limits.per_peer is not None:
-            own = [each for each in self.all if each.peer == peer]
-            if len(own) >= self.limits.per_peer:
-                self._drop_first(each for each in self.waiting if each.peer == peer)
-                return
-        if len(self.all) >= self.limits.connections:
-            self._drop_first(iter(self.waiting))
-
-    def _drop_first(self, candidates: "Iterator[_HttpConnection]") -> None:
-        first = next(candidates, None)
+        limit, first = self.limits.per_peer, None
+        if limit is not None and sum(each.peer == peer for each in self.all) >= limit:
+            first = next((each for each in self.waiting if each.peer == peer), None)
+        elif len(self.all) >= self.limits.connections:
+            first = next(iter(self.waiting), None)
         if first is not None:
             first.drop()
 
@@ -153,8 +146,7 @@ class _HttpConnection(H11Protocol):
     def __init__(self, connections: _ConnectionSet, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._open = connections
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._stall_timer: asyncio.TimerHandle | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}  # "head", "stall"
         self.peer = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -178,18 +170,18 @@ class _HttpConnection(H11Protocol):
     def pause_writing(self) -> None:
         """Start the stall timer."""
         super().pause_writing()
-        if self._stall_timer is None:
-            self._stall_timer = self.loop.call_later(self._open.limits.stall_s, self.drop)
+        if "stall" not in self._timers:
+            self._timers["stall"] = self.loop.call_later(self._open.limits.stall_s, self.drop)
 
     def resume_writing(self) -> None:
         """Stop the stall timer."""
-        self._cancel_stall_timer()
+        self._cancel_timer("stall")
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Remove the connection."""
-        self._cancel_head_timer()
-        self._cancel_stall_timer()
+        self._cancel_timer("head")
+        self._cancel_timer("stall")
         self._open.waiting.pop(self, None)
         self._open.all.discard(self)
         super().connection_lost(exc)
@@ -205,23 +197,17 @@ class _HttpConnection(H11Protocol):
         waiting = self._open.waiting
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is None or cycle.response_complete:
-            if self._head_timer is None:
+            if "head" not in self._timers:
                 waiting.pop(self, None)  # from now on it is the last
                 waiting[self] = None
-                self._head_timer = self.loop.call_later(self._open.limits.head_s, self.drop)
+                self._timers["head"] = self.loop.call_later(self._open.limits.head_s, self.drop)
             return
-        self._cancel_head_timer()
+        self._cancel_timer("head")
         if self.conn.their_state is h11.SEND_BODY:
             waiting.setdefault(self)
         else:
             waiting.pop(self, None)
 
-    def _cancel_head_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
-    def _cancel_stall_timer(self) -> None:
-        if self._stall_timer is not None:
-            self._stall_timer.cancel()
-            self._stall_timer = None
+    def _cancel_timer(self, name: str) -> None:
+        if timer := self._timers.pop(name, None):
+            timer.cancel()

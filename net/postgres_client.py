@@ -22,10 +22,9 @@ ANSWER_TIMEOUT_S = 30.0  # a statement writes a batch's rows; a scan by a comman
 WATCH_S = 1.0
 LOCK_NAME = "weboid.use."
 # The system detects a dead machine or cable, even without queries.
-_OPTIONS = {
+OPTIONS = {
     "application_name": "weboid",
     "connect_timeout": "5",
-    "target_session_attrs": "read-write",
     "keepalives_idle": "10",
     "keepalives_interval": "5",
     "keepalives_count": "3",
@@ -56,6 +55,7 @@ class PostgresConnection:
         """Store the address. With `holds` an open connection blocks a rebuild of the index."""
         self._holds = holds
         self._address = address
+        self._place = f"The captures index at {address}"
         self._turn = threading.RLock()  # a transaction is one thread's
         self._connection: psycopg.Connection[Any] | None = None
         self._within = False
@@ -135,30 +135,27 @@ class PostgresConnection:
             words = "the connection was lost during a transaction"
             raise IndexUnavailableError(f"{self._place} does not answer: {words}. {_REMEDY}")
         try:
-            connection = psycopg.connect(make_conninfo(**self._address.parameters, **_OPTIONS), autocommit=True)
+            options = OPTIONS | {"target_session_attrs": "read-write"}
+            connection = psycopg.connect(make_conninfo(**self._address.parameters, **options), autocommit=True)
         except (psycopg.Error, OSError) as error:
             raise self._as_ours(error) from None
-        if self._holds:
-            self._hold(connection)
+        if self._holds:  # take the shared lock that a rebuild of the index takes exclusively
+            query = b"SELECT pg_try_advisory_lock_shared(hashtextextended(%s, 0))"
+            try:
+                row = connection.execute(query, (LOCK_NAME + self._address.index,)).fetchone()
+            except (psycopg.Error, OSError) as error:
+                connection.close()
+                raise self._as_ours(error) from None
+            if row is None or not row[0]:
+                connection.close()
+                raise IndexUnavailableError(
+                    f"{self._place} is being rebuilt: wait for `weboid collection rebuild` to finish."
+                )
         self._connection = connection
         if self._watching is None:
             self._watching = threading.Thread(target=self._watch, name="postgresql", daemon=True)
             self._watching.start()
         return connection
-
-    def _hold(self, connection: psycopg.Connection[Any]) -> None:
-        """Take the shared lock that a rebuild of the index takes exclusively."""
-        query = b"SELECT pg_try_advisory_lock_shared(hashtextextended(%s, 0))"
-        try:
-            row = connection.execute(query, (LOCK_NAME + self._address.index,)).fetchone()
-        except (psycopg.Error, OSError) as error:
-            connection.close()
-            raise self._as_ours(error) from None
-        if row is None or not row[0]:
-            connection.close()
-            raise IndexUnavailableError(
-                f"{self._place} is being rebuilt: wait for `weboid collection rebuild` to finish."
-            )
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
@@ -169,14 +166,9 @@ class PostgresConnection:
         """Close the connection when a query exceeds its time limit."""
         while not self._over.wait(WATCH_S):
             connection = self._connection
-            if connection is None or time.monotonic() < self._deadline:
-                continue
-            log.warning("index.silent seconds=%.0f", ANSWER_TIMEOUT_S)
-            hang_up(connection)
-
-    @property
-    def _place(self) -> str:
-        return f"The captures index at {self._address}"
+            if connection is not None and time.monotonic() >= self._deadline:
+                log.warning("index.silent seconds=%.0f", ANSWER_TIMEOUT_S)
+                hang_up(connection)
 
     def _as_ours(self, error: Exception) -> WeboidError:
         words = error_words(error, self._address.password)

@@ -1,16 +1,13 @@
 """Redis client: scripts, redirections, and errors in the caller's terms."""
 
-import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 from importlib.resources import files
 from typing import Any
 
 from core.config.database_urls import RedisAddress, error_words
 from core.errors import WeboidError
-
-log = logging.getLogger(__name__)
 
 # Callers block until the answer, and others wait for them.
 CONNECT_TIMEOUT_S = 2.0
@@ -33,17 +30,6 @@ class RedisFault(Enum):
     SOON = auto()  # it answers that it is loading
     FULL = auto()  # it has no room
     OTHER = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class RedisClientOptions:
-    """Options of a caller."""
-
-    # Package of the scripts: its folder ``lua``, whose ``common.lua`` is prepended to each.
-    package: str
-    # Creates the error to raise from the fault and the server's or library's message.
-    as_error: Callable[[RedisFault, str], WeboidError]
-    answer_timeout_s: float = ANSWER_TIMEOUT_S  # time limit of one answer
 
 
 def redis_connection(address: RedisAddress, *, answer_timeout_s: float, connect_timeout_s: float) -> Any:
@@ -71,25 +57,30 @@ def redis_connection(address: RedisAddress, *, answer_timeout_s: float, connect_
 class RedisClient:
     """Client of a Redis server. Thread-safe; `close` it. Commands may be sent twice, after a lost answer.
 
-    Errors (`RedisClientOptions`) have no cause: a library's error may contain the password.
+    Errors have no cause: a library's error may contain the password.
     """
 
-    def __init__(self, address: RedisAddress, options: RedisClientOptions) -> None:
-        self._address = address
-        self._options = options
+    def __init__(
+        self,
+        address: RedisAddress,
+        package: str,
+        as_error: Callable[[RedisFault, str], WeboidError],
+        *,
+        answer_timeout_s: float = ANSWER_TIMEOUT_S,
+    ) -> None:
+        """Set it up; `package` has the scripts (``lua``, each after ``common.lua``), `as_error` makes what is raised."""
+        self._address, self._as_error, self._answer_timeout_s = address, as_error, answer_timeout_s
         try:
             import redis
             from redis.backoff import ExponentialBackoff
             from redis.retry import Retry
         except ImportError:
-            words = "run .venv/bin/pip install 'redis>=5'"
-            raise options.as_error(RedisFault.MISSING, words) from None
+            raise as_error(RedisFault.MISSING, "run .venv/bin/pip install 'redis>=5'") from None
         self._redis = redis
         # Repeated here, so that the second attempt can use the `resent` arguments.
         self._retry: Callable[[], Any] = lambda: Retry(ExponentialBackoff(0.5, 0.05), RETRIES)
-        folder = files(options.package).joinpath("lua")
-        self._common = folder.joinpath("common.lua").read_text()
-        self._folder = folder
+        self._folder = files(package).joinpath("lua")
+        self._common = self._folder.joinpath("common.lua").read_text()
         self._scripts: dict[str, Any] = {}
         # In a cluster more nodes are discovered than the address names.
         self._nodes: dict[tuple[str, int], Any] = {}
@@ -107,8 +98,7 @@ class RedisClient:
         again = arguments if resent is None else resent
 
         def run(client: Any, turn: int) -> Any:
-            script = self._scripts.get(name)
-            if script is None:
+            if (script := self._scripts.get(name)) is None:
                 text = self._common + self._folder.joinpath(f"{name}.lua").read_text()
                 script = self._scripts[name] = client.register_script(text)
             return script(keys, again if turn else arguments, client=client)
@@ -130,8 +120,7 @@ class RedisClient:
             return self._retry().call_with_retry(lambda: self._run_once(command, next(turns)), lambda _error: None)
         except (self._redis.RedisError, OSError) as error:
             self._node = self._first
-            words = error_words(error, self._address.password)
-            raise self._options.as_error(self._fault(error), words) from None
+            raise self._as_error(self._fault(error), error_words(error, self._address.password)) from None
 
     def _run_once(self, command: Callable[[Any, int], Any], turn: int) -> Any:
         for _ in range(MAX_MOVES):
@@ -143,14 +132,10 @@ class RedisClient:
         return command(self._client(), turn)
 
     def _client(self) -> Any:
-        client = self._nodes.get(self._node)
-        if client is None:
-            host, port = self._node
-            client = self._nodes[self._node] = redis_connection(
-                replace(self._address, host=host, port=port),
-                answer_timeout_s=self._options.answer_timeout_s,
-                connect_timeout_s=CONNECT_TIMEOUT_S,
-            )
+        if (client := self._nodes.get(self._node)) is None:
+            address = replace(self._address, host=self._node[0], port=self._node[1])
+            limits = {"answer_timeout_s": self._answer_timeout_s, "connect_timeout_s": CONNECT_TIMEOUT_S}
+            client = self._nodes[self._node] = redis_connection(address, **limits)
         return client
 
     def _fault(self, error: Exception) -> RedisFault:

@@ -80,28 +80,17 @@ class TlsFault(StrEnum):
 
 
 _VERIFY_CODES = {  # X509_V_ERR_*, openssl/x509_vfy.h
-    2: TlsFault.UNKNOWN_ISSUER,
     9: TlsFault.NOT_YET_VALID,
     10: TlsFault.EXPIRED,
     18: TlsFault.SELF_SIGNED,
-    19: TlsFault.UNKNOWN_ISSUER,  # a root in the chain that is not trusted here
-    20: TlsFault.UNKNOWN_ISSUER,
-    21: TlsFault.UNKNOWN_ISSUER,
-    27: TlsFault.UNKNOWN_ISSUER,
-    62: TlsFault.WRONG_HOST,
-    64: TlsFault.WRONG_HOST,
-    66: TlsFault.WEAK_KEY,
-    67: TlsFault.WEAK_KEY,
-    68: TlsFault.WEAK_KEY,
+    **dict.fromkeys((2, 19, 20, 21, 27), TlsFault.UNKNOWN_ISSUER),  # 19: a root in the chain that is not trusted here
+    **dict.fromkeys((62, 64), TlsFault.WRONG_HOST),
+    **dict.fromkeys((66, 67, 68), TlsFault.WEAK_KEY),
 }
-_HANDSHAKE_FAULTS = (
-    ("PROTOCOL_VERSION", TlsFault.OLD_PROTOCOL),
-    ("UNSUPPORTED_PROTOCOL", TlsFault.OLD_PROTOCOL),
-    ("UNSAFE_LEGACY_RENEGOTIATION", TlsFault.OLD_PROTOCOL),
-    ("TOO_SMALL", TlsFault.WEAK_KEY),
-    ("TOO_WEAK", TlsFault.WEAK_KEY),
-    ("SIGNATURE", TlsFault.WEAK_KEY),
-)
+_HANDSHAKE_FAULTS = {
+    **dict.fromkeys(("PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "UNSAFE_LEGACY_RENEGOTIATION"), TlsFault.OLD_PROTOCOL),
+    **dict.fromkeys(("TOO_SMALL", "TOO_WEAK", "SIGNATURE"), TlsFault.WEAK_KEY),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +130,8 @@ class TlsClient:
         context = self._strict if strict else self._lenient
         secured: ssl.SSLSocket | None = None
         try:
-            secured = context.wrap_socket(
-                sock,
-                server_hostname=canonical_host(host).strip("[]"),
-                do_handshake_on_connect=False,
-                session=self._session(host, port, strict=strict),
-            )
+            name, session = canonical_host(host).strip("[]"), self._session(host, port, strict=strict)
+            secured = context.wrap_socket(sock, server_hostname=name, do_handshake_on_connect=False, session=session)
             with patience.cut.waking(partial(shut_socket, secured)):
                 secured.settimeout(max(patience.left_s, 0.001))
                 secured.do_handshake()
@@ -176,8 +161,7 @@ class TlsClient:
     def _session(self, host: str, port: int, *, strict: bool) -> ssl.SSLSession | None:
         key = (host, port, strict)
         with self._lock:
-            entry = self._sessions.get(key)
-            if entry is None:
+            if (entry := self._sessions.get(key)) is None:
                 return None
             since, session = entry
             if self._monotonic() - since > SESSION_S:
@@ -192,12 +176,8 @@ def _facts(sock: ssl.SSLSocket, verdict: str) -> TlsFacts:
     version = sock.version() or ""
     if version in OLD_VERSIONS and verdict.startswith(TlsFault.HANDSHAKE):
         verdict = verdict.replace(TlsFault.HANDSHAKE, TlsFault.OLD_PROTOCOL, 1)
-    return TlsFacts(
-        version=version,
-        cipher="" if cipher is None else cipher[0],
-        certificate=hashlib.sha256(certificate).hexdigest() if certificate else "",
-        error=verdict,
-    )
+    digest = hashlib.sha256(certificate).hexdigest() if certificate else ""
+    return TlsFacts(version, "" if cipher is None else cipher[0], digest, error=verdict)
 
 
 def tls_fault(error: OSError | ValueError) -> TlsFault | None:
@@ -210,7 +190,7 @@ def tls_fault(error: OSError | ValueError) -> TlsFault | None:
         return TlsFault.HANDSHAKE
     if isinstance(error, ssl.SSLError):
         reason = openssl_reason(error)
-        faults = (fault for part, fault in _HANDSHAKE_FAULTS if part in reason)
+        faults = (fault for part, fault in _HANDSHAKE_FAULTS.items() if part in reason)
         return next(faults, TlsFault.HANDSHAKE)
     return None
 
@@ -279,10 +259,10 @@ class CertificateVerifier:
     @cached_property
     def _roots(self) -> tuple[verification.Store, frozenset[bytes]]:
         """Return the system's authorities, and the DER of those of `ca_file`."""
-        own = _certificates(self._ca_file)
+        own = certificates_in(self._ca_file)
         system = ssl.get_default_verify_paths()
         folder = Path(system.capath or "/nowhere") / "ca-certificates.crt"
-        roots = _certificates(system.cafile or str(folder)) or _certificates(certifi.where())
+        roots = certificates_in(system.cafile or str(folder)) or certificates_in(certifi.where())
         return verification.Store([*own, *roots]), frozenset(each.public_bytes(_DER) for each in own)
 
     def fault(self, chain: Sequence[bytes], host: str, *, now: datetime) -> str:
@@ -328,13 +308,17 @@ class CertificateVerifier:
         return ""
 
 
-def _certificates(file: str) -> list[x509.Certificate]:
-    """Return the well-formed certificates of a PEM file; empty without a file, or when it cannot be read."""
+def certificates_in(file: str, *, strict: bool = False) -> list[x509.Certificate]:
+    """Return the well-formed certificates of a PEM file, with `strict` those that RFC 5280 allows.
+
+    Empty without a file, or when it cannot be read.
+    """
     found: list[x509.Certificate] = []
     with suppress(OSError), warnings.catch_warnings():
-        warnings.simplefilter("ignore", CryptographyDeprecationWarning)  # old authorities with odd serial numbers
+        # Old authorities have odd serial numbers.
+        warnings.simplefilter("error" if strict else "ignore", CryptographyDeprecationWarning)
         for block in _PEM.findall(Path(file).read_bytes()):
-            with suppress(ValueError):
+            with suppress(ValueError, CryptographyDeprecationWarning):
                 found.append(x509.load_pem_x509_certificate(block))
     return found
 
@@ -347,4 +331,4 @@ def public_key_pin(key: PublicKeyTypes) -> str:
 
 def trusted_pins(ca_file: str) -> tuple[str, ...]:
     """Return the pins of the file's certificates; empty when it cannot be read, which the proxy has reported."""
-    return tuple(public_key_pin(each.public_key()) for each in _certificates(ca_file))
+    return tuple(public_key_pin(each.public_key()) for each in certificates_in(ca_file))

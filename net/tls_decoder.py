@@ -8,6 +8,7 @@ import hmac
 import struct
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import brotlicffi
@@ -75,10 +76,8 @@ class TlsSecrets:
             for line in lines:
                 label, _, rest = line.partition(" ")
                 random, _, secret = rest.partition(" ")
-                try:
+                with suppress(ValueError):
                     self._connections.setdefault(random, {})[label] = bytes.fromhex(secret)
-                except ValueError:
-                    continue
             self._change.notify_all()
 
     def wait(self, random: bytes, label: str, patience_s: float) -> bytes | None:
@@ -234,15 +233,13 @@ class TlsDecoder:
         if self.version == "TLSv1.3":
             if not side.secret:
                 stage = "TRAFFIC_SECRET_0" if side.has_finished else "HANDSHAKE_TRAFFIC_SECRET"
-                label = f"{side.label}_{stage}"
-                side.secret = self._secret(side, label) or b""
+                side.secret = self._secret(side, f"{side.label}_{stage}") or b""
                 if not side.secret:
                     return None
             key = _expand(side.secret, b"key", key_size, digest)
             iv = _expand(side.secret, b"iv", 12, digest)
         else:
-            master = self._secret(side, "CLIENT_RANDOM")
-            if master is None:
+            if (master := self._secret(side, "CLIENT_RANDOM")) is None:
                 return None
             is_cbc = name.endswith("SHA")
             iv_size, mac_size = (12 if "CHACHA" in name else 4), (_MAC_BYTES if is_cbc else 0)
@@ -292,8 +289,7 @@ class TlsDecoder:
             side.secret, side.protection = b"", None
         elif kind == _KEY_UPDATE and is_modern:
             digest = _SUITES[self._suite][1]
-            size = hashlib.new(digest).digest_size
-            side.secret = _expand(side.secret, b"traffic upd", size, digest)
+            side.secret = _expand(side.secret, b"traffic upd", hashlib.new(digest).digest_size, digest)
             side.protection = None
 
     def _read_server_hello(self, body: bytes) -> None:

@@ -130,8 +130,7 @@ def proxy_fault(head: ResponseHead, via: UpstreamProxy) -> str:
 def _exactly(sock: socket.socket, size: int, via: UpstreamProxy) -> bytes:
     data = b""
     while len(data) < size:
-        piece = sock.recv(size - len(data))
-        if not piece:
+        if not (piece := sock.recv(size - len(data))):
             raise ConnectError(f"{via} closed the connection.")
         data += piece
     return data

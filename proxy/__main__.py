@@ -11,7 +11,6 @@ import logging
 import os
 import signal
 import sys
-import threading
 from functools import partial
 from pathlib import Path
 
@@ -48,16 +47,8 @@ def main() -> None:
             }
             sys.stdout.write(json.dumps(ready) + "\n")
             sys.stdout.flush()
-            # Return when standard input ends.
-            over = threading.Event()
-
-            def watch() -> None:
-                while os.read(sys.stdin.fileno(), 4096):
-                    continue
-                over.set()
-
-            threading.Thread(target=watch, daemon=True).start()
-            over.wait()
+            while os.read(sys.stdin.fileno(), 4096):  # until it ends
+                continue
     except WeboidError as error:
         sys.exit(f"proxy: {error}")
     logging.shutdown()

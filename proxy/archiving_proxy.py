@@ -28,12 +28,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from core.config.settings import Settings
-from core.errors import ConfigError, ListenError, PermanentError, TransientError
+from core.errors import ConfigError, ListenError
 from core.layout import CA_FILE, Layout
 from core.timestamps import from_unix_milliseconds
 from net.egress import Egress
 from net.tls_client import CertificateVerifier, public_key_pin
 from net.tls_decoder import TlsSecrets
+from net.upstream_proxy import shut_socket
 from proxy.archivist import Archivist
 from proxy.exchange import ExchangeContext
 from proxy.handler import ArchivingHandler
@@ -97,24 +98,21 @@ class RecorderAuthority:
     def _make(self, domain: str) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.set_alpn_protocols(["http/1.1"])
-        certificate = self._leaf(domain).public_bytes(serialization.Encoding.PEM)
-        # OpenSSL's binding loads keys from files only; this one is removed before the first connection.
-        with tempfile.NamedTemporaryFile(dir=self.folder) as file:
-            file.write(_pem(self._leaf_key) + certificate)
-            file.flush()
-            context.load_cert_chain(file.name)
-        return context
-
-    def _leaf(self, domain: str) -> x509.Certificate:
         names: list[x509.GeneralName]
         try:
             names = [x509.IPAddress(ipaddress.ip_address(domain.strip("[]")))]
         except ValueError:
             names = [x509.DNSName(domain), x509.DNSName(f"*.{domain}")]
-        builder = _unsigned(domain, self.cert.subject, self._leaf_key, LEAF_DAYS)
         authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
+        builder = _unsigned(domain, self.cert.subject, self._leaf_key, LEAF_DAYS)
         builder = builder.add_extension(authority, critical=False)
-        return builder.add_extension(x509.SubjectAlternativeName(names), critical=False).sign(self.key, hashes.SHA256())
+        leaf = builder.add_extension(x509.SubjectAlternativeName(names), critical=False).sign(self.key, hashes.SHA256())
+        # OpenSSL's binding loads keys from files only; this one is removed before the first connection.
+        with tempfile.NamedTemporaryFile(dir=self.folder) as file:
+            file.write(_pem(self._leaf_key) + leaf.public_bytes(serialization.Encoding.PEM))
+            file.flush()
+            context.load_cert_chain(file.name)
+        return context
 
 
 # Python 3.13 demands this, and the identifiers of keys (RFC 5280, 4.2.1.1 to 4.2.1.3).
@@ -239,7 +237,7 @@ class RecorderServer(socketserver.TCPServer):
         """Close the listening socket and all connections."""
         self.socket.close()
         for handler in list(self.open_handlers):
-            handler.abort()  # an idle connection must not delay shutdown
+            shut_socket(handler.wire.sock)  # an idle connection must not delay shutdown
         self._threads.shutdown()
 
 
@@ -275,7 +273,7 @@ class ArchivingProxy(RecorderServer):
         )
         if egress is None:
             egress = Egress(settings.egress, connect_timeout_s=settings.proxy.connect_timeout_s)
-        self._egress = egress
+        self.egress = egress
         self._upstream = UpstreamConnector(egress, settings.proxy, settings.egress)
         self._captures = open_database(layout, settings.index.url)
         self.exchanges = ExchangeContext(
@@ -292,19 +290,7 @@ class ArchivingProxy(RecorderServer):
         super().__init__(listen, ArchivingHandler)
         # Host and port at which browsers reach it.
         self.reached_at = (listen.advertise or self.server_address[0], self.server_address[1])
-        self.keep_from(self.server_address)
-
-    def keep_from(self, listener: tuple[str, int]) -> None:
-        """Block connections to that listener of this process, regardless of the settings (C-01)."""
-        self._egress.refuse_listener(*listener[:2])
-
-    def reaches(self, host: str, port: int) -> bool:
-        """Return whether a connection to the host can be opened; it is closed at once."""
-        try:
-            self._egress.connect(host, port).close()
-        except (PermanentError, TransientError):
-            return False
-        return True
+        egress.refuse_listener(*self.server_address[:2])  # whatever the settings allow (C-01)
 
     def close(self) -> None:
         """Write pending data and release all resources; call after `shutdown`."""

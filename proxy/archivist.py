@@ -24,13 +24,13 @@ from core.errors import DedupUnavailableError, IndexUnavailableError
 from core.layout import Layout
 from core.page_manifest import PageInfo
 from core.playback_check import PlaybackCheck, parse_manifest
-from core.timestamps import timestamp14_at, warc_date
+from core.timestamps import unix_milliseconds, warc_date
 from proxy import archivist_jobs
 from proxy.exchange import RecordedExchange
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from warc.checksums import ChecksumWorker
 from warc.dedup.payloads import Claim, LostClaimsError, OriginalRecord, PayloadKey
-from warc.index.protocol import CaptureRow, key_or_empty, quality_row
+from warc.index.protocol import CaptureRow, capture_row, quality_row
 from warc.index.sqlite import open_index, open_payloads
 from warc.record_builder import artifact_member
 from warc.writer import WarcFile, failed_component, log_failure, to_weboid_error
@@ -50,7 +50,6 @@ BACKLOG_RECORDS = 5_000
 _RESPONSE, _REVISIT = RecordType.RESPONSE.value, RecordType.REVISIT.value
 _CAPTURES, _ARTIFACTS = _PREFIXES = ("weboid", "artifacts")
 FILES_LIMIT = 64  # open WARCs, each of a prefix that a client named
-_NO_FACTS: Mapping[str, str] = {}
 EXIT_DISK = 74  # sysexits.h: EX_IOERR
 
 
@@ -64,7 +63,7 @@ class Archivist:
         index: IndexSettings,
         *,
         now: Callable[[], datetime],
-        facts: Mapping[str, str] = _NO_FACTS,
+        facts: Mapping[str, str],
     ) -> None:
         """Open the stores and start the thread; `facts` are written to each file's `warcinfo`."""
         self._settings = settings
@@ -131,8 +130,7 @@ class Archivist:
     def require_stores(self) -> None:
         """Raise Dedup- or IndexUnavailableError if an index does not answer (after `patience_s`)."""
         self._payloads.check()
-        lost = self._reach.lost
-        if lost is not None:
+        if (lost := self._reach.lost) is not None:
             raise IndexUnavailableError(str(lost))
 
     def close(self) -> None:
@@ -170,7 +168,7 @@ class Archivist:
                 self._arrived.set()
         self._reach.look()
         for file in self._files.values():
-            file.leave() if self._reach.is_owing else file.close()
+            file.close() if self._reach.owed is None else file.leave()
         self._payloads.close()
         # Before the index: its last connection merges the write-ahead log, which a reader's cannot.
         if self._texts is not None:
@@ -275,7 +273,7 @@ class Archivist:
             if self._payloads.shared:
                 self._keep()
             if self._index.shared:
-                self._reach.owe(changes)
+                self._reach.owed = changes
         self._reach.paid()
         if self._texts is not None:
             self._texts.put(changes.pages)
@@ -293,14 +291,13 @@ class Archivist:
             with self._index.transaction():
                 yield
         except IndexUnavailableError:
-            if not self._reach.is_owing:
+            if self._reach.owed is None:
                 raise
             self._reach.pay_patiently()
 
     def _file(self, prefix: str) -> WarcFile:
         """Return the file with that prefix that is being written."""
-        file = self._files.get(prefix)
-        if file is None:
+        if (file := self._files.get(prefix)) is None:
             file = self._files[prefix] = self._new_file(prefix=prefix)
         return file
 
@@ -376,8 +373,7 @@ class Archivist:
             principal, request = archivist_jobs.revisit_members(
                 recorded, original, self._ids.get((original.filename, original.offset), "")
             )
-        prefix = _CAPTURES if recorded.visit.rules is None else recorded.visit.rules.prefix
-        file = self._file(prefix)
+        file = self._file(_CAPTURES if recorded.visit.rules is None else recorded.visit.rules.prefix)
         if not file.end:  # the file that begins now names the client
             self._facts["http-header-user-agent"] = archivist_jobs.user_agent_of(recorded.request)
         location = file.append(principal)
@@ -390,21 +386,15 @@ class Archivist:
         # A 304 to the browser's own question has no payload to play back.
         if not is_confirmation or recorded.confirms is not None:
             rows.append(
-                CaptureRow(
-                    urlkey=key_or_empty(entry.url),
-                    timestamp=timestamp14_at(entry.started_ms),
-                    captured_ms=entry.started_ms,
-                    url=entry.url,
-                    record_type=_RESPONSE if original is None else _REVISIT,
+                capture_row(
+                    entry.url,
+                    entry.started_ms,
+                    _RESPONSE if original is None else _REVISIT,
+                    location,
                     mime=entry.mime or "application/octet-stream",
                     status=entry.status,
                     digest=entry.digest or "-",
-                    filename=location.filename,
-                    offset=location.offset,
-                    length=location.length,
-                    orig_filename=None if original is None else original.filename,
-                    orig_offset=None if original is None else original.offset,
-                    orig_length=None if original is None else original.length,
+                    original=original,
                     page_id=recorded.visit.page_id or None,
                     truncated=entry.truncated or None,
                     login=recorded.visit.login or None,
@@ -436,9 +426,19 @@ class Archivist:
             changes.pages.append(manifest)
         elif manifest is not None:
             changes.qualities.append(quality_row(manifest, location))
-        row = archivist_jobs.artifact_row(artifact, digest, location)
-        is_check = isinstance(manifest, PlaybackCheck)
-        changes.rows.append(row._replace(urlkey="") if is_check else row)
+        changes.rows.append(
+            capture_row(
+                artifact.uri,
+                unix_milliseconds(artifact.date),
+                artifact.kind.value,
+                location,
+                mime=artifact.content_type.partition(";")[0].strip(),
+                digest=digest,
+                page_id=artifact.visit.page_id or None,
+                login=artifact.visit.login or None,
+                is_findable=not isinstance(manifest, PlaybackCheck),
+            )
+        )
         return location
 
     def _roll_back(self) -> None:

@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
 
-from core.captures import CONFIRMED_HEADER, LOGIN_HEADER, Capture, RecordLocation, RecordType
+from core.captures import CONFIRMED_HEADER, LOGIN_HEADER, RecordLocation, RecordType
 from core.digests import sha256_digest
 from core.errors import IndexUnavailableError, TransientError
 from core.media_types import identified_type
 from core.page_manifest import PageInfo
-from core.timestamps import truncate_to_milliseconds, warc_date_at
+from core.timestamps import warc_date_at
 from net.backoff import ExponentialBackoff
 from proxy.exchange import RecordedExchange
 from proxy.visit_registry import VisitSession
 from warc import record_builder
 from warc.dedup.payloads import Claim, OriginalRecord, PayloadKey
-from warc.index.protocol import CaptureIndex, CaptureRow, QualityRow, capture_row, key_or_empty
+from warc.index.protocol import CaptureIndex, CaptureRow, QualityRow
 
 # A batch takes milliseconds; a living process that needs longer has a stuck disk.
 BUSY_LIMIT_S = 60.0
@@ -70,16 +70,11 @@ class PostponedJobs:
     def __init__(self, limit_s: float = BUSY_LIMIT_S) -> None:
         self._limit_s = limit_s
         self._jobs: list[Job] = []
-        self._waiting: set[PayloadKey] = set()  # what they wait for
+        self.keys: set[PayloadKey] = set()  # what other machines are writing
         self._since: dict[PayloadKey, float] = {}
 
     def __bool__(self) -> bool:
         return bool(self._jobs)
-
-    @property
-    def keys(self) -> list[PayloadKey]:
-        """Return the payload keys that other machines are writing."""
-        return list(self._waiting)
 
     def sort(
         self,
@@ -90,8 +85,8 @@ class PostponedJobs:
     ) -> SortedBatch:
         """Sort the jobs into ready, postponed and overdue by `answers` to the `keys` of their ids."""
         busy = {key for key, answer in answers.items() if answer is Claim.BUSY}
-        self._waiting |= busy
-        self._since = {key: self._since.get(key, now) for key in self._waiting}
+        self.keys |= busy
+        self._since = {key: self._since.get(key, now) for key in self.keys}
         done = SortedBatch()
         for job in batch:
             key = keys.get(id(job))
@@ -112,7 +107,7 @@ class PostponedJobs:
     def take(self) -> list[Job]:
         """Take out and return the postponed jobs, for another try."""
         jobs, self._jobs = self._jobs, []
-        self._waiting.clear()
+        self.keys.clear()
         return jobs
 
     def too_late(self) -> TransientError:
@@ -121,24 +116,6 @@ class PostponedJobs:
             f"Another machine has been writing the same payload for over {self._limit_s:.0f} s: check whether its "
             "disk responds. The page is tried again."
         )
-
-
-def artifact_row(artifact: PendingArtifact, digest: str, at: RecordLocation) -> CaptureRow:
-    """Return the index row of the artifact."""
-    return capture_row(
-        Capture(
-            url=artifact.uri,
-            urlkey=key_or_empty(artifact.uri),
-            captured_at=truncate_to_milliseconds(artifact.date),
-            record_type=artifact.kind,
-            mime=artifact.content_type.partition(";")[0].strip(),
-            status=None,
-            digest=digest,
-            location=at,
-            page_id=artifact.visit.page_id or None,
-            login=artifact.visit.login or None,
-        )
-    )
 
 
 log = logging.getLogger(__name__)
@@ -155,8 +132,7 @@ class IndexBatch:
     pages: list[PageInfo] = field(default_factory=list)
     qualities: list[QualityRow] = field(default_factory=list)
     originals: dict[PayloadKey, OriginalRecord] = field(default_factory=dict)
-    # File name -> bytes that the index covers after this batch.
-    ends: dict[str, int] = field(default_factory=dict)
+    ends: dict[str, int] = field(default_factory=dict)  # file name -> bytes that the index covers after this batch
 
     def write(self, index: CaptureIndex) -> None:
         """Write it into the index, in the caller's transaction."""
@@ -175,34 +151,26 @@ class IndexBacklog:
     def __init__(self, index: CaptureIndex, patience_s: float) -> None:
         self._index = index
         self._patience_s = patience_s
-        self._owed: IndexBatch | None = None
+        # Rows of records that stay on disk even if their transaction fails; None: the index covers all.
+        self.owed: IndexBatch | None = None
         self._since: float | None = None
         self._pauses = ExponentialBackoff(FIRST_PAUSE_S, LAST_PAUSE_S)
         # The error that exhausted the patience; None while the index answers or patience is left.
         self.lost: IndexUnavailableError | None = None
 
-    @property
-    def is_owing(self) -> bool:
-        """Return whether records are on disk that the index does not cover."""
-        return self._owed is not None
-
-    def owe(self, batch: IndexBatch) -> None:
-        """Keep the batch: its records stay on disk even if its transaction fails."""
-        self._owed = batch
-
     def paid(self) -> None:
         """Clear the backlog and the outage: the index has answered and is complete."""
         if self._since is not None:
             log.warning("index.back seconds=%.1f", time.monotonic() - self._since)
-        self._owed, self._since, self.lost = None, None, None
+        self.owed, self._since, self.lost = None, None, None
         self._pauses.reset()
 
     def pay(self) -> None:
         """Write the backlog, if there is one; it is kept after IndexUnavailableError."""
-        if self._owed is None:
+        if self.owed is None:
             return
         with self._index.transaction():
-            self._owed.write(self._index)
+            self.owed.write(self._index)
         self.paid()
 
     def pay_patiently(self) -> None:
@@ -268,8 +236,7 @@ def response_members(recorded: RecordedExchange) -> tuple[Iterable[record_builde
         f"Content-Length: {len(head) + spool.size}\r\n\r\n"
     ).encode() + head
     beginning = next(spool.pieces(), b"")
-    coding = recorded.head.get(b"content-encoding")
-    if record_builder.is_packed(entry.mime, coding, spool.size, beginning):
+    if record_builder.is_packed(entry.mime, recorded.head.get(b"content-encoding"), spool.size, beginning):
         principal: Iterable[record_builder.Part] = record_builder.store_pieces(
             front, spool.pieces(), record_builder.RECORD_END
         )
@@ -317,9 +284,8 @@ def revisit_members(
 
 def _common(kind: RecordType, recorded: RecordedExchange) -> str:
     """Return the header lines that `response` and `revisit` share; assigns the record's id."""
-    entry, page_id = recorded.entry, recorded.visit.page_id
+    entry = recorded.entry
     entry.record_id = record_builder.new_record_id()
-    page = _page_facts(page_id, recorded.visit.login)
     digest = f"WARC-Payload-Digest: {entry.digest}\r\n" if entry.digest else ""
     # Only a proxy on the way may know where the origin is ([egress] via).
     address = f"WARC-IP-Address: {entry.remote_ip}\r\n" if entry.remote_ip else ""
@@ -340,23 +306,22 @@ def _common(kind: RecordType, recorded: RecordedExchange) -> str:
     return (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {entry.record_id}\r\n"
         f"WARC-Date: {warc_date_at(entry.started_ms)}\r\nWARC-Target-URI: {entry.url}\r\n"
-        f"{address}{page}{digest}{truncated}{http}{tls}"
+        f"{address}{_page_facts(recorded.visit)}{digest}{truncated}{http}{tls}"
     )
 
 
-def _page_facts(page_id: str, login: str) -> str:
+def _page_facts(visit: VisitSession) -> str:
     """Return the headers that name the visit, and the login if one was used."""
-    page = f"WARC-Page-ID: {page_id}\r\n" if page_id else ""
-    return f"{page}{LOGIN_HEADER}: {login}\r\n" if login else page
+    page = f"WARC-Page-ID: {visit.page_id}\r\n" if visit.page_id else ""
+    return f"{page}{LOGIN_HEADER}: {visit.login}\r\n" if visit.login else page
 
 
 def _request_member(recorded: RecordedExchange) -> bytes:
-    entry, page_id, request = recorded.entry, recorded.visit.page_id, recorded.request
-    page = _page_facts(page_id, recorded.visit.login)
+    entry, request = recorded.entry, recorded.request
     front = (
         f"WARC/1.1\r\nWARC-Type: request\r\nWARC-Record-ID: {record_builder.new_record_id()}\r\n"
         f"WARC-Date: {warc_date_at(entry.started_ms)}\r\nWARC-Target-URI: {entry.url}\r\n"
-        f"WARC-Concurrent-To: {entry.record_id}\r\n{page}"
+        f"WARC-Concurrent-To: {entry.record_id}\r\n{_page_facts(recorded.visit)}"
         f"Content-Type: {REQUEST_TYPE}\r\n"
         f"WARC-Block-Digest: {sha256_digest(request)}\r\n"
         f"Content-Length: {len(request)}\r\n\r\n"

@@ -11,7 +11,6 @@ import ssl
 from core.errors import TransientError
 from core.urls import MAX_URL_LENGTH
 from net.http1 import HEAD_LIMIT_BYTES, MalformedMessageError, find_head_end
-from net.upstream_proxy import shut_socket
 
 Origin = tuple[str, int, bool]  # host, port, whether TLS
 
@@ -32,8 +31,7 @@ def parse_absolute(target: str) -> tuple[Origin, str, str]:
     (('example.org', 80, False), '/a?b', 'http://example.org/a?b')
     """
     _check_length(target)
-    match = _ABSOLUTE.fullmatch(target)
-    if match is None:
+    if (match := _ABSOLUTE.fullmatch(target)) is None:
         raise MalformedMessageError("This is a proxy: give it absolute http:// URLs.")
     origin = (*parse_authority(match[1], 80), False)
     path = match[2] if match[2].startswith("/") else f"/{match[2]}"
@@ -93,10 +91,6 @@ class BrowserConnection:
         self._unread = bytearray()
         self._piece_bytes = TLS_PIECE_BYTES if isinstance(sock, ssl.SSLSocket) else PIECE_BYTES
 
-    def abort(self) -> None:
-        """Cancel blocked reads and sends from another thread; never raises."""
-        shut_socket(self.sock)
-
     def speaks_tls(self) -> bool:
         """Return whether a TLS handshake follows; waits for its first byte without consuming it."""
         try:
@@ -117,8 +111,7 @@ class BrowserConnection:
             searched = len(unread)
             if searched > HEAD_LIMIT_BYTES:
                 raise MalformedMessageError("The head is longer than 1 MiB.")
-            piece = self._receive()
-            if not piece:
+            if not (piece := self._receive()):
                 if unread.strip():
                     raise ConnectionLostError("The peer disconnected within a head.")
                 return None

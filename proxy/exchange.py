@@ -7,6 +7,7 @@ import hashlib
 import logging
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +24,7 @@ from net import http1
 from net.connect_errors import BlockedError, ConnectError, UnknownHostError
 from net.timeouts import CancelSignal, WaitCancelledError
 from net.tls_client import CertificateVerifier
+from net.upstream_proxy import shut_socket
 from proxy.browser_connection import BrowserConnection, ConnectionLostError, Origin
 from proxy.limits import BodySpool, ReceiveLimits, SpoolSpace
 from proxy.redaction import redact_request, redact_response
@@ -36,8 +38,7 @@ from warc.writer import log_failure, to_weboid_error
 log = logging.getLogger(__name__)
 
 _IDENTITY_CODINGS = (b"", b"identity")
-_GZIP_CODINGS = (b"gzip", b"x-gzip")
-_GZIP_WRAPPER, _ZLIB_WRAPPER = 31, 15  # window bits, as zlib has them
+_WRAPPERS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}  # window bits, as zlib has them
 
 
 def identify_payload(head: http1.ResponseHead, beginning: bytes) -> str:
@@ -53,11 +54,10 @@ def identify_payload(head: http1.ResponseHead, beginning: bytes) -> str:
     coding = (head.get(b"content-encoding") or b"").strip().lower()
     if coding in _IDENTITY_CODINGS:
         return sniff(beginning)
-    if coding not in _GZIP_CODINGS and coding != b"deflate":
+    if coding not in _WRAPPERS:
         return ""
     try:
-        wrapper = _GZIP_WRAPPER if coding in _GZIP_CODINGS else _ZLIB_WRAPPER
-        return sniff(isal_zlib.decompressobj(wrapper).decompress(beginning, HEADER_BYTES))
+        return sniff(isal_zlib.decompressobj(_WRAPPERS[coding]).decompress(beginning, HEADER_BYTES))
     except isal_zlib.IsalError:  # type: ignore[misc] # the stub makes it an instance
         return sniff(beginning)  # the coding is wrong: browsers fail, the body is archived
 
@@ -156,11 +156,9 @@ class Exchange:
         """Cancel it now; the data received so far is recorded as truncated for `reason`."""
         self._cut_for = reason
         self._waiting.set()
-        connection, browser = self._connection, self._browser
-        if connection is not None:
-            connection.abort()
-        if browser is not None:
-            browser.abort()  # a stalled reader must not delay shutdown
+        for each in (self._connection, self._browser):  # a stalled reader must not delay shutdown
+            if each is not None:
+                shut_socket(each.sock)
 
     def run(self, origin: Origin, request: bytes, browser: BrowserConnection | None, *, keep_alive: bool) -> bool:
         """Send the request in origin form, relay and record the response; return whether the browser stays connected.
@@ -169,10 +167,9 @@ class Exchange:
         is nothing to record or the stored level leaves it out; OSError if the spool cannot be written.
         """
         self._browser = browser
-        self.sent_to = (origin, request)
-        if self.confirmable is not None:
-            stored, plain = self.confirmable
-            self.sent_to = (origin, plain)
+        stored, plain = self.confirmable or (None, request)
+        self.sent_to = (origin, plain)
+        if stored is not None:
             answer = self._ask(origin, request)
             if answer[0].status != 304:
                 return self._deliver(answer, request, keep_alive=keep_alive)
@@ -181,9 +178,7 @@ class Exchange:
                     return self._deliver_stored(answer, request, stored, payload, keep_alive=keep_alive)
             head, connection, rest = answer
             self._release(connection, head, is_whole=not rest)  # the payload is gone: fetch it again
-            request = plain
-        answer = self._ask(origin, request)
-        return self._deliver(answer, request, keep_alive=keep_alive)
+        return self._deliver(self._ask(origin, plain), plain, keep_alive=keep_alive)
 
     def run_alone(self, origin: Origin, request: bytes) -> None:
         """Run it to its end without a browser; the outcome is stored in its log entry."""
@@ -193,6 +188,18 @@ class Exchange:
             self.entry.reason = error.reason
         except OSError as error:
             self.fail_visit(error)
+
+    def start_alone(self, origin: Origin, request: bytes, then: Callable[[], object] = lambda: None) -> None:
+        """Run a registered one (`VisitSession.begin`) and `then` what follows in a thread, and end it."""
+
+        def run() -> None:
+            try:
+                self.run_alone(origin, request)
+                then()
+            finally:
+                self.visit.end(self)
+
+        threading.Thread(target=run, name="alone", daemon=True).start()
 
     def fail_visit(self, error: OSError) -> None:
         """Mark the whole visit as failed: received data could not be stored."""
@@ -329,26 +336,22 @@ class Exchange:
             try:
                 self._send(connection, request)
                 head, rest = self._read_head(connection)
-            except (OSError, ValueError, ConnectionLostError) as error:
+            except (OSError, ValueError, ConnectionLostError, http1.MalformedMessageError) as error:
                 connection.close()
                 if connection.reused and not self._cut_for:
-                    fresh = True  # it was closed while idle, without an answer: retry
+                    # Closed while idle, without an answer; or the rest of an earlier one, such as the body of a 304.
+                    fresh = True
                     continue
                 timed_out = isinstance(error, TimeoutError)
                 reason = "timeout" if timed_out else f"disconnected: {error}"
-                if isinstance(error, ssl.SSLError):  # such as: it wants a client's certificate
-                    reason = f"tls: {error.reason or error}"
-                if self._cut_for:
+                if isinstance(error, http1.MalformedMessageError):
+                    reason = f"malformed: {error}"
+                elif self._cut_for:
                     reason = f"cut: {self._cut_for}"
+                elif isinstance(error, ssl.SSLError):  # such as: it wants a client's certificate
+                    reason = f"tls: {error.reason or error}"
                 raise NoResponseError(504 if timed_out else 502, reason) from error
-            except http1.MalformedMessageError as error:
-                connection.close()
-                if connection.reused and not self._cut_for:
-                    fresh = True  # its beginning may be the rest of an earlier answer, such as the body of a 304
-                    continue
-                raise NoResponseError(502, f"malformed: {error}") from error
-            fault = connection.fault_of(head)
-            if fault:
+            if fault := connection.fault_of(head):
                 connection.close()
                 raise NoResponseError(502, f"connect: {fault}")
             return head, connection, rest
@@ -373,14 +376,11 @@ class Exchange:
             raise NoResponseError(502, f"{error.reason}: {error}") from error
         except WaitCancelledError as error:
             raise NoResponseError(502, f"cut: {self._cut_for}") from error
-        self._connection = connection
-        self.entry.tls_error = connection.tls.error
-        self.entry.tls_version = connection.tls.version
-        self.entry.tls_cipher = connection.tls.cipher
-        self.entry.tls_certificate = connection.tls.certificate
-        self.entry.remote_ip = connection.remote_ip
+        self._connection, tls, entry = connection, connection.tls, self.entry
+        entry.tls_error, entry.tls_version, entry.remote_ip = tls.error, tls.version, connection.remote_ip
+        entry.tls_cipher, entry.tls_certificate = tls.cipher, tls.certificate
         if self._cut_for:
-            connection.abort()
+            shut_socket(connection.sock)
         return connection
 
     def _read_head(self, connection: OriginConnection) -> tuple[http1.ResponseHead, bytes]:
@@ -403,35 +403,39 @@ class Exchange:
                 raise http1.MalformedMessageError("The head is longer than 1 MiB.")
             if self._tools.monotonic() > deadline:
                 raise TimeoutError
-            piece = connection.sock.recv(connection.read_bytes)
-            if not piece:
+            if not (piece := connection.sock.recv(connection.read_bytes)):
                 raise ConnectionLostError("closed before a response")
             buffer += piece
 
     def read_more(self, connection: OriginConnection, body: http1.BodyParser, received: int) -> Bytes:
         """Return the next body bytes; empty at the end or when truncated (`entry.truncated`)."""
-        limits, entry = self._tools.limits, self.entry
-        excess = limits.excess(self.visit, received, self._tools.monotonic() - self._started)
-        if excess is not None:
-            entry.truncated, entry.reason = excess.truncated, excess.reason
-            self.visit.failure = self.visit.failure or excess.failure
+        entry = self.entry
+        if self._is_over_limit(received):
             return b""
+        data: Bytes = b""
         try:
             if self._failure is not None:
                 raise self._failure
-            data: Bytes = self._gather(connection, body.left)
+            data = self._gather(connection, body.left)
         except TimeoutError:
             entry.truncated, entry.reason = "time", "silence: read_timeout_s"
-            data = b""
         except (OSError, ValueError) as error:
             entry.truncated, entry.reason = "disconnect", f"disconnected: {error}"
-            data = b""
         if not data and not body.close() and not entry.truncated:
             entry.truncated, entry.reason = "disconnect", "disconnected: closed too early"
         if not data and self._cut_for:
             entry.truncated, entry.reason = self._cut_for, "cut: the visit ended"
-        room = limits.room(received)
+        room = self._tools.settings.body_limit_bytes - received
         return data if len(data) <= room else data[:room]
+
+    def _is_over_limit(self, received: int) -> bool:
+        """Return whether a body of that size has reached a limit, which then truncates it."""
+        seconds = self._tools.monotonic() - self._started
+        if (excess := self._tools.limits.excess(self.visit, received, seconds)) is None:
+            return False
+        self.entry.truncated, self.entry.reason = excess.truncated, excess.reason
+        self.visit.failure = self.visit.failure or excess.failure
+        return True
 
     def _gather(self, connection: OriginConnection, left: int | None) -> Bytes:
         """Return available data, up to `GATHER_BYTES` and to the `left` length; blocks for the first piece only."""
@@ -519,8 +523,7 @@ class ResponseRelay:
     def body(self, body: http1.BodyParser, piece: Bytes, connection: OriginConnection) -> None:
         """Read the body from the connection to its end, after a first piece."""
         left = body.left
-        short = left is not None and 0 < len(piece) < left <= GATHER_BYTES
-        if short and connection.readable():
+        if left is not None and 0 < len(piece) < left <= GATHER_BYTES and connection.readable():
             # The rest of a short body is in transit: send the received part with the head.
             piece += self._exchange.read_more(connection, body, 0)
         while True:
@@ -530,8 +533,7 @@ class ResponseRelay:
                 break
             if self._held and not connection.readable():
                 self._send(b"")
-            piece = self._exchange.read_more(connection, body, self.body_size)
-            if not piece:
+            if not (piece := self._exchange.read_more(connection, body, self.body_size)):
                 self._check_level(is_over=True)
                 break
         if self._held:

@@ -11,10 +11,10 @@ import ssl
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from threading import Thread
 from typing import TYPE_CHECKING
 
 from net import http1
+from net.connect_errors import BlockedError, ConnectError, UnknownHostError
 from proxy.browser_connection import (
     BrowserConnection,
     ConnectionLostError,
@@ -26,7 +26,7 @@ from proxy.browser_connection import (
     parse_tunnelled,
 )
 from proxy.exchange import Exchange, NoResponseError, left_out_reason
-from proxy.observed_tunnel import REQUEST_BODY_LIMIT_BYTES, ObservedTunnel, open_tunnel
+from proxy.observed_tunnel import REQUEST_BODY_LIMIT_BYTES, ObservedTunnel
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from proxy.visit_registry import TOKEN_HEADER, VisitSession
 from proxy.websocket import WebSocketExchange, asks_for_websocket
@@ -61,10 +61,6 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
         """Close nothing: there are no buffers to flush."""
         self.server.open_handlers.discard(self)
 
-    def abort(self) -> None:
-        """Close the connection from another thread; never raises."""
-        self.wire.abort()
-
     def handle(self) -> None:
         """Serve requests until the connection is closed."""
         try:
@@ -78,16 +74,12 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
 
     def _serve_one(self) -> bool:
         """Serve one request; return whether another may follow."""
-        raw = self.wire.read_head()
-        if raw is None:
+        if (raw := self.wire.read_head()) is None:
             return False
         head = http1.parse_request_head(raw)
-        connection = head.get(b"proxy-connection") or head.get(b"connection")
-        keep_alive = http1.keeps_alive(head.version, connection)
-        visit = self.visit_of(head)
-        if visit is None:
-            between = self.server.visits.is_between_visits(self._authorization)
-            if between or self.tunnel is not None:
+        keep_alive = http1.keeps_alive(head.version, head.get(b"proxy-connection") or head.get(b"connection"))
+        if (visit := self.visit_of(head)) is None:
+            if self.server.visits.is_between_visits(self._authorization) or self.tunnel is not None:
                 # A 407 would make the browser forget the credentials of its next visit.
                 self.answer_error(403, "visit: over", keep_alive=False)
                 return False
@@ -107,7 +99,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             self.tunnel = (host, port, self.wire.speaks_tls())
             if not self.tunnel[2]:  # browsers request a tunnel for ws:// too (RFC 6455, 4.1)
                 return True
-            if visit.is_observed(host) and self._observe(visit, host, port):
+            if visit.browser_hosts & {host, "*"} and self._observe(visit, host, port):
                 return False
             context = self.server.ca.context_for(host)
             try:
@@ -131,8 +123,9 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
 
     def _observe(self, visit: VisitSession, host: str, port: int) -> bool:
         """Relay and record the browser's own TLS connection; return False when there is none to the host."""
-        connection = open_tunnel(self.server.exchanges.upstream, host, port)
-        if connection is None:  # the request fails in the same way, and is answered with the reason
+        try:
+            connection = self.server.exchanges.upstream.lend((host, port, False), tunnel=True)
+        except (BlockedError, UnknownHostError, ConnectError):  # so does the request, which is answered with the reason
             return False
         ObservedTunnel(
             self.server.exchanges, visit, (host, port, True), connection, self.wire, self.server.secrets
@@ -153,15 +146,13 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             if token != visit.token and (token or not _may_lack_token(head) or not visit.entries):
                 self.answer_error(403, "visit: over", keep_alive=False)
                 return False
-            kept = tuple(each for each in head.headers if each[0] != TOKEN_HEADER)
-            head = replace(head, headers=kept)
+            head = replace(head, headers=tuple(each for each in head.headers if each[0] != TOKEN_HEADER))
         head = http1.with_headers(head, visit.headers)
         if self.is_answered(head, visit, url, keep_alive=keep_alive):
             return keep_alive
         kind = WebSocketExchange if asks_for_websocket(head) else Exchange
         exchange = kind(self.server.exchanges, visit, url, head.method)
-        refused = visit.begin(exchange, exchange.entry)
-        if refused:
+        if refused := visit.begin(exchange, exchange.entry):
             self.answer_error(403, refused, keep_alive=False)
             return False
         if head.method == "GET":
@@ -200,21 +191,13 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
         )
         exchange = Exchange(self.server.exchanges, visit, part.url, "GET", awaited=True)
         if not visit.begin(exchange, exchange.entry):
-
-            def run() -> None:
-                try:
-                    exchange.run_alone(origin, request)
-                finally:
-                    visit.end(exchange)
-
-            Thread(target=run, daemon=True).start()
+            exchange.start_alone(origin, request)
 
     def _exchange(
         self, exchange: Exchange, head: http1.RequestHead, origin: Origin, target: str, *, keep_alive: bool
     ) -> bool:
         entry = exchange.entry
-        refusal = self.server.exchanges.limits.refusal(exchange.visit)
-        if refusal:
+        if refusal := self.server.exchanges.limits.refusal(exchange.visit):
             entry.kept, entry.reason = RequestOutcome.BLOCKED, refusal
             self.answer_error(403, refusal, keep_alive=False)
             return False
@@ -223,10 +206,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             self.answer_error(501, entry.reason, keep_alive=False)
             return False
         try:
-            if exchange.switches:
-                _check_handshake(exchange, head)
-            body = self.read_body(head)
-            _check_level(exchange, head)
+            body = self._checked_body(exchange, head)
             length = None if body is None else len(body)
             connection = b"Upgrade" if exchange.switches else b"keep-alive"
             forward = partial(
@@ -254,6 +234,20 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             exchange.fail_visit(error)
             return False
 
+    def _checked_body(self, exchange: Exchange, head: http1.RequestHead) -> bytes | None:
+        """Read as `read_body`; NoResponseError also for a request that is not made, and why."""
+        entry, stored = exchange.entry, exchange.visit.stored
+        if exchange.switches and http1.request_framing(head)[0] is not http1.BodyFraming.NONE:
+            entry.kept = RequestOutcome.BLOCKED  # origins could parse it as a request (RFC 9112, 11.2)
+            raise NoResponseError(400, "websocket: a handshake has no body", close=True)
+        body = self.read_body(head)
+        # Browsers name the destination to secure origins only.
+        destination = (head.get(b"sec-fetch-dest") or b"").decode("latin-1").strip().lower()
+        if stored.excludes_destination(destination):
+            entry.kept = RequestOutcome.LEFT_OUT
+            raise NoResponseError(403, left_out_reason(destination, stored))
+        return body
+
     def read_body(self, head: http1.RequestHead) -> bytes | None:
         """Read the request's body without its transfer coding; None without; NoResponseError: too long."""
         framing, length = http1.request_framing(head)
@@ -271,8 +265,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             pieces.append(payload)
             size += len(payload)
             # Take memory for it from the shared allowance.
-            space = self.server.exchanges.space
-            if size > REQUEST_BODY_LIMIT_BYTES or not space.take(len(payload)):
+            if size > REQUEST_BODY_LIMIT_BYTES or not self.server.exchanges.space.take(len(payload)):
                 raise NoResponseError(413, "request-too-large", close=True)
             self._borrowed += len(payload)
         return b"".join(pieces)
@@ -310,19 +303,3 @@ def _may_lack_token(head: http1.RequestHead) -> bool:
     """Return whether browsers make such a request themselves, without the headers of a page."""
     destination = (head.get(b"sec-fetch-dest") or b"").decode("latin-1")
     return head.method == "OPTIONS" or asks_for_websocket(head) or destination.endswith("worker")
-
-
-def _check_handshake(exchange: Exchange, head: http1.RequestHead) -> None:
-    """Refuse a handshake with a body, which origins could parse as a request (RFC 9112, 11.2)."""
-    if http1.request_framing(head)[0] is not http1.BodyFraming.NONE:
-        exchange.entry.kept = RequestOutcome.BLOCKED
-        raise NoResponseError(400, "websocket: a handshake has no body", close=True)
-
-
-def _check_level(exchange: Exchange, head: http1.RequestHead) -> None:
-    """Refuse a request that the stored level leaves out; browsers name its destination to secure origins only."""
-    destination = (head.get(b"sec-fetch-dest") or b"").decode("latin-1").strip().lower()
-    stored = exchange.visit.stored
-    if stored.excludes_destination(destination):
-        exchange.entry.kept = RequestOutcome.LEFT_OUT
-        raise NoResponseError(403, left_out_reason(destination, stored))

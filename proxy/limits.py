@@ -17,9 +17,6 @@ from warc.local_storage import DiskReserve
 if TYPE_CHECKING:
     from proxy.visit_registry import VisitSession
 
-_VISIT = "limit: visit_limit_bytes"
-_CRAWL = "limit: crawl_limit_bytes"
-
 
 class ByteCounter:
     """Counter of the bytes that a run's proxies receive, without locks between them. Thread-safe; `close` it.
@@ -83,8 +80,8 @@ class ReceiveLimits:
     def refusal(self, visit: VisitSession) -> str:
         """Return the reason to refuse a new request of the visit; empty when it is allowed."""
         if visit.received >= self._settings.visit_limit_bytes:
-            return _VISIT
-        return _CRAWL if self.crawl_is_over() else ""
+            return "limit: visit_limit_bytes"
+        return "limit: crawl_limit_bytes" if self.crawl_is_over() else ""
 
     def excess(self, visit: VisitSession, body_bytes: int, seconds: float) -> LimitExcess | None:
         """Return the limit that a response of that size and duration has reached; None if none."""
@@ -92,17 +89,12 @@ class ReceiveLimits:
             return LimitExcess("length", "limit: body_limit_bytes")
         if seconds > self._settings.response_limit_s:
             return LimitExcess("time", "limit: response_limit_s")
-        used_up = self.refusal(visit)
-        if used_up:
+        if used_up := self.refusal(visit):
             return LimitExcess("length", used_up)
         if self._disk.is_low():
             failure = DiskFullError("Half of the reserve is used: free some space, then resume.")
             return LimitExcess("unspecified", "limit: disk_reserve_bytes", failure)
         return None
-
-    def room(self, body_bytes: int) -> int:
-        """Return the number of bytes of the body that may still be stored."""
-        return self._settings.body_limit_bytes - body_bytes
 
 
 HELD_BYTES = 16 << 20  # one body in memory
@@ -150,11 +142,6 @@ class BodySpool:
         self._held = 0
         self._file: BinaryIO | None = None
         self.size = 0
-
-    @property
-    def in_memory(self) -> bool:
-        """Return whether `pieces` are all in memory."""
-        return self._file is None
 
     def add(self, piece: bytes | bytearray) -> None:
         """Append a piece. Raises OSError if the file for long bodies cannot be written."""

@@ -15,7 +15,6 @@ import hpack
 
 from core.timestamps import from_unix_milliseconds
 from net import http1
-from net.connect_errors import BlockedError, ConnectError, UnknownHostError
 from net.http1 import HEAD_LIMIT_BYTES as HEAD_LIMIT
 from net.tls_decoder import NotTlsError, TlsDecodeError, TlsDecoder, TlsSecrets
 from proxy.browser_connection import BrowserConnection, Origin, host_header, parse_authority, parse_tunnelled
@@ -23,7 +22,7 @@ from proxy.exchange import NO_CONTENT, Exchange, ExchangeContext, NoResponseErro
 from proxy.limits import BodySpool
 from proxy.redaction import redact_request, redact_response
 from proxy.request_log import RequestOutcome
-from proxy.upstream import OriginConnection, UpstreamConnector
+from proxy.upstream import OriginConnection
 from proxy.visit_registry import VisitSession
 from proxy.websocket import SocketRelay
 
@@ -86,8 +85,7 @@ class ObservedExchange(Exchange):
         if self.visit.login:
             self._stored_head = redact_response(head)
         spool = BodySpool(self._tools.space)
-        is_coded = self._framing is http1.BodyFraming.CHUNKED
-        self._relay = ResponseRelay(self, spool, None, coded=is_coded)
+        self._relay = ResponseRelay(self, spool, None, coded=self._framing is http1.BodyFraming.CHUNKED)
         self._relay.start(head, self._stored_head, keep_alive=False)
         if head.status not in NO_CONTENT and self.visit.stored.excludes_type(head.mime):
             self._relay.exclude()
@@ -96,12 +94,7 @@ class ObservedExchange(Exchange):
         """Record a piece of the response's body; return how many of its bytes belong to it."""
         relay, limits = self._relay, self._tools.limits
         assert relay is not None
-        seconds = self._tools.monotonic() - self._started
-        excess = None if self._is_stopped else limits.excess(self.visit, relay.body_size, seconds)
-        if excess is not None:
-            self._is_stopped = True
-            self.entry.truncated, self.entry.reason = excess.truncated, excess.reason
-            self.visit.failure = self.visit.failure or excess.failure
+        self._is_stopped = self._is_stopped or self._is_over_limit(relay.body_size)
         if self._is_stopped:
             if refusal := limits.refusal(self.visit):
                 raise TunnelEndError(refusal)
@@ -110,7 +103,7 @@ class ObservedExchange(Exchange):
             return taken
         before = relay.body_size
         try:
-            relay.take(self.body, data[: limits.room(before)])
+            relay.take(self.body, data[: self._tools.settings.body_limit_bytes - before])
         except NoResponseError:
             pass  # the stored level excludes it
         except OSError as error:
@@ -181,13 +174,9 @@ class ObservedTunnel:
     def certificate_facts(self) -> tuple[str, str]:
         """Return the certificate's SHA-256 and fault; of a session that is resumed those of its first connection."""
         if self.decoder.chain and not self._certificate[0]:
-            leaf = hashlib.sha256(self.decoder.chain[0]).hexdigest()
-            self._certificate = (
-                leaf,
-                self.tools.certificates.fault(
-                    self.decoder.chain, self.origin[0], now=from_unix_milliseconds(self.tools.now_ms())
-                ),
-            )
+            now = from_unix_milliseconds(self.tools.now_ms())
+            fault = self.tools.certificates.fault(self.decoder.chain, self.origin[0], now=now)
+            self._certificate = (hashlib.sha256(self.decoder.chain[0]).hexdigest(), fault)
             self.visit.certificates[self.origin] = self._certificate
         return self._certificate if self._certificate[0] else self.visit.certificates.get(self.origin, ("", ""))
 
@@ -212,10 +201,17 @@ class ObservedTunnel:
             if not self.is_opaque:
                 sent = self.decoder.from_client(from_browser)
                 received = self.decoder.from_server(from_origin)
-                self._read_browser(sent)
+                if self._reader is None and sent:
+                    is_h2 = sent.startswith(PREFACE[:3])
+                    self.protocol = "h2" if is_h2 else "http/1.1"
+                    self._reader = Http2Reader(self) if is_h2 else Http1Reader(self)
+                    received, self._early = self._early + received, b""
                 if self._reader is None:
                     self._early += received
-                elif received:
+                    return ""
+                if sent:
+                    self._reader.from_browser(sent)
+                if received:
                     self._reader.from_origin(received)
         except NotTlsError as error:
             return f"malformed: {error}"
@@ -230,18 +226,6 @@ class ObservedTunnel:
             self.tools.limits.count(self.visit, len(from_origin))
             return self.tools.limits.refusal(self.visit)
         return ""
-
-    def _read_browser(self, data: bytes) -> None:
-        if not data:
-            return
-        if self._reader is None:
-            is_h2 = data.startswith(PREFACE[:3])
-            self.protocol = "h2" if is_h2 else "http/1.1"
-            self._reader = Http2Reader(self) if is_h2 else Http1Reader(self)
-        self._reader.from_browser(data)
-        if self._early:
-            self._reader.from_origin(self._early)
-            self._early = b""
 
 
 class Http1Reader:
@@ -259,8 +243,7 @@ class Http1Reader:
         self._sent += data
         while self._sent:
             if self._upload.done:
-                raw = _take_head(self._sent)
-                if raw is None:
+                if (raw := _take_head(self._sent)) is None:
                     return
                 head = http1.parse_request_head(raw)
                 authority = (head.get(b"host") or b"").decode("latin-1")
@@ -283,8 +266,7 @@ class Http1Reader:
                 raise TunnelEndError("malformed: a response without a request")
             exchange = self._pending[0]
             if not exchange.is_answered:
-                raw = _take_head(self._received)
-                if raw is None:
+                if (raw := _take_head(self._received)) is None:
                     return
                 head = http1.parse_response_head(raw)
                 if head.status == 101:
@@ -295,8 +277,7 @@ class Http1Reader:
                     continue
                 exchange.answer(head)
             else:
-                taken = exchange.take(bytes(self._received))
-                del self._received[:taken]
+                del self._received[: exchange.take(bytes(self._received))]
             if exchange.body.malformed:
                 raise TunnelEndError("malformed: its chunks make no sense")
             if exchange.body.done:
@@ -419,14 +400,6 @@ class Http2Reader:
 
 _PUSHED = 1 << 8  # no flag of HTTP/2
 _STATUSES = frozenset(HTTPStatus)
-
-
-def open_tunnel(upstream: UpstreamConnector, host: str, port: int) -> OriginConnection | None:
-    """Connect to a checked address of the host; None when that fails, as any request to it will."""
-    try:
-        return upstream.lend((host, port, False), tunnel=True)
-    except (BlockedError, UnknownHostError, ConnectError):
-        return None
 
 
 def _take_head(unread: bytearray) -> bytes | None:

@@ -48,15 +48,6 @@ POLL_S = 0.05  # how often the servers look whether they are to end
 
 
 @dataclass(frozen=True, slots=True)
-class TcpControl:
-    """TCP address of the control server, and the secret that workers must hold."""
-
-    host: str
-    port: int
-    secret: ClusterSecret
-
-
-@dataclass(frozen=True, slots=True)
 class RunningProxy:
     """Proxy in service."""
 
@@ -71,12 +62,12 @@ def run_proxy(
     layout: Layout,
     settings: Settings,
     *,
-    control: Path | TcpControl,
+    control: Path | tuple[str, int, ClusterSecret],
     tally: Callable[[], ByteCounter] = ByteCounter,
     listen: ListenAddress = LOOPBACK,
     warcprox_api: ListenAddress | None = None,
 ) -> Iterator[RunningProxy]:
-    """Run a proxy, controlled by unix socket or TCP, until the end of the block; then write pending records."""
+    """Run a proxy, controlled by unix socket or TCP (host, port, secret), until the block ends; then write all records."""
     recovered = _recover(layout, settings)
     with ExitStack() as stack:
         spool = stack.enter_context(scratch_folder(ScratchKind.SPOOL, layout.root))
@@ -85,8 +76,8 @@ def run_proxy(
         if isinstance(control, Path):
             server = ControlServer(control, proxy)
         else:
-            server = ControlServer((control.host, control.port), proxy, control.secret)
-            proxy.keep_from((str(server.server_address[0]), server.port))
+            server = ControlServer(control[:2], proxy, control[2])
+            proxy.egress.refuse_listener(str(server.server_address[0]), server.port)
         threading.Thread(target=proxy.serve_forever, args=(POLL_S,), daemon=True).start()
         stack.callback(proxy.shutdown)
         threading.Thread(target=server.serve_forever, args=(POLL_S,), daemon=True).start()

@@ -5,7 +5,6 @@ gets the headers that all requests of the visit have, and no cookie, as the brow
 """
 
 import re
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -75,20 +74,15 @@ def _begin(
     if visit.begin(exchange, exchange.entry):
         return
 
-    def run() -> None:
-        try:
-            exchange.run_alone(origin, request)
-            target = ""
-            if exchange.entry.location and redirects:
-                with suppress(ValueError):  # it cannot be requested
-                    url = urljoin(exchange.url, exchange.entry.location)
-                    target = fetch_key(url, allow_single_label=True)
-            if target:
-                _begin(tools, visit, replace(repeat, url=target), allowance, redirects - 1)
-        finally:
-            visit.end(exchange)
+    def follow() -> None:
+        target = ""
+        if exchange.entry.location and redirects:
+            with suppress(ValueError):  # it cannot be requested
+                target = fetch_key(urljoin(exchange.url, exchange.entry.location), allow_single_label=True)
+        if target:
+            _begin(tools, visit, replace(repeat, url=target), allowance, redirects - 1)
 
-    threading.Thread(target=run, name="again", daemon=True).start()
+    exchange.start_alone(origin, request, follow)
 
 
 def _build_request(visit: VisitSession, repeat: RefetchRequest) -> tuple[Origin, bytes]:

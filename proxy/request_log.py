@@ -26,16 +26,13 @@ class RequestLogEntry:
     method: str
     started_ms: int
     kept: RequestOutcome = RequestOutcome.FAILED
-    # Cause of a failure, block or truncation: a constant, and its detail after a colon.
-    reason: str = ""
-    # The origin's; None without a response. Never a status made by the proxy.
-    status: int | None = None
+    reason: str = ""  # cause of a failure, block or truncation: a constant, and its detail after a colon
+    status: int | None = None  # the origin's; None without a response. Never a status made by the proxy
     mime: str = ""
     location: str = ""  # of a redirect, as sent; empty for other responses
     digest: str = ""  # WARC-Payload-Digest of its record
     truncated: str = ""  # WARC-Truncated of its record (WARC/1.1, 5.13); empty when whole
-    # Verification error of the certificate; empty when it verified, or for plain http.
-    tls_error: str = ""
+    tls_error: str = ""  # verification error of the certificate; empty when it verified, or for plain http
     tls_version: str = ""  # as negotiated with the origin, e.g. ``TLSv1.3``; empty for plain http.
     tls_cipher: str = ""
     tls_certificate: str = ""  # SHA-256 of the origin's certificate, in hexadecimal
@@ -45,8 +42,7 @@ class RequestLogEntry:
     filename: str = ""
     offset: int = 0
     length: int = 0
-    # The payload's media type by its first bytes (`core.mime_sniffer.sniff`); empty when unknown.
-    identified: str = ""
+    identified: str = ""  # the payload's media type by its first bytes (`core.mime_sniffer.sniff`); empty when unknown
     payload_bytes: int = 0  # the payload's size, in its content coding if it has one
     again: str = ""  # reason for a repeated request, after the browser's; empty for all others
     sent: int = 0  # bytes of the request, head included
@@ -79,8 +75,7 @@ def to_table(entries: list[RequestLogEntry], fields: Sequence[str] = _FIELDS) ->
 
 def from_table(table: dict[str, Any]) -> list[RequestLogEntry]:
     """Convert the result of `to_table` back to entries."""
-    names = table["fields"]
-    entries = [RequestLogEntry(**dict(zip(names, row, strict=True))) for row in table["rows"]]
+    entries = [RequestLogEntry(**dict(zip(table["fields"], row, strict=True))) for row in table["rows"]]
     for entry in entries:
         entry.kept = RequestOutcome(entry.kept)
     return entries

@@ -7,12 +7,11 @@ the visit allows, with a strong validator, and its request had the same values o
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from core.captures import RecordType
 from core.errors import BadUrlError, InputError, PermanentError, TransientError
@@ -84,15 +83,17 @@ class StoredResponses:
             return None
         try:
             values = {**key_values(replay_key(url)), "url": url, "bucket": bucket, "since": since_ms}
-            row = self._row(values) if time.monotonic() >= self._resume else None
-            if row is None:
+            if time.monotonic() < self._resume:
+                return None
+            rows = self._index.rows(_QUERY.format(has_key=self._index.has_key), values)
+            row = rows[0] if rows and not (rows[0]["login"] or rows[0]["truncated"]) else None
+            if row is None or row["status"] != 200 or not (row["spelled"] or "").startswith("sha256:"):
                 return None
             original = OriginalRecord(
                 row["spelled"], row["original_url"], row["original_ms"],
                 row["original_filename"], row["original_start"], row["original_length"],
             )  # fmt: skip
-            place = (row["filename"], row["start"], row["length"])
-            stored = self._head(place, original, since_ms)
+            stored = self._head((row["filename"], row["start"], row["length"]), original, since_ms)
             after = (row["filename"], row["start"] + row["length"], LONGEST_HEAD)
             with open_record(self._archive, *after) as request:
                 if request.warc.get("warc-type") != "request" or request.http is None:
@@ -104,19 +105,13 @@ class StoredResponses:
             return None
         except (BadUrlError, InputError, PermanentError):
             return None  # the record is not here
-        if not _is_same_request(stored, asked, head):
+        # The requests must have the same values of all that the response varies by.
+        fields = (value for key, _, value in stored.headers if key == b"vary")
+        varies = {name.strip().lower() for value in fields for name in value.split(b",")} | _ALWAYS_SAME
+        if b"*" in varies or any(_comparable(asked, name) != _comparable(head, name) for name in varies):
             return None
         conditions = _conditions(stored, has_cookie=b"cookie" in names)
         return StoredResponse(stored, original, conditions) if conditions else None
-
-    def _row(self, values: Mapping[str, Any]) -> Any:
-        """Return the latest capture with its payload's record if it may be confirmed, or None."""
-        rows = self._index.rows(_QUERY.format(has_key=self._index.has_key), values)
-        row = rows[0] if rows else None
-        if row is None or row["spelled"] is None or row["status"] != 200:
-            return None
-        is_whole = not (row["login"] or row["truncated"]) and row["spelled"].startswith("sha256:")
-        return row if is_whole else None
 
     @contextmanager
     def payload(self, stored: StoredResponse) -> Iterator[StoredPayload | None]:
@@ -137,11 +132,8 @@ class StoredResponses:
             return
         with open_record(self._archive, *place) as record:
             is_chunked = record.http is not None and record.http.get("transfer-encoding") != ""
-            yield StoredPayload(
-                record.warc.get("warc-record-id"),
-                None if is_chunked else record.size,
-                dechunked(record.content) if is_chunked else record.content,
-            )
+            pieces = dechunked(record.content) if is_chunked else record.content
+            yield StoredPayload(record.warc.get("warc-record-id"), None if is_chunked else record.size, pieces)
 
     def _head(self, place: tuple[str, int, int], original: OriginalRecord, since_ms: int) -> ResponseHead:
         """Return the head of the capture, of a confirmed one its original's. PermanentError: none."""
@@ -166,14 +158,6 @@ def updated_head(stored: ResponseHead, confirmation: ResponseHead, *, size: int 
     if size is not None:
         framing = (b"content-length", b"Content-Length", b"%d" % size)
     return replace(stored, headers=(*kept, *fresh, framing))
-
-
-def _is_same_request(stored: ResponseHead, asked: RequestHead, head: RequestHead) -> bool:
-    """Return whether the requests have the same values of all that the response varies by."""
-    varies = {name.strip().lower() for key, _, value in stored.headers if key == b"vary" for name in value.split(b",")}
-    if b"*" in varies:
-        return False
-    return all(_comparable(asked, name) == _comparable(head, name) for name in varies | _ALWAYS_SAME)
 
 
 def _comparable(head: RequestHead, name: bytes) -> bytes:

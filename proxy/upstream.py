@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from core.config.settings import EgressSettings, ProxySettings
@@ -20,7 +21,7 @@ from net.egress import Egress
 from net.http1 import ResponseHead
 from net.timeouts import CancellableTimeout, CancelSignal, WaitCancelledError
 from net.tls_client import TlsClient, TlsFacts, UnverifiedError
-from net.upstream_proxy import absolute_request, proxy_fault, shut_socket
+from net.upstream_proxy import absolute_request, proxy_fault
 from proxy.browser_connection import PIECE_BYTES, TLS_PIECE_BYTES, Origin, host_header
 
 
@@ -31,12 +32,10 @@ class OriginConnection:
     sock: socket.socket
     origin: Origin
     remote_ip: str  # the origin's address; empty when only an upstream proxy knows it
-    # Negotiated TLS parameters; empty values for plain http.
-    tls: TlsFacts = field(default_factory=TlsFacts)
+    tls: TlsFacts = field(default_factory=TlsFacts)  # negotiated TLS parameters; empty values for plain http
     via: UpstreamProxy | None = None
     absolute: bool = False  # whether requests are in absolute form, because `via` is an HTTP proxy
-    # Whether it has served an earlier exchange, so that a close without a response is expected.
-    reused: bool = False
+    reused: bool = False  # whether it has served an earlier exchange, so that a close without a response is expected
     idle_since: float = 0.0
     poller: "select.poll | None" = None
     on_close: Callable[["OriginConnection"], None] | None = None  # called once, when it is closed
@@ -54,31 +53,21 @@ class OriginConnection:
 
     def fault_of(self, head: ResponseHead) -> str:
         """Return the error if the response is an upstream proxy's, not the origin's; else empty."""
-        if self.absolute and self.via is not None:
-            return proxy_fault(head, self.via)
-        return ""
+        return proxy_fault(head, self.via) if self.absolute and self.via is not None else ""
 
     def close(self) -> None:
         """Close it; never raises."""
-        try:
+        with suppress(OSError):
             self.sock.close()
-        except OSError:
-            pass
-        finally:
-            on_close, self.on_close = self.on_close, None
-            if on_close is not None:
-                on_close(self)
-
-    def abort(self) -> None:
-        """Cancel blocked reads from another thread; never raises."""
-        shut_socket(self.sock)
+        on_close, self.on_close = self.on_close, None
+        if on_close is not None:
+            on_close(self)
 
     def readable(self) -> bool:
         """Return whether data is available; on an idle connection: closed, or out of sync."""
         if isinstance(self.sock, ssl.SSLSocket) and self.sock.pending():
             return True
-        poller = self.poller
-        if poller is None:
+        if (poller := self.poller) is None:
             self.poller = poller = select.poll()
             poller.register(self.sock, select.POLLIN | select.POLLHUP | select.POLLERR)
         return bool(poller.poll(0))
@@ -131,7 +120,7 @@ class ConnectionPool:
                 connection = self._wait(origin, waiter, patience)
             if connection is None:
                 return None
-            unfit = fresh or not _suits(connection, strict=strict)
+            unfit = fresh or (strict and bool(connection.tls.error))
             if not unfit and not (self._monotonic() - connection.idle_since > IDLE_S or connection.readable()):
                 return connection
             connection.sock.close()  # its slot is reused
@@ -179,7 +168,7 @@ class ConnectionPool:
     def _take(self, origin: Origin, *, fresh: bool, strict: bool) -> tuple[OriginConnection | None, _PoolWaiter | None]:
         with self._lock:
             host = self._hosts.setdefault(origin, _OriginSlots())
-            fit = [] if fresh else [each for each in host.idle if _suits(each, strict=strict)]
+            fit = [] if fresh else [each for each in host.idle if not (strict and each.tls.error)]
             if fit:
                 connection = fit[-1]  # the warmest
                 self._forget(connection)
@@ -230,10 +219,6 @@ class ConnectionPool:
         del self._idle[connection]
 
 
-def _suits(connection: OriginConnection, *, strict: bool) -> bool:
-    return not (strict and connection.tls.error)
-
-
 def _served_waiter(host: _OriginSlots, connection: OriginConnection | None) -> bool:
     """Give the connection, or the right to open one, to the caller that waits longest; False: there is none."""
     if not host.waiters:
@@ -277,7 +262,13 @@ class UpstreamConnector:
             connection.reused = True
             return connection
         try:
-            return self._open(origin, cut, tunnel=tunnel, strict=strict)
+            try:
+                return self._opened(origin, cut, verdict="", tunnel=tunnel)
+            except UnverifiedError as error:
+                verdict = str(error)
+                if strict or self._enforce_tls:
+                    raise BlockedTlsError(verdict) from error
+            return self._opened(origin, cut, verdict=verdict, tunnel=tunnel)
         except BaseException:
             self._pool.release(origin)
             raise
@@ -293,15 +284,6 @@ class UpstreamConnector:
     def close(self) -> None:
         """Close all idle connections."""
         self._pool.close()
-
-    def _open(self, origin: Origin, cut: CancelSignal, *, tunnel: bool, strict: bool) -> OriginConnection:
-        try:
-            return self._opened(origin, cut, verdict="", tunnel=tunnel)
-        except UnverifiedError as error:
-            verdict = str(error)
-            if strict or self._enforce_tls:
-                raise BlockedTlsError(verdict) from error
-        return self._opened(origin, cut, verdict=verdict, tunnel=tunnel)
 
     def _opened(self, origin: Origin, cut: CancelSignal, *, verdict: str, tunnel: bool) -> OriginConnection:
         host, port, tls = origin

@@ -59,10 +59,8 @@ class VisitSession:
     # Certificates of observed connections by origin: SHA-256 and fault; empty for none.
     certificates: dict[Origin, tuple[str, str]] = field(default_factory=dict, init=False)
     received: int = field(default=0, init=False)  # bytes received from origins
-    # Number of requests over the limit, which are not logged one by one.
-    refused: int = field(default=0, init=False)
-    # Of its first GET, names in lower case, names, values.
-    first_headers: Headers = field(default=(), init=False)
+    refused: int = field(default=0, init=False)  # number of requests over the limit, which are not logged one by one
+    first_headers: Headers = field(default=(), init=False)  # of its first GET, names in lower case, names, values
     # Requests without a complete response, by URL, with their origin.
     unanswered: dict[str, tuple[Origin, bytes]] = field(default_factory=dict, init=False)
     # Credentials of its browser context; those of a shared context come from its owner.
@@ -90,10 +88,6 @@ class VisitSession:
             self._in_flight.add(exchange)
             self.entries.append(entry)
             return ""
-
-    def is_observed(self, host: str) -> bool:
-        """Return whether the browser's own TLS connections reach the host."""
-        return host in self.browser_hosts or "*" in self.browser_hosts
 
     def receive(self, count: int) -> None:
         """Count bytes from an origin."""

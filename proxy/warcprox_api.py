@@ -88,8 +88,7 @@ class CaptureCounters:
         with self._lock:
             self._is_saved = False
             for bucket in buckets:
-                counts = self._buckets.get(bucket)
-                if counts is None:
+                if (counts := self._buckets.get(bucket)) is None:
                     empty = {name: {"urls": 0, "wire_bytes": 0} for name in ("total", "new", "revisit")}
                     counts = self._buckets[bucket] = {"bucket": bucket, **empty}
                 for name in ("total", kind) if kind else ("total",):
@@ -241,22 +240,18 @@ class WarcproxHandler(ArchivingHandler):
     def forward(self, head: RequestHead, visit: VisitSession, *, keep_alive: bool) -> bool:
         """Run the exchange of a request, or answer one for this service."""
         self.server.busy.add(self)
+        keep_alive = keep_alive and not self.server.proxy.leaving
         try:
-            return self._answer(head, visit, keep_alive=keep_alive and not self.server.proxy.leaving)
+            if head.method in _RECORD_METHODS:
+                return self._write_record(head, visit, keep_alive=keep_alive)
+            if self.tunnel is None and head.method == "GET" and head.target == "/status":
+                facts = json.dumps(self.server.status(self.request.getsockname())).encode()
+                self.send(200, b"Content-Type: application/json\r\n", keep_alive=keep_alive, body=facts)
+                return keep_alive
+            headers = tuple(each for each in head.headers if each[0] != META_HEADER)
+            return super().forward(replace(head, headers=headers), visit, keep_alive=keep_alive)
         finally:
             self.server.busy.discard(self)
-
-    def _answer(self, head: RequestHead, visit: VisitSession, *, keep_alive: bool) -> bool:
-        if head.method in _RECORD_METHODS:
-            return self._write_record(head, visit, keep_alive=keep_alive)
-        if self.tunnel is None and head.method == "GET" and head.target == "/status":
-            facts = self.server.status(self.request.getsockname())
-            self.send(
-                200, b"Content-Type: application/json\r\n", keep_alive=keep_alive, body=json.dumps(facts).encode()
-            )
-            return keep_alive
-        headers = tuple(each for each in head.headers if each[0] != META_HEADER)
-        return super().forward(replace(head, headers=headers), visit, keep_alive=keep_alive)
 
     def is_answered(self, head: RequestHead, visit: VisitSession, url: str, *, keep_alive: bool) -> bool:
         """Answer a request that the client's rules, or the disk reserve, refuse."""
@@ -329,7 +324,7 @@ class WarcproxServer(RecorderServer):
         self.busy: set[WarcproxHandler] = set()  # those with a request in progress
         super().__init__(listen, WarcproxHandler)
         host, port = self.reached_at = str(self.server_address[0]), int(self.server_address[1])
-        proxy.keep_from(self.reached_at)  # so that no page reaches it, of whatever visit
+        proxy.egress.refuse_listener(host, port)  # so that no page reaches it, of whatever visit
         self.counters = CaptureCounters(folder / f"warcprox-{host}-{port}.json".replace(":", "."))
         self._cache: LRUCache[bytes, MetaRules] = LRUCache(META_CACHE)
         self._lock = threading.Lock()
@@ -354,8 +349,7 @@ class WarcproxServer(RecorderServer):
 
     def status(self, address: tuple[Any, ...]) -> dict[str, Any]:
         """Return the facts of ``/status``, which are those of warcprox's service registration."""
-        archivist = self.proxy.archivist
-        queued, now = archivist.waiting, now_ms() / 1000
+        queued, now = self.proxy.archivist.waiting, now_ms() / 1000
         facts: dict[str, Any] = {
             "id": f"warcprox:{socket.gethostname()}:{address[1]}",
             "role": "warcprox",

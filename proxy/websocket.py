@@ -14,7 +14,6 @@ from net.http1 import RequestHead
 from proxy.browser_connection import PIECE_BYTES, BrowserConnection, ConnectionLostError, Origin
 from proxy.exchange import Exchange
 from proxy.request_log import RequestOutcome
-from proxy.upstream import OriginConnection
 
 # Servers ping every 20 to 60 s; who keeps silent longer has gone.
 IDLE_S = 120.0
@@ -51,7 +50,9 @@ class WebSocketExchange(Exchange):
             lines = [b"HTTP/1.1 101 Switching Protocols"]
             lines += [name + b": " + value for key, name, value in head.headers if key != b"weboid-proxy-error"]
             browser.send(b"\r\n".join(lines) + b"\r\n\r\n")
-            self._relay(connection, browser, rest)
+            relay = SocketRelay(browser.sock, connection.sock, self._count_both, monotonic=self._tools.monotonic)
+            reason = relay.run(early=browser.read_piece() if browser.has_unread else b"", rest=rest)
+            entry.reason = "cut: the visit ended" if self._cut_for else reason
         except ConnectionLostError:
             pass  # normal end: a side has closed
         finally:
@@ -59,18 +60,13 @@ class WebSocketExchange(Exchange):
             entry.seconds = round(self._tools.monotonic() - self._started, 6)
         return False
 
-    def _relay(self, connection: OriginConnection, browser: BrowserConnection, rest: bytes) -> None:
-        def count(sent: bytes, received: bytes) -> str:
-            self.entry.sent += len(sent)
-            self.entry.size += len(received)
-            self.count(len(received))
-            seconds = self._tools.monotonic() - self._started
-            excess = self._tools.limits.excess(self.visit, self.entry.size, seconds)
-            return "" if excess is None else excess.reason
-
-        relay = SocketRelay(browser.sock, connection.sock, count, monotonic=self._tools.monotonic)
-        reason = relay.run(early=browser.read_piece() if browser.has_unread else b"", rest=rest)
-        self.entry.reason = "cut: the visit ended" if self._cut_for else reason
+    def _count_both(self, sent: bytes, received: bytes) -> str:
+        """Count what is about to pass; return the limit that it reaches, or empty."""
+        self.entry.sent += len(sent)
+        self.entry.size += len(received)
+        self.count(len(received))
+        excess = self._tools.limits.excess(self.visit, self.entry.size, self._tools.monotonic() - self._started)
+        return "" if excess is None else excess.reason
 
 
 class SocketRelay:
@@ -111,8 +107,7 @@ class SocketRelay:
                 active_at = now
             from_browser = self._browser.read(self._origin)
             from_origin = self._origin.read(self._browser)
-            reason = self._count(from_browser, from_origin)
-            if reason:
+            if reason := self._count(from_browser, from_origin):
                 break
             self._origin.unsent += from_browser
             self._browser.unsent += from_origin

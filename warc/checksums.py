@@ -43,8 +43,7 @@ class ChecksumList:
 
     # A file's SHA-256 in hexadecimal; of several lines for one file the first.
     by_name: dict[str, str] = field(default_factory=dict)
-    # Numbers of lines that are malformed or contradict an earlier one.
-    bad: list[int] = field(default_factory=list)
+    bad: list[int] = field(default_factory=list)  # numbers of lines that are malformed or contradict an earlier one
 
 
 @dataclass(slots=True)
@@ -100,11 +99,8 @@ def _extend_chain(layout: Layout, sums: Mapping[str, str], *, replaced: bool = F
     """Append the sums of files that the chain does not have; with `replaced` also those that differ."""
     chain = read_chain(layout)
     known = chain.by_name
-    lines = [
-        chain.add(value, name)
-        for name, value in sums.items()
-        if name not in known or (replaced and known[name] != value)
-    ]
+    added = {name: value for name, value in sums.items() if name not in known or (replaced and known[name] != value)}
+    lines = [chain.add(value, name) for name, value in added.items()]
     if not lines:
         return
     with layout.checksum_chain.open("ab") as file:
@@ -126,8 +122,7 @@ def read_sums(layout: Layout) -> ChecksumList:
 def _parse(data: bytes) -> ChecksumList:
     sums = ChecksumList()
     for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
-        match = _LINE.fullmatch(line.rstrip("\r"))
-        if match is None:
+        if (match := _LINE.fullmatch(line.rstrip("\r"))) is None:
             if line.strip():
                 sums.bad.append(number)
         elif sums.by_name.setdefault(match[2], match[1]) != match[1]:
@@ -268,8 +263,7 @@ class ChecksumWorker:
             if self._closing:
                 self._spare -= path.stat().st_size
             # Another proxy may have been quicker.
-            sha256 = read_sums(self._layout).by_name.get(filename)
-            if sha256 is None:
+            if (sha256 := read_sums(self._layout).by_name.get(filename)) is None:
                 sha256 = sha256_of(path)
                 add_sums(self._layout, {filename: sha256})
             with closing(self._open_index()) as index:

@@ -13,7 +13,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -35,14 +35,7 @@ _COPY_BYTES = 1 << 20
 # Headers that a tombstone copies from its record: its identity, not its content.
 _KEPT_HEADERS = ("WARC-Record-ID", "WARC-Target-URI", "WARC-Date", "WARC-Warcinfo-ID", "WARC-Page-ID")
 Step = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class RecordTombstone:
-    """Replacement of one record."""
-
-    offset: int
-    lines: tuple[tuple[str, str], ...]  # names and values of its block; no value has a line end
+TombstoneLines = tuple[tuple[str, str], ...]  # names and values of its block; no value has a line end
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +64,7 @@ class ErasurePlan:
 
 def erase_records(
     layout: Layout,
-    tombstones: Mapping[str, list[RecordTombstone]],
+    tombstones: Mapping[str, Mapping[int, TombstoneLines]],
     *,
     step: Step = lambda _name: None,
     with_index: bool = True,
@@ -97,7 +90,7 @@ def erase_records(
             plan = ErasurePlan(filename, 0, "")
             fresh = path.with_name(path.name + _NEW_SUFFIX)
             with path.open("rb") as source, fresh.open("wb") as target:
-                before = _copy(path, source, target, {each.offset: each for each in wanted}, plan)
+                before = _copy(path, source, target, dict(wanted), plan)
                 target.flush()
                 os.fsync(target.fileno())
             if known and known != before:
@@ -114,7 +107,13 @@ def erase_records(
 
 def finish_erasure(layout: Layout, *, step: Step = lambda _name: None, with_index: bool = True) -> list[ErasedRecord]:
     """Complete an erasure whose plan is on disk; return its records. PermanentError: bad plan; after OSError retry."""
-    plans = _read_plan(layout)
+    plans: list[ErasurePlan] = []
+    try:
+        with suppress(FileNotFoundError):
+            text = (layout.archive / PLAN_NAME).read_text(encoding="utf-8")
+            plans = read_json(list[ErasurePlan], json.loads(text))
+    except (ValueError, InputError) as error:
+        raise PermanentError(f"{layout.archive / PLAN_NAME} cannot be read: {error}.") from error
     for plan in plans:
         path = layout.archive / plan.filename
         fresh = path.with_name(path.name + _NEW_SUFFIX)
@@ -124,7 +123,14 @@ def finish_erasure(layout: Layout, *, step: Step = lambda _name: None, with_inde
         forget_blocks(layout.root, plan.filename)
         step(f"renamed {plan.filename}")
     if plans and with_index and layout.captures_db.exists():
-        _move_index(layout, plans)
+        with closing(sqlite3.connect(layout.captures_db, isolation_level=None)) as database:
+            database.execute("PRAGMA secure_delete = ON")  # a title must not stay in a freed page
+            with write_transaction(database):
+                for plan in plans:
+                    query = "SELECT sha256 FROM files WHERE filename = ?"
+                    if database.execute(query, (plan.filename,)).fetchone() != (plan.sha256,):
+                        _move_file(layout, database, plan)
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         step("indexed")
     if plans:
         replace_sums(layout, {plan.filename: plan.sha256 for plan in plans})
@@ -147,9 +153,7 @@ def is_interrupted(layout: Layout) -> bool:
     return (layout.archive / PLAN_NAME).exists()
 
 
-def _copy(
-    path: Path, source: BinaryIO, target: BinaryIO, pending: dict[int, RecordTombstone], plan: ErasurePlan
-) -> str:
+def _copy(path: Path, source: BinaryIO, target: BinaryIO, pending: dict[int, TombstoneLines], plan: ErasurePlan) -> str:
     """Copy the WARC with its tombstones and extend the plan; return the source's SHA-256."""
     before, after = hashlib.sha256(), hashlib.sha256()
     for each in walk_records(path, reading=Reading.STRUCTURE):
@@ -159,8 +163,7 @@ def _copy(
             raise PermanentError(f"{path.name} is damaged at {each.offset}.")
         left = length
         while left > 0:
-            piece = source.read(min(left, _COPY_BYTES))
-            if not piece:
+            if not (piece := source.read(min(left, _COPY_BYTES))):
                 raise PermanentError("A WARC ended while it was being read.")
             left -= len(piece)
             before.update(piece)
@@ -172,25 +175,18 @@ def _copy(
             after.update(new)
             target.write(new)
             plan.moves.append((each.offset, length, len(new)))
-            plan.erased.append(
-                ErasedRecord(
-                    path.name,
-                    each.offset,
-                    each.headers.get("warc-record-id", ""),
-                    each.url,
-                    each.headers.get("warc-date", ""),
-                    each.headers.get("warc-page-id", ""),
-                )
-            )
+            names = ("warc-record-id", "warc-date", "warc-page-id")
+            record_id, date, page_id = (each.headers.get(name, "") for name in names)
+            plan.erased.append(ErasedRecord(path.name, each.offset, record_id, each.url, date, page_id))
     if pending:
         raise PermanentError(f"{path.name} has no record at {min(pending)}: run `weboid collection rebuild` first.")
     plan.size, plan.sha256 = target.tell(), after.hexdigest()
     return before.hexdigest()
 
 
-def tombstone_member(record: WarcMember, tombstone: RecordTombstone) -> bytes:
+def tombstone_member(record: WarcMember, tombstone: TombstoneLines) -> bytes:
     """Return the tombstone of a record, as a gzip member."""
-    lines = (*tombstone.lines, ("erased-record-type", record.kind))
+    lines = (*tombstone, ("erased-record-type", record.kind))
     block = "".join(f"{name}: {one_line(value)}\r\n" for name, value in lines).encode()
     headers: Headers = [("WARC-Type", RecordType.METADATA)]
     headers += [(name, record.headers[key]) for name in _KEPT_HEADERS if (key := name.lower()) in record.headers]
@@ -202,30 +198,8 @@ def tombstone_member(record: WarcMember, tombstone: RecordTombstone) -> bytes:
     return record_member(headers, block)
 
 
-def _read_plan(layout: Layout) -> list[ErasurePlan]:
-    try:
-        text = (layout.archive / PLAN_NAME).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return []
-    try:
-        return read_json(list[ErasurePlan], json.loads(text))
-    except (ValueError, InputError) as error:
-        raise PermanentError(f"{layout.archive / PLAN_NAME} cannot be read: {error}.") from error
-
-
-def _move_index(layout: Layout, plans: list[ErasurePlan]) -> None:
-    """Remove the erased records from the collection's index and move the others; idempotent."""
-    with closing(sqlite3.connect(layout.captures_db, isolation_level=None)) as database:
-        database.execute("PRAGMA secure_delete = ON")  # a title must not stay in a freed page
-        with write_transaction(database):
-            for plan in plans:
-                query = "SELECT sha256 FROM files WHERE filename = ?"
-                if database.execute(query, (plan.filename,)).fetchone() != (plan.sha256,):
-                    _move_file(layout, database, plan)
-        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
 def _move_file(layout: Layout, database: sqlite3.Connection, plan: ErasurePlan) -> None:
+    """Remove the erased records from the index and move the file's others."""
     name = plan.filename
     for page_id in {each.page_id for each in plan.erased if each.url.startswith("urn:pageinfo:")} - {""}:
         database.execute("DELETE FROM pages WHERE page_id = ?", (page_id,))

@@ -205,8 +205,7 @@ class _FileCheck:
             self._report.add(problem, member.offset, f"{text}{what}")
         if self._index is None:
             return
-        row = self._rows.pop(member.offset, None)
-        if row is not None:
+        if (row := self._rows.pop(member.offset, None)) is not None:
             self._compare(member, row)
         elif member.kind in REPLAYED and not member.problems and not self._explained(member):
             self._report.add(FaultKind.NO_ROW, member.offset, f"The {member.kind} of {member.url} is not in the index.")
@@ -239,15 +238,11 @@ class _FileCheck:
             pairs += (("truncation", headers.get("warc-truncated"), row.truncated),)
         for what, recorded, indexed in pairs:
             if recorded != indexed:
-                self._report.add(
-                    FaultKind.ROW,
-                    member.offset,
-                    f"The record's {what} is {recorded}, its row says {indexed} ({row.url}).",
-                )
+                text = f"The record's {what} is {recorded}, its row says {indexed} ({row.url})."
+                self._report.add(FaultKind.ROW, member.offset, text)
         if row.record_type == "revisit" and row.orig_filename is None:
-            self._report.add(
-                FaultKind.ORIGINAL, member.offset, f"The revisit of {row.url} has no payload location ({row.digest})."
-            )
+            text = f"The revisit of {row.url} has no payload location ({row.digest})."
+            self._report.add(FaultKind.ORIGINAL, member.offset, text)
 
     def _refers_wrongly(self, offset: int, reference: PayloadReference, wrong: str) -> None:
         if reference.content:

@@ -162,15 +162,14 @@ def walk_records(
 ) -> Iterator[WarcMember | DamagedSpan]:
     """Yield records and damaged spans from `start`, where a record begins, to `end`; `whole` gets everything read."""
     with path.open("rb", buffering=0) as file:
-        source = _MemberSource(file, start, file.seek(0, os.SEEK_END), end)
-        source.whole = whole
+        source = _MemberSource(file, start, end, whole)
         while source.at < source.end:
             offset = source.at
             try:
                 yield _read(source, reading)
             except _UnreadableError as unreadable:
                 if unreadable.problem is FaultKind.GZIP:
-                    source.seek(_next_member(source, offset + 1))
+                    source.at = _next_member(source, offset + 1)
                 torn = unreadable.torn and source.at == source.end
                 yield DamagedSpan(offset, source.at, unreadable.problem, str(unreadable), torn)
 
@@ -185,17 +184,16 @@ class _UnreadableError(Exception):
 class _MemberSource:
     """Part of a file, read forwards in large blocks and returned in small pieces."""
 
-    def __init__(self, file: RawIOBase, start: int, size: int, end: int | None) -> None:
-        self._file = file
+    def __init__(
+        self, file: RawIOBase, start: int = 0, end: int | None = None, whole: FileDigest | None = None
+    ) -> None:
+        self._file, self._whole = file, whole
+        size = file.seek(0, os.SEEK_END)
         self.end = size if end is None else min(end, size)
         self._buffer = b""
         self._view = memoryview(b"")
         self._base = start  # where the buffer begins
-        self.whole: FileDigest | None = None
         self.at = start
-
-    def seek(self, at: int) -> None:
-        self.at = at
 
     def take(self, count: int) -> memoryview:
         """Return the next bytes, at most `count`; empty at the end."""
@@ -206,8 +204,8 @@ class _MemberSource:
             self._buffer = self._file.read(wanted) or b"" if wanted > 0 else b""
             self._view = memoryview(self._buffer)
             self._base, within = self.at, 0
-            if self.whole is not None:
-                self.whole.see(self._base, self._buffer)
+            if self._whole is not None:
+                self._whole.see(self._base, self._buffer)
         piece = self._view[within : within + count]
         self.at += len(piece)
         return piece
@@ -239,7 +237,7 @@ def has_member_per_record(path: Path) -> bool:
     Nor does one with line ends that no reader of ours takes. A member of another form counts when its checksum has shown that it is sound, or it has `_SOUND_BYTES`.
     """
     with path.open("rb", buffering=0) as file, suppress(_UnreadableError):
-        source = _MemberSource(file, 0, os.fstat(file.fileno()).st_size, None)
+        source = _MemberSource(file)
         while source.at < source.end:
             head, seen, end, is_other = b"", 0, -1, False
             for piece in _inflated(source):
@@ -262,7 +260,7 @@ def has_member_per_record(path: Path) -> bool:
 
 def _next_member(source: _MemberSource, at: int) -> int:
     """Find the next member that holds a WARC record; return its offset, or the end."""
-    source.seek(at)
+    source.at = at
     tail = b""
     while data := source.take(_READ_BYTES):
         window = tail + bytes(data)
@@ -270,12 +268,12 @@ def _next_member(source: _MemberSource, at: int) -> int:
         at = window.find(_MAGIC)
         while at >= 0:
             candidate = after - len(window) + at
-            source.seek(candidate)
+            source.at = candidate
             with suppress(_UnreadableError):
                 if next(_inflated(source), b"").startswith(_VERSION):
                     return candidate
             at = window.find(_MAGIC, at + 1)
-        source.seek(after)
+        source.at = after
         tail = window[-(len(_MAGIC) - 1) :]
     return source.end
 

@@ -15,7 +15,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -201,7 +201,7 @@ def _listed_archives(
 ) -> Iterator[ForeignArchive]:
     """Yield the WACZ files that a JSON package names; only files within its folder are read."""
     package = _json_object(data, str(path))
-    names = [str(each.get("path") or each.get("url") or "") for each in _resources(package)]
+    names = [str(each.get("path") or each.get("url") or "") for each in listed_resources(package)]
     if package.get("profile") != "multi-wacz-package" or not names:
         raise InputError(f"{path} is not a WARC, ARC or WACZ file, nor a package of WACZ files.")
     folder = path.parent.resolve()
@@ -297,11 +297,12 @@ def _stated_digests(package: zipfile.ZipFile, archive: ForeignArchive) -> dict[s
     except (InputError, *ZIP_FAULTS) as error:
         archive.problems.append(f"{archive.source}: datapackage.json cannot be read: {error}")
         return {}
-    stated = ((str(each.get("path")), str(each.get("hash"))) for each in _resources(document))
+    stated = ((str(each.get("path")), str(each.get("hash"))) for each in listed_resources(document))
     return {name: value.removeprefix("sha256:") for name, value in stated if value.startswith("sha256:")}
 
 
-def _resources(package: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def listed_resources(package: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the resources that a data package lists, as far as they are objects."""
     resources = package.get("resources")
     return [each for each in resources if isinstance(each, dict)] if isinstance(resources, list) else []
 
@@ -382,11 +383,8 @@ class ImportStorage:
                 kind = sniff(source.read(_READ_BYTES))
             if kind is None or kind is ForeignFormat.ZIP:
                 raise PermanentError(f"{file.source} is not a WARC or ARC file.")
-            with file.open() as source:
-                if target is None:
-                    return kind, *_copy(source, None, on_bytes)
-                with target.open("wb") as copy:
-                    return kind, *_copy(source, copy, on_bytes, self._reserve)
+            with file.open() as source, target.open("wb") if target else nullcontext() as copy:
+                return kind, *_copy(source, copy, on_bytes, self._reserve)
         except ZIP_FAULTS as error:
             raise PermanentError(f"{file.source} cannot be read: {str(error).rstrip('.')}.") from error
 
@@ -476,8 +474,7 @@ def _pack_records(
         size = source.find(b"\n\n" if is_bare else _BLANK_LINE, _HEAD_LIMIT_BYTES)
         head = b"".join(source.take(size)) if size >= 0 and source.begins_with(_VERSION) else b""
         head = head.replace(b"\n", b"\r\n") if is_bare else head
-        length = _LENGTH.search(head)
-        if length is None:
+        if (length := _LENGTH.search(head)) is None:
             source.skip_to(_VERSION)
             problems.append(f"{source.at - at:,} bytes at {at:,} are no record.")
             continue

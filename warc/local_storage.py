@@ -13,7 +13,6 @@ import shutil
 import sqlite3
 import tempfile
 import time
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -38,14 +37,9 @@ class StoredWarc:
     etag: str
     confirmed: float  # Unix time of the confirmation
 
-    @property
-    def version(self) -> str:
-        """Return a part of file names that differs for another object of the name."""
-        return f"{zlib.crc32(self.etag.encode()):08x}"
-
-    def to_json(self) -> str:
-        """Return the content of the file beside the WARC."""
-        return json.dumps(asdict(self))
+    def write(self, path: Path) -> None:
+        """Write the file beside the WARC at that path."""
+        replace_file(object_file(path), json.dumps(asdict(self)))
 
 
 @lru_cache(maxsize=1_000)
@@ -84,8 +78,7 @@ class WarcPath(PosixPath):
         try:
             return super().stat(follow_symlinks=follow_symlinks)
         except FileNotFoundError:
-            stored = stored_warc(self)
-            if stored is None:
+            if (stored := stored_warc(self)) is None:
                 raise
             status = Path(f"{self}{OBJECT_SUFFIX}").stat()
             return os.stat_result((*status[:6], stored.size, *status[7:10]), {"st_mtime_ns": status.st_mtime_ns})
@@ -112,9 +105,7 @@ CLOSED_SUFFIX = ".warc.gz"
 
 def closed_warcs(layout: Layout) -> list[Path]:
     """Return the collection's closed WARCs, by name, also those whose data is in the bucket alone."""
-    objects = {
-        each.with_name(each.name.removesuffix(OBJECT_SUFFIX)) for each in layout.archive.glob(f"*{OBJECT_SUFFIX}")
-    }
+    objects = {Path(str(each).removesuffix(OBJECT_SUFFIX)) for each in layout.archive.glob(f"*{OBJECT_SUFFIX}")}
     here = (path for path in layout.archive.glob(f"*{CLOSED_SUFFIX}") if path.is_file())
     return sorted(map(WarcPath, objects.union(here)))
 

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -319,10 +320,8 @@ def storage_file(root: Path) -> Path:
 
 def check_bucket(root: Path) -> None:
     """Ask for the bucket if WARCs are there alone; TransientError, UnavailableError: they cannot be read now."""
-    if any(
-        not each.with_name(each.name.removesuffix(OBJECT_SUFFIX)).exists()
-        for each in Layout(root).archive.glob(f"*{OBJECT_SUFFIX}")
-    ):
+    beside = (str(each) for each in Layout(root).archive.glob(f"*{OBJECT_SUFFIX}"))
+    if not all(Path(each.removesuffix(OBJECT_SUFFIX)).exists() for each in beside):
         open_storage(read_settings(root)).check()
 
 
@@ -360,13 +359,12 @@ class StoredReader:
         """`folder` holds the WARCs; `run` sends the requests."""
         self._folder, self._stored, self._run = folder, stored, run
         # As text: paths as objects cost more than opening the file.
-        self._blocks = f"{os.path.dirname(folder)}/cache/warcs/{stored.name}/{stored.version}-"  # noqa: PTH120
+        version = f"{zlib.crc32(stored.etag.encode()):08x}"  # of another object of the name it is another
+        self._blocks = f"{os.path.dirname(folder)}/cache/warcs/{stored.name}/{version}-"  # noqa: PTH120
 
     def read(self, offset: int, size: int) -> bytes:
         """Return bytes of the object, fewer at its end. PermanentError: it is gone; TransientError: not available."""
         first, last = offset // BLOCK_BYTES, (min(offset + size, self._stored.size) - 1) // BLOCK_BYTES
-        if first == last:
-            return self._block(first, offset - first * BLOCK_BYTES, offset + size - first * BLOCK_BYTES)
         return b"".join(
             self._block(number, max(offset - number * BLOCK_BYTES, 0), offset + size - number * BLOCK_BYTES)
             for number in range(first, last + 1)

@@ -19,7 +19,7 @@ from warc.artifact_reader import read_manifest_at
 from warc.checksums import add_missing_sums
 from warc.dedup.payloads import PayloadIndex, PayloadKey
 from warc.index.database import SCHEMA_VERSION, covered_by_file, not_covered, schema_version
-from warc.index.indexer import IndexingResult, index_file
+from warc.index.indexer import index_file
 from warc.index.protocol import CAPTURES_DDL, MARK_LOGINS, CaptureIndex
 from warc.index.sqlite import BUSY_TIMEOUT_MS, SqliteCaptureIndex, open_index, open_payloads
 from warc.local_storage import WarcPath, closed_warcs, open_warcs, remove_database, sync_folder
@@ -46,9 +46,8 @@ def upgrade_index(layout: Layout, report: Callable[[str], None]) -> bool:
     CollectionVersionError if the index cannot be converted.
     """
     path = layout.captures_db
-    if not path.exists() or is_frozen(path):
-        return False
-    if schema_version(path) != _PREVIOUS_VERSION:  # a damaged one is reported when it is opened
+    # A damaged one is reported when it is opened.
+    if not path.exists() or is_frozen(path) or schema_version(path) != _PREVIOUS_VERSION:
         return False
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
@@ -61,8 +60,7 @@ def upgrade_index(layout: Layout, report: Callable[[str], None]) -> bool:
             for statement in _COLUMNS.split(";"):
                 db.execute(statement)
             for page_id, *place in db.execute(_MANIFESTS).fetchall():
-                manifest = read_manifest_at(layout, *place)
-                if manifest is not None:
+                if (manifest := read_manifest_at(layout, *place)) is not None:
                     db.execute(_CONDITIONS, (manifest.device, manifest.language, manifest.login, page_id))
             for statement in CAPTURES_DDL.split(";"):
                 db.execute(statement)
@@ -92,8 +90,7 @@ def complete_index(
     if not index.url:
         upgrade_index(layout, report)
     with recovery_lock(layout), closing(open_index(layout, index)) as opened:
-        missing = not_covered(layout, opened.indexed_to)
-        if not missing:
+        if not (missing := not_covered(layout, opened.indexed_to)):
             return 0
         report(
             f"The captures index does not cover {len(missing)} of the collection's"
@@ -102,8 +99,7 @@ def complete_index(
         rows = 0
         with closing(open_payloads(layout, settings, opened)) as payloads:
             for path in missing:
-                indexed = _index_whole(path, path.name, opened, settings.dedup_bucket, settings.dedup_min_bytes, report)
-                rows += indexed.rows
+                rows += _index_whole(path, path.name, opened, settings.dedup_bucket, settings.dedup_min_bytes, report)
                 if payloads.shared:
                     payloads.add(opened.payloads_of(path.name))
         opened.settle([path.name for path in missing])
@@ -215,9 +211,9 @@ def rebuild_index(  # noqa: PLR0913 what a profile says of dedup, and where to r
         _recover_interrupted(layout, fresh, covered, report)
         for path in sorted((*closed_warcs(layout), *open_warcs(layout))):
             filename = path.name.removesuffix(OPEN_SUFFIX)
-            indexed = _index_whole(path, filename, fresh, bucket, min_bytes, report, shared=shared)
+            rows = _index_whole(path, filename, fresh, bucket, min_bytes, report, shared=shared)
             if progress is not None:
-                progress(filename, indexed.rows)
+                progress(filename, rows)
         fresh.settle()
         if shared is not None:
             shared.release_dead()
@@ -261,8 +257,8 @@ def _index_whole(  # noqa: PLR0913 a file, an index, and what a profile says of 
     report: Callable[[str], None],
     *,
     shared: PayloadIndex | None = None,
-) -> IndexingResult:
-    """Add the readable records of the file to the index; report the rest."""
+) -> int:
+    """Add the readable records of the file to the index; return the number of rows, and report the rest."""
     try:
         add = None if shared is None else shared.add
         indexed = index_file(path, filename, index, bucket=bucket, min_bytes=min_bytes, on_payloads=add)
@@ -277,5 +273,5 @@ def _index_whole(  # noqa: PLR0913 a file, an index, and what a profile says of 
                 f"{filename} is damaged at {places}: the damaged parts were skipped. `weboid verify` has "
                 "details; restore the file from a copy, then rebuild again."
             )
-        return indexed
-    return IndexingResult()
+        return indexed.rows
+    return 0

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import brotlicffi
@@ -79,8 +80,7 @@ def open_record(
             file = os.open(path, _FLAGS)
             break
         except FileNotFoundError:
-            stored = stored_warc(closed)
-            if stored is not None:
+            if (stored := stored_warc(closed)) is not None:
                 break
         except OSError as error:
             raise PermanentError(f"A WARC cannot be opened: {error}.") from error
@@ -114,8 +114,7 @@ def read_record(read: Read, offset: int, length: int) -> Record:
     http = None
     if warc.get("warc-type") != "resource" and warc.get("content-type").startswith("application/http"):
         before = block.at
-        if size:
-            http = _fields(block.head())
+        http = _fields(block.head()) if size else None
         size -= block.at - before
         if size < 0:
             raise PermanentError("A response's head extends beyond its record.")
@@ -269,8 +268,7 @@ def dechunked(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """
     source, chunks, taken = ByteSource(blocks), 0, 0
     while (length := source.find(b"\n", _LONGEST_CHUNK_LINE)) > 0:
-        match = source.match(_CHUNK_SIZE, length)
-        if match is None:
+        if (match := source.match(_CHUNK_SIZE, length)) is None:
             break
         source.skip(length)
         size = int(match[1], 16)
@@ -297,24 +295,21 @@ def holds_payload(record: Record, digest: str, by_turns: Callable[[Iterator[byte
         return False
     if wanted.algorithm not in TRUSTED_DIGESTS:
         return False
-    stored = hashlib.new(wanted.algorithm, usedforsecurity=False)
-    if record.http is None or record.http.get("transfer-encoding").lower() != "chunked":
-        for block in by_turns(record.content):
-            stored.update(block)
-        return stored.hexdigest() == wanted.value
+    hashes = [hashlib.new(wanted.algorithm, usedforsecurity=False)]
 
     def tapped() -> Iterator[bytes]:
         for block in by_turns(record.content):
-            stored.update(block)
+            hashes[0].update(block)
             yield block
 
-    plain = hashlib.new(wanted.algorithm, usedforsecurity=False)
     blocks = tapped()
-    for block in dechunked(blocks):
-        plain.update(block)
-    for _ in blocks:  # data after the last chunk
+    if record.http is not None and record.http.get("transfer-encoding").lower() == "chunked":
+        hashes.append(hashlib.new(wanted.algorithm, usedforsecurity=False))
+        for block in dechunked(blocks):
+            hashes[1].update(block)
+    for _ in blocks:  # all, or the data after the last chunk
         pass
-    return wanted.value in (stored.hexdigest(), plain.hexdigest())
+    return wanted.value in [each.hexdigest() for each in hashes]
 
 
 _DECODED = 64 * 1024
@@ -326,10 +321,7 @@ _EXPANSION_COUNTS_FROM = 1024 * 1024
 
 def codings_of(text: str) -> list[str]:
     """Return the content codings in a head, outermost last (RFC 9110, 8.4); PermanentError: unsupported."""
-    if not text:
-        return []
-    names = [name.strip().lower() for name in text.split(",")]
-    names = [name for name in names if name not in {"", "identity"}]
+    names = [name for each in text.split(",") if (name := each.strip().lower()) not in {"", "identity"}]
     if len(names) > _MOST_CODINGS:
         raise PermanentError("A body with too many content codings.")
     if any(name not in _DECODERS for name in names):
@@ -382,10 +374,6 @@ def _inflate(data: bytes, window_bits: int) -> Iterator[bytes]:
         yield decoder.decompress(b"", _DECODED)
 
 
-def _gunzip(data: bytes) -> Iterator[bytes]:
-    return _inflate(data, zlib.MAX_WBITS | 16)
-
-
 def _undeflate(data: bytes) -> Iterator[bytes]:
     """Decode deflate with the zlib wrapper (RFC 9110, 8.4.1.2) or, as browsers do, without."""
     has_wrapper = len(data) >= 2 and data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0
@@ -399,9 +387,7 @@ def _unbrotli(data: bytes) -> Iterator[bytes]:
         yield block
 
 
+_gunzip = partial(_inflate, window_bits=zlib.MAX_WBITS | 16)
 _DECODERS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
-    "gzip": _gunzip,
-    "x-gzip": _gunzip,
-    "deflate": _undeflate,
-    "br": _unbrotli,
-}
+    "gzip": _gunzip, "x-gzip": _gunzip, "deflate": _undeflate, "br": _unbrotli,
+}  # fmt: skip

@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -50,8 +50,7 @@ class WarcRecovery:
     lost_bytes: int = 0  # acknowledged bytes that cannot be read
     lost_records: int = 0  # index rows removed because of that
     damaged: tuple[int, ...] = ()  # offsets of acknowledged bytes that cannot be read
-    # Path in the collection of the data cut or set aside; empty when there is none.
-    kept_in: str = ""
+    kept_in: str = ""  # path in the collection of the data cut or set aside; empty when there is none
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,8 +97,7 @@ class InterruptedWarc:
     covered: int  # bytes that the index covers, which were acknowledged
     size: int = 0
     keep: int = 0  # length to keep
-    # (start, end) of spans without a record.
-    damage: list[tuple[int, int]] = field(default_factory=list)
+    damage: list[tuple[int, int]] = field(default_factory=list)  # (start, end) of spans without a record
     torn: bool = False  # whether the last of these is an unfinished record
     why: str = ""  # problem at the first of these
     judged: bool = False  # whether it could be read
@@ -122,12 +120,9 @@ def abandoned(layout: Layout) -> frozenset[str]:
     """Return the names of open files whose writer is dead."""
     names = set()
     for path in open_warcs(layout):
-        try:
-            with path.open("r+b") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                names.add(path.name)
-        except OSError:
-            continue  # being written, or just closed
+        with suppress(OSError), path.open("r+b") as file:  # being written, or just closed
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            names.add(path.name)
     return frozenset(names)
 
 

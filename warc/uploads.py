@@ -76,8 +76,7 @@ def read_state(layout: Layout, settings: StorageSettings) -> UploadState | None:
 
 def _stored(layout: Layout) -> Iterator[tuple[Path, StoredWarc]]:
     for path in closed_warcs(layout):
-        stored = stored_warc(path)
-        if stored is not None:
+        if (stored := stored_warc(path)) is not None:
             yield Path(path), stored
 
 
@@ -133,8 +132,7 @@ class UploadQueue:
             except PermanentError as error:
                 damaged = damaged or error
                 continue
-            stored = StoredWarc(path.name, facts.size, facts.sha256, facts.etag, clock.now().timestamp())
-            replace_file(object_file(path), stored.to_json())
+            StoredWarc(path.name, facts.size, facts.sha256, facts.etag, clock.now().timestamp()).write(path)
             done.append(path.name)
         if done:
             for each in (self._layout.checksums, self._layout.checksum_chain):
@@ -186,8 +184,7 @@ class UploadQueue:
                 is_warc = is_warc_name(each.name) and each.name.endswith(CLOSED_SUFFIX)
                 if is_warc and not (path.exists() or object_file(path).exists()):
                     facts = storage.head(each.name) or each
-                    stored = StoredWarc(each.name, facts.size, facts.sha256, facts.etag, clock.now().timestamp())
-                    replace_file(object_file(path), stored.to_json())
+                    StoredWarc(each.name, facts.size, facts.sha256, facts.etag, clock.now().timestamp()).write(path)
                     names.append(each.name)
         return names
 

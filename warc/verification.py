@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from core.config.settings import IndexSettings
 from core.errors import UnavailableError
@@ -31,14 +31,6 @@ from warc.object_storage import check_bucket
 from warc.recovery import os_error_text
 
 ReportFault = Callable[[FaultKind, str, int | None, str], None]  # kind, file, offset, sentence
-
-
-class IndexedFile(NamedTuple):
-    """Row of `files`."""
-
-    indexed_to: int
-    size: int | None
-    sha256: str | None
 
 
 def index_uri(path: Path, *, live: bool) -> str:
@@ -106,14 +98,15 @@ class IndexCheck:
     def files(self, database: sqlite3.Connection, known_now: Callable[[str], bool]) -> None:
         """Compare the folder, `files` and SHA256SUMS; `known_now`: the live index contains a file."""
         rows = database.execute("SELECT filename, indexed_to, size, sha256 FROM seen.files")
-        known = {name: IndexedFile(*rest) for name, *rest in rows}
-        for filename, row in sorted(known.items()):
-            self._known_file(filename, row)
+        known = {row[0]: row for row in rows}
+        for filename in sorted(known):
+            self._known_file(*known[filename])
         for path in closed_warcs(self._layout):
             if path.name not in known and not (self._live and known_now(path.name)):
                 self._report(FaultKind.UNKNOWN, path.name, None, "The index does not contain this WARC.")
 
-    def _known_file(self, filename: str, row: IndexedFile) -> None:
+    def _known_file(self, filename: str, indexed_to: int, noted: int | None, sha256: str | None) -> None:
+        """Compare a file with its row: the bytes indexed and, of a closed one, its `noted` size and its checksum."""
         try:
             path, is_open = find_warc(self._layout, filename)
             size = path.stat().st_size
@@ -121,19 +114,19 @@ class IndexCheck:
             if filename not in self._sums.by_name:  # else it is reported with its line
                 self._report(FaultKind.MISSING, filename, None, "The index contains this WARC; the file is missing.")
             return
-        if size < row.indexed_to or (row.size is not None and size < row.size):
-            wanted = max(row.indexed_to, row.size or 0)
+        wanted = max(indexed_to, noted or 0)
+        if size < wanted:
             lost = f"It is {wanted - size:,} bytes shorter than it was ({size:,}, not {wanted:,})."
             self._report(FaultKind.SIZE, filename, size, lost)
-        elif not is_open and not self._live and size > row.indexed_to and row.size in (None, size):
-            text = f"The index covers it up to {row.indexed_to:,}; it has {size:,} bytes."
-            self._report(FaultKind.NO_ROW, filename, row.indexed_to, text)
-        elif row.size is not None and size > row.size:
-            text = f"It is {size - row.size:,} bytes longer than when it was closed."
-            self._report(FaultKind.SIZE, filename, row.size, text)
+        elif not is_open and not self._live and size > indexed_to and noted in (None, size):
+            text = f"The index covers it up to {indexed_to:,}; it has {size:,} bytes."
+            self._report(FaultKind.NO_ROW, filename, indexed_to, text)
+        elif noted is not None and size > noted:
+            text = f"It is {size - noted:,} bytes longer than when it was closed."
+            self._report(FaultKind.SIZE, filename, noted, text)
         line = self._sums.by_name.get(filename)
-        if row.sha256 is not None and line is not None and row.sha256 != line:
-            text = f"SHA256SUMS says {line}, the index {row.sha256}: one of them was changed."
+        if sha256 is not None and line is not None and sha256 != line:
+            text = f"SHA256SUMS says {line}, the index {sha256}: one of them was changed."
             self._report(FaultKind.CHECKSUM, filename, None, text)
 
     def sums(self) -> None:
@@ -146,12 +139,10 @@ class IndexCheck:
                 self._report(FaultKind.CHAIN, self._layout.checksum_chain.name, None, text)
         for path in closed_warcs(self._layout):
             if path.name not in self._sums.by_name:
+                fault = (FaultKind.NO_CHECKSUM, path.name, None, "SHA256SUMS has no line for it.")
                 if self._live:
-                    self._report(
-                        FaultKind.PENDING, path.name, None, "It was just closed; its checksum is being computed."
-                    )
-                else:
-                    self._report(FaultKind.NO_CHECKSUM, path.name, None, "SHA256SUMS has no line for it.")
+                    fault = (FaultKind.PENDING, path.name, None, "It was just closed; its checksum is being computed.")
+                self._report(*fault)
         for filename in sorted(self._sums.by_name):
             if not WarcPath(self._layout.archive / filename).is_file():
                 self._report(FaultKind.MISSING, filename, None, "SHA256SUMS names this file; it is missing.")
@@ -298,13 +289,9 @@ class VerificationResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        return {
-            **json_facts(
-                self, "files records rows chain_head", sound="is_sound", bytes="size", faults_not_shown="more"
-            ),
-            "faults": [each.to_dict() for each in self.faults],
-            "notes": [each.to_dict() for each in self.notes],
-        }
+        named = {"sound": "is_sound", "bytes": "size", "faults_not_shown": "more"}
+        found = {kind: [each.to_dict() for each in getattr(self, kind)] for kind in ("faults", "notes")}
+        return {**json_facts(self, "files records rows chain_head", **named), **found}
 
 
 def verify_collection(

@@ -9,7 +9,6 @@ import base64
 import hashlib
 import json
 import re
-import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +23,6 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, utils
-from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509 import verification
 from rfc3161_client import (
     HashAlgorithm,
@@ -35,9 +33,11 @@ from rfc3161_client import (
     decode_timestamp_response,
 )
 
+from core.digests import sha256_digest
 from core.errors import ConfigError, InputError, UnavailableError
 from core.timestamps import parse_warc_date, warc_date
-from warc.foreign_archives import ZIP_FAULTS
+from net.tls_client import certificates_in
+from warc.foreign_archives import ZIP_FAULTS, listed_resources
 
 SPECIFICATION = "0.1.0"  # of wacz-auth: the `version` of a signature
 STAMP_SPAN = timedelta(minutes=10)  # between `created` and the time stamp (wacz-auth, Verification, 7)
@@ -49,7 +49,6 @@ _ANONYMOUS = frozenset({"publicKey"})
 _STAMP = frozenset({"timeSignature", "timestampCert"})
 _DOMAIN = frozenset({"domain", "domainCert"}) | _STAMP
 _OPTIONAL = frozenset({"software", "version", "crossSignedCert"})
-_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
 _CHAIN_ERROR = re.compile(r'Verify error: ([^"]+)')  # within OpenSSL's stack of errors
 _SHA256 = ec.ECDSA(hashes.SHA256())
 
@@ -69,18 +68,12 @@ class WaczSigner:
         der = self.key.sign(digest.encode(), _SHA256)
         signed = {"hash": digest, "created": warc_date(self.now()), "software": self.software, "version": SPECIFICATION}
         if self.chain:
-            signed |= {
-                "signature": base64.b64encode(der).decode(),
-                "domain": domain_of(self.chain[0]),
-                "domainCert": _pem(self.chain),
-            }
+            signature, holder = der, {"domain": domain_of(self.chain[0]), "domainCert": _pem(self.chain)}
         else:
             size = (self.key.key_size + 7) // 8
-            raw = b"".join(number.to_bytes(size, "big") for number in utils.decode_dss_signature(der))
-            signed |= {
-                "signature": base64.b64encode(raw).decode(),
-                "publicKey": base64.b64encode(_public_bytes(self.key)).decode(),
-            }
+            signature = b"".join(number.to_bytes(size, "big") for number in utils.decode_dss_signature(der))
+            holder = {"publicKey": base64.b64encode(_public_bytes(self.key)).decode()}
+        signed |= {"signature": base64.b64encode(signature).decode(), **holder}
         if self.send_query is not None:
             text = signed["signature"].encode()
             query = TimestampRequestBuilder().data(text).hash_algorithm(HashAlgorithm.SHA256).build()
@@ -147,11 +140,7 @@ def read_public_key(path: Path) -> bytes:
 
 def trusted_roots(also: Sequence[Path] = ()) -> list[x509.Certificate]:
     """Return the certificate authorities that Mozilla trusts and those of further PEM files; raises ConfigError."""
-    roots = []
-    with warnings.catch_warnings(action="error", category=CryptographyDeprecationWarning):
-        for text in _CERTIFICATE.findall(Path(certifi.where()).read_bytes()):
-            with suppress(ValueError, CryptographyDeprecationWarning):  # one that RFC 5280 does not allow
-                roots.append(x509.load_pem_x509_certificate(text))
+    roots = certificates_in(certifi.where(), strict=True)
     return roots + [each for path in also for each in read_certificates(path)]
 
 
@@ -263,12 +252,11 @@ class WaczVerifier:
         if not digest:
             yield self._unsigned(f"There is no {_DESCRIPTIONS[1]}.")
             return
-        actual = f"sha256:{hashlib.sha256(package_data).hexdigest()}"
+        actual = sha256_digest(package_data)
         is_equal = digest.get("hash") == actual
         text = f"datapackage.json {'has the digest of' if is_equal else 'was changed: it is not that of'}"
         yield EvidenceCheck("package", f"{text} datapackage-digest.json.", passed=is_equal)
-        signed = digest.get("signedData")
-        if signed is None:
+        if (signed := digest.get("signedData")) is None:
             yield self._unsigned("The file is not signed.")
         elif problem := form_problem(signed):
             yield EvidenceCheck("signature", problem, passed=False)
@@ -282,8 +270,7 @@ class WaczVerifier:
         self, archive: zipfile.ZipFile, package: Mapping[str, Any], on_bytes: Callable[[int], None]
     ) -> EvidenceCheck:
         """Compare each entry of the file with its digest and size in the data package."""
-        rows = package.get("resources")
-        rows = [each for each in rows if isinstance(each, dict)] if isinstance(rows, list) else []
+        rows = listed_resources(package)
         listed = {str(each.get("path")): each for each in rows}
         there = [each.filename for each in archive.infolist() if not each.is_dir()]
         faults = [f"{name} is not listed" for name in there if name not in listed and name not in _DESCRIPTIONS]
@@ -398,11 +385,9 @@ def is_signature(key: Any, signature: bytes, data: bytes) -> bool:
         numbers = (int.from_bytes(signature[:half], "big"), int.from_bytes(signature[half:], "big"))
         forms.append(utils.encode_dss_signature(*numbers))
     for each in forms:
-        try:
+        with suppress(InvalidSignature):
             key.verify(each, data, _SHA256)
-        except InvalidSignature:
-            continue
-        return True
+            return True
     return False
 
 

@@ -18,6 +18,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Self
 
+from core.digests import sha256_digest
 from core.timestamps import warc_date
 
 VERSION = "1.1.1"
@@ -143,7 +144,7 @@ class WaczWriter(ExportFile):
                 number += 1
                 data = gzip.compress("".join(f"{line}\n" for line in block).encode(), mtime=0)
                 place = {
-                    "offset": offset, "length": len(data), "digest": f"sha256:{_sha256(data)}", "cluster": number,
+                    "offset": offset, "length": len(data), "digest": sha256_digest(data), "cluster": number,
                 }  # fmt: skip
                 key = block[0].partition(" {")[0]
                 summary.append(f"{key} {json.dumps(place)}\n")
@@ -166,7 +167,7 @@ class WaczWriter(ExportFile):
             "resources": list(self._resources),
         }  # fmt: skip
         data = json.dumps(package, indent=2, ensure_ascii=False).encode()
-        digest: dict[str, Any] = {"path": "datapackage.json", "hash": f"sha256:{_sha256(data)}"}
+        digest: dict[str, Any] = {"path": "datapackage.json", "hash": sha256_digest(data)}
         if sign is not None:
             digest["signedData"] = sign(digest["hash"])
         self.add("datapackage.json", [data], len(data))
@@ -174,7 +175,3 @@ class WaczWriter(ExportFile):
         self.add("datapackage-digest.json", [signed], len(signed))
         self._zip.close()
         self.publish()
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

@@ -65,37 +65,31 @@ class WarcFile:
         self._now = now
         self._closed = closed
         self._facts = facts
-        self._end = 0
-        self._synced = 0
-        self._kept = 0
+        self.end = 0  # the file's length including all appended data; 0 when none is open
+        self._synced = self._kept = 0
         self._gathered: list[Part] = []
         self._waiting = 0
 
     def append(self, pieces: Iterable[Part]) -> RecordLocation:
         """Append one member and return its location. It is not on disk yet."""
         self._opened()
-        start = self._end
+        start = self.end
         for piece in pieces:
             self._gathered.append(piece)
             size = len(piece)
-            self._end += size
+            self.end += size
             self._waiting += size
             if self._waiting > BUFFER_BYTES:
                 self._write_out()
-        return RecordLocation(str(self.finalname), start, self._end - start)
-
-    @property
-    def end(self) -> int:
-        """Return the file's length including all appended data; 0 when none is open."""
-        return self._end
+        return RecordLocation(str(self.finalname), start, self.end - start)
 
     def sync(self) -> None:
         """Write all appended data to disk."""
-        if self.f is None or self._end == self._synced:
+        if self.f is None or self.end == self._synced:
             return
         self._write_out()
         os.fdatasync(self.f.fileno())
-        self._synced = self._end
+        self._synced = self.end
 
     def keep(self) -> None:
         """Mark all synced data as permanent: other processes may refer to it now."""
@@ -104,7 +98,7 @@ class WarcFile:
     def roll_over(self) -> None:
         """Close the file when it has reached its size or its age; the next append opens another."""
         of_age = bool(self._limit) and self._now() - self._since >= self._limit
-        if self._end >= self._limit_bytes or (self.f is not None and of_age):
+        if self.end >= self._limit_bytes or (self.f is not None and of_age):
             self.close()
 
     def open(self, serial: int) -> BinaryIO:
@@ -122,8 +116,8 @@ class WarcFile:
             return
         os.ftruncate(self.f.fileno(), self._kept)
         self.f.seek(self._kept)
-        self._end = self._synced = self._kept
-        if self._end == 0:
+        self.end = self._synced = self._kept
+        if self.end == 0:
             self._begin()
 
     def close(self) -> None:
@@ -131,7 +125,7 @@ class WarcFile:
         if self.f is None or self.path is None:
             return
         self.sync()
-        if self._end == 0:
+        if self.end == 0:
             self.path.unlink()
         else:
             self.path.rename(self.path.with_name(str(self.finalname)))
@@ -146,7 +140,7 @@ class WarcFile:
         self.sync()
         self.f.close()
         self.f = self.path = None
-        self._end = self._synced = self._kept = 0
+        self.end = self._synced = self._kept = 0
 
     def _opened(self) -> BinaryIO:
         while self.f is None:
@@ -173,7 +167,7 @@ class WarcFile:
         name, facts = str(self.finalname), self._facts()
         info = warcinfo_member(name, date=date, software=SOFTWARE, facts=facts)
         self._gathered.append(info)
-        self._end = self._waiting = len(info)
+        self.end = self._waiting = len(info)
 
     def _write_out(self) -> None:
         assert self.f is not None
@@ -191,23 +185,18 @@ class WarcFile:
 
 def failed_component(error: WeboidError) -> str:
     """Return the component that failed: "index", "dedup" or "disk"."""
-    match error:
-        case IndexUnavailableError():
-            return "index"
-        case DedupUnavailableError() | TransientError():
-            return "dedup"
-        case _:
-            return "disk"
+    if isinstance(error, IndexUnavailableError):
+        return "index"
+    return "dedup" if isinstance(error, DedupUnavailableError | TransientError) else "disk"
 
 
 def to_weboid_error(error: Exception) -> WeboidError:
     """Convert an I/O error to a WeboidError, with the original as its cause."""
     if isinstance(error, WeboidError):
         return error
+    converted: WeboidError = UnavailableError(f"The archive cannot be written: {error}.")
     if is_disk_full(error):
-        converted: WeboidError = DiskFullError("The disk is full: free some space, then resume.")
-    else:
-        converted = UnavailableError(f"The archive cannot be written: {error}.")
+        converted = DiskFullError("The disk is full: free some space, then resume.")
     converted.__cause__ = error
     return converted
 

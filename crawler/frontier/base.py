@@ -18,12 +18,11 @@ longer in proportion), so a worker may call them directly. Moments are aware dat
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from itertools import dropwhile
-from typing import NamedTuple, Protocol, TypedDict, Unpack
+from typing import NamedTuple, Protocol, Self, TypedDict, Unpack
 
 AFFINITY_HOSTS = 16  # while more of a lane are ready, those visited last come first: their browser contexts are kept
 # An expired lease indicates a dead worker, not a bad page, so it counts less than a
@@ -254,7 +253,7 @@ class HostBackOff(NamedTuple):
     blocks: bool = True  # False: it is only counted, and blocks the host when that makes it "down"
 
 
-class Frontier(AbstractContextManager["Frontier"], Protocol):
+class Frontier(Protocol):
     """Frontier protocol; every implementation passes the same tests.
 
     Methods that end a claim record how the host was used (`HostUse`), and return whether the claim was still the
@@ -407,6 +406,9 @@ class Frontier(AbstractContextManager["Frontier"], Protocol):
 
     def close(self) -> None:
         """Close the store; no method may be called after."""
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, *exc: object) -> None:
         """Close the frontier."""

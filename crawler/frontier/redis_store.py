@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 from uuid import UUID
@@ -18,7 +19,7 @@ from core.timestamps import from_unix_milliseconds as to_moment
 from core.urls import identity_and_host, identity_key
 from crawler.frontier import base
 from crawler.frontier.host_slots import host_report, longest_back_off, longest_rest, longest_wait
-from net.redis_client import RedisClient, RedisClientOptions, RedisFault
+from net.redis_client import RedisClient, RedisFault
 
 # The numbers that common.lua gives the states; LATER is a queued item that waits for its moment.
 QUEUED, LATER, CLAIMED, DONE, SKIPPED, DEAD = range(6)
@@ -220,7 +221,7 @@ class RedisStore:
         self._keys = [address.tag.encode()]
         self._settings = pack(_settings(politeness, settings))
         self._made = b""
-        self._server = RedisClient(address, _connection_options(address))
+        self._server = _client(address)
         try:
             self._made = self._open(salt)
         except BaseException:
@@ -282,7 +283,7 @@ class RedisStore:
 def durability_warnings(address: RedisAddress) -> list[str]:
     """Return warnings about settings of the server that may lose a frontier, as sentences; errors as `RedisStore`."""
     warnings = []
-    with closing(RedisClient(address, _connection_options(address))) as server:
+    with closing(_client(address)) as server:
         reply = server.call("INFO")
         info = reply if isinstance(reply, dict) else {}
         if not info.get("aof_enabled"):
@@ -312,11 +313,9 @@ def _configured(server: RedisClient, key: str) -> list[str]:
     return [each.decode("utf-8", "replace") if isinstance(each, bytes) else each for each in values]
 
 
-def _connection_options(address: RedisAddress) -> RedisClientOptions:
-    place = f"The frontier {address.name} at {address}"
-    return RedisClientOptions(
-        "crawler.frontier", lambda fault, words: _map_fault(place, fault, words), _ANSWER_TIMEOUT_S
-    )
+def _client(address: RedisAddress) -> RedisClient:
+    as_error = partial(_map_fault, f"The frontier {address.name} at {address}")
+    return RedisClient(address, "crawler.frontier", as_error, answer_timeout_s=_ANSWER_TIMEOUT_S)
 
 
 def _map_fault(place: str, fault: RedisFault, words: str) -> errors.WeboidError:

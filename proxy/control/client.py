@@ -67,23 +67,16 @@ class ProxyVisit:
     credentials: ProxyEndpoint  # for the visit's browser context
     # Takes lines of the browser's key log; None where it makes no connections itself.
     send_secrets: Callable[[list[str]], None] | None = None
-    # Set by the seal: number of requests beyond the limit, which have no log entry.
-    refused: int = 0
+    refused: int = 0  # set by the seal: number of requests beyond the limit, which have no log entry
 
     async def write(self, artifacts: Sequence[NewArtifact], *, document: str, date: datetime) -> list[RecordLocation]:
         """Write artifacts of the page with that URL after redirects; return when they are on disk and in the index.
 
         Raises DiskFullError, ProxyUnavailableError, or WeboidError if they could not be written.
         """
+        common = {"date": warc_date(date), "document": document}
         described = [
-            {
-                "uri": each.uri,
-                "content_type": each.content_type,
-                "date": warc_date(date),
-                "document": document,
-                "size": len(each.data),
-            }
-            for each in artifacts
+            {**common, "uri": each.uri, "content_type": each.content_type, "size": len(each.data)} for each in artifacts
         ]
         body = b"".join(each.data for each in artifacts)
         answer = await self._connection.ask({"verb": "write", "artifacts": described}, body)
@@ -99,14 +92,8 @@ class ProxyVisit:
         limit_bytes: int = 0,
     ) -> RequestLogSnapshot:
         """Return the outcome of each request so far. The visit stays open: no request is cut."""
-        message = {
-            "verb": "ledger",
-            "grace_s": grace_s,
-            "awaited": list(awaited),
-            "await_s": await_s,
-            "again": [asdict(each) for each in again],
-            "limit_bytes": limit_bytes,
-        }
+        message: Message = {"verb": "ledger", "grace_s": grace_s, "awaited": list(awaited), "await_s": await_s}
+        message |= {"again": [asdict(each) for each in again], "limit_bytes": limit_bytes}
         answer = await self._connection.ask(message, more_s=grace_s + await_s)
         return RequestLogSnapshot(from_table(answer["entries"]), frozenset(answer["in_flight"]))
 
@@ -245,6 +232,5 @@ class _ControlConnection(NamedTuple):
         except OSError as error:
             raise ProxyUnavailableError("The proxy closed its control socket.") from error
         if "error" in answer:
-            kind = getattr(errors, answer["error"], WeboidError)
-            raise kind(answer["message"])
+            raise getattr(errors, answer["error"], WeboidError)(answer["message"])
         return answer

@@ -13,6 +13,7 @@ import asyncio
 import json
 import socket
 import struct
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -66,66 +67,65 @@ def receive_frame(
 
     Raises BodyTooLargeError for an announced size, ForgedFrameError for a wrong tag, InputError for no frame.
     """
-    prefix = _exactly(sock, _SIZE.size, may_end=True)
-    if not prefix:
+    if not (prefix := _exactly(sock, _SIZE.size, may_end=True)):
         return None
-    head = _exactly(sock, _head_size(prefix, head_limit))
-    if tags is not None:
-        tags.check(_exactly(sock, TAG_BYTES), prefix, head)
-    message = _message(head)
-    body = _exactly(sock, _body_size(message, body_limit))
-    if tags is not None and body:
-        tags.check(_exactly(sock, TAG_BYTES), body)
-    return message, body
+    frame = _parse_frame(prefix, tags, head_limit, body_limit)
+    size = next(frame)
+    while True:
+        try:
+            size = frame.send(_exactly(sock, size))
+        except StopIteration as end:
+            whole: tuple[Message, bytes] = end.value
+            return whole
 
 
 async def receive_frame_async(reader: asyncio.StreamReader, tags: DirectionTags | None = None) -> tuple[Message, bytes]:
     """Receive the next frame from a stream; raises as `receive_frame`, also at the end."""
     try:
-        prefix = await reader.readexactly(_SIZE.size)
-        head = await reader.readexactly(_head_size(prefix, HEAD_LIMIT_BYTES))
-        if tags is not None:
-            tags.check(await reader.readexactly(TAG_BYTES), prefix, head)
-        message = _message(head)
-        body = await reader.readexactly(_body_size(message, BODY_LIMIT_BYTES))
-        if tags is not None and body:
-            tags.check(await reader.readexactly(TAG_BYTES), body)
-        return message, body
+        frame = _parse_frame(await reader.readexactly(_SIZE.size), tags, HEAD_LIMIT_BYTES, BODY_LIMIT_BYTES)
+        size = next(frame)
+        while True:
+            piece = await reader.readexactly(size)
+            try:
+                size = frame.send(piece)
+            except StopIteration as end:
+                whole: tuple[Message, bytes] = end.value
+                return whole
     except (asyncio.IncompleteReadError, OSError) as error:
         raise ProxyUnavailableError("The proxy closed its control socket.") from error
 
 
-def _head_size(prefix: bytes, limit: int) -> int:
+def _parse_frame(
+    prefix: bytes, tags: DirectionTags | None, head_limit: int, body_limit: int
+) -> Generator[int, bytes, tuple[Message, bytes]]:
+    """Yield the sizes of a frame's parts, which are sent back in; return message and body."""
     (size,) = _SIZE.unpack(prefix)
-    if size > limit:
+    if size > head_limit:
         raise BodyTooLargeError(f"A control message of {size:,} bytes.")
-    return int(size)
-
-
-def _message(head: bytes) -> Message:
+    head = yield size
+    if tags is not None:
+        tags.check((yield TAG_BYTES), prefix, head)
     try:
         message = json.loads(head)
     except (ValueError, RecursionError) as error:
         raise InputError("A control message is not JSON.") from error
     if not isinstance(message, dict):
         raise InputError("A control message is not a JSON object.")
-    return message
-
-
-def _body_size(message: Message, limit: int) -> int:
     size = message.get("body")
     if type(size) is not int or size < 0:
         raise InputError("A control message has no body length.")
-    if size > limit:
+    if size > body_limit:
         raise BodyTooLargeError(f"A control message with a body of {size:,} bytes.")
-    return size
+    body = yield size
+    if tags is not None and body:
+        tags.check((yield TAG_BYTES), body)
+    return message, body
 
 
 def _exactly(sock: socket.socket, size: int, *, may_end: bool = False) -> bytes:
     data = bytearray()
     while len(data) < size:
-        piece = sock.recv(min(size - len(data), _PIECE_BYTES))
-        if not piece:
+        if not (piece := sock.recv(min(size - len(data), _PIECE_BYTES))):
             if may_end and not data:
                 return b""
             raise ProxyUnavailableError("The control socket closed within a message.")

@@ -93,8 +93,7 @@ class ClusterSecret:
 def admit_worker(sock: socket.socket, secret: ClusterSecret) -> FrameTags | None:
     """Run the proxy's side of the handshake on a blocking socket; None for an unauthenticated peer."""
     deadline = time.monotonic() + HANDSHAKE_LIMIT_S
-    begun = _receive_by(sock, len(HELLO), deadline)
-    if begun != HELLO:
+    if _receive_by(sock, len(HELLO), deadline) != HELLO:
         return None
     theirs = _receive_by(sock, NONCE_BYTES, deadline)
     ours = os.urandom(NONCE_BYTES)
@@ -114,8 +113,7 @@ def _receive_by(sock: socket.socket, size: int, deadline: float) -> bytes:
         if left <= 0:
             raise TimeoutError
         sock.settimeout(left)
-        piece = sock.recv(size - len(data))
-        if not piece:
+        if not (piece := sock.recv(size - len(data))):
             raise ConnectionResetError
         data += piece
     return data

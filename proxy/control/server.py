@@ -25,7 +25,7 @@ from net.timeouts import enable_keepalive
 from proxy.archiving_proxy import ArchivingProxy
 from proxy.archivist_jobs import PendingArtifact
 from proxy.control.frames import BODY_LIMIT_BYTES, UNTAGGED, FrameTags, Message, pack_frame, receive_frame
-from proxy.control.handshake import ClusterSecret, DirectionTags, ForgedFrameError, admit_worker
+from proxy.control.handshake import ClusterSecret, ForgedFrameError, admit_worker
 from proxy.refetch import refetch
 from proxy.request_log import BRIEF_FIELDS, RefetchRequest, to_table
 from proxy.visit_registry import VisitSession
@@ -91,12 +91,11 @@ class ControlServer(socketserver.ThreadingTCPServer):
         """Run the handshake; return the tags of later frames, None for an unauthenticated peer."""
         if self._secret is None:
             return UNTAGGED
-        tags = None
         try:
             enable_keepalive(request)
             tags = admit_worker(request, self._secret)
         except OSError:
-            pass
+            tags = None
         finally:
             self._strangers.release()
         if tags is not None:
@@ -112,14 +111,14 @@ class _ControlSession(socketserver.BaseRequestHandler):
 
     server: ControlServer
     request: socket.socket
+    _visit: VisitSession | None = None
 
     def handle(self) -> None:
-        self._visit: VisitSession | None = None
-        tags = self.server.admits(self.request)
-        if tags is None:
+        if (tags := self.server.admits(self.request)) is None:
             return
         try:
-            while (frame := self._next(tags.received)) is not None:
+            # Large bodies (artifacts) are accepted only when a visit is open.
+            while frame := receive_frame(self.request, tags.received, body_limit=BODY_LIMIT_BYTES * bool(self._visit)):
                 self.request.sendall(pack_frame(self._answer(*frame), tags=tags.sent))
         except ForgedFrameError as error:
             log.warning("control.forged peer=%s %s", self.client_address[0], error)
@@ -130,10 +129,6 @@ class _ControlSession(socketserver.BaseRequestHandler):
                 self.request.sendall(pack_frame(_error_message(error), tags=tags.sent))
         finally:
             self._end()
-
-    def _next(self, tags: DirectionTags | None) -> tuple[Message, bytes] | None:
-        """Read the next frame. Large bodies (artifacts) are accepted only when a visit is open."""
-        return receive_frame(self.request, tags, body_limit=BODY_LIMIT_BYTES if self._visit else 0)
 
     def _answer(self, message: Message, body: bytes) -> Message:
         verbs = {
@@ -198,14 +193,8 @@ class _ControlSession(socketserver.BaseRequestHandler):
         )
         proxy.visits.add(visit, shared=bool(shared))
         self._visit = visit
-        host, port = proxy.reached_at
-        return {
-            "host": host,
-            "port": port,
-            "username": visit.username,
-            "password": visit.password,
-            "token": visit.token,
-        }
+        place = dict(zip(("host", "port"), proxy.reached_at, strict=True))
+        return {**place, "username": visit.username, "password": visit.password, "token": visit.token}
 
     def _write(self, message: Message, body: bytes) -> Message:
         visit = self._current()
@@ -214,16 +203,9 @@ class _ControlSession(socketserver.BaseRequestHandler):
             size = each["size"]
             if type(size) is not int or size < 0:
                 raise InputError("An artifact's size is not a number of bytes.")
-            artifacts.append(
-                PendingArtifact(
-                    uri=_text(each, "uri"),
-                    content_type=_text(each, "content_type"),
-                    date=parse_warc_date(_text(each, "date")),
-                    document=_text(each, "document"),
-                    visit=visit,
-                    data=body[at : at + size],
-                )
-            )
+            uri, kind, date, document = (_text(each, name) for name in ("uri", "content_type", "date", "document"))
+            data = body[at : at + size]
+            artifacts.append(PendingArtifact(uri, kind, parse_warc_date(date), document, visit, data))
             at += size
         if at != len(body):
             raise InputError("The artifacts' sizes do not add up to the body's.")
@@ -232,11 +214,8 @@ class _ControlSession(socketserver.BaseRequestHandler):
 
     def _seal(self, message: Message, _: bytes) -> Message:
         visit = self._current()
-        visit.seal(
-            grace_s=_seconds(message, "grace_s"),
-            awaited=frozenset(message["awaited"]),
-            await_s=_seconds(message, "await_s"),
-        )
+        grace_s, await_s = _seconds(message, "grace_s"), _seconds(message, "await_s")
+        visit.seal(grace_s=grace_s, awaited=frozenset(message["awaited"]), await_s=await_s)
         self.server.proxy.archivist.flush()
         if visit.failure is not None:
             raise visit.failure
@@ -277,7 +256,11 @@ class _ControlSession(socketserver.BaseRequestHandler):
         host, port = _text(message, "host"), message["port"]
         if type(port) is not int or not 0 < port < 65_536:
             raise InputError("A port is a number from 1 to 65535.")
-        return {"reached": self.server.proxy.reaches(host, port)}
+        try:
+            self.server.proxy.egress.connect(host, port).close()
+        except WeboidError:
+            return {"reached": False}
+        return {"reached": True}
 
     def _secrets(self, message: Message, _: bytes) -> Message:
         """Take secrets of TLS connections that a browser makes itself, as lines of its key log."""

@@ -23,11 +23,10 @@ from playback.access.control import PageFacts
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
 from playback.mementos import _IS_MEMENTO, MementoIndex, PageMemento, url_values
 from tests.support.examples import examples
-from tests.support.playback_fixtures import NOW
+from tests.support.playback_fixtures import NOW, index_row
 from tests.support.services.postgres import PostgresServer
 from warc.index.database import IndexDatabase, SqliteDatabase
 from warc.index.postgres import PostgresCaptureIndex, PostgresDatabase
-from warc.index.protocol import capture_row
 from warc.index.queries import BEST_FIRST, EXACT_FIRST, CaptureQueries, IndexPosition, KeyRange, TimeRange
 from warc.index.sqlite import SqliteCaptureIndex
 
@@ -105,7 +104,7 @@ class Both:
         """Write them, in one transaction each."""
         for writer in self.writers:
             with writer.transaction():
-                writer.add_rows([capture_row(each) for each in captures])
+                writer.add_rows([index_row(each) for each in captures])
                 for info in pages:
                     writer.add_page(info)
 
@@ -293,7 +292,7 @@ def test_questions_read_ranges_of_an_index_and_sort_nothing(tmp_path: Path) -> N
     """So that an answer takes as long with a thousand million rows as with ten."""
     path = tmp_path / "captures.sqlite"
     with closing(SqliteCaptureIndex(path)) as writer:
-        writer.add_rows([capture_row(capture(URLS[0], 0, 0))])
+        writer.add_rows([index_row(capture(URLS[0], 0, 0))])
     plans: list[str] = []
 
     class Explained(SqliteDatabase):

@@ -52,7 +52,7 @@ def test_a_busy_payload_is_put_off_and_others_are_not(space: SpoolSpace) -> None
     put_off.add(done.put_off)
 
     assert (done.ready, done.put_off, done.overdue) == ([new, bare], [busy], [])
-    assert put_off.keys == [KEYS[0]]
+    assert put_off.keys == {KEYS[0]}
     assert put_off.take() == [busy]
     assert not put_off
 

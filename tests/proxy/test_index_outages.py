@@ -184,11 +184,11 @@ def test_a_commit_whose_answer_is_lost_is_made_again_and_adds_nothing_twice(
         with pytest.raises(IndexUnavailableError), index.transaction():
             batch.write(index)
         cutter.join()
-        reach.owe(batch)
+        reach.owed = batch
         reach.pay_patiently()
         found = contents(index)
 
-    assert not reach.is_owing
+    assert (reach.owed is None, reach.lost is None) == (True, True)
     assert sorted(found["captures"], key=repr) == sorted(batch.rows, key=repr)
     assert [len(found[table]) for table in ("pages", "payloads", "files")] == [1, 1, 2]
 
@@ -211,16 +211,16 @@ def test_a_server_that_hangs_is_given_up(
 def test_patience_ends_and_starts_again(index: PostgresCaptureIndex, relay: Relay) -> None:
     """What is owed stays owed while nobody answers, and is paid when somebody does."""
     reach = IndexBacklog(index, 0.3)
-    reach.owe(IndexBatch(rows=[row()]))
+    reach.owed = IndexBatch(rows=[row()])
     relay.leave()
     with pytest.raises(IndexUnavailableError):
         reach.pay_patiently()
     reach.look()
-    assert (reach.is_owing, reach.lost is None) == (True, False)
+    assert (reach.owed is None, reach.lost is None) == (False, False)
     relay.come_back()
     reach.look()
 
-    assert (reach.is_owing, reach.lost is None) == (False, True)
+    assert (reach.owed is None, reach.lost is None) == (True, True)
     assert index.counts()["captures"] == 1
 
 

@@ -16,7 +16,7 @@ from core.layout import Layout
 from proxy.control.client import NewArtifact, ProxyClient
 from proxy.control.frames import TAG_BYTES
 from proxy.control.handshake import HELLO, NONCE_BYTES
-from proxy.process import RunningProxy, TcpControl, run_proxy
+from proxy.process import RunningProxy, run_proxy
 from tests.support.control_proxy import OTHER, SECRET, SETTINGS, address
 from tests.support.proxy_fixtures import check
 
@@ -100,7 +100,7 @@ async def test_what_is_changed_on_its_way_ends_the_connection(tmp_path: Path, si
     """A frame that was altered or repeated: nothing of it is believed, or written."""
     url, date = "http://a.example/", SystemClock().now()
     artifact = NewArtifact(f"urn:text:{url}", "text/plain", b"kept")
-    control = TcpControl("127.0.0.1", 0, SECRET)
+    control = ("127.0.0.1", 0, SECRET)
 
     async def visit_once(client: ProxyClient) -> None:
         async with client.visit("one", bucket="default") as visit:
@@ -125,7 +125,7 @@ async def test_an_honest_relay_changes_nothing(stands: RunningProxy) -> None:
 
 async def test_a_proxy_that_is_leaving_opens_no_visit(tmp_path: Path) -> None:
     """The worker is told so, and asks another."""
-    control = TcpControl("127.0.0.1", 0, SECRET)
+    control = ("127.0.0.1", 0, SECRET)
     with run_proxy(Layout(tmp_path), SETTINGS, control=control) as started:
         client = ProxyClient(address(started), SECRET)
         async with client.visit("one", bucket="default") as visit:

@@ -7,7 +7,7 @@ import pytest
 from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.layout import Layout
 from proxy.control.handshake import ClusterSecret
-from proxy.process import RunningProxy, TcpControl, run_proxy
+from proxy.process import RunningProxy, run_proxy
 
 SECRET, OTHER = ClusterSecret.of("s" * 32), ClusterSecret.of("t" * 32)
 SETTINGS = Settings(egress=EgressSettings(allow=("127.0.0.0/8",)), proxy=ProxySettings(disk_reserve_bytes=0))
@@ -17,7 +17,7 @@ SETTINGS = Settings(egress=EgressSettings(allow=("127.0.0.0/8",)), proxy=ProxySe
 def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningProxy]:
     """A proxy with control over TCP."""
     layout = Layout(tmp_path_factory.mktemp("collection"))
-    with run_proxy(layout, SETTINGS, control=TcpControl("127.0.0.1", 0, SECRET)) as started:
+    with run_proxy(layout, SETTINGS, control=("127.0.0.1", 0, SECRET)) as started:
         yield started
 
 

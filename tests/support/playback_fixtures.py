@@ -34,7 +34,7 @@ from core.layout import OPEN_SUFFIX, Layout
 from core.page_classes import PageClass
 from core.page_manifest import PageInfo, PageResource, PageScreen, VisitOutcome
 from core.playback_check import PlaybackCheck, check_record
-from core.timestamps import parse_warc_date, timestamp14, truncate_to_milliseconds, warc_date
+from core.timestamps import from_unix_milliseconds, parse_warc_date, timestamp14, unix_milliseconds, warc_date
 from core.url_keys import replay_key
 from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
@@ -44,7 +44,7 @@ from playback.web.asgi_app import WebOptions
 from playback.web.rate_limits import RateLimitPolicy, parse_networks
 from tests.support.services.ports import free_port
 from tests.support.services.processes import browser_path
-from warc.index.protocol import CAPTURES_DDL, QualityRow, columns, quality_row
+from warc.index.protocol import CAPTURES_DDL, CaptureRow, QualityRow, capture_row, columns, quality_row
 
 ROOT = Path(__file__).parents[2]
 PYWB_PYTHON = ROOT / ".venv-replay" / "bin" / "python"
@@ -58,6 +58,23 @@ def png(colour: str = "red", size: tuple[int, int] = (8, 8)) -> bytes:
     with io.BytesIO() as buffer:
         Image.new("RGB", size, colour).save(buffer, "PNG")
         return buffer.getvalue()
+
+
+def index_row(of: Capture) -> CaptureRow:
+    """The capture as a row."""
+    return capture_row(
+        of.url,
+        unix_milliseconds(of.captured_at),
+        of.record_type.value,
+        of.location,
+        mime=of.mime,
+        digest=of.digest,
+        status=of.status,
+        original=of.original,
+        page_id=of.page_id,
+        truncated=of.truncated,
+        login=of.login,
+    )
 
 
 class CollectionBuilder:
@@ -257,7 +274,7 @@ class CollectionBuilder:
 
     def index(self, capture: Capture) -> Capture:
         """Add the capture's row; the capture, cut to milliseconds."""
-        capture = replace(capture, captured_at=truncate_to_milliseconds(capture.captured_at))
+        capture = replace(capture, captured_at=from_unix_milliseconds(unix_milliseconds(capture.captured_at)))
         original = capture.original
         self._database.execute(
             "INSERT INTO captures (urlkey, timestamp, captured_ms, url, record_type, mime, status,"

@@ -18,7 +18,7 @@ from core.errors import PermanentError, UnavailableError
 from core.layout import Layout
 from tests.support.playback_fixtures import CollectionBuilder, png
 from warc.checksums import add_missing_sums, read_sums
-from warc.erasure import PLAN_NAME, RecordTombstone, erase_records, finish_erasure, is_interrupted, remove_leftovers
+from warc.erasure import PLAN_NAME, TombstoneLines, erase_records, finish_erasure, is_interrupted, remove_leftovers
 from warc.file_reader import WarcMember, walk_records
 from warc.index.sqlite import SqliteCaptureIndex
 from warc.verification import verify_collection
@@ -56,13 +56,13 @@ class House:
         self.builder.close()
 
     @property
-    def orders(self) -> dict[str, list[RecordTombstone]]:
+    def orders(self) -> dict[str, dict[int, TombstoneLines]]:
         """All that is to go."""
         places = [(each.location.filename, each.location.offset) for each in self.gone]
         places += [(self.lost.location.filename, self.lost.location.offset), *self.artifacts]
-        found: dict[str, list[RecordTombstone]] = {}
+        found: dict[str, dict[int, TombstoneLines]] = {}
         for filename, offset in places:
-            found.setdefault(filename, []).append(RecordTombstone(offset, _LINES))
+            found.setdefault(filename, {})[offset] = _LINES
         return found
 
 
@@ -224,7 +224,7 @@ def test_what_is_not_as_it_should_be_is_refused(house: House) -> None:
     name = house.gone[0].location.filename
     path = house.layout.archive / name
     with pytest.raises(PermanentError, match="no record at 7"):
-        erase_records(house.layout, {name: [RecordTombstone(7, _LINES)]})
+        erase_records(house.layout, {name: {7: _LINES}})
     path.rename(path.with_name(f"{name}.open"))
     with pytest.raises(UnavailableError, match="open"):
         erase_records(house.layout, house.orders)

@@ -19,7 +19,7 @@ from tests.support.polling import wait_until
 from tests.support.services.s3_server import S3Server
 from warc import object_storage, uploads
 from warc.checksums import add_missing_sums, read_sums
-from warc.erasure import RecordTombstone, erase_records
+from warc.erasure import erase_records
 from warc.index.sqlite import SqliteCaptureIndex
 from warc.local_storage import object_file, stored_warc
 from warc.object_storage import ObjectStorage, blocks_folder
@@ -197,7 +197,7 @@ def test_an_erasure_reaches_the_bucket(s3: S3Server, builder: CollectionBuilder)
     queue.upload(_CLOCK)
     before = stored_warc(layout.archive / gone.location.filename)
     blocks_folder(layout.root).joinpath(gone.location.filename).mkdir(parents=True)
-    tombstones = {gone.location.filename: [RecordTombstone(gone.location.offset, (("reason", "order"),))]}
+    tombstones = {gone.location.filename: {gone.location.offset: (("reason", "order"),)}}
     assert [each.url for each in erase_records(layout, tombstones)] == [gone.url]
     assert [path.name for path in queue.pending()] == [gone.location.filename]
     assert not [*blocks_folder(layout.root).iterdir()]

@@ -26,7 +26,7 @@ from urllib.parse import quote
 from core.config.database_urls import RedisAddress
 from core.errors import DedupUnavailableError
 from net.backoff import ExponentialBackoff
-from net.redis_client import RedisClient, RedisClientOptions, RedisFault
+from net.redis_client import RedisClient, RedisFault
 from warc.dedup.payloads import Claim, OriginalRecord, PayloadIndex, PayloadKey
 from warc.local_storage import PresenceFile, dead_presences
 
@@ -45,7 +45,7 @@ def dedup_server(address: RedisAddress) -> RedisClient:
         cannot = f"{place} cannot be used: {words}. Redis's own log says more."
         return DedupUnavailableError(texts.get(fault, cannot))
 
-    return RedisClient(address, RedisClientOptions("warc.dedup", as_error))
+    return RedisClient(address, "warc.dedup", as_error)
 
 
 _SHA256 = re.compile("sha256:([0-9a-f]{64})")

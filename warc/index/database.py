@@ -149,11 +149,10 @@ class SqliteDatabase:
             return []
         try:
             rows = connection.execute(query, values).fetchall()
-        except sqlite3.Error as error:
+        except BaseException as error:
             connection.close()
-            raise unreadable_index(self._name, error) from error
-        except BaseException:
-            connection.close()
+            if isinstance(error, sqlite3.Error):
+                raise unreadable_index(self._name, error) from error
             raise
         with self._lock:
             if not self._is_closed and identity is not None and len(self._idle) < _MOST_IDLE:
@@ -190,20 +189,26 @@ def unreadable_index(name: str, error: sqlite3.Error) -> TransientError:
     )
 
 
+def open_read_only(path: Path, name: str) -> sqlite3.Connection:
+    """Open the index of that name for reading in any thread, or raise TransientError."""
+    try:
+        connection = sqlite3.connect(
+            read_only_uri(path), uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+        )
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA query_only = ON")
+    except sqlite3.Error as error:
+        raise unreadable_index(name, error) from error
+    return connection
+
+
 def _open(path: Path) -> sqlite3.Connection | None:
     """Open a read-only connection; None when there is no index yet."""
     if not path.exists():
         _require_new(path)
         return None
+    connection = open_read_only(path, "captures")
     try:
-        connection = sqlite3.connect(
-            read_only_uri(path), uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
-        )
-    except sqlite3.Error as error:
-        raise unreadable_index("captures", error) from error
-    try:
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA query_only = ON")
         tables = connection.execute(
             "SELECT count(*) FROM sqlite_master WHERE name IN ('captures', 'pages')"
         ).fetchone()[0]

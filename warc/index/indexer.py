@@ -15,10 +15,10 @@ from core.errors import InputError
 from core.media_types import DOCUMENT_TYPES
 from core.page_manifest import PageInfo
 from core.playback_check import PlaybackCheck, parse_manifest
-from core.timestamps import parse_warc_date, timestamp14_at, unix_milliseconds
+from core.timestamps import parse_warc_date, unix_milliseconds
 from warc.dedup.payloads import OriginalRecord, PayloadKey
 from warc.file_reader import REPLAYED, DamagedSpan, FaultKind, Reading, WarcMember, walk_records
-from warc.index.protocol import CaptureIndex, CaptureRow, QualityRow, key_or_empty, quality_row
+from warc.index.protocol import CaptureIndex, CaptureRow, QualityRow, capture_row, quality_row
 
 _NOT_MODIFIED = 304  # has no payload of its own to play back
 _BATCH_ROWS = 1_000
@@ -141,29 +141,23 @@ class _IndexBatch:
             original = self._spelled.get((digest, bucket)) or self._index.original_spelled(digest, bucket)
         captured_ms = unix_milliseconds(parse_warc_date(headers["warc-date"]))
         is_check = self._add_manifest(member, at)
-        is_findable = not is_check and not (self._is_foreign and member.url.startswith("urn:pageinfo:"))
         mime = member.mime or headers.get("content-type", "").partition(";")[0].strip().lower()
         truncated = headers.get("warc-truncated")
         self._rows.append(
-            CaptureRow(
-                urlkey=key_or_empty(member.url) if is_findable else "",
-                timestamp=timestamp14_at(captured_ms),
-                captured_ms=captured_ms,
-                url=member.url,
-                record_type=member.kind,
+            capture_row(
+                member.url,
+                captured_ms,
+                member.kind,
+                at,
                 mime=mime or "application/octet-stream",
                 status=member.status,
                 digest=digest,
-                filename=at.filename,
-                offset=at.offset,
-                length=at.length,
-                orig_filename=None if original is None else original.filename,
-                orig_offset=None if original is None else original.offset,
-                orig_length=None if original is None else original.length,
+                original=original,
                 page_id=indexed_page_id(member, self._filename),
                 # A revisit always has it: its payload is in the record that it refers to (6.7.2).
                 truncated=None if is_revisit else truncated,
                 login=login or None,
+                is_findable=not is_check and not (self._is_foreign and member.url.startswith("urn:pageinfo:")),
             )
         )
         has_payload = member.kind == captures.RecordType.RESPONSE and member.content and not truncated

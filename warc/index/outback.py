@@ -107,34 +107,28 @@ class OutbackCdx:
             pooled = self._idle.get_nowait()
         except queue.Empty:
             pooled = None
-        kind: type[http.client.HTTPConnection] = http.client.HTTPConnection
-        if self._address.scheme == "https":
-            kind = http.client.HTTPSConnection
+        kind = http.client.HTTPSConnection if self._address.scheme == "https" else http.client.HTTPConnection
         new = kind(self._address.host, self._address.port, timeout=self._timeout_s)
-        for connection in (pooled, new):
-            if connection is None:
-                continue
+        for connection in filter(None, (pooled, new)):
             try:
-                return self._answer(connection, method, target, body)
+                connection.request(method, target, body, {"Content-Type": "text/plain"} if body else {})
+                response = connection.getresponse()
+                content = response.read(_MOST_BYTES + 1)
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
                 if connection is not pooled or isinstance(error, TimeoutError):
                     raise TransientError(f"The captures index {self._address} does not answer: {error!r}.") from error
+                continue
+            if response.status != 200 or len(content) > _MOST_BYTES:
+                connection.close()
+                text = content[:100].decode(errors="replace").splitlines()[:1]
+                raise TransientError(f"The captures index {self._address} answered {response.status}: {text}.")
+            try:
+                self._idle.put_nowait(connection)
+            except queue.Full:
+                connection.close()
+            return content.decode("utf-8", "replace")
         raise TransientError(f"The captures index {self._address} does not answer.")
-
-    def _answer(self, connection: http.client.HTTPConnection, method: str, target: str, body: bytes | None) -> str:
-        connection.request(method, target, body, {"Content-Type": "text/plain"} if body else {})
-        response = connection.getresponse()
-        content = response.read(_MOST_BYTES + 1)
-        if response.status != 200 or len(content) > _MOST_BYTES:
-            connection.close()
-            text = content[:100].decode(errors="replace").splitlines()[:1]
-            raise TransientError(f"The captures index {self._address} answered {response.status}: {text}.")
-        try:
-            self._idle.put_nowait(connection)
-        except queue.Full:
-            connection.close()
-        return content.decode("utf-8", "replace")
 
 
 def cdx_line(row: Mapping[str, Any]) -> str:

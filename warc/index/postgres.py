@@ -10,7 +10,7 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from functools import lru_cache, reduce
 from pathlib import Path
@@ -23,8 +23,7 @@ from psycopg.rows import dict_row
 
 from core.config.database_urls import IndexAddress, error_words, parse_index_url
 from core.errors import CollectionVersionError, TransientError, WeboidError
-from core.page_manifest import VisitOutcome
-from net.postgres_client import LOCK_NAME, PostgresConnection, hang_up
+from net.postgres_client import LOCK_NAME, OPTIONS, PostgresConnection, hang_up
 from warc.dedup.payloads import OriginalRecord
 from warc.index import protocol
 from warc.index.database import KEY_CHARACTERS, LOOKUP_COLUMNS, OTHER_VERSION, SCHEMA_VERSION
@@ -32,14 +31,7 @@ from warc.index.database import KEY_CHARACTERS, LOOKUP_COLUMNS, OTHER_VERSION, S
 MOST_CONNECTIONS = 16
 ANSWER_LIMIT_S = 10.0
 WATCH_S = 1.0
-_OPTIONS = {
-    "application_name": "weboid-playback",
-    "connect_timeout": "3",
-    "keepalives_idle": "10",
-    "keepalives_interval": "5",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "10000",
-}
+_OPTIONS = OPTIONS | {"application_name": "weboid-playback", "connect_timeout": "3", "tcp_user_timeout": "10000"}
 _SESSION = f"-c default_transaction_read_only=on -c statement_timeout={ANSWER_LIMIT_S:.0f}s"
 # A table is missing among those that are there.
 _IS_OLDER = "SELECT 1 WHERE to_regclass('pages') IS NOT NULL AND to_regclass('qualities') IS NULL"
@@ -90,8 +82,7 @@ class PostgresDatabase:
         if not self._free.acquire(timeout=ANSWER_LIMIT_S):
             raise TransientError(f"The captures index at {self._address} has too many queries.")
         try:
-            pooled = self._kept()
-            if pooled is not None:
+            if (pooled := self._kept()) is not None:
                 try:
                     return self._ask(pooled, query, values)
                 except (psycopg.OperationalError, psycopg.InterfaceError) as error:
@@ -199,10 +190,11 @@ class PostgresCaptureIndex(protocol.CaptureIndex):
     """Captures index in a PostgreSQL database. Thread-safe; `close` it."""
 
     shared = True
+    _db: PostgresConnection
 
     def __init__(self, address: IndexAddress) -> None:
         """Connect, and create missing tables; raises CollectionVersionError or IndexUnavailableError."""
-        self._server = PostgresConnection(address)
+        self._db = PostgresConnection(address)
         self._address = address
         try:
             self._prepare(address.index)
@@ -211,17 +203,14 @@ class PostgresCaptureIndex(protocol.CaptureIndex):
             raise
 
     def _prepare(self, schema: str) -> None:
-        version = self._version(schema)
-        if version is None:
-            with self._server.transaction():
-                self._server.execute(
-                    "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"weboid.make.{schema}",)
-                )
+        if (version := self._version(schema)) is None:
+            with self._db.transaction():
+                self._db.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"weboid.make.{schema}",))
                 if self._version(schema) is None:  # no other process was faster
                     # A role without the right to create schemas may use an existing one.
                     if not self._one("SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = ?)", (schema,)):
-                        self._server.execute(f'CREATE SCHEMA "{schema}"')
-                    self._server.execute(_DDL)
+                        self._db.execute(f'CREATE SCHEMA "{schema}"')
+                    self._db.execute(_DDL)
             version = self._version(schema)
         if version != SCHEMA_VERSION:
             raise CollectionVersionError(
@@ -236,21 +225,13 @@ class PostgresCaptureIndex(protocol.CaptureIndex):
             return None
         return int(self._one("SELECT max(number) FROM version") or 0)
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._server.close()
-
-    def check(self) -> None:
-        """Check that the server answers."""
-        self._server.execute("SELECT 1")
-
     def transaction(self) -> AbstractContextManager[None]:
         """Commit at the end of the block, or roll back on any error."""
-        return self._server.transaction()
+        return self._db.transaction()
 
     def _run(self, query: str, values: Sequence[Any] = (), *, patient: bool = False) -> Any:
         parameters = [_storable(value) for value in values] or None
-        return self._server.execute(query.replace("?", "%s"), parameters, patient=patient)
+        return self._db.execute(query.replace("?", "%s"), parameters, patient=patient)
 
     def _insert(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         self._add(_INSERTIONS[table], rows)
@@ -258,7 +239,7 @@ class PostgresCaptureIndex(protocol.CaptureIndex):
     def _add(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         if rows:
             values = [[_storable(value) for value in column] for column in zip(*rows, strict=True)]
-            self._server.execute(statement, values)
+            self._db.execute(statement, values)
 
     def adopt(self, originals: Mapping[int, OriginalRecord]) -> None:
         """Set the payload locations of those revisits."""
@@ -269,35 +250,6 @@ class PostgresCaptureIndex(protocol.CaptureIndex):
             " AS f (id, name, at, long) WHERE captures.id = f.id",
             rows,
         )
-
-    def settle(self, filenames: Collection[str] | None = None) -> None:
-        """Resolve references between files added one by one; other processes may be writing."""
-        with self.transaction():
-            self._server.execute(
-                "UPDATE captures SET orig_filename = found.filename, orig_offset = found.start,"
-                " orig_length = found.length FROM ("
-                ' SELECT o.id, p.filename, p."offset" AS start, p.length FROM captures AS o'
-                ' CROSS JOIN LATERAL (SELECT filename, "offset", length FROM payloads'
-                "  WHERE spelled = o.digest ORDER BY bucket, digest LIMIT 1) AS p"
-                " WHERE o.record_type = 'revisit' AND o.orig_filename IS NULL) AS found"
-                " WHERE captures.id = found.id",
-                patient=True,
-            )
-            self._server.execute(
-                "DELETE FROM captures USING pages WHERE pages.page_id = captures.page_id"
-                " AND captures.captured_ms < pages.captured_ms"
-                " AND (%s::text[] IS NULL OR captures.filename = ANY(%s::text[]))",
-                (names := None if filenames is None else list(filenames), names),
-                patient=True,
-            )
-            self._server.execute(
-                "DELETE FROM captures USING pages WHERE pages.page_id = captures.page_id"
-                " AND pages.outcome = %s AND NOT starts_with(captures.url, 'urn:pageinfo:')"
-                " AND (%s::text[] IS NULL OR captures.filename = ANY(%s::text[]))",
-                (str(VisitOutcome.SKIPPED), names, names),
-                patient=True,
-            )
-            self._server.execute(protocol.MARK_LOGINS, patient=True)
 
 
 def _storable(value: Any) -> Any:

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from core.captures import Capture, RecordLocation
+from core.captures import RecordLocation
 from core.errors import InputError
 from core.page_manifest import PageInfo, VisitOutcome
 from core.playback_check import PlaybackCheck, choice_penalty, validate_check_ids
@@ -35,7 +35,7 @@ WHERE login IS NULL AND page_id IN (SELECT page_id FROM pages WHERE login <> ''
 
 
 class CaptureRow(NamedTuple):
-    """Row of `captures`; its columns are those of `core.captures.Capture`, flattened."""
+    """Row of `captures`; its columns are the fields of `core.captures.Capture`."""
 
     urlkey: str
     timestamp: str
@@ -123,28 +123,28 @@ def key_or_empty(url: str) -> str:
         return ""
 
 
-def capture_row(capture: Capture) -> CaptureRow:
-    """Return the capture as a row."""
-    original, captured_ms = capture.original, unix_milliseconds(capture.captured_at)
-    return CaptureRow(
-        urlkey=capture.urlkey,
-        timestamp=timestamp14_at(captured_ms),
-        captured_ms=captured_ms,
-        url=capture.url,
-        record_type=capture.record_type.value,
-        mime=capture.mime,
-        status=capture.status,
-        digest=capture.digest,
-        filename=capture.location.filename,
-        offset=capture.location.offset,
-        length=capture.location.length,
-        orig_filename=None if original is None else original.filename,
-        orig_offset=None if original is None else original.offset,
-        orig_length=None if original is None else original.length,
-        page_id=capture.page_id,
-        truncated=capture.truncated,
-        login=capture.login,
-    )
+def capture_row(  # noqa: PLR0913 columns
+    url: str,
+    captured_ms: int,
+    record_type: str,
+    at: RecordLocation,
+    *,
+    mime: str,
+    digest: str,
+    status: int | None = None,
+    original: RecordLocation | OriginalRecord | None = None,
+    page_id: str | None = None,
+    truncated: str | None = None,
+    login: str | None = None,
+    is_findable: bool = True,
+) -> CaptureRow:
+    """Return the row of a record; `original` holds a revisit's payload, one that is not findable has no key."""
+    key = key_or_empty(url) if is_findable else ""
+    place: tuple[str | None, int | None, int | None] = (None, None, None)
+    if original is not None:
+        place = (original.filename, original.offset, original.length)
+    record = (key, timestamp14_at(captured_ms), captured_ms, url, record_type, mime, status, digest)
+    return CaptureRow(*record, at.filename, at.offset, at.length, *place, page_id, truncated, login)
 
 
 def page_row(page: PageInfo) -> PageIndexRow:
@@ -165,14 +165,8 @@ def page_row(page: PageInfo) -> PageIndexRow:
 def quality_row(check: PlaybackCheck, at: RecordLocation) -> QualityRow:
     """Return the check whose record is at that location as a row; InputError if it is invalid."""
     validate_check_ids(check.page_id, check.level)
-    return QualityRow(
-        filename=at.filename,
-        offset=at.offset,
-        page_id=check.page_id,
-        level=check.level,
-        checked_ms=unix_milliseconds(parse_warc_date(check.checked_at)),
-        quality=choice_penalty(check),
-    )
+    checked_ms = unix_milliseconds(parse_warc_date(check.checked_at))
+    return QualityRow(at.filename, at.offset, check.page_id, check.level, checked_ms, choice_penalty(check))
 
 
 _ORIGINAL = 'spelled, url, captured_ms, filename, "offset", length'  # as `OriginalRecord`
@@ -192,6 +186,21 @@ _FORGET = (
     " WHERE orig_filename = ? AND orig_offset >= ? AND orig_offset < ?",
 )
 _END = 1 << 62
+_JOIN_REVISITS = (
+    "UPDATE captures SET (orig_filename, orig_offset, orig_length) ="
+    ' (SELECT filename, "offset", length FROM payloads'
+    " WHERE payloads.spelled = captures.digest ORDER BY bucket, digest LIMIT 1)"
+    " WHERE record_type = 'revisit' AND orig_filename IS NULL"
+    " AND EXISTS (SELECT 1 FROM payloads WHERE payloads.spelled = captures.digest)"
+)
+_DELETE_EARLIER = (
+    "DELETE FROM captures WHERE EXISTS (SELECT 1 FROM pages"
+    " WHERE pages.page_id = captures.page_id AND pages.captured_ms > captures.captured_ms)"
+)
+_DELETE_SKIPPED = (
+    f"DELETE FROM captures WHERE NOT {_IS_MANIFEST} AND page_id IN"
+    f" (SELECT page_id FROM pages WHERE outcome = '{VisitOutcome.SKIPPED}')"
+)
 
 
 class CaptureIndex(ABC):
@@ -204,14 +213,15 @@ class CaptureIndex(ABC):
     # Whether several machines write it, through a server. Its transactions do not block others, so
     # they claim nothing, and a commit may report failure although it was done.
     shared: ClassVar[bool]
+    _db: Any  # the connection
 
-    @abstractmethod
     def close(self) -> None:
         """Close the index."""
+        self._db.close()
 
-    @abstractmethod
     def check(self) -> None:
         """Check that the index answers; IndexUnavailableError otherwise."""
+        self._run("SELECT 1")
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
@@ -229,9 +239,16 @@ class CaptureIndex(ABC):
     def adopt(self, originals: Mapping[int, OriginalRecord]) -> None:
         """Set the payload locations of those revisits."""
 
-    @abstractmethod
     def settle(self, filenames: Collection[str] | None = None) -> None:
-        """Join revisits between files (None: all) to payloads, and remove interrupted attempts (see `add_page`)."""
+        """Join revisits to payloads, and remove interrupted attempts (`add_page`), of a `shared` index in these files."""
+        within, names = "", list[Any]()
+        if filenames is not None and self.shared:
+            within, names = " AND captures.filename = ANY(?)", [list(filenames)]
+        with self.transaction():
+            self._run(_JOIN_REVISITS, patient=True)
+            self._run(f"{_DELETE_EARLIER}{within}", names, patient=True)
+            self._run(f"{_DELETE_SKIPPED}{within}", names, patient=True)
+            self._run(MARK_LOGINS, patient=True)
 
     def add_rows(self, rows: Sequence[CaptureRow]) -> None:
         """Add captures; an existing record stays. Raises InputError if one cannot be held."""

@@ -256,26 +256,41 @@ class CaptureQueries:
         self, key: str, between: TimeRange, *, after: IndexPosition | None = None, descending: bool = False, limit: int
     ) -> list[ListedCapture]:
         """Return the next rows of one key in time order, starting `after` a position if given."""
-        return [_row(each) for each in self._of_key(key, between, after, descending=descending, limit=limit)]
+        first, last = between.first_ms, between.last_ms
+        if after is None:
+            ms, number = (last, _LAST_ID) if descending else (first, _FIRST_ID)
+        else:
+            ms, number = after.captured_ms, after.number
+        if descending:
+            last, beyond = min(last, ms), "captured_ms < :ms OR id < :id"
+        else:
+            first, beyond = max(first, ms), "captured_ms > :ms OR id > :id"
+        rows = self._index.rows(
+            f"SELECT {_COLUMNS} FROM captures WHERE {self._index.has_key}"  # noqa: S608 constants of ours
+            f" AND captured_ms BETWEEN :first AND :last AND ({beyond})"
+            f" ORDER BY {_order(('captured_ms', 'id'), descending=descending)} LIMIT :limit",
+            {**key_values(key), "first": first, "last": last, "ms": ms, "id": number, "limit": limit},
+        )
+        return [_row(each) for each in rows]
 
     def of_range(
         self, keys: KeyRange, *, after: IndexPosition | None = None, descending: bool = False, limit: int
     ) -> list[ListedCapture]:
         """Return the next rows of a key range, starting `after` a position if given."""
-        rows: list[Any] = []
+        found: list[ListedCapture] = []
         if after is not None:
             # The rest of that key, then the keys that follow: each is one range of the index.
-            rows = self._of_key(after.urlkey, TimeRange(), after, descending=descending, limit=limit)
-            past = after.urlkey + _NEXT
-            keys = KeyRange(keys.low, after.urlkey) if descending else KeyRange(past, keys.high)
-        if len(rows) < limit:
+            found = self.of_key(after.urlkey, TimeRange(), after=after, descending=descending, limit=limit)
+            keys = KeyRange(keys.low, after.urlkey) if descending else KeyRange(after.urlkey + _NEXT, keys.high)
+        if len(found) < limit:
             order = _order((*self._index.by_key, "captured_ms", "id"), descending=descending)
-            rows += self._index.rows(
+            rows = self._index.rows(
                 f"SELECT {_COLUMNS} FROM captures WHERE {self._index.in_range}"  # noqa: S608 constants of ours
                 f" ORDER BY {order} LIMIT :limit",
-                {**range_values(keys), "limit": limit - len(rows)},
+                {**range_values(keys), "limit": limit - len(found)},
             )
-        return [_row(each) for each in rows]
+            found += map(_row, rows)
+        return found
 
     def count(self, keys: KeyRange, between: TimeRange, *, most: int) -> int:
         """Count rows, up to `most`; for a range of several keys `between` is ignored."""
@@ -305,8 +320,7 @@ class CaptureQueries:
                 f" OR (captured_ms = :after_ms AND id {less} :after_id))"
             )
             values |= {"after_key": after.urlkey, "after_ms": after.captured_ms, "after_id": after.number}
-            end = after.urlkey + _NEXT
-            keys = KeyRange(keys.low, end) if descending else KeyRange(after.urlkey, keys.high)
+            keys = KeyRange(keys.low, after.urlkey + _NEXT) if descending else KeyRange(after.urlkey, keys.high)
         condition, of_keys = self._where(keys, between)
         terms = ("captured_ms", "id") if keys.is_one else (*self._index.by_key, "captured_ms", "id")
         rows = self._index.rows(
@@ -321,25 +335,6 @@ class CaptureQueries:
             return self._index.in_range, range_values(keys)
         condition = f"{self._index.has_key} AND captured_ms BETWEEN :first AND :last"
         return condition, {**key_values(keys.low), "first": between.first_ms, "last": between.last_ms}
-
-    def _of_key(
-        self, key: str, between: TimeRange, after: IndexPosition | None, *, descending: bool, limit: int
-    ) -> list[Any]:
-        first, last = between.first_ms, between.last_ms
-        if after is None:
-            ms, number = (last, _LAST_ID) if descending else (first, _FIRST_ID)
-        else:
-            ms, number = after.captured_ms, after.number
-        if descending:
-            last, beyond = min(last, ms), "captured_ms < :ms OR id < :id"
-        else:
-            first, beyond = max(first, ms), "captured_ms > :ms OR id > :id"
-        return self._index.rows(
-            f"SELECT {_COLUMNS} FROM captures WHERE {self._index.has_key}"  # noqa: S608 constants of ours
-            f" AND captured_ms BETWEEN :first AND :last AND ({beyond})"
-            f" ORDER BY {_order(('captured_ms', 'id'), descending=descending)} LIMIT :limit",
-            {**key_values(key), "first": first, "last": last, "ms": ms, "id": number, "limit": limit},
-        )
 
 
 def range_values(keys: KeyRange) -> dict[str, str]:
@@ -356,17 +351,12 @@ def _position(row: Any) -> IndexPosition:
     return IndexPosition(row["urlkey"], row["captured_ms"], row["id"])
 
 
+_LISTED = itemgetter("url", "mime", "status", "digest", "length")
+
+
 def _row(row: Any) -> ListedCapture:
-    return ListedCapture(
-        _position(row),
-        row["url"],
-        row["mime"],
-        row["status"],
-        row["digest"],
-        row["length"],
-        row["page_id"] or "",
-        row["login"],
-    )
+    url, mime, status, digest, length = _LISTED(row)
+    return ListedCapture(_position(row), url, mime, status, digest, length, row["page_id"] or "", row["login"])
 
 
 ALL_KEYS = KeyRange("", "\U0010ffff")

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 from core.config.settings import IndexSettings, ProxySettings
 from core.errors import CollectionVersionError, ConfigError
 from core.layout import Layout, is_frozen, read_only_uri
-from core.page_manifest import VisitOutcome
 from warc.dedup.payloads import Claim, OriginalRecord, PayloadIndex, PayloadKey
 from warc.index.database import SCHEMA_VERSION
-from warc.index.protocol import CAPTURES_DDL, MARK_LOGINS, ROW_TYPES, CaptureIndex, columns
+from warc.index.protocol import CAPTURES_DDL, ROW_TYPES, CaptureIndex, columns
 from warc.local_storage import write_transaction
 
 if TYPE_CHECKING:
@@ -41,6 +40,7 @@ class SqliteCaptureIndex(CaptureIndex):
     """Captures index of one collection. For use from one thread; `close` it."""
 
     shared = False
+    _db: sqlite3.Connection
 
     def __init__(self, path: Path) -> None:
         """Open the index; create it if missing. Raises CollectionVersionError for another schema."""
@@ -65,34 +65,6 @@ class SqliteCaptureIndex(CaptureIndex):
                 for statement in CAPTURES_DDL.split(";"):
                     self._db.execute(statement)
                 self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-    def close(self) -> None:
-        """Close the database."""
-        self._db.close()
-
-    def check(self) -> None:
-        """Return at once: a file is always available."""
-
-    def settle(self, filenames: Collection[str] | None = None) -> None:
-        """Resolve references between files added one by one; always for all files."""
-        del filenames
-        with self.transaction():
-            self._db.execute(
-                "UPDATE captures SET (orig_filename, orig_offset, orig_length) ="
-                " (SELECT filename, offset, length FROM payloads"
-                " WHERE payloads.spelled = captures.digest ORDER BY bucket, digest LIMIT 1)"
-                " WHERE record_type = 'revisit' AND orig_filename IS NULL"
-            )
-            self._db.execute(
-                "DELETE FROM captures WHERE captured_ms <"
-                " (SELECT captured_ms FROM pages WHERE pages.page_id = captures.page_id)"
-            )
-            self._db.execute(
-                "DELETE FROM captures WHERE url NOT LIKE 'urn:pageinfo:%' AND page_id IN"
-                " (SELECT page_id FROM pages WHERE outcome = ?)",
-                (str(VisitOutcome.SKIPPED),),
-            )
-            self._db.execute(MARK_LOGINS)
 
     def checkpoint(self) -> None:
         """Move all data into the database's main file, so that it can be renamed."""
@@ -158,10 +130,8 @@ class SqlitePayloadIndex(PayloadIndex):
             return self._index.originals(keys)
         places = {key: [PayloadKey(key.digest, each) for each in (key.bucket, *also)] for key in keys}
         known = self._index.originals(dict.fromkeys(chain.from_iterable(places.values())))
-        found = {
-            key: next((known[place] for place in wanted if place in known), None) for key, wanted in places.items()
-        }
-        return {key: original for key, original in found.items() if original is not None}
+        # The first of the buckets is assigned last.
+        return {key: known[each] for key, wanted in places.items() for each in reversed(wanted) if each in known}
 
     def settle(self, originals: Mapping[PayloadKey, OriginalRecord]) -> frozenset[PayloadKey]:
         """Add the originals; the lock excludes other processes, so no claim is ever lost."""
@@ -211,8 +181,7 @@ def check_shared(address: "RedisAddress") -> None:
 
 def open_payloads(layout: Layout, settings: ProxySettings, index: CaptureIndex) -> PayloadIndex:
     """Open the dedup index at `dedup_url`, else the collection's own, unfit for a shared `index`; as `open_shared`."""
-    shared = open_shared(layout, settings)
-    if shared is not None:
+    if (shared := open_shared(layout, settings)) is not None:
         return shared
     if not isinstance(index, SqliteCaptureIndex):
         raise ConfigError(

@@ -93,12 +93,6 @@ def detect_language(text: str, declared: str = "") -> str:
     return best if scores[best] >= _LEAST_EVIDENCE else declared
 
 
-def _folded(word: str) -> str:
-    """Return the lower-case word without accents; the vowel signs of Indic scripts stay."""
-    parts = unicodedata.normalize("NFKD", word).translate(_LETTERS)
-    return unicodedata.normalize("NFC", "".join(c for c in parts if c >= "\u0900" or not unicodedata.combining(c)))
-
-
 def _analyse(words: Iterable[str], language: str) -> dict[str, tuple[str, ...]]:
     analysed: dict[str, tuple[str, ...]] = {}
     stemmer = _stemmer(language)
@@ -114,7 +108,10 @@ def _analyse(words: Iterable[str], language: str) -> dict[str, tuple[str, ...]]:
             analysed[word] = tuple(plain[at : at + 2] for at in range(len(plain)))
             continue
         token = plain if stemmer is None else stemmer.stemWord(plain)
-        token = token if token.isascii() else _UNSAFE.sub("", _folded(token))
+        if not token.isascii():  # it loses its accents; the vowel signs of Indic scripts stay
+            parts = unicodedata.normalize("NFKD", token).translate(_LETTERS)
+            letters = (c for c in parts if c >= "\u0900" or not unicodedata.combining(c))
+            token = _UNSAFE.sub("", unicodedata.normalize("NFC", "".join(letters)))
         analysed[word] = (token,) if token else ()
     return analysed
 

@@ -304,17 +304,13 @@ class TextIndexThread:
 
     def _add(self, reader: TextReader, writer: TextIndexWriter) -> None:
         while self._pages:
-            batch = [self._pages.popleft() for _ in range(min(_BATCH, len(self._pages)))]
             documents = []
-            for page in batch:
+            for page in [self._pages.popleft() for _ in range(min(_BATCH, len(self._pages)))]:
                 try:
-                    document = reader.document(page)
+                    documents.append(reader.document(page))
                 except (PermanentError, TransientError, ValueError) as error:
                     log.warning("texts.not_read page_id=%s error=%s", page.page_id, error)
-                    continue
-                if document is not None:
-                    documents.append(document)
-            writer.add(documents)
+            writer.add([each for each in documents if each is not None])
 
 
 def write_pdf_text() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from core.layout import Layout, read_only_uri
-from warc.index.database import IndexDatabase, SqliteDatabase, in_lists, unreadable_index
+from core.layout import Layout
+from warc.index.database import IndexDatabase, SqliteDatabase, in_lists, open_read_only, unreadable_index
 from warc.text_index.analysis import QueryTerm
 from warc.text_index.store import TEXT_VERSION, URL_SHIFT, TextFilter, quoted_lexeme, unpack_text
 
@@ -33,12 +33,8 @@ def _open_file(path: Path) -> sqlite3.Connection | None:
     """Open the file read-only; None when there is none of this version."""
     if not path.exists():
         return None
+    connection = open_read_only(path, "texts")
     try:
-        connection = sqlite3.connect(
-            read_only_uri(path), uri=True, timeout=2.0, isolation_level=None, check_same_thread=False
-        )
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA query_only = ON")
         connection.execute("PRAGMA mmap_size = 268435456")
         if connection.execute("PRAGMA user_version").fetchone()[0] == TEXT_VERSION:
             return connection

@@ -106,9 +106,11 @@ class TextIndexWriter(ABC):
     def transaction(self) -> AbstractContextManager[None]:
         """Lock the index for writing; commit at the end of the block, or roll back on any error."""
 
-    @abstractmethod
+    _db: Any  # the connection
+
     def close(self) -> None:
         """Close the database."""
+        self._db.close()
 
     @abstractmethod
     def purge(self) -> None:
@@ -122,9 +124,8 @@ class TextIndexWriter(ABC):
     def _put(self, number: int, fields: Sequence[Sequence[str]]) -> None:
         """Add the tokens of title, URL, text and facets."""
 
-    @abstractmethod
-    def _drop(self, number: int, fields: Sequence[Sequence[str]]) -> None:
-        """Remove the tokens, which are those that were added."""
+    def _drop(self, number: int, fields: Sequence[Sequence[str]]) -> None:  # noqa: B027
+        """Remove the tokens, which are those that were added, unless they are in the row, which is changed or deleted."""
 
     def add(self, documents: Collection[TextDocument]) -> None:
         """Add captured pages in one transaction; a page that is there is replaced."""
@@ -144,7 +145,11 @@ class TextIndexWriter(ABC):
         year = _facet("year", str(from_unix_milliseconds(page.captured_ms).year))
         version = self._run("SELECT number, facets FROM text_versions WHERE digest = ?", (digest,)).fetchone()
         if version is None:
-            base = self._url_number(url) << URL_SHIFT
+            query = "SELECT number FROM text_urls WHERE digest = ?"
+            if (row := self._run(query, (url,)).fetchone()) is None:
+                self._run("INSERT INTO text_urls (digest) VALUES (?)", (url,))
+                row = self._run(query, (url,)).fetchone()
+            base = int(row[0]) << URL_SHIFT
             query = "SELECT coalesce(max(number), ?) + 1 FROM text_versions WHERE number > ? AND number < ?"
             number = self._run(query, (base, base, base + (1 << URL_SHIFT) - 1)).fetchone()[0]
             facets = [*_host_facets(page.url), _facet("media", page.media), _facet("state", page.state), year]
@@ -155,7 +160,12 @@ class TextIndexWriter(ABC):
         else:
             number, facets = version[0], version[1].split()
             if year not in facets:
-                self._set_facets(number, [*facets, year])
+                language, title, address, _, body = self._version(number)
+                text = unpack_text(body)
+                self._drop(number, _fields(title, address, text, language, facets))
+                facets = [*facets, year]
+                self._put(number, _fields(title, address, text, language, facets))
+                self._run("UPDATE text_versions SET facets = ? WHERE number = ?", (" ".join(facets), number))
         self._forget(page.page_id, number)
         query = (
             "INSERT INTO text_pages (page_id, number, captured_ms) VALUES (?, ?, ?)"
@@ -166,21 +176,6 @@ class TextIndexWriter(ABC):
     def _insert_version(self, row: tuple[Any, ...]) -> None:
         query = "INSERT INTO text_versions (number, digest, language, title, url, facets, body) VALUES (?,?,?,?,?,?,?)"
         self._run(query, row)
-
-    def _url_number(self, digest: str) -> int:
-        query = "SELECT number FROM text_urls WHERE digest = ?"
-        row = self._run(query, (digest,)).fetchone()
-        if row is None:
-            self._run("INSERT INTO text_urls (digest) VALUES (?)", (digest,))
-            row = self._run(query, (digest,)).fetchone()
-        return int(row[0])
-
-    def _set_facets(self, number: int, facets: list[str]) -> None:
-        language, title, url, old, body = self._version(number)
-        text = unpack_text(body)
-        self._drop(number, _fields(title, url, text, language, old.split()))
-        self._put(number, _fields(title, url, text, language, facets))
-        self._run("UPDATE text_versions SET facets = ? WHERE number = ?", (" ".join(facets), number))
 
     def _version(self, number: int) -> Any:
         query = "SELECT language, title, url, facets, body FROM text_versions WHERE number = ?"
@@ -241,10 +236,6 @@ class SqliteTextWriter(TextIndexWriter):
             self._db.close()
             raise
 
-    def close(self) -> None:
-        """Close the database."""
-        self._db.close()
-
     def transaction(self) -> AbstractContextManager[None]:
         """Lock the index for writing."""
         return write_transaction(self._db)
@@ -278,33 +269,29 @@ class PostgresTextWriter(TextIndexWriter):
 
         address = parse_index_url(url)
         self._name = f"weboid.texts.{address.index}"
-        self._server = PostgresConnection(address, holds=False)
+        self._db = PostgresConnection(address, holds=False)
         with self.transaction():
-            self._server.execute(f'CREATE SCHEMA IF NOT EXISTS "{address.index}"')
-            self._server.execute(_POSTGRES_DDL)
-
-    def close(self) -> None:
-        """Close the database."""
-        self._server.close()
+            self._db.execute(f'CREATE SCHEMA IF NOT EXISTS "{address.index}"')
+            self._db.execute(_POSTGRES_DDL)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Lock the index for writing."""
-        with self._server.transaction():
+        with self._db.transaction():
             # One writer at a time: the numbers of URLs and texts are counted.
-            self._server.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self._name,))
+            self._db.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self._name,))
             yield
 
     def clear(self) -> None:
         """Remove all texts."""
-        self._server.execute("TRUNCATE text_pages, text_versions, text_urls, text_languages", patient=True)
+        self._db.execute("TRUNCATE text_pages, text_versions, text_urls, text_languages", patient=True)
 
     def purge(self) -> None:
         """Write the table again."""
-        self._server.execute("VACUUM FULL text_versions", patient=True)
+        self._db.execute("VACUUM FULL text_versions", patient=True)
 
     def _run(self, query: str, values: Sequence[Any] = ()) -> Any:
-        return self._server.execute(query.replace("?", "%s"), list(values))
+        return self._db.execute(query.replace("?", "%s"), list(values))
 
     def _put(self, number: int, fields: Sequence[Sequence[str]]) -> None:
         places: dict[str, list[str]] = {}
@@ -316,9 +303,6 @@ class PostgresTextWriter(TextIndexWriter):
             at += 1
         self._terms = " ".join(f"{quoted_lexeme(word)}:{','.join(marks[:255])}" for word, marks in places.items())
         self._run("UPDATE text_versions SET terms = ?::tsvector WHERE number = ?", (self._terms, number))
-
-    def _drop(self, number: int, fields: Sequence[Sequence[str]]) -> None:
-        del number, fields  # they are in the row, which is changed or deleted
 
     def _insert_version(self, row: tuple[Any, ...]) -> None:
         query = (

@@ -28,7 +28,7 @@ from playback.web.asgi_app import WebOptions
 from playback.web.rate_limits import RateLimitPolicy, parse_networks
 from qa.check_run import erase_check_results
 from qa.local_replay import running_replay
-from warc.erasure import ErasedRecord, RecordTombstone, erase_records, finish_erasure, is_interrupted
+from warc.erasure import ErasedRecord, TombstoneLines, erase_records, finish_erasure, is_interrupted
 from warc.index.database import IndexDatabase
 from warc.object_storage import read_settings, storage_file
 from warc.rebuild import rebuild_index
@@ -100,7 +100,7 @@ def _replace_objects(layout: Layout) -> str:
 
 def _tombstones(
     index: IndexDatabase, decisions: DecisionStore, number: int, actor: str, *, yes: bool
-) -> dict[str, list[RecordTombstone]] | None:
+) -> dict[str, dict[int, TombstoneLines]] | None:
     """Print what would be erased; return the tombstones for it by WARC if `yes` is set, else None."""
     takedown = next((each for each in book.list_takedowns(decisions) if each.number == number), None)
     if takedown is None:
@@ -128,11 +128,11 @@ def _tombstones(
         ("reason", takedown.reason),
     )
     revisit_line = ("revisit-of", "The payload that it referred to was erased.")
-    tombstones: dict[str, dict[int, RecordTombstone]] = {}
+    tombstones: dict[str, dict[int, TombstoneLines]] = {}
     for each, more in (*((one, (revisit_line,)) for one in lost), *((one, ()) for one in captures)):
         place = each.location
-        tombstones.setdefault(place.filename, {})[place.offset] = RecordTombstone(place.offset, (*lines, *more))
-    return {filename: list(by_offset.values()) for filename, by_offset in tombstones.items()}
+        tombstones.setdefault(place.filename, {})[place.offset] = (*lines, *more)
+    return tombstones
 
 
 def _erase_derived(

@@ -27,7 +27,7 @@ from crawler.pools.cluster import AnnouncedProxy, RemoteProxyPool, ServiceAnnoun
 from crawler.pools.resource_pool import ProxyAccess
 from net.backoff import WaitEnded, WaitStarted
 from proxy.control.handshake import ClusterSecret
-from proxy.process import RunningProxy, TcpControl, run_proxy
+from proxy.process import RunningProxy, run_proxy
 from weboid.cli.crawl.cluster_processes import ProxyDescription, check_same_collection
 
 pytestmark = pytest.mark.proxy
@@ -50,7 +50,7 @@ def start(tmp_path: Path) -> Iterator[Callable[[], RunningProxy]]:
     """Starts proxies of one collection."""
     with ExitStack() as stack:
         yield lambda: stack.enter_context(
-            run_proxy(Layout(tmp_path / "collection"), SETTINGS, control=TcpControl("127.0.0.1", 0, SECRET))
+            run_proxy(Layout(tmp_path / "collection"), SETTINGS, control=("127.0.0.1", 0, SECRET))
         )
 
 

@@ -14,7 +14,7 @@ from core.errors import ProxyUnavailableError
 from core.layout import Layout
 from proxy.control.client import ProxyClient
 from proxy.control.server import MAX_UNAUTHENTICATED
-from proxy.process import RunningProxy, TcpControl, run_proxy
+from proxy.process import RunningProxy, run_proxy
 from proxy.request_log import RequestOutcome
 from tests.support.control_proxy import SECRET, SETTINGS, address
 from tests.support.polling import wait_until
@@ -46,7 +46,7 @@ def test_too_many_strangers_at_once_are_not_heard(stands: RunningProxy) -> None:
 async def test_a_page_gets_nothing_from_the_proxys_own_ports(tmp_path: Path, listen: str) -> None:
     """Its network is allowed, and yet no way leads to control or to the proxy itself (C-01)."""
     everything = replace(SETTINGS, egress=EgressSettings(allow=("127.0.0.0/8", "0.0.0.0/8", "::1/128")))
-    control = TcpControl(listen, 0, SECRET)
+    control = (listen, 0, SECRET)
     with run_proxy(Layout(tmp_path), everything, control=control) as started:
         client = ProxyClient(address(started), SECRET)
         hosts = ["127.0.0.1", "localhost", "0.0.0.0", "[::ffff:127.0.0.1]"]

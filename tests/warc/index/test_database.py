@@ -29,14 +29,14 @@ from playback.replay.capture_lookup import CaptureLookup
 from playback.web.page_search import PageSearch, parse_question
 from playback.web.page_store import CapturedPage, PageStore
 from tests.support.examples import examples
-from tests.support.playback_fixtures import NOW, CollectionBuilder, fetch, png, serving
+from tests.support.playback_fixtures import NOW, CollectionBuilder, fetch, index_row, png, serving
 from tests.support.services.postgres import PostgresServer
 from tests.support.services.relay import Relay
 from warc.artifact_reader import manifest_place
 from warc.index import postgres as playback_postgres
 from warc.index.database import IndexDatabase, SqliteDatabase, open_database, page_outcome
 from warc.index.postgres import PostgresCaptureIndex, PostgresDatabase
-from warc.index.protocol import CaptureRow, PageIndexRow, capture_row, columns
+from warc.index.protocol import CaptureRow, PageIndexRow, columns
 from warc.index.sqlite import SqliteCaptureIndex
 from warc.rebuild import renew_index
 
@@ -115,7 +115,7 @@ def test_an_index_that_is_not_there_yet_is_empty(both: Both) -> None:
     make, database = both
     assert searched(database, "") == ()
     assert list(CaptureLookup(database).captures(URLS[0], NOW)) == []
-    make().add_rows([capture_row(capture())])
+    make().add_rows([index_row(capture())])
 
     assert list(CaptureLookup(database).captures(URLS[0], NOW)) == [capture()]
 
@@ -131,7 +131,7 @@ def test_the_latest_manifest_of_a_page_is_found_with_its_outcome(both: Both) -> 
             [(uri, 2, "one"), (uri, 1, "one"), (URLS[0], 3, "one"), (uri, 4, "two")]
         )
     ]
-    writer.add_rows([capture_row(each) for each in found])
+    writer.add_rows([index_row(each) for each in found])
     writer.add_page(page("one", outcome=VisitOutcome.SKIPPED))
 
     assert page_outcome(database, "one") is VisitOutcome.SKIPPED
@@ -147,7 +147,7 @@ def test_an_index_of_an_older_version_is_an_error(both: Both) -> None:
     writer = make()
     writer.add_page(page("one"))
     if isinstance(writer, PostgresCaptureIndex):
-        writer._server.execute("DROP TABLE qualities")
+        writer._db.execute("DROP TABLE qualities")
     else:
         writer._db.execute("DROP TABLE qualities")
         writer._db.execute("PRAGMA user_version = 3")
@@ -162,7 +162,7 @@ def test_the_very_url_comes_first_and_then_the_nearest(both: Both) -> None:
     found = [capture(url, second=at, offset=n) for n, (url, at) in enumerate(
         [(URLS[0], 50), (URLS[0], -20), (URLS[1], 1), (URLS[4], 0), (URLS[5], 0)]
     )]  # fmt: skip
-    make().add_rows([capture_row(each) for each in found])
+    make().add_rows([index_row(each) for each in found])
     index = CaptureLookup(database)
 
     assert list(index.captures(URLS[0], NOW)) == [found[1], found[0], found[2]]
@@ -176,7 +176,7 @@ def test_what_a_service_worker_made_comes_behind_what_the_site_sent(both: Both) 
     made = capture(kind=RecordType.RESOURCE)
     sent = capture(second=1_000_000, offset=5)
     dom = capture(artifact_uri(ArtifactKind.DOM, URLS[0]), kind=RecordType.RESOURCE, offset=9)
-    make().add_rows([capture_row(each) for each in (made, sent, dom)])
+    make().add_rows([index_row(each) for each in (made, sent, dom)])
     index = CaptureLookup(database)
 
     assert list(index.captures(URLS[0], NOW)) == [sent, made]
@@ -187,7 +187,7 @@ def test_a_capture_comes_back_as_it_was_written(both: Both) -> None:
     """All its fields, also those that are empty."""
     make, database = both
     written = replace(capture(kind=RecordType.REVISIT, page_id="one"), truncated="length")
-    make().add_rows([capture_row(written)])
+    make().add_rows([index_row(written)])
 
     assert list(CaptureLookup(database).captures(URLS[0], NOW)) == [written]
 
@@ -200,7 +200,7 @@ def test_a_page_and_its_artifacts_are_found(both: Both) -> None:
     writer.add_page(page("one", second=60))
     writer.add_page(page("two", outcome=VisitOutcome.FAILED))
     writer.add_rows(
-        [capture_row(each) for each in (capture(dom, second=60, page_id="one"), capture(page_id="two", offset=5))]
+        [index_row(each) for each in (capture(dom, second=60, page_id="one"), capture(page_id="two", offset=5))]
     )
     index = CaptureLookup(database)
     found = index.page(URLS[0], NOW)
@@ -314,7 +314,7 @@ def test_parts_of_a_page_are_found_whatever_its_class(both: Both) -> None:
         capture(second=second, offset=second, page_id=page_id)
         for page_id, second in (("wall", 0), ("gone", 1), ("good", 50))
     ]
-    writer.add_rows([capture_row(each) for each in found])
+    writer.add_rows([index_row(each) for each in found])
     index = CaptureLookup(database)
 
     assert list(index.captures(URLS[0], NOW)) == found
@@ -486,7 +486,7 @@ def test_both_answer_the_same(
             stack.callback(each.close)
         for writer in writers:
             with writer.transaction():
-                writer.add_rows([capture_row(each) for each in rows])
+                writer.add_rows([index_row(each) for each in rows])
                 for info in pages:
                     writer.add_page(info)
         one, two = ([*_answers(database, url, at)] for database in databases)
@@ -521,7 +521,7 @@ def _emptied(postgres: PostgresServer) -> str:
         _DATABASES[postgres.port] = postgres.database()
     url = _DATABASES[postgres.port]
     with closing(PostgresCaptureIndex(parse_index_url(url))) as index:
-        index._server.execute("TRUNCATE captures, pages, payloads, files")
+        index._db.execute("TRUNCATE captures, pages, payloads, files")
     return url
 
 
@@ -546,7 +546,7 @@ def test_many_may_ask_at_once(postgres: PostgresServer, database_url: str) -> No
     """More questions than connections wait for one another."""
     address = parse_index_url(database_url)
     with closing(PostgresCaptureIndex(address)) as writer, closing(PostgresDatabase(address)) as database:
-        writer.add_rows([capture_row(capture())])
+        writer.add_rows([index_row(capture())])
         answers: list[list[Capture]] = []
 
         def ask() -> None:
@@ -581,7 +581,7 @@ def test_readers_go_on_while_the_index_is_rebuilt(tmp_path: Path, database_url: 
     """The old one answers until the new one is published, and then the new one does."""
     address, place = parse_index_url(database_url), IndexSettings(url=database_url)
     with closing(PostgresCaptureIndex(address)) as writer:
-        writer.add_rows([capture_row(capture())])
+        writer.add_rows([index_row(capture())])
     with closing(PostgresDatabase(address)) as database:
         index = CaptureLookup(database)
 
@@ -592,7 +592,7 @@ def test_readers_go_on_while_the_index_is_rebuilt(tmp_path: Path, database_url: 
 
         assert seen() == [capture()]
         with renew_index(Layout(tmp_path), place) as (fresh, _, publish):
-            fresh.add_rows([capture_row(capture(second=1, offset=7))])
+            fresh.add_rows([index_row(capture(second=1, offset=7))])
             assert seen() == [capture()]
             publish()
         assert seen() == [capture(second=1, offset=7)]
@@ -613,7 +613,7 @@ def copy(collection: CollectionBuilder, url: str) -> None:
         index.add_rows([CaptureRow(*row) for row in old.execute(query)])
         marks = ", ".join(["%s"] * len(PageIndexRow._fields))
         for row in old.execute(f"SELECT {columns(PageIndexRow)} FROM pages"):
-            index._server.execute(f"INSERT INTO pages ({columns(PageIndexRow)}) VALUES ({marks})", row)
+            index._db.execute(f"INSERT INTO pages ({columns(PageIndexRow)}) VALUES ({marks})", row)
     path.unlink()
 
 

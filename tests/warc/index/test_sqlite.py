@@ -46,12 +46,7 @@ Index = SqliteCaptureIndex | PostgresCaptureIndex
 
 def contents(index: CaptureIndex) -> dict[str, list[tuple[Any, ...]]]:
     """All that the index holds, in an order of its own."""
-    ask: Callable[[str], Any]
-    if isinstance(index, PostgresCaptureIndex):
-        ask = index._server.execute
-    else:
-        assert isinstance(index, SqliteCaptureIndex)
-        ask = index._db.execute
+    ask = index._db.execute
     return {table: sorted(ask(query).fetchall(), key=repr) for table, query in ORDERS.items()}
 
 
@@ -324,7 +319,7 @@ def test_an_index_of_another_version_is_refused(make: Callable[[], Index]) -> No
     """Whoever opens it is told what to run."""
     with closing(make()) as index:
         if isinstance(index, PostgresCaptureIndex):
-            index._server.execute("UPDATE version SET number = 99")
+            index._db.execute("UPDATE version SET number = 99")
         else:
             index._db.execute("PRAGMA user_version = 99")
 
@@ -407,7 +402,7 @@ def _emptied(postgres: PostgresServer) -> str:
         _DATABASES[postgres.port] = postgres.database()
     url = _DATABASES[postgres.port]
     with closing(PostgresCaptureIndex(parse_index_url(url))) as index:
-        index._server.execute("TRUNCATE captures, pages, payloads, qualities, files")
+        index._db.execute("TRUNCATE captures, pages, payloads, qualities, files")
     return url
 
 

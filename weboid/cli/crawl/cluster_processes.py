@@ -39,7 +39,7 @@ from net.backoff import StoreRetry, WaitEnded, WaitStarted
 from net.stop_signals import StopSignals
 from proxy.archiving_proxy import ListenAddress
 from proxy.control.handshake import ClusterSecret
-from proxy.process import RunningProxy, TcpControl, join_collection, run_proxy, tune_interpreter
+from proxy.process import RunningProxy, join_collection, run_proxy, tune_interpreter
 from warc.rebuild import complete_index
 from warc.recovery import abandoned, recover_collection
 from warc.uploads import UploadWorker
@@ -124,7 +124,7 @@ def _open_proxy(options: ProxyServiceOptions, layout: Layout, stack: ExitStack) 
             run_proxy(
                 layout,
                 options.settings,
-                control=TcpControl(*options.control, options.secret or ClusterSecret.of(token_hex(32))),
+                control=(*options.control, options.secret or ClusterSecret.of(token_hex(32))),
                 listen=ListenAddress(*options.listen, advertise=options.host),
                 warcprox_api=ListenAddress(*options.warcprox_api) if options.warcprox_api else None,
             )

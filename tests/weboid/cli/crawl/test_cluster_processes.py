@@ -26,7 +26,7 @@ from crawler.worker.crawl_events import FileRecovered
 from net.backoff import WaitEnded, WaitStarted
 from proxy.control.client import NewArtifact, ProxyClient
 from proxy.control.handshake import ClusterSecret
-from proxy.process import RunningProxy, TcpControl, run_proxy
+from proxy.process import RunningProxy, run_proxy
 from tests.journeys.sites import SiteServer
 from tests.support.commands import WEBOID, Weboid
 from tests.support.json_outputs import check_output
@@ -291,7 +291,7 @@ def settings() -> Settings:
 @pytest.fixture
 def started(layout: Layout, settings: Settings) -> Iterator[RunningProxy]:
     """A proxy with control over TCP, in this process."""
-    with run_proxy(layout, settings, control=TcpControl("127.0.0.1", 0, CLUSTER_SECRET)) as running:
+    with run_proxy(layout, settings, control=("127.0.0.1", 0, CLUSTER_SECRET)) as running:
         yield running
 
 
