@@ -4,6 +4,7 @@
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,18 +34,23 @@ def _open_file(path: Path) -> sqlite3.Connection | None:
     """Open the file read-only; None when there is none of this version."""
     if not path.exists():
         return None
-    try:
-        connection = sqlite3.connect(
-            read_only_uri(path), uri=True, timeout=2.0, isolation_level=None, check_same_thread=False
-        )
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA query_only = ON")
-        connection.execute("PRAGMA mmap_size = 268435456")
-        if connection.execute("PRAGMA user_version").fetchone()[0] == TEXT_VERSION:
-            return connection
-    except sqlite3.Error as error:
-        raise unreadable_index("texts", error) from error
-    connection.close()
+    with ExitStack() as undo:
+        try:
+            connection = undo.enter_context(
+                closing(
+                    sqlite3.connect(
+                        read_only_uri(path), uri=True, timeout=2.0, isolation_level=None, check_same_thread=False
+                    )
+                )
+            )
+            connection.row_factory = sqlite3.Row
+            connection.execute("PRAGMA query_only = ON")
+            connection.execute("PRAGMA mmap_size = 268435456")
+            if connection.execute("PRAGMA user_version").fetchone()[0] == TEXT_VERSION:
+                undo.pop_all()
+                return connection
+        except sqlite3.Error as error:
+            raise unreadable_index("texts", error) from error
     return None
 
 
