@@ -39,6 +39,7 @@ def _open_file(path: Path) -> sqlite3.Connection | None:
         if connection.execute("PRAGMA user_version").fetchone()[0] == TEXT_VERSION:
             return connection
     except sqlite3.Error as error:
+        connection.close()
         raise unreadable_index("texts", error) from error
     connection.close()
     return None

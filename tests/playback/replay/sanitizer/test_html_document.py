@@ -669,6 +669,23 @@ def test_attributes_of_old_pages_are_kept(in_replay: Call) -> None:
     assert '<br clear="all"><nobr>n</nobr>' in text
 
 
+def test_attributes_of_rdfa_and_microdata_are_kept_for_styles(in_replay: Call) -> None:
+    """MediaWiki 1.43 styles thumbnails by ``typeof``, which has no other effect in a browser."""
+    thumbnail = (
+        '<figure typeof="mw:File/Thumb" class="mw-halign-left"><figcaption property="name">f</figcaption></figure>'
+    )
+    text = in_replay(
+        "document",
+        [f"<style>figure[typeof~='mw:File/Thumb']{{float:right}}</style>{thumbnail}"
+         "<div itemscope itemtype='https://schema.org/Thing' onclick=x><b itemprop=name>n</b></div>"],
+    )  # fmt: skip
+
+    assert 'figure[typeof~="mw:File/Thumb"]{float:right;}' in text
+    assert '<figure typeof="mw:File/Thumb" class="mw-halign-left">' in text
+    assert '<figcaption property="name">' in text
+    assert '<div itemscope="" itemtype="https://schema.org/Thing"><b itemprop="name">n</b></div>' in text
+
+
 def test_a_canvas_has_the_size_that_styles_give_it(in_replay: Call) -> None:
     """Rules for canvases hold for its picture, those for images do not."""
     picture = "data:image/png;base64,iVBORw0KGgo="
