@@ -56,7 +56,7 @@ def exposition(status: CollectionStatus | None, *, version: str) -> bytes:
     return generate_latest(registry)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)  # the registry keeps it in a dictionary
 class _StatusCollector(Collector):
     """Prometheus collector of metrics that are made already."""
 

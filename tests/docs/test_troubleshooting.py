@@ -11,7 +11,7 @@ from weboid.app.setup_check import SetupHealth, bad, good, unset, warn
 from weboid.app.wiki import wiki_setup_check
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "troubleshooting.md"
-MAKERS = {"_check_store", "good", "warn", "bad", "unset", "SetupFinding"}
+MAKERS = {"good", "warn", "bad", "unset", "SetupFinding"}
 
 
 def sections() -> set[str]:
@@ -22,8 +22,11 @@ def sections() -> set[str]:
 def subjects(module: object) -> set[str]:
     """Return the subjects of all findings that a module makes."""
     tree = ast.parse(Path(str(getattr(module, "__file__", ""))).read_text())
-    calls = (each for each in ast.walk(tree) if isinstance(each, ast.Call) and each.args)
-    named = (each.args[0] for each in calls if isinstance(each.func, ast.Name) and each.func.id in MAKERS)
+    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call) and each.args]
+    named = [each.args[0] for each in calls if isinstance(each.func, ast.Name) and each.func.id in MAKERS]
+    # Shared stores are listed with their subjects, then checked alike.
+    listed = (each.args[0] for each in calls if ast.unparse(each.func) == "stores.append")
+    named += [each.elts[0] for each in listed if isinstance(each, ast.Tuple)]
     return {each.value for each in named if isinstance(each, ast.Constant)}  # type: ignore[misc]
 
 

@@ -39,7 +39,7 @@ class AdminPages(ConsolePages):
         entries = read_entries(self._stores.frontier.orders(POLICY_ORDER))
         shown: list[PolicyEntry] = [each for each in entries.by_id.values() if each.holds(now)]
         takedowns: list[Takedown] = [each for each in list_takedowns(self._stores.decisions) if each.holds(now)]
-        levels = list(self._stores.levels.now().rules)
+        levels = sorted(self._stores.levels.now().rules, key=lambda each: each.number, reverse=True)
         url = ""
         if words.startswith(("http://", "https://")):
             with suppress(BadUrlError):

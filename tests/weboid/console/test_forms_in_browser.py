@@ -185,7 +185,7 @@ async def test_sites_are_taken_down_and_get_levels_on_the_page_of_rules(console:
     await press(screen, act("lift_takedown"))
     level = await press(screen, act("set_level", ".fields"), domain="new.example", level="html")
     now = console.stores.levels.now().of("https://www.new.example/a")
-    await press(screen, act("set_level", ".act"))
+    await press(screen, act("set_level", ".act"))  # the newest is the first
 
     assert (down, made.kind, made.what) == ("The content has been taken down.", "host", "new.example")
     assert (level, now) == ("The level has been set.", "html")
