@@ -152,7 +152,9 @@ class PageDocuments:
                 self._silent.add((id(frame), number))
 
         await asyncio.gather(*(ask(number) for number in requested if (id(frame), number) not in self._silent))
-        return answers
+        return {
+            number: answers[number] for number in requested if number in answers
+        }  # in their order, not the answers'
 
 
 FRAME_LIMIT = 16
