@@ -29,6 +29,7 @@ from links.states import FailureProof, LinkState
 from tests.links.checker.test_browser_check import ARTICLE, GAMBLING, OTHER
 from tests.support.commands import Ran, Weboid
 from tests.support.linked_site import LinkedSite, file, page, weboid_for
+from tests.support.polling import wait_until
 from tests.support.services.registries import open_registry
 from tests.support.sites.web import TestWeb
 from weboid.app.wiki.wiki_intake import FrontierArchive
@@ -50,6 +51,9 @@ def html(title: str, text: str) -> tuple[int, dict[str, str], bytes]:
 
 def watched(collection: Path, addresses: Iterable[str]) -> None:
     """A registry in which these links have failed as often as it takes, and wait for the browser."""
+    # Checks have whole seconds: a capture of the same second would count as a visit after the failure.
+    begun = int(CLOCK.now().timestamp())
+    wait_until(lambda: int(CLOCK.now().timestamp()) > begun)
     with closing(open_registry(Layout(collection))) as store, store.writing() as rows:
         ids = ensure_urls(rows, list(addresses), day=day_of(CLOCK.now()) - 60)
         rows.execute(
