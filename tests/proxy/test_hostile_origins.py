@@ -379,11 +379,14 @@ async def run_all(proxy: Proxy) -> tuple[dict[str, Outcome], list[bytes], list[R
     return dict(zip(CASES, outcomes, strict=True)), *await good
 
 
+WARM_ROUNDS = 8  # caches and the allocator's arenas fill until then: 80 MB become 105, and after 120 rounds 110
+
+
 async def run_again(proxy: Proxy, process: psutil.Process) -> tuple[list[int], list[int]]:
     """The quick cases a few times more; descriptors and memory of the proxy after each time."""
     gate, quick = asyncio.Semaphore(12), [*HEADS, *CODINGS]
     descriptors, memory = [], []
-    for _ in range(4):
+    for _ in range(2 * WARM_ROUNDS):
         await asyncio.gather(*(run_case(proxy, name, gate) for name in quick))
         descriptors.append(process.num_fds())
         memory.append(process.memory_info().rss)
@@ -532,9 +535,9 @@ def test_no_file_has_a_fault(suite: Suite) -> None:
 
 
 def test_memory_and_descriptors_stay_flat(suite: Suite) -> None:
-    """What was hostile once is no more expensive the fourth time: nothing is left behind."""
+    """What was hostile eight times is no more expensive the sixteenth time: nothing is left behind."""
     assert max(suite.descriptors) <= suite.descriptors[0] + 10
-    assert suite.memory[-1] < suite.memory[0] * 1.25
+    assert suite.memory[-1] < suite.memory[WARM_ROUNDS - 1] * 1.15
 
 
 def test_other_visits_are_undisturbed(suite: Suite) -> None:
