@@ -379,8 +379,8 @@ async def run_all(proxy: Proxy) -> tuple[dict[str, Outcome], list[bytes], list[R
     return dict(zip(CASES, outcomes, strict=True)), *await good
 
 
-# Caches and the allocator's arenas fill until then: 80 MB become 105, and after 120 rounds 110. The executor of Python
-# 3.12 starts threads beyond need, up to the limit of connections: 115, then 135 after 16 rounds.
+# Caches and the allocator's arenas fill until then: 80 MB become 105, and after 120 rounds 110. With Python 3.12, whose
+# executor starts threads beyond need, it takes longer: 115 MB, then 135 after 16 rounds.
 WARM_ROUNDS = 8
 
 
