@@ -154,7 +154,9 @@ class LinkPages(ConsolePages):
         except InputError:
             raise HTTPException(404) from None
         with reading_registry(self._stores) as reader:
-            facts = page_facts(reader, found.id, [page.page_id], day=day_of(context.now))[page.page_id]
+            facts = page_facts(reader, found.id, [page.page_id], day=day_of(context.now)).get(page.page_id)
+        if facts is None:  # deleted since it was found
+            raise HTTPException(404)
         rows = [each.facts.row for each in facts.links[:_PAGE_LINKS]]
         return self._frame("page_links.html", request, wiki=wiki, title=page.title, rows=rows)
 
