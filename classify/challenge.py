@@ -11,7 +11,15 @@ from urllib.parse import SplitResult
 
 import re2
 
-from classify.evidence import ClassFindings, Expressions, PageEvidence, entries, expressions, host_in, normalize_text
+from classify.evidence import (
+    ClassFindings,
+    PageEvidence,
+    PhraseExpressions,
+    entries,
+    expressions,
+    host_in,
+    normalize_text,
+)
 
 # Statuses that guards answer with.
 GUARD_STATUSES = frozenset((200, 202, 400, 401, 403, 405, 406, 429, 468, 493, 503, 999))
@@ -33,7 +41,7 @@ GUARD_HEADERS = (
 )  # fmt: skip
 _LOADED: list[tuple[str, str, str, float]] = entries("challenge", "loaded")
 _CAPTCHAS = entries("challenge", "captchas")
-_CHALLENGE = Expressions("challenge")
+_CHALLENGE = PhraseExpressions("challenge")
 MARKS: dict[str, str] = entries("challenge", "marks")
 _MARKED: dict[str, tuple[str, float]] = entries("challenge", "marked")
 NEEDLES: dict[str, tuple[str, float]] = entries("challenge", "needles")
@@ -118,7 +126,7 @@ def _judge_wording(page: PageEvidence, case: ClassFindings) -> None:
 
 
 _CONSENT_HOSTS = frozenset(entries("walls", "consent_hosts"))
-_WALLS = Expressions("walls")
+_WALLS = PhraseExpressions("walls")
 CONSENT_MARKS: dict[str, str] = entries("walls", "marks")
 
 _LOGIN_HOSTS = frozenset(entries("walls", "login_hosts"))

@@ -36,8 +36,8 @@ def expression(section: str, name: str) -> str:
     return "|".join(expressions(section, name))
 
 
-class Expressions:
-    """Expressions (RE2) of a section of ``phrases.toml`` by their names there, compiled when first used."""
+class PhraseExpressions:
+    """Regular expressions (RE2) of a section of ``phrases.toml`` by their names there, compiled when first used."""
 
     def __init__(self, section: str) -> None:
         self._section = section

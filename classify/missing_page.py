@@ -6,10 +6,18 @@ lists without entries, are pages. A mere link to a parking service does not coun
 
 import re2
 
-from classify.evidence import ClassFindings, Expressions, PageEvidence, entries, expression, host_in, normalize_text
+from classify.evidence import (
+    ClassFindings,
+    PageEvidence,
+    PhraseExpressions,
+    entries,
+    expression,
+    host_in,
+    normalize_text,
+)
 
 _ERROR_TITLES = re2.compile(expression("soft_404", "error_titles").replace("{names}", expression("soft_404", "names")))
-_SOFT_404 = Expressions("soft_404")
+_SOFT_404 = PhraseExpressions("soft_404")
 _WORD_ENDS = re2.compile(r"[^\pL\pN]+")
 _SPECIFIC = re2.compile(r"\d{3}|[-_][^-_/]+[-_]|\.(?:html?|php|aspx?|pdf|jsp|cfm)$")
 _EMPTY_CHARS = 6
@@ -98,7 +106,7 @@ def judge_near_empty(page: PageEvidence) -> ClassFindings:
 
 
 PARKERS = frozenset(entries("parked", "parkers"))
-_PARKED = Expressions("parked")
+_PARKED = PhraseExpressions("parked")
 _PATHS: list[tuple[str, str]] = entries("parked", "paths")
 _NOT_ALONE = frozenset(entries("parked", "not_alone"))
 NEEDLES: dict[str, str] = entries("parked", "needles")

@@ -138,7 +138,7 @@ def write_url_quirks(connection: Connection, seen: Mapping[tuple[int, UrlQuirk],
 
 
 def _write(connection: Connection, table: Table, seen: Mapping[Any, str | None], day: int) -> None:
-    """Store the observed texts by (host or URL, kind), None for a refuted quirk; an expired row begins anew."""
+    """Store the observed texts by (host or URL, kind), None for a refuted quirk; an expired row gets a new first day."""
     owner, kind = table.primary_key.columns
     has_text = "value" in table.c
     held = {

@@ -8,7 +8,7 @@ import re2
 from classify import evidence
 
 _CALL = re.compile(r'(?:entries|expressions?)\(\s*"(\w+)", "(\w+)"')
-_SECTION = re.compile(r'(\w+) = Expressions\("(\w+)"\)')
+_SECTION = re.compile(r'(\w+) = PhraseExpressions\("(\w+)"\)')
 
 
 def test_every_entry_is_read_by_a_module() -> None:

@@ -185,7 +185,7 @@ async def test_request_bodies_take_no_more_memory_than_there_is(proxy: Proxy, or
 
 
 def is_in_memory(spool: BodySpool, piece: bytes) -> bool:
-    """Whether it holds the first piece itself, not one that was read from a file."""
+    """Return whether it holds the first piece itself, not one that was read from a file."""
     return next(spool.pieces()) is piece
 
 

@@ -435,10 +435,8 @@ class AccountStore(ConsoleDatabase):
 
     def answer_once(self, key: str, request: str, perform: Callable[[], _Answer]) -> _Answer:
         """Return the stored answer of a key, or perform and store it. Raises InputError: a key of another request."""
-        digests = (
-            secret_digest(key),
-            secret_digest(f"{key} {request}"),
-        )  # a request may have a password, which is easily guessed
+        # The digest of the request has the key: a request may have a password, which is easily guessed.
+        digests = secret_digest(key), secret_digest(f"{key} {request}")
         # A repetition that comes while the first is carried out waits for its answer.
         with self._answering[digests[0][0]]:
             with self._rows() as rows:

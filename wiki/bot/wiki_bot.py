@@ -53,8 +53,8 @@ async def post_message(bench: EditContext, task: EditTask, outcome: PageEditResu
     with bench.store.reading() as rows:
         done = bot_edits.edits_of_page(rows, bench.wiki_id, outcome.page_id)
     left = [each for each in done if each.kind is bot_edits.EditKind.TALK and each.state in _LEFT]
-    told = {(change.url_id, change.kind) for each in left for change in each.changes}
-    is_new = any((change.url_id, change.kind) not in told for change in changes)
+    posted = {(change.url_id, change.kind) for each in left for change in each.changes}
+    is_new = any((change.url_id, change.kind) not in posted for change in changes)
     if not is_new or any(bench.moment - each.moment < MESSAGE_GAP_S for each in left):
         return False
     await bench.guard.wait()

@@ -167,7 +167,7 @@ async def test_time_travel_tells_of_one_moment(world: World, asker: ArchiveClien
 
 
 async def test_availability_is_asked_before_the_moment_and_then_after_it(world: World, asker: ArchiveClient) -> None:
-    """Only for what has no copy before it; the version of the API is told."""
+    """Only for what has no copy before it; the request names the API's version."""
 
     def answer(asked: Asked) -> Answer:
         values = {key: each[0] for key, each in parse_qs(asked.body).items()}

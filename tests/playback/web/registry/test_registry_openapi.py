@@ -130,7 +130,7 @@ def test_a_full_answer_about_links_has_the_form_that_is_described(described: Any
 
 
 def is_pattern_beyond_description(case: Any) -> bool:
-    """Whether its pattern of links is understood, and of another form than those that are described.
+    """Return whether its pattern of links is understood, and of another form than those that are described.
 
     A word or a URL is a pattern, too. Which of them are drawn depends on the constants of all loaded modules.
     """
