@@ -76,7 +76,14 @@ class Console:
 
 
 API = "/api/v1"
-api_document = cache(console_description)
+_DESCRIBING = threading.Lock()  # FastAPI's models are built when first used, which threads must not do at once
+_description = cache(console_description)
+
+
+def api_document() -> dict[str, Any]:
+    """Return the description of the API; safe in threads."""
+    with _DESCRIBING:
+        return _description()
 
 
 @cache
