@@ -266,7 +266,8 @@ class Egress:
         addresses, real_port = found or ((), port)
         checked = self._checked(host, addresses, real_port)
         if via is not None:
-            return self._tunnel(via, open_socks_tunnel, host, checked or (None,), real_port, patience)
+            targets = checked if found else (None,)  # None: the proxy resolves the name
+            return self._tunnel(via, open_socks_tunnel, host, targets, real_port, patience)
         try:
             sock = ConnectionRace(patience).run(checked, real_port)
         except OSError as error:
@@ -304,28 +305,26 @@ class Egress:
     ) -> EgressConnection:
         """Open a tunnel to a checked address, even for http: with absolute form the proxy would resolve the name."""
         configured = self._policy.known_addresses(host, port)
-        addresses: Addresses
+        addresses: Sequence[Address | None]
         if configured is not None:
             addresses, port = self._checked(host, *configured), configured[1]
             tunnel = tunnel or join_host_port(str(addresses[0]), port) != f"{host}:{port}"  # a name would go astray
         else:
-            # The host's checked addresses; none when only the proxy may resolve it.
             try:
                 short = patience.renewed(min(LOOKUP_BESIDE_PROXY_S, patience.left_s))
-                addresses = self._resolver.addresses(host, port, patience=short)
-                addresses = self._checked(host, addresses, port)
+                addresses = self._checked(host, self._resolver.addresses(host, port, patience=short), port)
             except connect_errors.UnknownHostError as error:
                 if not self._via_unknown_names:
                     raise connect_errors.UnknownHostError(
                         f"{host} has no address here, so it may not be public. [egress] via_unknown_names passes such "
                         f"names on to {via}."
                     ) from error
-                addresses = ()
+                addresses = (None,)  # the proxy resolves the name
         if not tunnel and self._via_absolute_form:
             known = str(addresses[0]) if configured is not None else ""
             return EgressConnection(self._reach(via, patience), known, via, absolute=True)
         try:
-            return self._tunnel(via, open_http_tunnel, host, addresses or (None,), port, patience)
+            return self._tunnel(via, open_http_tunnel, host, addresses, port, patience)
         except connect_errors.TunnelRefusedError as error:
             if tunnel:
                 raise

@@ -54,7 +54,7 @@ SELECT c.token, c.seq, i.id, i.host_id, i.job_id, i.lane, i.place, c.worker, c.c
        c.renewed_ms, i.attempts, i.failures
 FROM claims AS c JOIN items AS i ON i.seq = c.seq
 """
-_CLAIMED_ITEM = (
+_CLAIMED_ITEM = (  # the host is known to the caller, which saves a join with each claim
     f"SELECT {sqlite_database.ITEM_COLUMNS.replace('h.host', '?')}, j.id "  # noqa: S608 constants
     "FROM items AS i JOIN jobs AS j ON j.id = i.job_id WHERE i.seq = ?"
 )

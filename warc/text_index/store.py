@@ -124,7 +124,7 @@ class TextIndexWriter(ABC):
     def _put(self, number: int, fields: Sequence[Sequence[str]]) -> None:
         """Add the tokens of title, URL, text and facets."""
 
-    def _drop(self, number: int, fields: Sequence[Sequence[str]]) -> None:  # noqa: B027
+    def _drop(self, number: int, fields: Sequence[Sequence[str]]) -> None:  # noqa: B027 PostgreSQL: in the row
         """Remove the tokens, which are those that were added, unless they are in the row, which is changed or deleted."""
 
     def add(self, documents: Collection[TextDocument]) -> None:
