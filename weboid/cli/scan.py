@@ -211,6 +211,29 @@ log = logging.getLogger(__name__)
 _ALL_AGAIN_S = 3_600.0  # between scans of the whole index, while watching
 
 
+class StopFlag:
+    """Flag that a signal handler may set while the main thread waits for it, where `threading.Event` can deadlock."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._unset = threading.Lock()  # held until it is set; `release` needs no other lock
+        self._unset.acquire()
+
+    def is_set(self) -> bool:
+        """Return whether it was set."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Set it, once, and wake the thread that waits."""
+        self._is_set = True
+        self._unset.release()
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until it is set, for one thread, or that many seconds."""
+        if not self._is_set:
+            self._unset.acquire(timeout=timeout_s)
+
+
 @cli_command("scan", cls=GroupWithDefault, invoke_without_command=True)
 def scan_group(
     *,
@@ -264,7 +287,9 @@ def scan_group(
         with count_progress() as bar:
             task = bar.add_task("scanning", total=None)
             result = scan.run(
-                again=again, stopped=stopped, progress=lambda done, total: bar.update(task, completed=done, total=total)
+                again=again,
+                is_stopped=stopped.is_set,
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
             )
         _print_scan(result)
     if stopped.is_set():
@@ -285,7 +310,7 @@ def threats_command(*, stores: CollectionStores = STORES) -> None:
     output.table({"threats": [_scan_facts(each) for each in threats]}, head, rows)
 
 
-def _watch(scan: malware_scan.CollectionScan, stopped: threading.Event, pause_s: float) -> None:
+def _watch(scan: malware_scan.CollectionScan, stopped: StopFlag, pause_s: float) -> None:
     """Scan new payloads until stopped; the whole index each hour, and after a signature update."""
     highest, version, due, away = 0, "", 0.0, False
     backoff = ExponentialBackoff(pause_s, max(_ALL_AGAIN_S, pause_s))
@@ -297,7 +322,7 @@ def _watch(scan: malware_scan.CollectionScan, stopped: threading.Event, pause_s:
             is_settled = not current.endswith(malware_scan.UNSETTLED) or not version
             if (current != version and is_settled) or now >= due:
                 highest, version, due = 0, current, now + _ALL_AGAIN_S
-            result = scan.run(after=highest, stopped=stopped)
+            result = scan.run(after=highest, is_stopped=stopped.is_set)
             highest, away = result.highest, False
             if result.scanned or result.skipped:
                 _print_scan(result)
@@ -336,13 +361,14 @@ def _scan_facts(verdict: ScanVerdict) -> dict[str, Any]:
 
 
 @contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
-    """Yield an event that the first Ctrl-C or SIGTERM sets; a second signal ends the process."""
-    stopped = threading.Event()
+def _stopped_by_signals() -> Iterator[StopFlag]:
+    """Yield a flag that the first Ctrl-C or SIGTERM sets; a second signal ends the process."""
+    stopped = StopFlag()
     before: dict[signal.Signals, Any] = {}
 
     def stop(number: int, _frame: Any) -> None:
-        stopped.set()
+        if not stopped.is_set():
+            stopped.set()
         signal.signal(number, before[signal.Signals(number)])
 
     if threading.current_thread() is threading.main_thread():
