@@ -35,6 +35,7 @@ MEASURE_S = 1.0
 # A scene that is drawn endlessly uses at least this much CPU within this time, even on a busy machine.
 SCENE_LOOK_S = 1.0
 SCENE_BUSY_S = 0.05
+DOCUMENT_PATTERNS = [{"urlPattern": "*", "resourceType": "Document"}]  # for Fetch.enable
 
 TargetHandler = Callable[[str, dict[str, Any]], None]
 
@@ -348,10 +349,13 @@ class ProxyLogin:
         self._intercepting = False
 
     def start(self) -> None:
-        """Start interception when there are credentials to give."""
+        """Start interception when there are credentials to give, of documents, of which one is a context's first request.
+
+        A request that the browser is about to report when interception ends would never be sent.
+        """
         if self._endpoint is not None:
             self._intercepting = True
-            self._post("Fetch.enable", {"handleAuthRequests": True, "patterns": [{"urlPattern": "*"}]})
+            self._post("Fetch.enable", {"handleAuthRequests": True, "patterns": DOCUMENT_PATTERNS})
 
     def stop(self) -> None:
         """Stop interception: the credentials are known, or not requested."""

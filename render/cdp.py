@@ -149,15 +149,17 @@ class CdpConnection:
         message: dict[str, Any] = {"id": self._next_id, "method": method, "params": params or {}}
         if session_id:
             message["sessionId"] = session_id
-        is_idle = not self._unsent
+        # Commands of one callback are written together: the browser gets the second before any effect of the first.
+        if not self._unsent:
+            self._loop.call_soon(self._begin_write)
         self._unsent += json.dumps(message).encode("ascii") + b"\0"
-        if is_idle:
-            self._write()
-            if not self._open:
-                raise BrowserUnavailableError(f"The browser is gone: {self._reason}.")
-            if self._unsent:
-                self._loop.add_writer(self._write_fd, self._writable)
         return self._next_id
+
+    def _begin_write(self) -> None:
+        if self._open:
+            self._write()
+        if self._open and self._unsent:
+            self._loop.add_writer(self._write_fd, self._writable)
 
     def _write(self) -> None:
         try:

@@ -19,7 +19,7 @@ from typing import Any
 from core.clock import Clock
 from core.errors import TransientError
 from core.hosts import ProxyEndpoint
-from render.browser import BrowserContext, ProxyLogin
+from render.browser import DOCUMENT_PATTERNS, BrowserContext, ProxyLogin
 from render.cdp import CommandError
 from render.child_targets import AUTO_ATTACH, NETWORK_LIMITS, TIMER_BINDING, ChildTargets, PageTimers, longest_timer_s
 from render.chromium import PageOptions
@@ -38,7 +38,6 @@ SCRIPT_ATTEMPTS = 3
 LIVE_PICTURE = {"format": "jpeg", "quality": 45, "maxWidth": 640, "maxHeight": 400}
 LIVE_PICTURE_S = 2.0  # one a second costs 5 to 6 % of the pages per CPU second
 _INCLUDE = re.compile(r"include\(\"(\w+)\"\)")
-_DOCUMENTS = [{"urlPattern": "*", "resourceType": "Document"}]
 
 
 class PageClosedError(TransientError):
@@ -209,7 +208,7 @@ class BrowserPage:
         """Block navigation until `release`, so that clicks cannot leave the page; service workers are bypassed."""
         self.held = True
         self._bypass_workers(bypass=True)
-        self.post("Fetch.enable", {"patterns": _DOCUMENTS})
+        self.post("Fetch.enable", {"patterns": DOCUMENT_PATTERNS})
 
     def release(self) -> None:
         """End `hold`; no effect without one."""
@@ -222,7 +221,7 @@ class BrowserPage:
         """Call `hold`, and return when the arriving document is parsed: one stopped before its body is never drawn."""
         self.held = True
         self._bypass_workers(bypass=True)
-        await self.send("Fetch.enable", {"patterns": _DOCUMENTS})
+        await self.send("Fetch.enable", {"patterns": DOCUMENT_PATTERNS})
         # New navigations are aborted; one that was started before still arrives.
         held_at = self.now()
         while not self.dom_ready or self.log.arriving(held_at, self.commits):
@@ -254,7 +253,7 @@ class BrowserPage:
         """Stop scripts, even one that never ends, and loading; abort navigation, which leaves the document in place."""
         self._halted = True
         self._bypass_workers(bypass=True)
-        self.post("Fetch.enable", {"patterns": _DOCUMENTS})
+        self.post("Fetch.enable", {"patterns": DOCUMENT_PATTERNS})
         self.post("Emulation.setScriptExecutionDisabled", {"value": True})
         self.post("Runtime.terminateExecution")
         self.post("Page.stopLoading")

@@ -30,6 +30,7 @@ from proxy.control.server import ControlServer
 from proxy.exchange import now_ms
 from proxy.limits import ByteCounter
 from render.browser import Browser as Chromium
+from render.browser import ProxyLogin
 from render.chromium import BrowserKind, find_browser
 from tests.proxy.chromium import Seen, endpoint, evaluate, go, launch, look, unguarded
 from tests.support.proxy_fixtures import Browser, Origin, Proxy, check, ok, records
@@ -522,6 +523,24 @@ async def test_two_pages_side_by_side_are_never_mixed(
         assert {record.url for record in mine} == set(seen[name].urls)
         assert len(mine) == 2 * len(seen[name].urls)
     assert len(written) == 2 * sum(len(each.urls) for each in seen.values())
+
+
+async def test_what_a_page_asks_for_while_interception_ends_is_sent(
+    chromium: Chromium, proxy: Proxy, origin: Origin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The browser forgets requests that it is about to report; it may be told late, with a busy machine."""
+    stop = ProxyLogin.stop
+    monkeypatch.setattr(ProxyLogin, "stop", lambda self: asyncio.get_running_loop().call_later(0.2, stop, self))
+    origin.answers["/"] = ok(b"""<title>t</title><script>
+        let number = 0, timer = setInterval(() => {
+            for (let each = 0; each < 5; each++) document.body.append(new Image());
+            for (const image of document.querySelectorAll('img:not([src])')) image.src = '/' + number++;
+            if (number == 300) clearInterval(timer);
+        }, 5);</script><body>""")
+
+    seen = await look(chromium, proxy, "http://origin.example/")
+
+    assert {entry.url for entry in seen.entries} >= {f"http://origin.example/{each}" for each in range(300)}
 
 
 async def test_certificates_pass_strict_verification_also_of_an_earlier_authority(tmp_path: Path) -> None:
