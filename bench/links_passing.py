@@ -49,16 +49,16 @@ CLOCK = SystemClock()
 async def one_pass(store: RegistryStore, settings: Settings, ports: dict[str, int]) -> CheckTally:
     """Make a pass over all that is due."""
     names = DnsResolver(nameservers=[("127.0.0.1", ports["names"])], hosts={})
-    desk = RegistryThread(store, monotonic=CLOCK.monotonic)
+    registry = RegistryThread(store, monotonic=CLOCK.monotonic)
     links = settings.links
     turns = HostTurns(links.host_gap_s, monotonic=CLOCK.monotonic)
-    tenure = LeaseHolder(desk, [ALL_HOSTS], "bench", clock=CLOCK)
-    with closing(desk):
+    leases = LeaseHolder(registry, [ALL_HOSTS], "bench", clock=CLOCK)
+    with closing(registry):
         async with HttpProber(settings, is_own=lambda _: False, names=names, turns=turns) as prober:
-            await tenure.take()
-            means = CheckContext(desk, prober, turns, tenure, CLOCK, LiveMarks(store, CLOCK))
-            tally = await CheckRun(means, plan_from_settings(links, ALL_HOSTS)).run(asyncio.Event())
-            await tenure.give_back()
+            await leases.take()
+            context = CheckContext(registry, prober, turns, leases, CLOCK, LiveMarks(store, CLOCK))
+            tally = await CheckRun(context, plan_from_settings(links, ALL_HOSTS)).run(asyncio.Event())
+            await leases.give_back()
         await names.close()
     return tally
 

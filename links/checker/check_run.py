@@ -40,10 +40,10 @@ from net.stop_signals import first_error, wait_for_any
 class CheckContext:
     """Resources of a checker for all its runs; closed by the code that created it."""
 
-    desk: RegistryThread  # the registry thread
-    looks: HttpProber  # the prober; it waits for `turns`
+    registry: RegistryThread  # the registry thread
+    prober: HttpProber  # the prober; it waits for `turns`
     turns: HostTurns  # the per-host limiter
-    tenure: LeaseHolder  # the leases
+    leases: LeaseHolder  # the leases
     clock: Clock  # the clock
     marks: LiveMarks  # the operator marks
 
@@ -94,79 +94,79 @@ _TRUST_S = 60.0  # after an answer our network counts as up for this long
 class CheckRun:
     """Single check run. Not reusable."""
 
-    def __init__(self, means: CheckContext, plan: CheckPlan, *, on_kept: OnKept | None = None) -> None:
+    def __init__(self, context: CheckContext, plan: CheckPlan, *, on_kept: OnKept | None = None) -> None:
         """Create a run; `on_kept` is called with stored results."""
         self.tally = CheckTally()
-        self._means = means
+        self._context = context
         self._plan = plan
         self._connections = plan.connections
-        self._rules = replace(plan.rules, settings=lambda url, key: means.marks.current().setting(url, key))
+        self._rules = replace(plan.rules, settings=lambda url, key: context.marks.current().setting(url, key))
         self._on_kept = on_kept
         self._polled_at = -math.inf
         room = min(max(plan.connections * 20, 2 * plan.host_room), _ROOM)
-        self._table: Table = Timetable(gaps=means.turns.gaps, room=room, host_room=plan.host_room, tries=_TRIES)
+        self._table: Table = Timetable(gaps=context.turns.gaps, room=room, host_room=plan.host_room, tries=_TRIES)
         self._feed = TimetableFeed(
-            means.desk,
+            context.registry,
             self._table,
             plan.part,
-            marks=means.marks,
+            marks=context.marks,
             window=min(room // 4, 2_000),
             host_room=plan.host_room,
             closer=plan.closer,
             trusts_tags=plan.rules.preset.trusts_tags,
         )
-        self._keeper: ResultWriter | None = None
+        self._writer: ResultWriter | None = None
         self._active: set[asyncio.Task[None]] = set()
         self._begun = 0
         self._guard = OutageGuard()
         self._trusted_until = -math.inf
         self._files_told_at = -math.inf
         self._fewer_at = -math.inf
-        self._controls = ControlChecks(means.desk, means.looks, means.turns)
+        self._controls = ControlChecks(context.registry, context.prober, context.turns)
         self._is_feeding = False
         self._stop = asyncio.Event()
         self._is_named = False
         self._changed = asyncio.Event()
         self._hungry = asyncio.Event()
-        means.turns.on_parked = self._changed.set
-        means.turns.allow(plan.connections)
+        context.turns.on_parked = self._changed.set
+        context.turns.allow(plan.connections)
 
     async def run(self, stop: asyncio.Event, *, named: Sequence[UrlRow] | None = None) -> CheckTally:
         """Check everything due, or only `named`; LeaseLostError when another checker has our hosts."""
-        now = self._means.clock.now()
+        now = self._context.clock.now()
         today = day_of(now)
         self._is_named = named is not None
-        gaps = self._means.turns.gaps
+        gaps = self._context.turns.gaps
         if gaps.learned_day != today:  # hosts with earlier rate limits are requested slowly
-            for host in await self._means.desk.read_aside(
+            for host in await self._context.registry.read_aside(
                 lambda rows: hosts_that_limit(rows, day=today, limit=_LIMITED_HOSTS)
             ):
                 gaps.begin_slowly(host)
             gaps.learned_day = today
         if named is None:
-            made = await self._means.desk.write(
+            made = await self._context.registry.write(
                 lambda rows: check_schedule.begin_run(rows, self._plan.part, horizon=today, now=now)
             )
             self._feed.begin(today)
         else:
-            made = await self._means.desk.write(
+            made = await self._context.registry.write(
                 lambda rows: check_schedule.new_run(rows, check_schedule.NAMED_RUN, len(named), now=now)
             )
             self._feed.begin_named(named)
         self.tally.due = made.due - made.done
-        self._keeper = ResultWriter(
-            *(self._means.desk, self._rules, self._means.tenure, made), horizon=today, on_kept=self._note_stored
+        self._writer = ResultWriter(
+            *(self._context.registry, self._rules, self._context.leases, made), horizon=today, on_kept=self._note_stored
         )
         # Feed, check, store and renew the leases concurrently; the first failure ends all.
         try:
             async with asyncio.TaskGroup() as group:
-                keeping = group.create_task(self._keeper.run())
-                others = (self._run_feed(), self._means.tenure.run(), self._watch(stop))
+                keeping = group.create_task(self._writer.run())
+                others = (self._run_feed(), self._context.leases.run(), self._watch(stop))
                 helpers = [group.create_task(each) for each in others]
-                await self._run_checks(self._keeper)
-                self._keeper.close()
+                await self._run_checks(self._writer)
+                self._writer.close()
                 if self._stop.is_set():
-                    self._means.desk.patience_s = min(self._means.desk.patience_s, _GIVE_UP_S)
+                    self._context.registry.patience_s = min(self._context.registry.patience_s, _GIVE_UP_S)
                 await keeping
                 for task in helpers:
                     task.cancel()
@@ -178,62 +178,64 @@ class CheckRun:
             await asyncio.gather(*self._active, return_exceptions=True)
         self.tally.active = self.tally.waiting = 0
         if self.tally.is_complete:
-            await self._means.desk.write(
-                lambda rows: check_schedule.end_run(rows, made.id, now=self._means.clock.now())
+            await self._context.registry.write(
+                lambda rows: check_schedule.end_run(rows, made.id, now=self._context.clock.now())
             )
             if not self._is_named:
-                ended = day_of(self._means.clock.now())
-                counts = await self._means.desk.read_aside(lambda rows: check_schedule.count_states(rows, day=ended))
-                await self._means.desk.write(lambda rows: insert_missing(rows, state_counts, counts))
+                ended = day_of(self._context.clock.now())
+                counts = await self._context.registry.read_aside(
+                    lambda rows: check_schedule.count_states(rows, day=ended)
+                )
+                await self._context.registry.write(lambda rows: insert_missing(rows, state_counts, counts))
         return self.tally
 
     async def _watch(self, stop: asyncio.Event) -> None:
         await stop.wait()
         self._stop.set()
-        self._means.turns.close()
+        self._context.turns.close()
         self._changed.set()
 
     async def _run_feed(self) -> None:
         while True:
             self._hungry.clear()
             self._is_feeding = True
-            now = self._means.clock.monotonic()
+            now = self._context.clock.monotonic()
             if not self._stop.is_set() and not self._is_named and now - self._polled_at >= _POLL_S:
                 self._polled_at = now
                 await self._feed.fill_urgent()
             has_work = not self._stop.is_set() and self._feed.has_work
             if has_work:
-                await self._feed.fill(day_of(self._means.clock.now()))
+                await self._feed.fill(day_of(self._context.clock.now()))
             self._is_feeding = False
             self._changed.set()
             if has_work:
                 continue
             await wait_for_any(self._hungry, timeout_s=_POLL_S)
 
-    async def _run_checks(self, keeper: ResultWriter) -> None:
+    async def _run_checks(self, writer: ResultWriter) -> None:
         """Start checks as turns come, until nothing is left or no more may start."""
         while not self._is_over():
             self._changed.clear()
-            wake = self._begin_looks(keeper)
+            wake = self._begin_looks(writer)
             if self._is_over():
                 break
             if self._doubts:
-                await self._settle_doubt(keeper)
+                await self._settle_doubt(writer)
                 continue
             # Only held-back results are left: too few to suspect an outage, and no control hosts.
             held = self._guard.held
             if held and not self._active and held == sum(map(len, self._feed.in_hand.values())):
-                self._keep_held(keeper)
+                self._keep_held(writer)
                 continue
-            await wait_for_any(self._changed, timeout_s=max(wake - self._means.clock.monotonic(), 0.0))
+            await wait_for_any(self._changed, timeout_s=max(wake - self._context.clock.monotonic(), 0.0))
         while self._active:
             await asyncio.wait(self._active)
         if not self._doubts:
-            self._keep_held(keeper)
+            self._keep_held(writer)
 
     @property
     def _doubts(self) -> bool:
-        return self._guard.doubts and self._means.clock.monotonic() >= self._trusted_until
+        return self._guard.doubts and self._context.clock.monotonic() >= self._trusted_until
 
     def _is_over(self) -> bool:
         if self._stop.is_set() or self._is_used_up:
@@ -246,16 +248,16 @@ class CheckRun:
     def _is_used_up(self) -> bool:
         return self._plan.limit is not None and self._begun >= self._plan.limit
 
-    def _begin_looks(self, keeper: ResultWriter) -> float:
+    def _begin_looks(self, writer: ResultWriter) -> float:
         """Start all checks that may start now; return the time of the next attempt."""
-        now = self._means.clock.monotonic()
-        if not self._means.tenure.is_valid:
+        now = self._context.clock.monotonic()
+        if not self._context.leases.is_valid:
             return now + 1.0
         if self._doubts:
             return math.inf
-        while keeper.waiting < self._plan.waiting and not self._is_used_up:
+        while writer.waiting < self._plan.waiting and not self._is_used_up:
             looks = len(self._active)
-            asking = looks - self._means.turns.parked  # those that wait hold no connection
+            asking = looks - self._context.turns.parked  # those that wait hold no connection
             if asking >= self._connections or looks >= self._connections * _LOOKS_EACH:
                 break
             turn = self._table.next(now)
@@ -265,18 +267,18 @@ class CheckRun:
             match turn.move:
                 case TurnAction.ASK:
                     self._begun += 1
-                    task = asyncio.create_task(self._look(turn, keeper))
+                    task = asyncio.create_task(self._look(turn, writer))
                     self._active.add(task)
                     task.add_done_callback(self._ended)
                 case TurnAction.INFER:
                     assert turn.finding is not None
-                    self._add_result(turn.payload, turn.finding, keeper)
+                    self._add_result(turn.payload, turn.finding, writer)
                 case TurnAction.LATER:
-                    wait_s = min(max(turn.until - self._means.clock.monotonic(), 0.0), 366 * 86_400)
-                    wall = self._means.clock.now()
+                    wait_s = min(max(turn.until - self._context.clock.monotonic(), 0.0), 366 * 86_400)
+                    wall = self._context.clock.now()
                     due_day = max(day_of(wall + timedelta(seconds=wait_s)), day_of(wall) + 1)
                     self._feed.forget_host(url.host_id)
-                    keeper.put(url, due_day)
+                    writer.put(url, due_day)
         return math.inf
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
@@ -285,14 +287,14 @@ class CheckRun:
         if not task.cancelled() and task.exception() is not None:
             _LOG.error("A check ended with an internal error.", exc_info=task.exception())
 
-    async def _look(self, turn: CheckTurn[CheckCandidate], keeper: ResultWriter) -> None:
+    async def _look(self, turn: CheckTurn[CheckCandidate], writer: ResultWriter) -> None:
         finding: CheckResult | None = None
         try:
             finding = await self._probe(turn.payload)
         finally:
             try:
                 # Note what a look has found, if anything.
-                counts = self._table.done(turn, self._means.clock.monotonic(), finding)
+                counts = self._table.done(turn, self._context.clock.monotonic(), finding)
                 url = turn.payload.url
                 if finding is None:
                     self._feed.release(url)
@@ -300,19 +302,19 @@ class CheckRun:
                     self._ask_fewer()
                     self._feed.put_back(url)
                 elif counts:  # otherwise it was too soon for its host, and its turn comes again
-                    self._add_result(turn.payload, finding, keeper)
+                    self._add_result(turn.payload, finding, writer)
             except Exception:
                 # The pass would wait for it forever, or request it again at once.
-                keeper.put(turn.payload.url, None)
+                writer.put(turn.payload.url, None)
                 raise
 
     def _ask_fewer(self) -> None:
         """Limit concurrency after this process ran out of file descriptors."""
-        now = self._means.clock.monotonic()
+        now = self._context.clock.monotonic()
         if now - self._fewer_at < _FEWER_EACH_S:
             return  # of the same burst
         self._fewer_at = now
-        self._connections = self._means.turns.ask_fewer()
+        self._connections = self._context.turns.ask_fewer()
         if now - self._files_told_at >= _TELL_FILES_S:
             self._files_told_at = now
             _LOG.error(
@@ -321,24 +323,24 @@ class CheckRun:
                 self._connections,
             )
 
-    def _add_result(self, candidate: CheckCandidate, finding: CheckResult, keeper: ResultWriter) -> None:
+    def _add_result(self, candidate: CheckCandidate, finding: CheckResult, writer: ResultWriter) -> None:
         """Store a result and those held back, unless an own outage is suspected."""
         url = candidate.url
-        for each in self._guard.take(url, UrlCheckResult(url.id, finding, self._means.clock.now())):
-            keeper.put(*each)
+        for each in self._guard.take(url, UrlCheckResult(url.id, finding, self._context.clock.now())):
+            writer.put(*each)
         if self._guard.doubts and not self._doubts:
-            self._keep_held(keeper)
+            self._keep_held(writer)
 
-    async def _settle_doubt(self, keeper: ResultWriter) -> None:
+    async def _settle_doubt(self, writer: ResultWriter) -> None:
         """Wait until control hosts show that the network works."""
         if await self._controls.somebody_answers():
-            self._trusted_until = self._means.clock.monotonic() + _TRUST_S
-            self._keep_held(keeper)
+            self._trusted_until = self._context.clock.monotonic() + _TRUST_S
+            self._keep_held(writer)
             return
         _LOG.warning("No host answers, not even hosts that answered recently: our network may be down.")
-        began = self._means.clock.monotonic()
+        began = self._context.clock.monotonic()
         while not self._stop.is_set() and not await self._controls.somebody_answers():
-            if self._means.clock.monotonic() - began > self._means.desk.patience_s:
+            if self._context.clock.monotonic() - began > self._context.registry.patience_s:
                 raise TransientError(
                     "No host answers any more, not even hosts that answered recently: repair this machine's network, "
                     "then run the same command again; due links remain due."
@@ -350,15 +352,15 @@ class CheckRun:
         for url, _ in again:
             self._feed.put_back(url)
 
-    def _keep_held(self, keeper: ResultWriter) -> None:
+    def _keep_held(self, writer: ResultWriter) -> None:
         for each in self._guard.let_go():
-            keeper.put(*each)
+            writer.put(*each)
 
     async def _probe(self, candidate: CheckCandidate) -> CheckResult | None:
         url = candidate.url
         try:
-            finding = await self._means.turns.run(
-                self._means.looks.probe(
+            finding = await self._context.turns.run(
+                self._context.prober.probe(
                     url.url,
                     get_only=candidate.get_only,
                     compare=partial(wants_sibling, url, is_beside=candidate.is_beside),
@@ -378,7 +380,7 @@ class CheckRun:
             tally.kept += isinstance(outcome, UrlCheckResult)
             tally.put_off += isinstance(outcome, int)
         tally.active = len(self._active)
-        tally.waiting = self._keeper.waiting if self._keeper is not None else 0
+        tally.waiting = self._writer.waiting if self._writer is not None else 0
         for each in booked:
             tally.states[each.after] += 1
             tally.inferred += each.finding.how is CheckMethod.INFERRED

@@ -41,8 +41,8 @@ _LOG = logging.getLogger(__name__)
 class ReplacementTester:
     """Tests of the replacements that readers proposed, at the hosts of one share."""
 
-    desk: RegistryThread  # the registry thread
-    looks: HttpProber  # the prober; it waits for `turns`
+    registry: RegistryThread  # the registry thread
+    prober: HttpProber  # the prober; it waits for `turns`
     turns: HostTurns  # the per-host limiter
     clock: Clock  # the clock
     around: ProposalContext = replacements.NO_CONTEXT  # policy that may refuse a replacement
@@ -60,7 +60,7 @@ class ReplacementTester:
         A page is compared with a sibling that cannot exist: an error page is not a replacement.
         """
         today = day_of(self.clock.now())
-        waiting = await self.desk.read(lambda rows: replacements.replacements_to_test(rows, today, limit))
+        waiting = await self.registry.read(lambda rows: replacements.replacements_to_test(rows, today, limit))
         stages: Counter[ProposalStage] = Counter()
         room = asyncio.Semaphore(AT_ONCE)
 
@@ -69,10 +69,10 @@ class ReplacementTester:
                 async with room:
                     if stop is not None and stop.is_set():
                         return
-                    finding = await self.turns.run(self.looks.probe_sibling(proposal.address))
+                    finding = await self.turns.run(self.prober.probe_sibling(proposal.address))
                 if finding is None:
                     return
-                stage = await self.desk.write(
+                stage = await self.registry.write(
                     lambda rows: replacements.record_replacement_test(
                         rows, proposal, finding, day_of(self.clock.now()), self.around
                     )
@@ -103,7 +103,7 @@ _MOST = 500  # of one round
 class CheckerMaintenance:
     """Maintenance tasks of a checker, run after each check run."""
 
-    means: CheckContext
+    context: CheckContext
     part: HostShare
     _: KW_ONLY
     keep_days: int
@@ -124,21 +124,21 @@ class CheckerMaintenance:
 
     async def check_replacements(self, stop: asyncio.Event) -> int:
         """Test the proposed replacements; return the number."""
-        means = self.means
-        decided = await means.desk.do(means.marks.current)
+        context = self.context
+        decided = await context.registry.do(context.marks.current)
         around = ProposalContext(refuses=decided.refuses)
-        tester = ReplacementTester(means.desk, means.looks, means.turns, means.clock, around, self.part)
+        tester = ReplacementTester(context.registry, context.prober, context.turns, context.clock, around, self.part)
         return (await tester.run(_MOST, stop=stop)).total()
 
     async def forget(self) -> PurgeSummary | None:
         """Delete expired rows once a day, by the checker of the first share; None: not today."""
-        store, now = self.means.desk.store, self.means.clock.now()
+        store, now = self.context.registry.store, self.context.clock.now()
         today = day_of(now)
         if self.part.number != 1 or self._purged_day == today:
             return None
         self._purged_day = today
-        await self.means.desk.write(lambda rows: forget_acts(rows, now))
-        await asyncio.to_thread(apply_marks, store, self.means.clock)  # marks that have expired
+        await self.context.registry.write(lambda rows: forget_acts(rows, now))
+        await asyncio.to_thread(apply_marks, store, self.context.clock)  # marks that have expired
         return await asyncio.to_thread(purge, store, day=today, keep_days=self.keep_days)
 
 
@@ -199,17 +199,17 @@ async def open_check_context(
 ) -> AsyncIterator[CheckContext]:
     """Open a checker's resources, and release its leases; ConfigError: invalid setting, or no name server."""
     async with AsyncExitStack() as stack:
-        desk = RegistryThread(store, monotonic=clock.monotonic, patience_s=worker.patience_s)
-        stack.callback(desk.close)
+        registry = RegistryThread(store, monotonic=clock.monotonic, patience_s=worker.patience_s)
+        stack.callback(registry.close)
         turns = HostTurns(settings.links.host_gap_s, monotonic=clock.monotonic)
         prober = await stack.enter_async_context(HttpProber(settings, is_own=worker.is_own, turns=turns, clock=clock))
-        tenure = LeaseHolder(desk, parts, worker.name, clock=clock, length_s=worker.lease_s)
-        stack.push_async_callback(tenure.give_back)
-        yield CheckContext(desk, prober, turns, tenure, clock, LiveMarks(store, clock))
+        leases = LeaseHolder(registry, parts, worker.name, clock=clock, length_s=worker.lease_s)
+        stack.push_async_callback(leases.give_back)
+        yield CheckContext(registry, prober, turns, leases, clock, LiveMarks(store, clock))
 
 
 async def take_leases(
-    tenure: LeaseHolder,
+    leases: LeaseHolder,
     stop: asyncio.Event,
     *,
     clock: Clock,
@@ -223,7 +223,7 @@ async def take_leases(
     first: LeaseHeldError | None = None
     while not stop.is_set():
         try:
-            await tenure.take()
+            await leases.take()
         except LeaseHeldError as held:
             if first is None:
                 first = held
@@ -238,7 +238,7 @@ async def take_leases(
 
 
 async def check_continuously(
-    means: CheckContext,
+    context: CheckContext,
     plan: CheckPlan,
     stop: asyncio.Event,
     *,
@@ -253,13 +253,13 @@ async def check_continuously(
     backoff = ExponentialBackoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
     while not stop.is_set():
         try:
-            tally = await CheckRun(means, plan, on_kept=on_kept).run(stop)
+            tally = await CheckRun(context, plan, on_kept=on_kept).run(stop)
             backoff.reset()
-            async with means.tenure.renewed():
+            async with context.leases.renewed():
                 await between(tally)
                 while not stop.is_set():
-                    first = await means.desk.read(lambda rows: next_due_day(rows, plan.part))
-                    if first is not None and first <= day_of(means.clock.now()):
+                    first = await context.registry.read(lambda rows: next_due_day(rows, plan.part))
+                    if first is not None and first <= day_of(context.clock.now()):
                         break
                     await wait_for_any(stop, timeout_s=idle_s)
         except WeboidError:
@@ -267,5 +267,5 @@ async def check_continuously(
         except Exception:  # noqa: BLE001 one pass must not end all that follow
             pause_s = backoff.next_s()
             _LOG.exception("The pass ended with an internal error; the next begins in %g s.", pause_s)
-            async with means.tenure.renewed():
+            async with context.leases.renewed():
                 await wait_for_any(stop, timeout_s=pause_s)

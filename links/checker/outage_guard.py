@@ -73,20 +73,20 @@ def is_silent(finding: CheckResult) -> bool:
 class ControlChecks:
     """Requests to recently alive hosts, a few at a time, never the same ones twice in a row."""
 
-    desk: RegistryThread
-    looks: HttpProber
+    registry: RegistryThread
+    prober: HttpProber
     turns: HostTurns
     _position: int = field(default=0, init=False)
 
     async def somebody_answers(self) -> bool:
         """Return True when one of them answers, or when too few are known."""
-        known = await self.desk.read(control_urls)
+        known = await self.registry.read(control_urls)
         if len(known) < FEWEST_CONTROLS:
             return True
         start = self._position % len(known)
         self._position += CONTROLS
         controls = (known[start:] + known[:start])[:CONTROLS]
-        looks = (self.turns.run(self.looks.probe(url, get_only=True)) for url in controls)
+        looks = (self.turns.run(self.prober.probe(url, get_only=True)) for url in controls)
         return any(found is not None and not is_silent(found) for found in await asyncio.gather(*looks))
 
 

@@ -31,7 +31,7 @@ _LINGER_S = 0.1  # a small batch waits so long for more
 class LeaseHolder:
     """Leases of one checker, renewed while it works."""
 
-    desk: RegistryThread
+    registry: RegistryThread
     parts: Sequence[HostShare]
     holder: str  # the unique name of the checker
     _: KW_ONLY
@@ -50,7 +50,7 @@ class LeaseHolder:
         began, now = self.clock.monotonic(), int(self.clock.now().timestamp())
 
         take = partial(due_urls.take_check_lease, holder=self.holder, now=now, length_s=self.length_s)
-        self.leases = await self.desk.try_write(lambda rows: [take(rows, part) for part in self.parts])
+        self.leases = await self.registry.try_write(lambda rows: [take(rows, part) for part in self.parts])
         self._valid_until = began + self.length_s
 
     async def run(self) -> None:
@@ -75,7 +75,7 @@ class LeaseHolder:
         began, now = self.clock.monotonic(), int(self.clock.now().timestamp())
         renew = partial(due_urls.renew_check_lease, now=now, length_s=self.length_s)
         try:
-            await self.desk.try_write(lambda rows: [renew(rows, lease) for lease in self.leases])
+            await self.registry.try_write(lambda rows: [renew(rows, lease) for lease in self.leases])
         except TransientError:
             return  # they run on for a while; then no look begins until the database is back
         self._valid_until = began + self.length_s
@@ -88,7 +88,7 @@ class LeaseHolder:
                 due_urls.release_check_lease(rows, lease)
 
         with suppress(TransientError):
-            await self.desk.try_write(release_all)
+            await self.registry.try_write(release_all)
 
 
 # A URL and its result; or the day that its host asked for; or None: an internal error lost the result.
@@ -99,9 +99,9 @@ CheckOutcome = tuple[UrlRow, UrlCheckResult | int | None]
 class ResultWriter:
     """Queue and writer of a run's results; `run` it beside the run, then `close` it."""
 
-    desk: RegistryThread
+    registry: RegistryThread
     rules: CheckRules
-    tenure: LeaseHolder
+    lease_holder: LeaseHolder
     made: CheckRunRow
     _: KW_ONLY
     horizon: int
@@ -155,7 +155,7 @@ class ResultWriter:
         """Store a batch; on an internal error one by one, postponing what cannot be stored by a day."""
         number = self._number + 1
         try:
-            booked = await self.desk.write(lambda rows: self._book(rows, number, batch))
+            booked = await self.registry.write(lambda rows: self._book(rows, number, batch))
         except WeboidError:
             raise
         except Exception as error:
@@ -178,7 +178,7 @@ class ResultWriter:
         return booked
 
     def _book(self, rows: Connection, number: int, batch: Sequence[CheckOutcome]) -> list[RecordedResult]:
-        for lease in self.tenure.leases:
+        for lease in self.lease_holder.leases:
             due_urls.hold_check_lease(rows, lease)
         results = [outcome for _, outcome in batch if isinstance(outcome, UrlCheckResult)]
         if not result_store.advance_run(rows, self.made.id, number, len(results)):

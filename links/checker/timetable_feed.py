@@ -68,7 +68,7 @@ Table = Timetable[CheckCandidate]
 class TimetableFeed:
     """Reader of a share's due URLs up to a day, for a timetable."""
 
-    desk: RegistryThread
+    registry: RegistryThread
     table: Table
     part: HostShare
     _: KW_ONLY
@@ -131,7 +131,7 @@ class TimetableFeed:
             passing = set(self.in_hand.get(host_id, ()))
             limit = self.host_room - len(passing)
             if limit > 0:
-                found = await self.desk.read(
+                found = await self.registry.read(
                     lambda rows: due_urls.due_urls_of_host(rows, host_id, self._horizon, passing=passing, limit=limit)
                 )
                 if len(found) < limit:
@@ -142,7 +142,7 @@ class TimetableFeed:
             after = self._after[is_new]
             if after is not None:
                 read = partial(due_urls.due_window, part=self.part, day=self._horizon, after=after)
-                found = await self.desk.read(partial(read, limit=self.window, only_new=is_new))
+                found = await self.registry.read(partial(read, limit=self.window, only_new=is_new))
                 is_more = len(found) == self.window
                 self._after[is_new] = DuePosition(found[-1].due_day or 0, found[-1].key) if is_more else None
                 await self._take(found)
@@ -150,7 +150,7 @@ class TimetableFeed:
 
     async def fill_urgent(self) -> None:
         """Read URLs that were requested by name."""
-        found = await self.desk.read(
+        found = await self.registry.read(
             lambda rows: due_urls.due_window(rows, self.part, URGENT_DAY, after=START, limit=self.window)
         )
         await self._take(found)
@@ -182,17 +182,17 @@ class TimetableFeed:
         fresh = [url for url in found if not self._is_held(url)]
         if not fresh:
             return
-        setting, decided, methods = await self.desk.do(lambda: _decided(self.marks, fresh))
+        setting, decided, methods = await self.registry.do(lambda: _decided(self.marks, fresh))
         alive = [number for number, state in decided.items() if state is LinkState.PERMALIVE]
         if alive and self.trusts_tags:
-            decided |= dict.fromkeys(await self.desk.read(lambda rows: links_tagged_dead(rows, alive)))
+            decided |= dict.fromkeys(await self.registry.read(lambda rows: links_tagged_dead(rows, alive)))
         settled = [url for url in fresh if decided[url.id] is not None or url.state in SETTLED]
         if settled:
             again = self._today + _MARKED_DAYS
-            await self.desk.write(lambda rows: _settle(rows, settled, decided, due_day=again))
+            await self.registry.write(lambda rows: _settle(rows, settled, decided, due_day=again))
         self.table.gaps.decide(setting)
         names = {url.host for url in fresh}
-        quirks = await self.desk.read(lambda rows: quirks_of(rows, names, day=self._today))
+        quirks = await self.registry.read(lambda rows: quirks_of(rows, names, day=self._today))
         for url in fresh:
             if decided[url.id] is None and url.state is not LinkState.INVALID and not self._is_held(url):
                 self._add(url, quirks.get(url.host, frozenset()), methods.get(url.id))

@@ -50,29 +50,29 @@ _LOG = logging.getLogger(__name__)
 
 
 def registry_routes(
-    registry: LinkRegistry, database: IndexDatabase, means: page_renderer.WebContext
+    registry: LinkRegistry, database: IndexDatabase, context: page_renderer.WebContext
 ) -> list[BaseRoute]:
     """Return the routes of the link registry."""
-    lookup = CopyLookup(database, means.store)
-    desk = RegistryService(registry.source, lookup, means.clock)
-    door = RateLimiter(registry.access, monotonic=means.clock.monotonic)
+    lookup = CopyLookup(database, context.store)
+    service = RegistryService(registry.source, lookup, context.clock)
+    limiter = RateLimiter(registry.access, monotonic=context.clock.monotonic)
     reporters = ReporterDigests(secrets.token_bytes(32))  # of this process
     if registry.layout is not None:
         try:
             reporters = open_reporter_digests(registry.layout)
         except UnavailableError as error:
             _LOG.warning("front.form_key_unavailable: %s", error)
-    people = RegistryPages(desk, door, FormTokens(reporters), means)
-    finder = LinkEvidenceReader(registry.source, lookup, means.status, means.clock)
+    pages = RegistryPages(service, limiter, FormTokens(reporters), context)
+    finder = LinkEvidenceReader(registry.source, lookup, context.status, context.clock)
     routes = [
-        *RegistryApi(desk, door, people, means).routes(),
-        *people.routes(),
-        *CachedLinks(finder, door, means, desk.note).routes(),
+        *RegistryApi(service, limiter, pages, context).routes(),
+        *pages.routes(),
+        *CachedLinks(finder, limiter, context, service.note).routes(),
         Route(GADGET_PATH, gadget_script),
     ]
     if registry.voice is not None:
-        acts = ReportService(registry.source, registry.voice, means.clock)
-        routes += ReportPages(acts, door, means).routes()
+        acts = ReportService(registry.source, registry.voice, context.clock)
+        routes += ReportPages(acts, limiter, context).routes()
     return routes
 
 
@@ -129,7 +129,7 @@ def create_app(
     offers = LevelOffers(LevelStore(decisions), around.full)
     places = MementoEndpoints(origin or "", replay_origin)
     machines = MachineApi(database, permits, places, around.openness)
-    means = page_renderer.WebContext(
+    context = page_renderer.WebContext(
         store=store,
         search=PageSearch(database, store),
         texts=TextSearch(around.texts, store) if around.texts is not None else None,
@@ -154,7 +154,7 @@ def create_app(
         page_headers=machines.page_headers,
         skews=machines.skews_of,
     )
-    lists, history = PageLists(means, around.crawler.name), HistoryPages(means)
+    lists, history = PageLists(context, around.crawler.name), HistoryPages(context)
     costly, comparing = load_limits(around.access, clock.monotonic)
     headers = page_renderer.security_headers(replay_origin)
     if around.openness.indexing is SearchIndexing.FRONT:
@@ -171,14 +171,14 @@ def create_app(
             Route("/healthz", health),
             Route("/api/pages", costly(lists.api)),
             Route("/feed.atom", costly(lists.feed)),
-            Route(ABOUT_PATH, about_crawler(around.crawler, means.render)),
-            *ReaderPages(means).routes(),
+            Route(ABOUT_PATH, about_crawler(around.crawler, context.render)),
+            *ReaderPages(context).routes(),
             Route("/url/{rest:path}", costly(history.captures)),
             Route("/changes/{rest:path}", comparing(history.changes)),
-            *(SavePages(around.saves, around.access, means).routes() if around.saves else ()),
+            *(SavePages(around.saves, around.access, context).routes() if around.saves else ()),
             *machines.routes(costly),
-            *(registry_routes(registry, database, means) if registry else ()),
-            *(route for each, links in mounts for route in each.routes(links, means)),
+            *(registry_routes(registry, database, context) if registry else ()),
+            *(route for each, links in mounts for route in each.routes(links, context)),
             Mount("/static", StaticFiles(directory=page_renderer.HERE / "static"), name="static"),
         ],
         middleware=[
@@ -187,12 +187,12 @@ def create_app(
             Middleware(page_renderer.with_language, default=around.language),
         ],
         exception_handlers=dict.fromkeys(
-            (HTTPException, TakenDownError, TransientError, Exception), _error_page(means, headers)
+            (HTTPException, TakenDownError, TransientError, Exception), _error_page(context, headers)
         ),
     )
 
 
-def _error_page(means: page_renderer.WebContext, headers: dict[str, str]) -> Callable[[Request, Exception], Response]:
+def _error_page(context: page_renderer.WebContext, headers: dict[str, str]) -> Callable[[Request, Exception], Response]:
     """Return the handler of errors; its pages never repeat the requested address."""
 
     def show(request: Request, error: Exception) -> Response:
@@ -200,10 +200,10 @@ def _error_page(means: page_renderer.WebContext, headers: dict[str, str]) -> Cal
             case TakenDownError():
                 url = url_of(request)
                 if not error.is_disclosed:
-                    return means.render("never.html", 404, url=url, standing=None)
-                origin = means.origin or f"{request.url.scheme}://{request.url.netloc}"
+                    return context.render("never.html", 404, url=url, standing=None)
+                origin = context.origin or f"{request.url.scheme}://{request.url.netloc}"
                 blocked_by = {"Link": f'<{origin}/>; rel="blocked-by"'}  # RFC 7725, 4
-                return means.render("blocked.html", 451, blocked_by, url=url, reason=error.takedown.reason)
+                return context.render("blocked.html", 451, blocked_by, url=url, reason=error.takedown.reason)
             case HTTPException(status_code=status, headers=own):
                 pass
             case TransientError():
@@ -211,6 +211,6 @@ def _error_page(means: page_renderer.WebContext, headers: dict[str, str]) -> Cal
                 status, own = 503, None
             case _:
                 status, own = 500, headers  # Starlette sends this one outside all middleware
-        return means.render("error.html", status, own, status=status, address="/")
+        return context.render("error.html", status, own, status=status, address="/")
 
     return show

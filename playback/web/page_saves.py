@@ -77,10 +77,10 @@ def save_addresses(saves: SaveOptions | None) -> Callable[..., str]:
 class SavePages:
     """Routes of saved pages."""
 
-    def __init__(self, saves: SaveOptions, access: RateLimitPolicy, means: WebContext) -> None:
+    def __init__(self, saves: SaveOptions, access: RateLimitPolicy, context: WebContext) -> None:
         self._saves = saves
-        self._means = means
-        self._door = RateLimiter(access, "save", means.clock.monotonic)
+        self._context = context
+        self._limiter = RateLimiter(access, "save", context.clock.monotonic)
         rates = [
             TokenRate(most / _DAY_S, most)
             for most in (saves.per_address, saves.per_address * _RANGE_FACTOR, saves.per_day)
@@ -110,22 +110,22 @@ class SavePages:
         if not entered:
             return self._page(request)
         try:
-            self._door.count(request)
+            self._limiter.count(request)
             url = _parse(entered)
         except (BusyError, InputError) as error:
             return self._refused(request, error, entered)
-        is_hidden = self._means.store.takedowns_of([url])[0] is not None
+        is_hidden = self._context.store.takedowns_of([url])[0] is not None
         standing = None if is_hidden else self._saves.queue.standing(url)
         seconds = request.query_params.get("since", "")
         is_plain = seconds.isascii() and seconds.isdigit() and len(seconds) <= 11
         since = from_unix_milliseconds(int(seconds) * 1000) if is_plain else None
         if standing is not None and standing.standing in _PENDING:
-            now = self._means.clock.now()
+            now = self._context.clock.now()
             if since is None:
                 return _follow(url, now)
             pause_s = min(max(int((now - since).total_seconds()) // 10, 2), 30)
             return self._page(request, headers={"Refresh": str(pause_s)}, url=url, standing=standing, is_pending=True)
-        newest = None if is_hidden else next(iter(self._means.store.captures(url, limit=1)), None)
+        newest = None if is_hidden else next(iter(self._context.store.captures(url, limit=1)), None)
         is_done = standing is not None and standing.standing is UrlQueueState.DONE
         if since is not None and is_done and newest is not None and newest.captured_at > since - SAVE_INTERVAL:
             return RedirectResponse(reader_path(newest.timestamp, newest.url), 302, headers=FORM_HEADERS)
@@ -135,25 +135,25 @@ class SavePages:
     async def save(self, request: Request) -> Response:
         """Queue the page of the form and redirect to its progress."""
         try:
-            check_sender(request, self._means.origin)
+            check_sender(request, self._context.origin)
         except HTTPException:
             return self._page(request, 403, error=translate(OTHER_SITE))
         entered = (await read_form_post(request)).get("url", "")[: MAX_ADDRESS_LENGTH + 1].strip()
         return await run_in_threadpool(self._queue, request, entered)
 
     def _queue(self, request: Request, entered: str) -> Response:
-        now = self._means.clock.now()
+        now = self._context.clock.now()
         try:
-            self._door.count(request, is_form=True)
+            self._limiter.count(request, is_form=True)
             url = _parse(entered)
             # A hidden URL must not look different from one that the operator excludes.
-            if self._means.store.takedowns_of([url])[0] is not None:
+            if self._context.store.takedowns_of([url])[0] is not None:
                 return self._page(request, 403, url=url, error=translate(_EXCLUDED))
             standing = self._saves.queue.standing(url)
             is_recent = standing is not None and now - standing.since < SAVE_INTERVAL
             if standing is None or standing.standing in _PENDING or not is_recent:
                 self._saves.queue.check(url)
-                address, is_internal = self._door.address_of(request), self._door.is_internal(request)
+                address, is_internal = self._limiter.address_of(request), self._limiter.is_internal(request)
                 moment = now.timestamp()  # by the wall clock, so that it means the same after a restart
                 wait_s = 0 if is_internal else self._quota.wait_s(address, moment)
                 if wait_s:
@@ -184,8 +184,8 @@ class SavePages:
         nothing: dict[str, object] = {
             "url": "", "error": "", "wait_min": 0, "standing": None, "newest": None, "is_pending": False, "is_lost": False,
         }  # fmt: skip
-        origin = self._means.origin or f"{request.url.scheme}://{request.url.netloc}"
-        return self._means.render(
+        origin = self._context.origin or f"{request.url.scheme}://{request.url.netloc}"
+        return self._context.render(
             "save.html",
             code,
             {**FORM_HEADERS, **(headers or {})},

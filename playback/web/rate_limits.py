@@ -426,8 +426,8 @@ class BlockStream(StreamingResponse):
 class LoadLimit:
     """Runner of endpoints in dedicated threads, with a bounded number of waiting requests."""
 
-    def __init__(self, door: RateLimiter, *, threads: int, most_waiting: int) -> None:
-        self._door = door
+    def __init__(self, rate_limiter: RateLimiter, *, threads: int, most_waiting: int) -> None:
+        self._rate_limiter = rate_limiter
         self._limiter = anyio.CapacityLimiter(threads)
         self._most = threads + most_waiting
         self._count = 0
@@ -442,7 +442,7 @@ class LoadLimit:
             if not when(request):
                 return await anyio.to_thread.run_sync(endpoint, request)
             try:
-                self._door.count(request)
+                self._rate_limiter.count(request)
             except BusyError as error:
                 raise HTTPException(429, headers={"Retry-After": str(error.seconds)}) from None
             if self._count >= self._most:
@@ -475,5 +475,5 @@ class LoadLimit:
 
 def load_limits(access: RateLimitPolicy, monotonic: Callable[[], float]) -> tuple[LoadLimit, LoadLimit]:
     """Return the limits of lists and searches, and those of comparisons, which use a core for a second."""
-    door = RateLimiter(replace(access, rates=COSTLY_RATES), "pages", monotonic)
-    return LoadLimit(door, threads=4, most_waiting=28), LoadLimit(door, threads=1, most_waiting=7)
+    rate_limiter = RateLimiter(replace(access, rates=COSTLY_RATES), "pages", monotonic)
+    return LoadLimit(rate_limiter, threads=4, most_waiting=28), LoadLimit(rate_limiter, threads=1, most_waiting=7)

@@ -36,13 +36,13 @@ _LOG = logging.getLogger(__name__)
 class ReaderPages:
     """Views of one capture. Plain functions, run by Starlette in threads."""
 
-    def __init__(self, means: WebContext) -> None:
-        self._means = means
+    def __init__(self, context: WebContext) -> None:
+        self._context = context
 
     def routes(self) -> Iterator[Route]:
         """Yield the routes of the views, with and without a wiki prefix."""
         views = {**dict.fromkeys(VIEWS, self.view), "latest": self.latest}
-        if self._means.offers.full is not None:
+        if self._context.offers.full is not None:
             views |= {_NOTICE: self.full, _VIEW: self.full}
         for wiki in ("", "/w/{wiki}"):
             for view, endpoint in views.items():
@@ -52,9 +52,9 @@ class ReaderPages:
     def _found(self, wanted: url_paths.PageAddress, redirected: url_paths.PageAddress) -> CapturedPage | Response:
         """Return the requested capture; or a redirect to its actual date and URL, or that there is none."""
         at = moment_of(wanted.timestamp) if wanted.timestamp else None
-        page = self._means.store.nearest(wanted.url, at)
+        page = self._context.store.nearest(wanted.url, at)
         if page is None:
-            return no_copy(self._means, wanted.url)
+            return no_copy(self._context, wanted.url)
         if (page.timestamp, page.url) != (wanted.timestamp, wanted.url):
             return RedirectResponse(view_path(page, redirected), 302)
         return page
@@ -65,48 +65,48 @@ class ReaderPages:
         page = self._found(wanted, wanted)
         if isinstance(page, Response):
             return page
-        if self._means.offers.is_above(page, wanted):
+        if self._context.offers.is_above(page, wanted):
             return RedirectResponse(view_path(page, replace(wanted, level=None)), 302)
-        page = self._means.offers.allowed(page, wanted)
+        page = self._context.offers.allowed(page, wanted)
         if wanted.view == "cite":
             if not page.is_usable:
                 raise HTTPException(404)
-            origin = self._means.origin or f"{request.url.scheme}://{request.url.netloc}"
-            manifest = self._means.records.manifest(page)
+            origin = self._context.origin or f"{request.url.scheme}://{request.url.netloc}"
+            manifest = self._context.records.manifest(page)
             facts = manifest.facts if manifest is not None else ()
             values = {fact.name: fact.value for fact in reversed(facts)}
             source = citation_formats.CitedSource(
                 url=page.url,
                 archive_url=origin + url_paths.page_path(page.timestamp, page.url),
-                memento_url=self._means.replay_origin
+                memento_url=self._context.replay_origin
                 + url_paths.memento_path(url_paths.Memento(page.timestamp, url_paths.MementoModifier.PAGE, page.url)),
                 captured_at=page.captured_at,
-                accessed_at=self._means.clock.now(),
+                accessed_at=self._context.clock.now(),
                 title=page.label,
                 authors=[fact.value for fact in facts if fact.name == "author"],
                 published=values.get("published", ""),
                 site=values.get("site", ""),
                 language=values.get("language", ""),
             )
-            return self._means.render("cite.html", page=page, source=source, citing=citation_formats)
-        siblings = self._means.store.captures(page.url, limit=MOST_SIBLINGS + 1)
-        caution = self._means.cautions.of(page)
+            return self._context.render("cite.html", page=page, source=source, citing=citation_formats)
+        siblings = self._context.store.captures(page.url, limit=MOST_SIBLINGS + 1)
+        caution = self._context.cautions.of(page)
         status = 200 if page.is_usable else 404  # which the bot checks
-        return self._means.render(
+        return self._context.render(
             "page.html",
             403 if caution.holds("page", is_download=page.is_download) else status,
-            headers=self._means.page_headers(page),
+            headers=self._context.page_headers(page),
             page=page,
             asked=wanted,
             caution=caution,
             view=wanted.view,
-            file=self._means.store.document(page) if page.is_pdf else None,
-            levels=self._means.offers.choices(page, wanted),
-            better=self._means.store.better(page) if page.rank else None,
+            file=self._context.store.document(page) if page.is_pdf else None,
+            levels=self._context.offers.choices(page, wanted),
+            better=self._context.store.better(page) if page.rank else None,
             siblings=siblings[:MOST_SIBLINGS],
             has_more_siblings=len(siblings) > MOST_SIBLINGS,
-            standing=queue_status_of(self._means, page.url) if not page.is_usable else None,
-            origin=self._means.origin,
+            standing=queue_status_of(self._context, page.url) if not page.is_usable else None,
+            origin=self._context.origin,
         )
 
     def full(self, request: Request) -> Response:
@@ -115,49 +115,49 @@ class ReaderPages:
         page = self._found(wanted, replace(wanted, view=_NOTICE, level=None))
         if isinstance(page, Response):
             return page
-        copies = self._means.offers.full
+        copies = self._context.offers.full
         frame = copies.frame_of(page, wanted.wiki) if copies is not None else None
         plain = localized_path(url_paths.page_path(page.timestamp, page.url, wiki=wanted.wiki))
         if frame is None:
-            return self._means.render("full_refused.html", 403, page=page, plain=plain)
-        caution = self._means.cautions.of(page)
+            return self._context.render("full_refused.html", 403, page=page, plain=plain)
+        caution = self._context.cautions.of(page)
         if caution.threat is not None:
             return RedirectResponse(plain, 302)  # that page explains it
         if wanted.view == _NOTICE:
             view = view_path(page, replace(wanted, view=_VIEW, level=None))
-            return self._means.render("full_notice.html", page=page, plain=plain, view=view, caution=caution)
+            return self._context.render("full_notice.html", page=page, plain=plain, view=view, caution=caution)
         # The front's policy, for this capture's frame only.
-        headers = {_POLICY: security_headers(self._means.replay_origin, "/".join(frame.split("/", 3)[:3]))[_POLICY]}
-        return self._means.render("full.html", headers=headers, page=page, plain=plain, frame=frame)
+        headers = {_POLICY: security_headers(self._context.replay_origin, "/".join(frame.split("/", 3)[:3]))[_POLICY]}
+        return self._context.render("full.html", headers=headers, page=page, plain=plain, frame=frame)
 
     def live(self, request: Request) -> Response:
         """Return the warning before the link to the live page of a listed URL."""
         url = parse_page_request(request).url
         if not url_paths.is_web_url(url):
             raise HTTPException(404)
-        caution = CopyWarning(listed=self._means.cautions.of_url(url))
-        return self._means.render("live.html", url=url, caution=caution)
+        caution = CopyWarning(listed=self._context.cautions.of_url(url))
+        return self._context.render("live.html", url=url, caution=caution)
 
     def latest(self, request: Request) -> Response:
         """Return a redirect to the newest copy."""
         wanted = parse_page_request(request)
-        page = self._means.store.nearest(wanted.url, None)
+        page = self._context.store.nearest(wanted.url, None)
         if page is None:
-            return no_copy(self._means, wanted.url)
+            return no_copy(self._context, wanted.url)
         return RedirectResponse(view_path(page, replace(wanted, view="page")), 302)
 
 
-def no_copy(means: WebContext, url: str) -> Response:
+def no_copy(context: WebContext, url: str) -> Response:
     """Return the response for a URL without a capture, with its state in the crawl queue."""
-    return means.render("never.html", 404, url=url, standing=queue_status_of(means, url))
+    return context.render("never.html", 404, url=url, standing=queue_status_of(context, url))
 
 
-def queue_status_of(means: WebContext, url: str) -> UrlQueueStatus | None:
+def queue_status_of(context: WebContext, url: str) -> UrlQueueStatus | None:
     """Return the URL's state in the crawl queue, or None; a finished visit may have been hidden (P-22)."""
-    if means.status is None:
+    if context.status is None:
         return None
     try:
-        standing = means.status.standing(url)
+        standing = context.status.standing(url)
         return None if standing is None or standing.standing is UrlQueueState.DONE else standing
     except TransientError as error:
         _LOG.warning("front.status_unavailable: %s", error)

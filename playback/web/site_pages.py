@@ -57,14 +57,14 @@ def about_crawler(crawler: Crawler, render: PageRenderer) -> Callable[[Request],
 class PageLists:
     """Lists of pages. Plain functions, run by Starlette in threads."""
 
-    def __init__(self, means: WebContext, archive_name: str = "") -> None:
-        self._means = means
+    def __init__(self, context: WebContext, archive_name: str = "") -> None:
+        self._context = context
         self._archive_name = archive_name or "Weboid"
 
     def home(self, request: Request) -> Response:
         """Return the newest pages, or search results."""
-        if (by_text := find_texts(self._means.texts, request.query_params)) is not None:
-            return self._means.render(
+        if (by_text := find_texts(self._context.texts, request.query_params)) is not None:
+            return self._context.render(
                 "search.html",
                 found=by_text,
                 question=PageSearchQuery(SearchField.TEXT, by_text.words),
@@ -72,9 +72,9 @@ class PageLists:
                 older=text_address("/", by_text, by_text.next),
                 narrowed=lambda name, value: text_address("/", by_text, None, {name: value}),
             )
-        texts = self._means.texts
+        texts = self._context.texts
         found = self._found(request)
-        return self._means.render(
+        return self._context.render(
             "home.html",
             found=found,
             question=found.question,
@@ -86,12 +86,12 @@ class PageLists:
 
     def api(self, request: Request) -> Response:
         """Return the same as JSON; ``older`` is the address of the next part."""
-        if (by_text := find_texts(self._means.texts, request.query_params)) is not None:
+        if (by_text := find_texts(self._context.texts, request.query_params)) is not None:
             return JSONResponse(texts_as_json(by_text))
         found = self._found(request)
         listed = [as_json(page) for page in found.pages]
         if request.query_params.get("skew") == "1" or len(listed) <= MOST_DRIFTS_LISTED:
-            for each, skew in zip(listed, self._means.skews(found.pages), strict=True):
+            for each, skew in zip(listed, self._context.skews(found.pages), strict=True):
                 each["skew"] = skew and asdict(skew)
         return JSONResponse(
             {
@@ -106,17 +106,17 @@ class PageLists:
 
     def feed(self, request: Request) -> Response:
         """Return the newest copies as an Atom feed (RFC 4287), ``host=`` of a site, ``changes=1`` those with news."""
-        origin = self._means.origin or f"{request.url.scheme}://{request.url.netloc}"
+        origin = self._context.origin or f"{request.url.scheme}://{request.url.netloc}"
         host, changes = request.query_params.get("host", "")[:300], request.query_params.get("changes") == "1"
         question = parse_question(host, SearchField.HOST if host else "")
-        found = self._means.search.find(question)
+        found = self._context.search.find(question)
         pages = [*found.pages]
         for _ in range(MORE_PARTS if changes and found.older else 0):
             if found.older is None:
                 break
-            found = self._means.search.find(question, before=found.older)
+            found = self._context.search.find(question, before=found.older)
             pages += found.pages
-        threatened = self._means.store.threatened(pages)
+        threatened = self._context.store.threatened(pages)
         query = {"host": host, "changes": "1" if changes else ""}
         feed = Element("feed", xmlns="http://www.w3.org/2005/Atom")
         add_element(feed, "title", f"{self._archive_name}: {'changed' if changes else 'archived'} pages {host}".strip())
@@ -157,7 +157,7 @@ class PageLists:
         if not page.text_digest or not page.is_good:
             return None
         span = TimeSpan(datetime.fromtimestamp(0, UTC), page.captured_at)
-        earlier = self._means.store.captures(page.url, span=span, limit=COMPARED)
+        earlier = self._context.store.captures(page.url, span=span, limit=COMPARED)
         older = next((each for each in earlier if each.has_copy and each.is_good and each.text_digest), None)
         return None if older is None or older.text_digest == page.text_digest else older
 
@@ -165,7 +165,7 @@ class PageLists:
         query = request.query_params
         question = parse_question(query.get("q", ""), query.get("in", ""))
         before, after = parse_cursor(query.get("before", "")), parse_cursor(query.get("after", ""))
-        return self._means.search.find(question, before=before, after=after)
+        return self._context.search.find(question, before=before, after=after)
 
 
 def add_element(parent: Element, name: str, text: str) -> None:

@@ -173,19 +173,19 @@ class CaptureListEntry:
 class HistoryPages:
     """Views of one URL's captures. Plain functions, run by Starlette in threads."""
 
-    def __init__(self, means: WebContext) -> None:
-        self._means = means
+    def __init__(self, context: WebContext) -> None:
+        self._context = context
 
     def captures(self, request: Request) -> Response:
         """Return the calendar and the list."""
         wanted = parse_history_request(request)
-        store = self._means.store
+        store = self._context.store
         span = _span(wanted.period)
         moments = store.moments(wanted.url)
         if not moments:
             found = store.nearest(wanted.url, None)
             if found is None:
-                return no_copy(self._means, wanted.url)
+                return no_copy(self._context, wanted.url)
             return RedirectResponse(history_path(found.url, wanted.period, wanted.facets), 302)
         facets = wanted.facets
         calendar = CaptureCalendar(filter(facets.include, moments))
@@ -194,9 +194,9 @@ class HistoryPages:
         captures = partial(store.captures, wanted.url, facets=facets)
         pages = captures(span=span, limit=CAPTURES_SHOWN + 1)
         live_url = wanted.url if is_web_url(wanted.url) else None
-        if live_url is not None and self._means.cautions.of_url(live_url):
+        if live_url is not None and self._context.cautions.of_url(live_url):
             live_url = localized_path(f"/live/{escape_url(live_url)}")  # the warning before a listed URL
-        return self._means.render(
+        return self._context.render(
             "url.html",
             url=wanted.url,
             period=wanted.period,
@@ -209,26 +209,26 @@ class HistoryPages:
             newest=next(iter(captures(limit=1)), None),
             live_url=live_url,
             spellings=store.spellings(wanted.url, limit=_MOST_SPELLINGS),
-            standing=queue_status_of(self._means, wanted.url),
+            standing=queue_status_of(self._context, wanted.url),
         )
 
     def changes(self, request: Request) -> Response:
         """Return the differences between two captures, the older one first."""
         *timestamps, url = wanted = parse_comparison_request(request)
-        first, second = (self._means.store.nearest(url, moment_of(each)) for each in timestamps)
+        first, second = (self._context.store.nearest(url, moment_of(each)) for each in timestamps)
         if first is None or second is None:
-            return no_copy(self._means, url)
+            return no_copy(self._context, url)
         older, newer = sorted((first, second), key=lambda page: page.captured_at)
         if wanted != (older.timestamp, newer.timestamp, newer.url):
             return RedirectResponse(changes_path(older, newer), 302)
         is_same = _is_same(older, newer)
         difference = compare_texts("", "") if is_same else None
         if not is_same:
-            before, after = map(self._means.records.text, (older, newer))
+            before, after = map(self._context.records.text, (older, newer))
             if before is not None and after is not None:
                 # It may take a second of a core; `load_limits` lets one reader compare at a time.
                 difference = compare_texts(before, after)
-        return self._means.render(
+        return self._context.render(
             "changes.html",
             older=older,
             newer=newer,
@@ -242,7 +242,7 @@ class HistoryPages:
         """Return added and removed links, the first of many; None when they are not known."""
         if older.withheld or newer.withheld:
             return None  # a manifest lists the links of frames, too
-        manifests = [self._means.records.manifest(page) for page in (older, newer)]
+        manifests = [self._context.records.manifest(page) for page in (older, newer)]
         if manifests[0] is None or manifests[1] is None:
             return None
         before, after = set(manifests[0].outlinks), set(manifests[1].outlinks)

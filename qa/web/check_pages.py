@@ -68,7 +68,7 @@ class QualityPages:
     _acts: ReviewActions
     _reviewers: ReviewerRules
     _reporters: Callable[[], ReporterDigests]  # UnavailableError: without the key of form tokens
-    _door: RateLimiter  # of others than reviewers
+    _limiter: RateLimiter  # of others than reviewers
     _context: WebContext
 
     def routes(self) -> list[BaseRoute]:
@@ -241,12 +241,12 @@ class QualityPages:
 
     def _count(self, request: Request) -> None:
         if self._reviewers.name_of(request) is None:
-            self._door.count(request)
+            self._limiter.count(request)
 
     def _stamped(self, request: Request, result: VisibleCheck) -> tuple[str, str, float]:
         """Return purpose, addresses and time of a form token for this reviewer."""
         purpose = f"quality {result.row.check.page_id} {result.row.check.level}"
-        return purpose, self._door.range_of(request), self._context.clock.now().timestamp()
+        return purpose, self._limiter.range_of(request), self._context.clock.now().timestamp()
 
     def _sources(self, result: VisibleCheck, *, is_small: bool = False) -> dict[str, str]:
         """Return the picture URLs by kind; the archive's screenshot where the check has none, or for a thumbnail."""

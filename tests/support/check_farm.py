@@ -221,14 +221,14 @@ class Decided:
 class Checker:
     """A checker of a store over a farm; each `check` is a pass."""
 
-    means: CheckContext
+    context: CheckContext
     plan: CheckPlan
     stop: asyncio.Event
 
     async def check(self, *, on_kept: OnKept | None = None, **changes: object) -> CheckTally:
         """Make a pass over what is due."""
         plan = replace(self.plan, **changes)  # type: ignore[arg-type]
-        return await CheckRun(self.means, plan, on_kept=on_kept).run(self.stop)
+        return await CheckRun(self.context, plan, on_kept=on_kept).run(self.stop)
 
 
 @asynccontextmanager
@@ -250,16 +250,16 @@ async def checking(
     """A checker with real looks."""
     async with AsyncExitStack() as stack:
         settings = farm.settings(names, host_gap_s=gap_s)
-        desk = RegistryThread(store, monotonic=days.monotonic, first_delay_s=0.02)
-        stack.callback(desk.close)
+        registry = RegistryThread(store, monotonic=days.monotonic, first_delay_s=0.02)
+        stack.callback(registry.close)
         asked = DnsResolver(nameservers=[("127.0.0.1", farm.dns_port)], hosts={})
         stack.push_async_callback(asked.close)
         turns = HostTurns(gap_s, monotonic=days.monotonic)
         prober = await stack.enter_async_context(HttpProber(settings, is_own=lambda _: False, names=asked, turns=turns))
         plan = CheckPlan(CheckRules(preset, browser), part, connections=connections, closer=closer)
-        tenure = LeaseHolder(desk, [plan.part], holder, clock=days)
-        await tenure.take()
-        stack.push_async_callback(tenure.give_back)
+        leases = LeaseHolder(registry, [plan.part], holder, clock=days)
+        await leases.take()
+        stack.push_async_callback(leases.give_back)
         live = cast("LiveMarks", marks or Decided())
-        means = CheckContext(desk, prober, turns, tenure, days, live)
-        yield Checker(means, plan, asyncio.Event())
+        context = CheckContext(registry, prober, turns, leases, days, live)
+        yield Checker(context, plan, asyncio.Event())

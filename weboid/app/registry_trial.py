@@ -140,7 +140,7 @@ class RegistryTrial:
         plan = plan_from_settings(self._settings.links, ALL_HOSTS)
         worker = CheckWorkerOptions(self._holder, is_own)
         async with open_check_context(self._store, self._settings, parts, worker, clock=_CLOCK) as context:
-            await context.tenure.take()
+            await context.leases.take()
             await CheckRun(context, plan, on_kept=on_recorded).run(asyncio.Event(), named=links)
         return results
 

@@ -286,20 +286,20 @@ SPAM_CURSOR = "spam"
 SPAM_INTERVAL = timedelta(hours=1)
 
 
-async def refresh_spam_lists(desk: FeedContext) -> None:
+async def refresh_spam_lists(context: FeedContext) -> None:
     """Fetch the wiki's spam lists when due. Raises as `FeedContext.note`."""
-    now = desk.now()
-    fetched_at = page_criteria.parse_cursor(desk.cursor(SPAM_CURSOR), lambda known: float(known["at"]), 0.0)
+    now = context.now()
+    fetched_at = page_criteria.parse_cursor(context.cursor(SPAM_CURSOR), lambda known: float(known["at"]), 0.0)
     if now.timestamp() - fetched_at < SPAM_INTERVAL.total_seconds():
         return
-    feed, farm_id = desk.feed, desk.wiki.farm_id
-    sources = [(feed.spam_lists, "", desk.wiki.id)]
+    feed, farm_id = context.feed, context.wiki.farm_id
+    sources = [(feed.spam_lists, "", context.wiki.id)]
     if feed.farm_spam_api:
         sources.append((feed.farm_spam_lists, feed.farm_spam_api, FARM_WIDE))
 
     def put(texts: Mapping[str, str | None], wiki_id: int) -> None:
         for title, text in texts.items():
-            with desk.store.writing() as rows:
+            with context.store.writing() as rows:
                 if not text or not text.strip():
                     remove_list(rows, farm_id, title, wiki_id=wiki_id)
                     continue
@@ -307,18 +307,18 @@ async def refresh_spam_lists(desk: FeedContext) -> None:
                 if has_list(rows, farm_id, spam_list, wiki_id=wiki_id):
                     continue
                 try:
-                    put_list(rows, farm_id, spam_list, wiki_id=wiki_id, today=day_of(desk.now()))
+                    put_list(rows, farm_id, spam_list, wiki_id=wiki_id, today=day_of(context.now()))
                 except InputError as error:
-                    log.warning("%s: %s", desk.wiki.name, error)
+                    log.warning("%s: %s", context.wiki.name, error)
 
     for titles, address, wiki_id in sources:
         try:
-            texts = await desk.source.texts(titles, address) if titles else {}
+            texts = await context.source.texts(titles, address) if titles else {}
         except WeboidError as error:
-            log.warning("%s: its spam lists cannot be fetched, and are unchanged: %s", desk.wiki.name, error)
+            log.warning("%s: its spam lists cannot be fetched, and are unchanged: %s", context.wiki.name, error)
             continue
         await asyncio.to_thread(put, texts, wiki_id)
-    await desk.note({SPAM_CURSOR: json.dumps({"at": int(now.timestamp())})})
+    await context.note({SPAM_CURSOR: json.dumps({"at": int(now.timestamp())})})
 
 
 def citation_readers(clock: Clock) -> CitingFactory:

@@ -144,8 +144,8 @@ OfferLinks = Callable[[Sequence[int], datetime, Collection[str]], Awaitable[int]
 class PageSweeper:
     """Sweeper of one wiki; keeps the current part of a list in memory."""
 
-    def __init__(self, desk: FeedContext, offer_again: OfferLinks) -> None:
-        self._desk = desk
+    def __init__(self, context: FeedContext, offer_again: OfferLinks) -> None:
+        self._context = context
         self._offer_again = offer_again
         self._at: tuple[SweepList, str] | None = None
         self._waiting: list[PageName] = []
@@ -155,24 +155,26 @@ class PageSweeper:
 
     def sweep(self) -> SweepCursor | None:
         """Return the current sweep, including unsaved progress."""
-        sweep = SweepCursor.parse(self._desk.cursor(SWEEP))
+        sweep = SweepCursor.parse(self._context.cursor(SWEEP))
         return sweep and self._counted(sweep)
 
     async def begin(self) -> SweepCursor:
         """Start a new sweep; a running one continues."""
-        there = SweepCursor.parse(self._desk.cursor(SWEEP))
+        there = SweepCursor.parse(self._context.cursor(SWEEP))
         if there is not None and not there.is_done:
             return there
-        now = self._desk.now()
+        now = self._context.now()
         begun = begin_sweep(there, now=now, day=day_of(now))
-        await self._desk.note({SWEEP: begun.text()})
+        await self._context.note({SWEEP: begun.text()})
         return begun
 
     async def go_on(self) -> PageImportCounts:
         """Sweep a part when due; WeboidError: the wiki or the registry is unavailable, the part is repeated later."""
-        desk, now = self._desk, self._desk.now()
-        sweep = SweepCursor.parse(desk.cursor(SWEEP))
-        next_at = now if sweep is None else datetime.fromtimestamp(sweep.began, UTC) + timedelta(desk.feed.sweep_days)
+        context, now = self._context, self._context.now()
+        sweep = SweepCursor.parse(context.cursor(SWEEP))
+        next_at = (
+            now if sweep is None else datetime.fromtimestamp(sweep.began, UTC) + timedelta(context.feed.sweep_days)
+        )
         if sweep is None or (sweep.is_done and now >= next_at):
             sweep = await self.begin()
         if sweep.is_done:
@@ -180,13 +182,13 @@ class PageSweeper:
         sentence = late_warning(sweep, now=now)
         if sentence and self._told_day != day_of(now):
             self._told_day = day_of(now)
-            log.warning("%s: %s", desk.wiki.name, sentence)
-        lists = sweep_lists(desk.criteria(), desk.facts)
+            log.warning("%s: %s", context.wiki.name, sentence)
+        lists = sweep_lists(context.criteria(), context.facts)
         at = current_list(sweep, lists)
         if at is None:
             return await self._rest(sweep)
         if at != self._at:
-            listing = await desk.source.listing(at[0].kind, at[0].name, at[1])
+            listing = await context.source.listing(at[0].kind, at[0].name, at[1])
             self._at, self._waiting, self._resume = at, list(listing.pages), listing.resume
             self._gone_through = PageImportCounts()
         part, self._waiting = self._waiting[:PAGES_AT_ONCE], self._waiting[PAGES_AT_ONCE:]
@@ -199,39 +201,39 @@ class PageSweeper:
     async def _part(
         self, sweep: SweepCursor, at: SweepList, part: list[PageName], lists: list[SweepList]
     ) -> PageImportCounts:
-        desk = self._desk
-        namespaces = desk.criteria().namespaces
+        context = self._context
+        namespaces = context.criteria().namespaces
         ids = [each.page_id for each in part if each.namespace in namespaces and each.page_id]
         outcome = PageImportCounts()
         if ids:
-            read = await desk.read(ids=ids)
-            outcome = await desk.write(read, {}, priority=ArchivePriority.SWEPT, is_first=sweep.is_first)
-            if not sweep.is_first and desk.feed.archive:
+            read = await context.read(ids=ids)
+            outcome = await context.write(read, {}, priority=ArchivePriority.SWEPT, is_first=sweep.is_first)
+            if not sweep.is_first and context.feed.archive:
                 try:
-                    await self._offer_again(ids, desk.now(), desk.own_origins)
+                    await self._offer_again(ids, context.now(), context.own_origins)
                 except WeboidError:
                     raise
                 except Exception:
-                    log.exception("%s: the links of pages %s cannot be queued", self._desk.wiki.name, ids)
+                    log.exception("%s: the links of pages %s cannot be queued", self._context.wiki.name, ids)
         self._gone_through = self._gone_through.plus(outcome)
         if not self._waiting:
-            await desk.note({SWEEP: after_part(self._counted(sweep), at, self._resume, lists).text()})
+            await context.note({SWEEP: after_part(self._counted(sweep), at, self._resume, lists).text()})
             self._at, self._gone_through = None, PageImportCounts()
         return outcome
 
     async def _rest(self, sweep: SweepCursor) -> PageImportCounts:
         """Read registered pages that were in no list: deleted, or no longer observed (W27, W37)."""
-        desk = self._desk
-        rows = await desk.query(untouched, before=sweep.began_day, after=sweep.after, limit=PAGES_AT_ONCE)
+        context = self._context
+        rows = await context.query(untouched, before=sweep.began_day, after=sweep.after, limit=PAGES_AT_ONCE)
         outcome = PageImportCounts()
         if rows:
-            read = await desk.read(ids=[row.page_id for row in rows])
+            read = await context.read(ids=[row.page_id for row in rows])
             sweep = replace(sweep, kind=REST, after=rows[-1].id)
             cursors = {SWEEP: sweep.text()}
-            outcome = await desk.write(read, cursors, priority=ArchivePriority.SWEPT, is_first=sweep.is_first)
+            outcome = await context.write(read, cursors, priority=ArchivePriority.SWEPT, is_first=sweep.is_first)
         if len(rows) < PAGES_AT_ONCE:
-            await desk.note({SWEEP: replace(sweep, kind=DONE, name="", resume="").text()})
-            log.info("%s: swept, %s pages", desk.wiki.name, sweep.pages)
+            await context.note({SWEEP: replace(sweep, kind=DONE, name="", resume="").text()})
+            log.info("%s: swept, %s pages", context.wiki.name, sweep.pages)
         return outcome
 
     def _counted(self, sweep: SweepCursor) -> SweepCursor:

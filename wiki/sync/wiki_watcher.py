@@ -262,7 +262,7 @@ async def _open_feed(wiki: Wiki, opener: Opener, shared: SyncServices) -> AsyncI
         try:
             yield feed
         finally:
-            await asyncio.to_thread(feed.desk.give_back)
+            await asyncio.to_thread(feed.context.give_back)
 
 
 async def _all_rounds(feed: WikiFeed, *, sweeps: bool = True) -> AsyncIterator[FeedRound]:
@@ -289,7 +289,7 @@ async def sweep_wiki(
     """
     async with _open_feed(wiki, opener, shared) as feed:
         if is_now:
-            await feed.desk.refresh()
+            await feed.context.refresh()
             await feed.sweeper.begin()
         async for done in _all_rounds(feed, sweeps=sweeps):
             progress(done)
@@ -322,5 +322,5 @@ def select_wikis(store: RegistryStore, names: Sequence[WikiName]) -> list[Wiki]:
 
 
 def _opening_settings(feed: WikiFeed) -> tuple[str, ...]:
-    feed_settings = feed.desk.feed
+    feed_settings = feed.context.feed
     return (feed.wiki.url, feed_settings.account, feed_settings.password_file, feed_settings.basic_file)

@@ -274,8 +274,8 @@ class CachedLinks:
     """Route that answers for the links of a page."""
 
     _finder: LinkEvidenceReader
-    _door: RateLimiter
-    _means: WebContext
+    _limiter: RateLimiter
+    _context: WebContext
     _note: Callable[[PageQuestion], None]  # notes unobserved pages (W10)
 
     def routes(self) -> list[BaseRoute]:
@@ -288,7 +288,7 @@ class CachedLinks:
             response = Response(status_code=204, headers=_PREFLIGHT)
         else:
             try:
-                self._door.count(request)
+                self._limiter.count(request)
                 body = await read_body(request, _TYPES, MOST_BYTES, patience_s=_PATIENCE_S)
                 response = await run_in_threadpool(answer_or_problem, partial(self._answer_links, request, body))
             except BusyError as error:
@@ -299,14 +299,14 @@ class CachedLinks:
         return response
 
     def _answer_links(self, request: Request, body: bytes) -> Response:
-        front = self._means.origin or f"{request.url.scheme}://{request.url.netloc}"
-        question = parse_cached(body, own=(front, self._means.replay_origin))
+        front = self._context.origin or f"{request.url.scheme}://{request.url.netloc}"
+        question = parse_cached(body, own=(front, self._context.replay_origin))
         # One was counted when the request arrived.
-        self._door.charge(request, (len(question.urls) - 1) / _URLS_A_TOKEN)
+        self._limiter.charge(request, (len(question.urls) - 1) / _URLS_A_TOKEN)
         set_language(question.language)
-        found = self._finder.find(question, is_internal=self._door.is_internal(request))
+        found = self._finder.find(question, is_internal=self._limiter.is_internal(request))
         leading = AnswerOrigins(
-            front + page_language.get().prefix, self._means.replay_origin, self._in_addresses(question.wiki)
+            front + page_language.get().prefix, self._context.replay_origin, self._in_addresses(question.wiki)
         )
         links = [answer_link(facts, leading) for facts in found.facts]
         page, about = found.page, None
@@ -320,7 +320,7 @@ class CachedLinks:
             }
         data: Data = {
             "wiki": str(question.wiki) if question.wiki else None,
-            "fresh_s": max_age_s(links, self._means.clock.now(), is_watched=found.is_watched),
+            "fresh_s": max_age_s(links, self._context.clock.now(), is_watched=found.is_watched),
             "is_whole": found.is_whole,
             "page": about,
             "links": [link.data for link in links],
@@ -335,6 +335,6 @@ class CachedLinks:
         """Return the wiki for use in addresses; empty unless it has level rules of its own."""
         try:
             named = check_wiki(wiki.in_levels) if wiki is not None else ""
-            return named if named and self._means.offers.has_rules_for(named) else ""
+            return named if named and self._context.offers.has_rules_for(named) else ""
         except (InputError, TransientError):
             return ""

@@ -71,11 +71,13 @@ _Endpoint = Callable[[Request], Response]
 class RegistryApi:
     """Routes of the registry API."""
 
-    def __init__(self, desk: RegistryService, door: RateLimiter, people: RegistryPages, means: WebContext) -> None:
-        self._desk = desk
-        self._door = door
-        self._people = people
-        self._means = means
+    def __init__(
+        self, service: RegistryService, limiter: RateLimiter, pages: RegistryPages, context: WebContext
+    ) -> None:
+        self._service = service
+        self._limiter = limiter
+        self._pages = pages
+        self._context = context
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
@@ -100,7 +102,7 @@ class RegistryApi:
         formats = (AnswerFormat.JSON, AnswerFormat.XML, AnswerFormat.HTML)
         wanted = parse_format(request.query_params.get("format", ""), formats)
         if parse_flag(request.query_params.get("ping", "")):
-            self._desk.ping(self._page_question(request), is_internal=self._door.is_internal(request))
+            self._service.ping(self._page_question(request), is_internal=self._limiter.is_internal(request))
             return Response(status_code=204, headers={"Cache-Control": "no-store"})
         return self._formatted(*self._answer(request), wanted)
 
@@ -109,9 +111,9 @@ class RegistryApi:
         formats = (AnswerFormat.JAVASCRIPT, AnswerFormat.JSON)
         wanted = parse_format(request.query_params.get("format", ""), formats)
         question, answer = self._answer(request)
-        problems = answer_formats.problems_of(answer, self._means.origin, question.fields)
+        problems = answer_formats.problems_of(answer, self._context.origin, question.fields)
         if wanted is AnswerFormat.JAVASCRIPT:
-            return self._response(question, answer_formats.as_javascript(problems, self._means.origin), wanted)
+            return self._response(question, answer_formats.as_javascript(problems, self._context.origin), wanted)
         data = {"wiki": str(answer.wiki), "problems": problems}
         return self._response(question, answer_formats.as_json(data), wanted)
 
@@ -120,8 +122,8 @@ class RegistryApi:
         question, answer = self._answer(request)
         if parse_flag(request.query_params.get("fragment", "")):
             return self._formatted(question, answer, AnswerFormat.HTML)
-        response = self._people.page_answer(request, question, answer)
-        response.background = BackgroundTask(self._desk.note, question)
+        response = self._pages.page_answer(request, question, answer)
+        response.background = BackgroundTask(self._service.note, question)
         return response
 
     def list(self, request: Request) -> Response:
@@ -130,8 +132,8 @@ class RegistryApi:
         wiki, kind = parse_wiki(query.get("dbname", "")), parse_list(query.get("with", ""))
         after = parse_after(query.get("after", ""))
         wanted = parse_format(query.get("format", ""), (AnswerFormat.JSON, AnswerFormat.XML))
-        listed = self._desk.listed(
-            *(wiki, kind, after), domain=query.get("domain", ""), is_internal=self._door.is_internal(request)
+        listed = self._service.listed(
+            *(wiki, kind, after), domain=query.get("domain", ""), is_internal=self._limiter.is_internal(request)
         )
         if listed is None:
             raise UnknownWikiError
@@ -143,8 +145,8 @@ class RegistryApi:
         """Return a part of a wiki's links, by state or changed since a day."""
         question = parse_wiki_question(request.query_params)
         set_language(parse_language(request.query_params.get("lang", "")))
-        found = self._desk.links(question, is_internal=self._door.is_internal(request))
-        data = answer_formats.links_data(question, found, self._means.origin)
+        found = self._service.links(question, is_internal=self._limiter.is_internal(request))
+        data = answer_formats.links_data(question, found, self._context.origin)
         return Response(answer_formats.as_json(data), media_type=_TYPES[AnswerFormat.JSON])
 
     def normal(self, request: Request) -> Response:
@@ -165,7 +167,7 @@ class RegistryApi:
         query = request.query_params
         wiki = parse_wiki(query.get("dbname", ""))
         question = PatternQuestion(parse_pattern(query.get("pattern", "")), wiki, (), frozenset())
-        entries = self._desk.kept_out(question, is_internal=self._door.is_internal(request))
+        entries = self._service.kept_out(question, is_internal=self._limiter.is_internal(request))
         if entries is None:
             raise UnknownWikiError
         data = {
@@ -184,26 +186,26 @@ class RegistryApi:
 
     def openapi(self, _request: Request) -> Response:
         """Return the OpenAPI description."""
-        origin = self._means.origin
+        origin = self._context.origin
         servers = {"servers": [{"url": origin}]} if origin else {}
         return Response(answer_formats.as_json({**api_description(), **servers}), media_type="application/json")
 
     def _answer(self, request: Request) -> tuple[PageQuestion, RegistryAnswer]:
         question = self._page_question(request)
         set_language(question.language)
-        return question, self._desk.answer(question, is_internal=self._door.is_internal(request))
+        return question, self._service.answer(question, is_internal=self._limiter.is_internal(request))
 
     def _page_question(self, request: Request) -> PageQuestion:
         """Parse the query, and charge for pages beyond the first, counted on receipt."""
         question = parse_page_question(request.query_params)
-        self._door.charge(request, (question.size - 1) / _PAGES_A_TOKEN)
+        self._limiter.charge(request, (question.size - 1) / _PAGES_A_TOKEN)
         return question
 
     def _respond(self, answer: _Endpoint, request: Request) -> Response:
         """Return the response, or the error as a problem document, with common headers."""
 
         def counted() -> Response:
-            self._door.count(request)
+            self._limiter.count(request)
             return answer(request)
 
         if request.method == "OPTIONS":
@@ -215,10 +217,10 @@ class RegistryApi:
 
     def _formatted(self, question: PageQuestion, answer: RegistryAnswer, wanted: AnswerFormat) -> Response:
         if wanted is AnswerFormat.HTML:
-            response: Response = self._people.fragment(answer)
-            response.background = BackgroundTask(self._desk.note, question)
+            response: Response = self._pages.fragment(answer)
+            response.background = BackgroundTask(self._service.note, question)
             return response
-        data = answer_formats.data_of(answer, self._means.origin, question.fields)
+        data = answer_formats.data_of(answer, self._context.origin, question.fields)
         body = answer_formats.as_json(data) if wanted is AnswerFormat.JSON else answer_formats.as_xml("answer", data)
         return self._response(question, body, wanted)
 
@@ -228,7 +230,7 @@ class RegistryApi:
             "Content-Language": page_language.get().language,
             "Vary": "Accept-Language",
         }
-        noting = BackgroundTask(self._desk.note, question)
+        noting = BackgroundTask(self._service.note, question)
         return Response(body, headers=headers, media_type=_TYPES[wanted], background=noting)
 
 

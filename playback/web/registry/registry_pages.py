@@ -47,11 +47,11 @@ _FILTERS = (registry_values.Group.WORKING, registry_values.Group.UNREACHABLE, re
 class RegistryPages:
     """Routes of the registry pages. Plain functions, run by Starlette in threads."""
 
-    def __init__(self, desk: RegistryService, door: RateLimiter, stamps: FormTokens, means: WebContext) -> None:
-        self._desk = desk
-        self._door = door
-        self._stamps = stamps
-        self._means = means
+    def __init__(self, service: RegistryService, limiter: RateLimiter, tokens: FormTokens, context: WebContext) -> None:
+        self._service = service
+        self._limiter = limiter
+        self._tokens = tokens
+        self._context = context
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
@@ -96,12 +96,12 @@ class RegistryPages:
     def fragment(self, answer: registry_values.RegistryAnswer) -> Response:
         """Return the lists of the answer as HTML fragment."""
         # It may be embedded in a page of any site, so addresses are absolute.
-        helpers = self._helpers(self._means.origin)
+        helpers = self._helpers(self._context.origin)
         helpers["say_address"] = lambda _url: ""  # the page with the form leads there
-        return self._means.render("registry/fragment.html", answer=answer, **helpers)
+        return self._context.render("registry/fragment.html", answer=answer, **helpers)
 
     def _page_answer(self, request: Request, form: RegistryForm) -> Response:
-        self._door.count(request)
+        self._limiter.count(request)
         wanted = parse_filter(form.status)
         question = registry_values.PageQuestion(
             registry_values.parse_wiki(form.dbname.strip()),
@@ -109,7 +109,7 @@ class RegistryPages:
             (registry_values.parse_title(form.title),) if form.title.strip() else (),
             registry_values.LinkScope.ALL if wanted else registry_values.parse_scope(form.scope),
         )
-        answer = self._desk.answer(question, is_internal=self._door.is_internal(request))
+        answer = self._service.answer(question, is_internal=self._limiter.is_internal(request))
         if wanted:
             answer = replace(
                 answer,
@@ -119,17 +119,17 @@ class RegistryPages:
                 ),
             )
         response = self._rendered(form, answer=answer)
-        response.background = BackgroundTask(self._desk.note, question)
+        response.background = BackgroundTask(self._service.note, question)
         return response
 
     def _url_answer(self, request: Request, form: RegistryForm) -> Response:
         identity = parse_url(form.url)
         if not self._is_asked_by_form(request, form):
             return self._rendered(form, is_prefilled=True)
-        self._door.count(request, is_form=True)
+        self._limiter.count(request, is_form=True)
         wiki = registry_values.parse_wiki(form.dbname.strip()) if form.dbname.strip() else None
-        is_internal = self._door.is_internal(request)
-        link, uses = self._desk.link(identity, wiki, farm_wide=form.farm, is_internal=is_internal)
+        is_internal = self._limiter.is_internal(request)
+        link, uses = self._service.link(identity, wiki, farm_wide=form.farm, is_internal=is_internal)
         return self._rendered(form, normal=identity, link=link, uses=uses, wiki=wiki)
 
     def _pattern_answer(self, request: Request, form: RegistryForm) -> Response:
@@ -142,15 +142,15 @@ class RegistryPages:
         )
         if not self._is_asked_by_form(request, form):
             return self._rendered(form, is_prefilled=True)
-        self._door.count(request, is_form=True)
-        is_internal = self._door.is_internal(request)
-        found = self._desk.search(question, is_internal=is_internal)
+        self._limiter.count(request, is_form=True)
+        is_internal = self._limiter.is_internal(request)
+        found = self._service.search(question, is_internal=is_internal)
         names = ("pattern", "dbname", "namespace", "status", "stamp")
         further = {**{name: getattr(form, name) for name in names}, "after": found.after}
         return self._rendered(
             form,
             found=found,
-            warnings=self._desk.kept_out(question, is_internal=is_internal) or [],
+            warnings=self._service.kept_out(question, is_internal=is_internal) or [],
             more=path_with_query(localized_path(FORM_PATH), further) if found.after else "",
         )
 
@@ -159,8 +159,8 @@ class RegistryPages:
         wiki = registry_values.parse_wiki(form.dbname.strip())
         kind = registry_values.parse_list(parameters.get("with", ""))
         after, domain = registry_values.parse_after(parameters.get("after", "")), parameters.get("domain", "").strip()
-        self._door.count(request)
-        listed = self._desk.listed(wiki, kind, after, domain=domain, is_internal=self._door.is_internal(request))
+        self._limiter.count(request)
+        listed = self._service.listed(wiki, kind, after, domain=domain, is_internal=self._limiter.is_internal(request))
         more = ""
         if listed is not None and listed.after is not None:
             further = {"dbname": form.dbname, "with": kind.value, "after": str(listed.after)}
@@ -173,7 +173,7 @@ class RegistryPages:
         """Return the answer or the input error, below the form."""
         form = replace(form, asked=asked)
         try:
-            if not self._desk.has_registry():
+            if not self._service.has_registry():
                 raise HTTPException(404)
             return respond(request, form)
         except InputError as error:
@@ -197,7 +197,7 @@ class RegistryPages:
         }  # fmt: skip
         values = {**nothing, **self._helpers(), **values}
         values["has_answer"] = any(values[name] for name in ("answer", "normal", "found", "kind"))
-        return self._means.render(
+        return self._context.render(
             "registry/links.html", code, {**_NO_STORE, **(headers or {})}, form=form, asked=form.asked, **values
         )
 
@@ -214,27 +214,27 @@ class RegistryPages:
             "words": link_messages,
             "public_status": public_status,
             "page_address": page_address,
-            "today": self._desk.day,
-            "own_copy": lambda link: own_copy(link, self._means.origin),
+            "today": self._service.day,
+            "own_copy": lambda link: own_copy(link, self._context.origin),
             "filters": _FILTERS,
             "kinds": tuple(registry_values.WikiListKind),
             "url_address": url_address,
         }
 
     def _stamped(self, request: Request, form: RegistryForm) -> RegistryForm:
-        addresses, now = self._door.range_of(request), self._means.clock.now().timestamp()
-        return replace(form, stamp=self._stamps.make(question_of(form), addresses, now))
+        addresses, now = self._limiter.range_of(request), self._context.clock.now().timestamp()
+        return replace(form, stamp=self._tokens.make(question_of(form), addresses, now))
 
     def _is_asked_by_form(self, request: Request, form: RegistryForm) -> bool:
         """Return True when the reader submitted the form (W20); see `registry_forms`."""
         mode = request.headers.get("sec-fetch-mode", "")
         if mode not in ("", "navigate"):
             return False
-        addresses, now = self._door.range_of(request), self._means.clock.now().timestamp()
+        addresses, now = self._limiter.range_of(request), self._context.clock.now().timestamp()
         stamp = request.query_params.get("stamp", "")
-        if self._stamps.take(stamp, question_of(form), addresses, now):
+        if self._tokens.take(stamp, question_of(form), addresses, now):
             return True
-        return mode == "navigate" and self._stamps.take(stamp, ANY_QUESTION, addresses, now)
+        return mode == "navigate" and self._tokens.take(stamp, ANY_QUESTION, addresses, now)
 
 
 def without_language(address: str) -> str:

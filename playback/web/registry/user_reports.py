@@ -216,10 +216,10 @@ class _ReportRequest:
 class ReportPages:
     """Routes of the report pages."""
 
-    def __init__(self, acts: ReportService, door: RateLimiter, means: WebContext) -> None:
+    def __init__(self, acts: ReportService, limiter: RateLimiter, context: WebContext) -> None:
         self._acts = acts
-        self._door = door
-        self._means = means
+        self._limiter = limiter
+        self._context = context
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
@@ -263,7 +263,7 @@ class ReportPages:
     async def say(self, request: Request) -> Response:
         """Perform the action and redirect to the reports."""
         try:
-            check_sender(request, self._means.origin)
+            check_sender(request, self._context.origin)
         except HTTPException:
             return self._page(None, 403, error=translate(OTHER_SITE))
         wanted = _wanted(request.path_params["act"], await read_form_post(request))
@@ -275,7 +275,7 @@ class ReportPages:
             url_reports = self._found(request, wanted.url)
             if url_reports.observed is None:
                 raise NotObservedError("")
-            addresses = self._door.range_of(request)
+            addresses = self._limiter.range_of(request)
             if not FormTokens(self._acts.reporters()).holds(wanted.token, *self._stamped(request, wanted)):
                 return self._form(request, wanted, url_reports, 403, error=translate(STALE_FORM))
             if wanted.act is ReportAction.REPLACE and not wanted.address.strip():
@@ -289,7 +289,7 @@ class ReportPages:
     def _found(self, request: Request, url: str) -> UrlReports:
         """Return the reports about the URL, subject to the rate limit."""
         try:
-            self._door.count(request, is_form=True)
+            self._limiter.count(request, is_form=True)
             return self._acts.reports_on(url)
         except BusyError as error:
             raise TooOftenError("", retry_after_s=error.seconds, is_everybodys=False) from None
@@ -298,7 +298,7 @@ class ReportPages:
 
     def _stamped(self, request: Request, wanted: _ReportRequest) -> tuple[str, str, float]:
         """Return purpose, addresses and time of the form's token, without values entered in that form."""
-        return f"{wanted.act} {wanted.url}", self._door.range_of(request), self._means.clock.now().timestamp()
+        return f"{wanted.act} {wanted.url}", self._limiter.range_of(request), self._context.clock.now().timestamp()
 
     def _form(
         self, request: Request, wanted: _ReportRequest, url_reports: UrlReports, code: int = 200, error: str = ""
@@ -352,7 +352,7 @@ class ReportPages:
         nothing: dict[str, object] = {
             "url": "", "done": "", "wanted": None, "token": "", "error": "", "wait_s": 0,
         }  # fmt: skip
-        return self._means.render(
+        return self._context.render(
             "saying/say.html",
             code,
             {**FORM_HEADERS, **(headers or {})},

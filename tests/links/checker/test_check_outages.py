@@ -96,7 +96,7 @@ async def test_a_batch_whose_answer_was_lost_is_kept_once(
     lost: list[bool] = []
 
     async with checking(sqlite_store, farm, NAMES[:6], days=days) as checker:
-        real = checker.means.desk._in_thread
+        real = checker.context.registry._in_thread
 
         async def losing(work: Callable[[], object]) -> object:
             done = await real(work)
@@ -105,7 +105,7 @@ async def test_a_batch_whose_answer_was_lost_is_kept_once(
                 raise TransientError("The answer was lost.")
             return done
 
-        monkeypatch.setattr(checker.means.desk, "_in_thread", losing)
+        monkeypatch.setattr(checker.context.registry, "_in_thread", losing)
         tally = await checker.check()
 
     assert lost

@@ -308,7 +308,7 @@ async def test_named_urls_are_looked_at_whether_due_or_not(sqlite_store: Registr
         named = list(due_urls.due_urls_of_host(rows, 1, days.day + 5, passing=(), limit=9))
 
     async with checking(sqlite_store, farm, ["a.example", "b.example"], days=days) as checker:
-        passing = CheckRun(checker.means, checker.plan)
+        passing = CheckRun(checker.context, checker.plan)
         tally = await passing.run(checker.stop, named=named)
 
     assert (tally.kept, tally.is_complete) == (5, True)
@@ -421,29 +421,29 @@ async def test_without_files_fewer_are_asked_and_nothing_is_booked(
     watch(sqlite_store, [url], day=days.day)
 
     async with checking(sqlite_store, farm, ["a.example"], days=days, connections=8) as checker:
-        looks = _FewFiles(checker.means.looks)
-        means = replace(checker.means, looks=looks)
-        tally = await CheckRun(means, checker.plan).run(checker.stop)
+        prober = _FewFiles(checker.context.prober)
+        context = replace(checker.context, prober=prober)
+        tally = await CheckRun(context, checker.plan).run(checker.stop)
 
-    assert (tally.kept, tally.states, looks.refused) == (1, {LinkState.ALIVE: 1}, 2)
+    assert (tally.kept, tally.states, prober.refused) == (1, {LinkState.ALIVE: 1}, 2)
     assert "may open no more files" in caplog.text
 
 
 class _FewFiles(HttpProber):
     """Looks that can open no file twice."""
 
-    def __init__(self, looks: HttpProber) -> None:
-        self._looks = looks
+    def __init__(self, prober: HttpProber) -> None:
+        self._prober = prober
         self.refused = 0
 
     async def probe(self, url: str, **options: Any) -> CheckResult:
         if self.refused < 2:
             self.refused += 1
             return CheckResult(StatusCode.NONE, CheckVerdict.UNDECIDED, CheckMethod.HEAD, note="files: ours")
-        return await self._looks.probe(url, **options)
+        return await self._prober.probe(url, **options)
 
     async def probe_sibling(self, url: str) -> CheckResult:
-        return await self._looks.probe_sibling(url)
+        return await self._prober.probe_sibling(url)
 
 
 async def test_result_that_cannot_be_kept_costs_no_other(
@@ -532,6 +532,6 @@ async def test_pass_that_ends_by_an_internal_error_is_followed_by_another(
     monkeypatch.setattr(TimetableFeed, "fill", faulty)
     monkeypatch.setattr(check_worker, "FIRST_PAUSE_S", 0.0)
     async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:
-        await check_worker.check_continuously(checker.means, checker.plan, stop, between=end)
+        await check_worker.check_continuously(checker.context, checker.plan, stop, between=end)
 
     assert row_of(sqlite_store, ids["http://a.example/1"]).checked_day == days.day

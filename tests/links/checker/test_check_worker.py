@@ -39,6 +39,6 @@ async def test_a_watching_checker_looks_at_what_falls_due(sqlite_store: Registry
             else:
                 checker.stop.set()
 
-        await check_continuously(checker.means, checker.plan, checker.stop, between=between, idle_s=0.01)
+        await check_continuously(checker.context, checker.plan, checker.stop, between=between, idle_s=0.01)
 
     assert passed == [1, 1, 2]

@@ -71,5 +71,5 @@ async def test_a_host_that_limited_us_is_asked_slowly_by_the_next_checker(sqlite
         days.day += 2
         async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:
             await checker.check()
-            gaps = checker.means.turns.gaps
+            gaps = checker.context.turns.gaps
             assert (gaps.of("a.example"), gaps.of("b.example")) == (2 * gaps.gap_s, gaps.gap_s)

@@ -47,7 +47,7 @@ async def test_proposed_replacements_are_looked_at_in_the_own_part(sqlite_store:
         _propose(sqlite_store, url_id, f"http://{name}/new")
 
     async with checking(sqlite_store, farm, names, days=days) as checker:
-        chores = CheckerMaintenance(checker.means, part, keep_days=100)
+        chores = CheckerMaintenance(checker.context, part, keep_days=100)
         assert await chores.check_replacements(checker.stop) == 1
         assert _tested(sqlite_store) == {f"http://{mine}/new": days.day, f"http://{names[1]}/new": None}
 
@@ -58,8 +58,8 @@ async def test_the_registry_is_cleared_once_a_day(sqlite_store: RegistryStore, f
     watch(sqlite_store, ["http://old.example/"], day=days.day - 101, due_day=None)
 
     async with checking(sqlite_store, farm, [], days=days) as checker:
-        second = CheckerMaintenance(checker.means, HostShare(2, 2), keep_days=100)
-        first = CheckerMaintenance(checker.means, HostShare(1, 2), keep_days=100)
+        second = CheckerMaintenance(checker.context, HostShare(2, 2), keep_days=100)
+        first = CheckerMaintenance(checker.context, HostShare(1, 2), keep_days=100)
         assert await second.forget() is None
         gone_now = await first.forget()
         assert await first.forget() is None
@@ -80,7 +80,7 @@ async def test_marks_that_have_expired_are_taken_back(sqlite_store: RegistryStor
         put_marks(rows, [mark])
 
     async with checking(sqlite_store, farm, [], days=days) as checker:
-        await CheckerMaintenance(checker.means, HostShare(1, 1), keep_days=100_000).forget()
+        await CheckerMaintenance(checker.context, HostShare(1, 1), keep_days=100_000).forget()
 
     row = row_of(sqlite_store, ids["http://kept.example/"])
     assert row.state == LinkState.UNKNOWN
@@ -96,6 +96,6 @@ async def test_a_stop_ends_the_chores(sqlite_store: RegistryStore, farm: Farm) -
     stopped.set()
 
     async with checking(sqlite_store, farm, ["good.example"], days=days) as checker:
-        await CheckerMaintenance(checker.means, checker.plan.part, keep_days=100).run(stopped)
+        await CheckerMaintenance(checker.context, checker.plan.part, keep_days=100).run(stopped)
 
     assert farm.asked == []

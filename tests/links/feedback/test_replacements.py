@@ -63,9 +63,9 @@ async def examining(
     )
     turns = HostTurns(0.0, monotonic=time.monotonic)
     async with HttpProber(settings, is_own=lambda _: False, turns=turns) as prober:
-        desk = RegistryThread(store, monotonic=time.monotonic)
-        yield ReplacementTester(desk, prober, turns, clock, around)
-        desk.close()
+        registry = RegistryThread(store, monotonic=time.monotonic)
+        yield ReplacementTester(registry, prober, turns, clock, around)
+        registry.close()
     await runner.cleanup()
 
 

@@ -46,8 +46,8 @@ def test_a_block_that_fails_keeps_nothing(store: RegistryStore) -> None:
 async def test_a_checker_that_waits_ends_when_its_lease_is_taken(sqlite_store: RegistryStore) -> None:
     """Whatever it does between its passes is broken off, with the reason."""
     days = Days()
-    with closing(RegistryThread(sqlite_store, monotonic=days.monotonic)) as desk:
-        mine = LeaseHolder(desk, [ALL_HOSTS], "mine", clock=days, length_s=0)  # renewed all the time
+    with closing(RegistryThread(sqlite_store, monotonic=days.monotonic)) as registry:
+        mine = LeaseHolder(registry, [ALL_HOSTS], "mine", clock=days, length_s=0)  # renewed all the time
         await mine.take()
 
         async def wait() -> None:
@@ -76,10 +76,10 @@ async def test_a_dead_checkers_part_is_taken_when_its_lease_is_over(sqlite_store
     """Whoever comes waits for that, and tells whom it waits for."""
     days, clock = Days(), _Running()
     holders: list[str] = []
-    with closing(RegistryThread(sqlite_store, monotonic=days.monotonic)) as desk:
-        await LeaseHolder(desk, [ALL_HOSTS], "dead", clock=days).take()
+    with closing(RegistryThread(sqlite_store, monotonic=days.monotonic)) as registry:
+        await LeaseHolder(registry, [ALL_HOSTS], "dead", clock=days).take()
         taken = await take_leases(
-            *(LeaseHolder(desk, [ALL_HOSTS], "next", clock=clock), asyncio.Event()),
+            *(LeaseHolder(registry, [ALL_HOSTS], "next", clock=clock), asyncio.Event()),
             clock=clock,
             waiting=lambda error: holders.append(error.holder),
             look_again_s=0.01,
@@ -91,13 +91,13 @@ async def test_a_dead_checkers_part_is_taken_when_its_lease_is_over(sqlite_store
 async def test_a_living_checkers_part_is_not_taken(sqlite_store: RegistryStore) -> None:
     """It renewed its lease while the other waited, who then gives up."""
     days, clock = Days(), _Running()
-    with closing(RegistryThread(sqlite_store, monotonic=days.monotonic)) as desk:
-        living = LeaseHolder(desk, [ALL_HOSTS], "living", clock=clock, length_s=3600)
+    with closing(RegistryThread(sqlite_store, monotonic=days.monotonic)) as registry:
+        living = LeaseHolder(registry, [ALL_HOSTS], "living", clock=clock, length_s=3600)
         await living.take()
         renewed: list[asyncio.Task[None]] = []
         with pytest.raises(LeaseHeldError, match="living"):
             await take_leases(
-                *(LeaseHolder(desk, [ALL_HOSTS], "other", clock=days), asyncio.Event()),
+                *(LeaseHolder(registry, [ALL_HOSTS], "other", clock=days), asyncio.Event()),
                 clock=days,
                 waiting=lambda _: renewed.append(asyncio.create_task(living.renew())),
                 look_again_s=0.01,
@@ -108,10 +108,10 @@ async def test_a_living_checkers_part_is_not_taken(sqlite_store: RegistryStore) 
 async def test_a_long_question_holds_up_no_lease(sqlite_store: RegistryStore) -> None:
     """What is asked aside has a thread of its own: reads and writes go on meanwhile (W38)."""
     is_over = threading.Event()
-    desk = RegistryThread(sqlite_store, monotonic=time.monotonic)
-    with closing(desk):
-        long = asyncio.create_task(desk.read_aside(lambda _rows: is_over.wait(240)))
-        assert await asyncio.wait_for(desk.write(lambda _rows: 7), 240) == 7
+    registry = RegistryThread(sqlite_store, monotonic=time.monotonic)
+    with closing(registry):
+        long = asyncio.create_task(registry.read_aside(lambda _rows: is_over.wait(240)))
+        assert await asyncio.wait_for(registry.write(lambda _rows: 7), 240) == 7
         assert not long.done()
         is_over.set()
         assert await long

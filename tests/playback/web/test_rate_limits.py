@@ -332,7 +332,7 @@ def _limited(limit: LoadLimit, endpoint: Callable[[Request], Response]) -> Starl
     return Starlette(routes=[Route("/", limit(endpoint))])
 
 
-def _door(burst: float) -> RateLimiter:
+def _limiter(burst: float) -> RateLimiter:
     rate = TokenRate(0.001, burst)
     return RateLimiter(RateLimitPolicy(rates=ReaderRates(rate, rate, TokenRate(100, 1_000))))
 
@@ -360,7 +360,7 @@ def test_comparisons_leave_room_for_other_pages(served: Served, site: str) -> No
 
 def test_a_neighbourhood_that_asks_too_often_is_told_when_to_come_again() -> None:
     """Another neighbourhood is answered meanwhile."""
-    limit = LoadLimit(_door(burst=3), threads=1, most_waiting=1)
+    limit = LoadLimit(_limiter(burst=3), threads=1, most_waiting=1)
 
     def endpoint(_: Request) -> Response:
         return PlainTextResponse("listed")
@@ -376,7 +376,7 @@ def test_a_neighbourhood_that_asks_too_often_is_told_when_to_come_again() -> Non
 
 def test_a_streamed_answer_counts_until_it_has_ended() -> None:
     """Then the next one is answered; an answer that breaks off is no longer counted, either."""
-    limit = LoadLimit(_door(burst=100), threads=1, most_waiting=0)
+    limit = LoadLimit(_limiter(burst=100), threads=1, most_waiting=0)
 
     def blocks(fails: bool) -> Iterator[bytes]:
         yield b"first\n"

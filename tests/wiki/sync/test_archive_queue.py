@@ -43,7 +43,7 @@ def test_a_feeder_works_on_both_databases(store: RegistryStore) -> None:
     fed.work()
     fed.clock.tick(days=8)
     done = fed.work()
-    fed.feed.desk.give_back()
+    fed.feed.context.give_back()
     asyncio.run(fed.feeder("second").round())
 
     assert (fed.known(), fed.links(first)) == (["A"], ["https://b.net/"])

@@ -547,7 +547,7 @@ def test_a_sweep_by_templates_reads_no_page_that_uses_none(fed: Modelled) -> Non
     fed.model.edit("B", "https://b.net/")
     fed.clock.tick(days=8)
     fed.model.asked.clear()
-    asyncio.run(fed.feed.desk.refresh())
+    asyncio.run(fed.feed.context.refresh())
     asyncio.run(fed.feed.sweeper.begin())
     while (sweep := fed.feed.sweeper.sweep()) and not sweep.is_done:
         asyncio.run(fed.feed.sweeper.go_on())

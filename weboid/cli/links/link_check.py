@@ -234,8 +234,8 @@ async def _check(
     code: int = ExitCode.STOPPED
     stop = StopSignals(show.stopping)
     with stop, stop.cut_short():
-        async with check_worker.open_check_context(store, settings, parts, worker, clock=CLOCK) as means:
-            chores = check_worker.CheckerMaintenance(means, part, keep_days=links.keep_days)
+        async with check_worker.open_check_context(store, settings, parts, worker, clock=CLOCK) as context:
+            chores = check_worker.CheckerMaintenance(context, part, keep_days=links.keep_days)
             warned_day = -1
 
             async def after_pass(tally: CheckTally) -> None:
@@ -246,45 +246,45 @@ async def _check(
                 today = day_of(CLOCK.now())
                 if today != warned_day and not stop.event.is_set():
                     warned_day = today
-                    show.warn(await _warnings(means, links))
+                    show.warn(await _warnings(context, links))
 
             if length is not None:
                 asyncio.get_running_loop().call_later(length.total_seconds(), stop.event.set)
             if named:
                 try:
-                    await means.tenure.take()
+                    await context.leases.take()
                 except LeaseHeldError as held:
-                    await means.desk.write(lambda rows: due_urls.set_due_day(rows, [each.id for each in named]))
+                    await context.registry.write(lambda rows: due_urls.set_due_day(rows, [each.id for each in named]))
                     show.handed_over(held, named)
                     return ExitCode.OK
                 show.begin(len(named))
-            elif await check_worker.take_leases(means.tenure, stop.event, clock=CLOCK, waiting=show.held):
+            elif await check_worker.take_leases(context.leases, stop.event, clock=CLOCK, waiting=show.held):
                 today = day_of(CLOCK.now())
-                show.begin(await means.desk.read(lambda rows: due_urls.count_due(rows, part, today)))
+                show.begin(await context.registry.read(lambda rows: due_urls.count_due(rows, part, today)))
             else:
                 return code
             if is_watch:
-                await check_worker.check_continuously(means, plan, stop.event, between=after_pass, on_kept=show.kept)
+                await check_worker.check_continuously(context, plan, stop.event, between=after_pass, on_kept=show.kept)
                 return ExitCode.OK
-            tally = await CheckRun(means, plan, on_kept=show.kept).run(stop.event, named=named or None)
+            tally = await CheckRun(context, plan, on_kept=show.kept).run(stop.event, named=named or None)
             if named:
                 show.end(tally)
             else:
                 if tally.is_complete:
                     await chores.run(stop.event)
-                warnings = await _warnings(means, links)
-                show.end(tally, warnings, await means.desk.read(due_urls.count_awaiting))
+                warnings = await _warnings(context, links)
+                show.end(tally, warnings, await context.registry.read(due_urls.count_awaiting))
             code = ExitCode.OK if tally.is_complete or limit is not None else ExitCode.STOPPED
     return code
 
 
-async def _warnings(means: CheckContext, links: LinksSettings) -> list[str]:
+async def _warnings(context: CheckContext, links: LinksSettings) -> list[str]:
     """Return warnings if not all links are checked in time, with remedies (W38)."""
     now = CLOCK.now()
-    found = await means.desk.read_aside(lambda rows: run_forecast(rows, links, now=now))
+    found = await context.registry.read_aside(lambda rows: run_forecast(rows, links, now=now))
     if found is not None and not found.fits:
         return [found.sentence]
-    late = await means.desk.read(lambda rows: longest_due(rows, day=day_of(now)))
+    late = await context.registry.read(lambda rows: longest_due(rows, day=day_of(now)))
     if late <= links.pass_days:
         return []
     return [

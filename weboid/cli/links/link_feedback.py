@@ -267,12 +267,12 @@ def _test(registry: RegistryStore, settings: Settings, limit: int) -> int:
 
     async def run() -> int:
         turns = HostTurns(settings.links.host_gap_s, monotonic=CLOCK.monotonic)
-        desk = RegistryThread(registry, monotonic=CLOCK.monotonic, patience_s=0.0)
+        registry_thread = RegistryThread(registry, monotonic=CLOCK.monotonic, patience_s=0.0)
         async with HttpProber(settings, is_own=is_own, turns=turns, clock=CLOCK) as prober:
             around = proposal_context(registry, limits_of(settings.links.reports_per_day), CLOCK)
-            tester = ReplacementTester(desk, prober, turns, CLOCK, around)
+            tester = ReplacementTester(registry_thread, prober, turns, CLOCK, around)
             stages = await tester.run(limit, on_result=show)
-        desk.close()
+        registry_thread.close()
         return stages.total()
 
     count = asyncio.run(run())
