@@ -17,7 +17,7 @@ import urllib.request
 
 from bench import report
 from tests.support.linked_site import LinkedSite
-from tests.support.wiki_town import Town, article, running_town
+from tests.support.wiki_deployment import WikiDeployment, article, running_deployment
 
 TARGET_S = 60
 HOST = "www.saved-links.org"
@@ -31,17 +31,17 @@ def figures(*, quick: bool) -> dict[str, float]:
         f"{HOST}/{number}": article(f"Page {number}", "<p>Nobody has seen it.</p>" * 20)
         for number in range(sum(counts))
     }
-    with LinkedSite(answers) as site, running_town([site]) as town:
-        added = town.add()
+    with LinkedSite(answers) as site, running_deployment([site]) as deployment:
+        added = deployment.add()
         assert added.code == 0, added
-        with town.watched():
-            town.until("the front", lambda: town.cached(f"http://{HOST}/0"))
-            notified = [seconds(town, number) for number in range(counts[0])]
+        with deployment.watched():
+            deployment.until("the front", lambda: deployment.cached(f"http://{HOST}/0"))
+            notified = [seconds(deployment, number) for number in range(counts[0])]
         polled: list[float] = []
         if counts[1]:
-            with town.watched(notifies=False):
-                town.until("the front", lambda: town.cached(f"http://{HOST}/0"))
-                polled = [seconds(town, counts[0] + number) for number in range(counts[1])]
+            with deployment.watched(notifies=False):
+                deployment.until("the front", lambda: deployment.cached(f"http://{HOST}/0"))
+                polled = [seconds(deployment, counts[0] + number) for number in range(counts[1])]
     rows = [("save to playable", "with the webhook", "polling alone", "target")]
     for name, of in (("median s", statistics.median), ("p95 s", p95)):
         rows.append((name, f"{of(notified):.1f}", f"{of(polled):.1f}" if polled else "-", f"< {TARGET_S}"))
@@ -52,12 +52,14 @@ def figures(*, quick: bool) -> dict[str, float]:
     return found
 
 
-def seconds(town: Town, number: int) -> float:
+def seconds(deployment: WikiDeployment, number: int) -> float:
     """Save a page; how long it takes until its link's copy can be opened."""
     url = f"http://{HOST}/{number}"
-    town.writer.write(f"Saved {number}", f"It cites [{url} a page].")
+    deployment.writer.write(f"Saved {number}", f"It cites [{url} a page].")
     begun = time.monotonic()
-    (link,) = town.until(f"a copy of {url}", lambda: [each for each in town.cached(url) if each["answer"] == "copy"])
+    (link,) = deployment.until(
+        f"a copy of {url}", lambda: [each for each in deployment.cached(url) if each["answer"] == "copy"]
+    )
     with urllib.request.urlopen(link["href"], timeout=30) as answer:
         assert answer.status == 200
     return time.monotonic() - begun

@@ -24,7 +24,7 @@ from bench import report
 from bench.wiki_playable import p95
 from tests.support.browser_screen import Screen, open_screen
 from tests.support.linked_site import LinkedSite
-from tests.support.wiki_town import Town, article, running_town
+from tests.support.wiki_deployment import WikiDeployment, article, running_deployment
 
 TARGET_S = 2.0
 LIMIT_S = 60.0
@@ -71,12 +71,12 @@ class SlowSite(LinkedSite):
 def figures(*, quick: bool) -> dict[str, float]:
     """Return all figures; a table of them is printed."""
     count = _ROUNDS[quick]
-    with SlowSite(count + 1) as site, running_town([site]) as town:
-        added = town.add()
+    with SlowSite(count + 1) as site, running_deployment([site]) as deployment:
+        added = deployment.add()
         assert added.code == 0, added
-        with town.watched("--links-internal=127.0.0.1"):
-            town.until("the front", lambda: town.cached(f"http://{HOST}/0"))
-            rounds = asyncio.run(_rounds(town, site, count))
+        with deployment.watched("--links-internal=127.0.0.1"):
+            deployment.until("the front", lambda: deployment.cached(f"http://{HOST}/0"))
+            rounds = asyncio.run(_rounds(deployment, site, count))
     rows = [("save to “queued”, s", "median", "p95", "target")]
     for name, values, target in (
         ("seen by the editor", [each.seen for each in rounds], f"< {TARGET_S:.0f}"),
@@ -93,21 +93,21 @@ def figures(*, quick: bool) -> dict[str, float]:
     }
 
 
-async def _rounds(town: Town, site: SlowSite, count: int) -> list[Round]:
+async def _rounds(deployment: WikiDeployment, site: SlowSite, count: int) -> list[Round]:
     async with open_screen() as screen:
         rounds = []
         for number in range(count + 1):
-            rounds.append(await _round(town, screen, number))
+            rounds.append(await _round(deployment, screen, number))
             site.released[f"/{number}"].set()
         return rounds[1:]  # the first one warms MediaWiki's caches
 
 
-async def _round(town: Town, screen: Screen, number: int) -> Round:
+async def _round(deployment: WikiDeployment, screen: Screen, number: int) -> Round:
     """Save a page in the browser; wait for the mark, and for the front."""
     url = f"http://{HOST}/{number}"
-    await screen.open(f"{town.wiki.base}/index.php?title=Queued_{number}&action=edit")
+    await screen.open(f"{deployment.wiki.base}/index.php?title=Queued_{number}&action=edit")
     begun = time.monotonic()
-    front = asyncio.create_task(asyncio.to_thread(_until_queued, town, url, begun))
+    front = asyncio.create_task(asyncio.to_thread(_until_queued, deployment, url, begun))
     await screen.value(
         f"document.querySelector('#wpTextbox1').value = {json.dumps(f'It cites [{url} a page].')};"
         "document.querySelector('#wpSave').click()"
@@ -121,10 +121,10 @@ async def _round(town: Town, screen: Screen, number: int) -> Round:
     return Round(seen, saved / 1_000, viewed / 1_000, await front)
 
 
-def _until_queued(town: Town, url: str, begun: float) -> float:
+def _until_queued(deployment: WikiDeployment, url: str, begun: float) -> float:
     """Ask the front until it says that the link is queued; return the seconds since the click."""
     pause = threading.Event()
-    while town.cached(url)[0]["answer"] not in ("queued", "copy"):
+    while deployment.cached(url)[0]["answer"] not in ("queued", "copy"):
         assert time.monotonic() - begun < LIMIT_S, "The front does not say that it is queued."
         pause.wait(0.05)
     return time.monotonic() - begun

@@ -29,7 +29,7 @@ from warc.index.sqlite import SqliteCaptureIndex
 WANTED = CandidateFilter("images", "engine 1")
 
 
-class Shelf:
+class IndexBuilder:
     """An index that is written as the proxy does, and a registry beside it."""
 
     def __init__(
@@ -64,7 +64,9 @@ class Shelf:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
-def shelf(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shelf]:
+def index_builder(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[IndexBuilder]:
     """An empty one, on either database, that is read a few rows at a time."""
     monkeypatch.setattr(module, "_CHUNK", 3)
     url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
@@ -77,64 +79,64 @@ def shelf(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     with ExitStack() as stack:
         for each in (database, writer, registry):
             stack.callback(each.close)
-        yield Shelf(writer, database, registry)
+        yield IndexBuilder(writer, database, registry)
 
 
-def test_every_page_with_a_copy_comes_once_beside_those_of_its_host(shelf: Shelf) -> None:
+def test_every_page_with_a_copy_comes_once_beside_those_of_its_host(index_builder: IndexBuilder) -> None:
     """However few rows are read at a time; visits that brought no copy do not come."""
     long = "x" * 700  # longer than what PostgreSQL has of a key in its index
     urls = [f"https://h{host}.example/{path}" for host in range(4) for path in ("a", "b", long)]
-    wanted = {shelf.page(url, at=NOW + timedelta(days=day)) for url in urls for day in range(2)}
+    wanted = {index_builder.page(url, at=NOW + timedelta(days=day)) for url in urls for day in range(2)}
     for outcome in (VisitOutcome.FAILED, VisitOutcome.SKIPPED):
-        shelf.page(f"https://h1.example/{outcome}", outcome=outcome)
+        index_builder.page(f"https://h1.example/{outcome}", outcome=outcome)
 
-    found = shelf.found()
+    found = index_builder.found()
 
     assert len(found) == len(wanted)
     assert {each.page_id for each in found} == wanted
     assert len([host for host, _ in groupby(each.host for each in found)]) == 4
 
 
-def test_what_was_checked_is_left_out_and_its_host_is_known(shelf: Shelf) -> None:
+def test_what_was_checked_is_left_out_and_its_host_is_known(index_builder: IndexBuilder) -> None:
     """A check by another engine says nothing."""
-    one = shelf.page("https://a.example/1")
-    two = shelf.page("https://a.example/2")
-    old = shelf.page("https://b.example/")
-    shelf.check(one)
-    shelf.check(old, engine="engine 0")
+    one = index_builder.page("https://a.example/1")
+    two = index_builder.page("https://a.example/2")
+    old = index_builder.page("https://b.example/")
+    index_builder.check(one)
+    index_builder.check(old, engine="engine 0")
 
-    assert [(each.page_id, each.host_checked) for each in shelf.found()] == [(two, True), (old, False)]
-    again = shelf.found(replace(WANTED, again=True))
+    assert [(each.page_id, each.host_checked) for each in index_builder.found()] == [(two, True), (old, False)]
+    again = index_builder.found(replace(WANTED, again=True))
     assert {each.page_id for each in again} == {one, two, old}
 
 
-def test_a_capture_knows_how_large_the_one_before_was(shelf: Shelf) -> None:
+def test_a_capture_knows_how_large_the_one_before_was(index_builder: IndexBuilder) -> None:
     """That of the very URL; also when only the newer one is wanted."""
-    shelf.page("https://a.example/page", size=5_000)
-    shelf.page("https://a.example/page?", size=1, at=NOW + timedelta(days=1))
-    shelf.page("https://a.example/page", size=9_000, at=NOW + timedelta(days=2))
+    index_builder.page("https://a.example/page", size=5_000)
+    index_builder.page("https://a.example/page?", size=1, at=NOW + timedelta(days=1))
+    index_builder.page("https://a.example/page", size=9_000, at=NOW + timedelta(days=2))
 
-    (new,) = shelf.found(replace(WANTED, since=NOW + timedelta(days=2)))
+    (new,) = index_builder.found(replace(WANTED, since=NOW + timedelta(days=2)))
 
     assert (new.stored_bytes, new.before_bytes) == (9_000, 5_000)
 
 
-def test_of_one_host_no_other_pages_come(shelf: Shelf) -> None:
+def test_of_one_host_no_other_pages_come(index_builder: IndexBuilder) -> None:
     """Not of hosts below it, nor of those whose names begin so."""
-    own = {shelf.page("https://a.example/"), shelf.page("http://a.example:8080/x")}
+    own = {index_builder.page("https://a.example/"), index_builder.page("http://a.example:8080/x")}
     for other in ("https://www.a.example/", "https://b.a.example/", "https://aa.example/"):
-        shelf.page(other)
+        index_builder.page(other)
 
-    assert {each.page_id for each in shelf.found(replace(WANTED, host="a.example"))} == own
+    assert {each.page_id for each in index_builder.found(replace(WANTED, host="a.example"))} == own
 
 
-def test_of_a_url_the_newest_capture_that_has_a_copy_is_found(shelf: Shelf) -> None:
+def test_of_a_url_the_newest_capture_that_has_a_copy_is_found(index_builder: IndexBuilder) -> None:
     """And of one that was never captured, or is none, nothing."""
-    shelf.page("https://a.example/")
-    newer = shelf.page("https://a.example/", at=NOW + timedelta(days=1))
-    shelf.page("https://a.example/", at=NOW + timedelta(days=2), outcome=VisitOutcome.FAILED)
+    index_builder.page("https://a.example/")
+    newer = index_builder.page("https://a.example/", at=NOW + timedelta(days=1))
+    index_builder.page("https://a.example/", at=NOW + timedelta(days=2), outcome=VisitOutcome.FAILED)
 
-    found = dict(newest_captures(shelf.database, ["https://a.example/", "https://no.example/", "no URL"]))
+    found = dict(newest_captures(index_builder.database, ["https://a.example/", "https://no.example/", "no URL"]))
 
     assert found["https://no.example/"] is found["no URL"] is None
     assert found["https://a.example/"] is not None

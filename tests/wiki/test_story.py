@@ -25,7 +25,7 @@ from tests.support.browser_screen import Screen
 from tests.support.commands import Ran
 from tests.support.documentation_pictures import save_picture
 from tests.support.linked_site import Answer, LinkedSite
-from tests.support.wiki_town import Town, article, running_town
+from tests.support.wiki_deployment import WikiDeployment, article, running_deployment
 from tests.support.wiki_writer import BOT_SECRET, make_bot
 
 pytestmark = [
@@ -103,10 +103,10 @@ class Museum(SlowSite):
 class Reader:
     """Somebody who writes and reads the wiki in a browser."""
 
-    def __init__(self, town: Town, screen: Screen) -> None:
-        self._town = town
+    def __init__(self, deployment: WikiDeployment, screen: Screen) -> None:
+        self._deployment = deployment
         self._screen = screen
-        self._address = f"{town.wiki.base}/index.php?title={PAGE.replace(' ', '_')}"
+        self._address = f"{deployment.wiki.base}/index.php?title={PAGE.replace(' ', '_')}"
         self._pictures: dict[str, Image.Image] = {}
 
     async def saves(self) -> None:
@@ -138,7 +138,7 @@ class Reader:
         """Follow the link to the copy: the page of the archive, with the copy in a frame."""
         where = f"a[href='{CITED}'] + .weboid-copy a"
         address = await self._screen.value(f"document.querySelector({json.dumps(where)}).href")
-        assert address.startswith(f"{self._town.front}/")
+        assert address.startswith(f"{self._deployment.front}/")
         await self._screen.open(address, size=SIZE)
         assert await self._screen.value("!!document.querySelector('iframe')")
         frame = await self._screen.value("document.querySelector('iframe').src")
@@ -148,7 +148,7 @@ class Reader:
 
     async def opens(self, address: str, name: str) -> None:
         """Look at any page of the wiki."""
-        await self._screen.open(f"{self._town.wiki.base}/{address}", size=SIZE)
+        await self._screen.open(f"{self._deployment.wiki.base}/{address}", size=SIZE)
         await self._screen.value("document.querySelector('.diff-addedline')?.scrollIntoView()")
         await self._keep(name)
 
@@ -201,8 +201,8 @@ def museum() -> Iterator[Museum]:
 
 
 @pytest.fixture
-def town(museum: Museum) -> Iterator[Town]:
-    """A town whose museum is named by its wiki."""
+def deployment(museum: Museum) -> Iterator[WikiDeployment]:
+    """A deployment whose museum is named by its wiki."""
     pages = {f"{host}/": article(host, LIGHTHOUSE) for host in LASTING}
     pages |= {
         f"{LASTING[0]}/1862": article("1862 in the Coastal Times", LIGHTHOUSE),
@@ -211,19 +211,21 @@ def town(museum: Museum) -> Iterator[Town]:
     }
     with (
         SlowSite(pages, museum.open) as lasting,
-        running_town([lasting, museum], php="$wgWeboidShow = 'always'; $wgLogos = false;") as running,
+        running_deployment([lasting, museum], php="$wgWeboidShow = 'always'; $wgLogos = false;") as running,
     ):
         yield running
 
 
-async def test_a_link_is_archived_dies_is_repaired_and_lives_again(town: Town, museum: Museum, screen: Screen) -> None:
+async def test_a_link_is_archived_dies_is_repaired_and_lives_again(
+    deployment: WikiDeployment, museum: Museum, screen: Screen
+) -> None:
     """Saved, queued, copied; gone, found dead, offered its copy; repaired, taken back; alive."""
-    reader = Reader(town, screen)
-    town.writer.write("Template:Cite web", CITE_WEB)
-    added = town.add()
+    reader = Reader(deployment, screen)
+    deployment.writer.write("Template:Cite web", CITE_WEB)
+    added = deployment.add()
     assert added.code == 0, added
-    with town.watched():
-        await asyncio.to_thread(town.until, "the front", lambda: town.cached(CITED))
+    with deployment.watched():
+        await asyncio.to_thread(deployment.until, "the front", lambda: deployment.cached(CITED))
         await reader.saves()
         await reader.sees(".weboid-queued", "wiki-queued", links=4)
         museum.open.set()
@@ -231,94 +233,94 @@ async def test_a_link_is_archived_dies_is_repaired_and_lives_again(town: Town, m
         await reader.opens_the_copy("wiki-copy")
 
         museum.remove_page()
-        await weeks_pass(town, until=LinkState.DEAD)
-        await asyncio.to_thread(town.forget_answers)
+        await weeks_pass(deployment, until=LinkState.DEAD)
+        await asyncio.to_thread(deployment.forget_answers)
         await reader.sees(".weboid-link.weboid-unreachable", "wiki-dead")
 
-        await asyncio.to_thread(bot_repairs, town)
+        await asyncio.to_thread(bot_repairs, deployment)
         diff = f"index.php?title={PAGE.replace(' ', '_')}&diff=cur&oldid=prev"
         await reader.opens(diff, "wiki-repaired")
         await reader.opens(f"index.php?title={PAGE.replace(' ', '_')}", "wiki-cited")
         reader.draws_the_loop()
-        await asyncio.to_thread(take_back_newest_edit, town)
+        await asyncio.to_thread(take_back_newest_edit, deployment)
 
         museum.restore_page()
-        await weeks_pass(town, until=LinkState.ALIVE)
-        await asyncio.to_thread(town.forget_answers)
+        await weeks_pass(deployment, until=LinkState.ALIVE)
+        await asyncio.to_thread(deployment.forget_answers)
         await reader.sees(".weboid-link.weboid-working", "wiki-back")
 
 
-def bot_repairs(town: Town) -> None:
+def bot_repairs(deployment: WikiDeployment) -> None:
     """The bot, switched on, gives the citation its copy, and changes nothing else."""
-    password = town.weboid.folder / "bot-password"
+    password = deployment.weboid.folder / "bot-password"
     password.write_text(BOT_SECRET)
     password.chmod(0o600)
-    account = (f"--account={make_bot(town.wiki)}", f"--password-file={password}")
+    account = (f"--account={make_bot(deployment.wiki)}", f"--password-file={password}")
     # The wiki's other pages have dead links, too: fast enough to see them all mended.
-    said = (*account, f"--front={town.front}", "--edits-per-minute=600")
-    switched = town.call("wiki", "bot", "on", *said)
+    said = (*account, f"--front={deployment.front}", "--edits-per-minute=600")
+    switched = deployment.call("wiki", "bot", "on", *said)
     assert switched.code == 0, switched
-    ran = run_bot(town)
-    found = re.search(r" ?\|archive-url=(\S+) ?\|archive-date=[^|}]+\|url-status=dead", current(town))
-    assert found is not None, (ran, current(town))
-    assert current(town).replace(found[0], "") == TEXT.rstrip()
-    assert found[1].startswith(f"{town.front}/")
+    ran = run_bot(deployment)
+    found = re.search(r" ?\|archive-url=(\S+) ?\|archive-date=[^|}]+\|url-status=dead", current(deployment))
+    assert found is not None, (ran, current(deployment))
+    assert current(deployment).replace(found[0], "") == TEXT.rstrip()
+    assert found[1].startswith(f"{deployment.front}/")
     with urllib.request.urlopen(found[1], timeout=120) as answer:
         assert answer.status == 200
 
 
-def take_back_newest_edit(town: Town) -> None:
+def take_back_newest_edit(deployment: WikiDeployment) -> None:
     """Let a reader take the bot's edit back."""
-    (rev,) = town.writer.ask(action="query", titles=PAGE, prop="revisions")["query"]["pages"]
-    undone = town.writer.act(action="edit", title=PAGE, undo=rev["revisions"][0]["revid"])
+    (rev,) = deployment.writer.ask(action="query", titles=PAGE, prop="revisions")["query"]["pages"]
+    undone = deployment.writer.act(action="edit", title=PAGE, undo=rev["revisions"][0]["revid"])
     assert undone["edit"]["result"] == "Success", undone
-    assert current(town) == TEXT.rstrip()
+    assert current(deployment) == TEXT.rstrip()
 
 
-def run_bot(town: Town) -> Ran:
+def run_bot(deployment: WikiDeployment) -> Ran:
     """A run of the bot, to its end."""
-    ran = town.run("wiki", "bot", "run", "--json", f"--profile={town.weboid.profile}")
+    ran = deployment.run("wiki", "bot", "run", "--json", f"--profile={deployment.weboid.profile}")
     assert ran.code == 0, ran
     return ran
 
 
-def current(town: Town) -> str:
+def current(deployment: WikiDeployment) -> str:
     """The page's wikitext now."""
     asked = {"prop": "revisions", "rvprop": "content", "rvslots": "main"}
-    (page,) = town.writer.ask(action="query", titles=PAGE, **asked)["query"]["pages"]
+    (page,) = deployment.writer.ask(action="query", titles=PAGE, **asked)["query"]["pages"]
     text: str = page["revisions"][0]["slots"]["main"]["content"]
     return text
 
 
-async def weeks_pass(town: Town, *, until: LinkState) -> None:
+async def weeks_pass(deployment: WikiDeployment, *, until: LinkState) -> None:
     """Let the checker look every few days, and the browser when it is asked, until the link is so."""
     for _ in range(12):
-        if (await asyncio.to_thread(town.states))[CITED] is until:
+        if (await asyncio.to_thread(deployment.states))[CITED] is until:
             return
-        await asyncio.to_thread(town.pass_days, 5)
-        if not town.is_due(CITED):  # a dead link is looked at less often
+        await asyncio.to_thread(deployment.pass_days, 5)
+        if not deployment.is_due(CITED):  # a dead link is looked at less often
             continue
-        await asyncio.to_thread(town.until, "a look", looked_today(town))
-        await asyncio.to_thread(town.until, "the browser's word", lambda: browser_has_spoken(town))
-    raise AssertionError(f"{CITED} is {town.states()[CITED]}")
+        await asyncio.to_thread(deployment.until, "a look", looked_today(deployment))
+        await asyncio.to_thread(deployment.until, "the browser's word", lambda: browser_has_spoken(deployment))
+    raise AssertionError(f"{CITED} is {deployment.states()[CITED]}")
 
 
-def looked_today(town: Town) -> Callable[[], bool]:
+def looked_today(deployment: WikiDeployment) -> Callable[[], bool]:
     """Whether the link was looked at today."""
-    return lambda: town.checked_day(CITED) == day_of(SystemClock().now())
+    return lambda: deployment.checked_day(CITED) == day_of(SystemClock().now())
 
 
-def browser_has_spoken(town: Town) -> bool:
+def browser_has_spoken(deployment: WikiDeployment) -> bool:
     """Have what the browser saw booked, as the household does every few minutes; whether none waits."""
-    if not is_browser_awaited(town):
+    if not is_browser_awaited(deployment):
         return True
-    profile = f"--profile={town.weboid.profile}"
-    booked = town.call("links", "confirm", "--hand-over", profile)
+    profile = f"--profile={deployment.weboid.profile}"
+    booked = deployment.call("links", "confirm", "--hand-over", profile)
     assert booked.code == 0, booked
-    return not is_browser_awaited(town)
+    return not is_browser_awaited(deployment)
 
 
-def is_browser_awaited(town: Town) -> bool:
+def is_browser_awaited(deployment: WikiDeployment) -> bool:
     """Tell whether a link waits for a browser check."""
-    with town.store() as store, store.reading() as rows:
+    with deployment.store() as store, store.reading() as rows:
         return bool(links_awaiting_browser(rows, limit=1))

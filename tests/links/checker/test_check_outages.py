@@ -22,9 +22,9 @@ from links.checker.result_store import RecordedResult
 from links.registry.database import RegistryStore
 from links.registry.schema import leases, urls
 from links.states import LinkState
-from tests.support.check_farm import Days, Farm, checking, farming, gone
 from tests.support.check_rows import row_of
 from tests.support.check_rows import watch as watch_urls
+from tests.support.server_farm import Days, ServerFarm, checking, gone, running_server_farm
 from tests.support.services.postgres import PostgresServer
 from tests.support.services.registries import open_registry
 
@@ -34,8 +34,8 @@ NAMES = [f"h{number}.example" for number in range(60)]
 
 
 @pytest.fixture
-async def farm() -> AsyncIterator[Farm]:
-    async with farming() as running:
+async def farm() -> AsyncIterator[ServerFarm]:
+    async with running_server_farm() as running:
         yield running
 
 
@@ -55,7 +55,7 @@ def _failures(store: RegistryStore) -> list[tuple[int, int]]:
 
 
 async def test_a_database_that_dies_in_mid_pass_is_waited_for(
-    own_postgres: PostgresServer, tmp_path: Path, farm: Farm
+    own_postgres: PostgresServer, tmp_path: Path, farm: ServerFarm
 ) -> None:
     """Looks go on meanwhile; then everything is kept, each result once."""
     days = Days()
@@ -87,7 +87,7 @@ async def test_a_database_that_dies_in_mid_pass_is_waited_for(
 
 
 async def test_a_batch_whose_answer_was_lost_is_kept_once(
-    sqlite_store: RegistryStore, farm: Farm, monkeypatch: pytest.MonkeyPatch
+    sqlite_store: RegistryStore, farm: ServerFarm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The database kept it, then went away: it is offered again, and known."""
     days = Days()
@@ -113,7 +113,7 @@ async def test_a_batch_whose_answer_was_lost_is_kept_once(
     assert set(_failures(sqlite_store)) == {(1, 1)}
 
 
-async def test_a_locked_file_is_waited_for(tmp_path: Path, farm: Farm) -> None:
+async def test_a_locked_file_is_waited_for(tmp_path: Path, farm: ServerFarm) -> None:
     """Somebody else writes for longer than SQLite waits: nothing is lost, nothing is kept twice."""
     days = Days()
     store = open_registry(Layout(tmp_path))
@@ -140,7 +140,7 @@ async def test_a_locked_file_is_waited_for(tmp_path: Path, farm: Farm) -> None:
     store.close()
 
 
-async def test_results_that_wait_are_bounded(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_results_that_wait_are_bounded(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """A pass begins no look whose result nobody could hold."""
     days = Days()
     watch_urls(sqlite_store, [f"http://{name}/" for name in NAMES], day=days.day)
@@ -164,7 +164,7 @@ async def test_results_that_wait_are_bounded(sqlite_store: RegistryStore, farm: 
     other.close()
 
 
-async def test_a_checker_whose_lease_was_taken_writes_nothing(store: RegistryStore, farm: Farm) -> None:
+async def test_a_checker_whose_lease_was_taken_writes_nothing(store: RegistryStore, farm: ServerFarm) -> None:
     """It ends, and says why; its URLs are still due."""
     days = Days()
     watch_urls(store, [f"http://{name}/" for name in NAMES[:8]], day=days.day)
@@ -183,7 +183,7 @@ async def test_a_checker_whose_lease_was_taken_writes_nothing(store: RegistrySto
         assert rows.execute(looked).scalar_one() == 0
 
 
-async def test_two_checkers_share_the_hosts(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_two_checkers_share_the_hosts(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """Each with a part: every URL is looked at once, by one of them."""
     days = Days()
     ids = watch_urls(sqlite_store, [f"http://{name}/{n}" for name in NAMES for n in (1, 2)], day=days.day)
@@ -207,11 +207,11 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from core.layout import Layout
 from tests.support.services.registries import open_registry
-from tests.support.check_farm import Days, Farm, checking
+from tests.support.server_farm import Days, ServerFarm, checking
 
 async def main(folder, port, dns_port, day, after):
     sqlite_store = open_registry(Layout(Path(folder)))
-    farm = Farm()
+    farm = ServerFarm()
     farm.port, farm.dns_port = port, dns_port
     def dying(_booked, tally):
         if tally.kept >= after:
@@ -224,7 +224,9 @@ asyncio.run(main(sys.argv[1], *map(int, sys.argv[2:])))
 """
 
 
-async def test_a_checker_that_is_killed_loses_nothing(sqlite_store: RegistryStore, farm: Farm, tmp_path: Path) -> None:
+async def test_a_checker_that_is_killed_loses_nothing(
+    sqlite_store: RegistryStore, farm: ServerFarm, tmp_path: Path
+) -> None:
     """What it kept counts, what it had not kept is still due; the next one goes on with its pass."""
     days = Days()
     farm.hosts |= dict.fromkeys(NAMES, gone)

@@ -13,8 +13,8 @@ from links.feedback.marks import LinkMark, MarkKind, put_marks
 from links.registry.database import RegistryStore
 from links.registry.schema import passes as table
 from links.states import DEFAULT, LinkState
-from tests.support.check_farm import Days
 from tests.support.check_rows import watch
+from tests.support.server_farm import Days
 
 NOW = Days().now()
 

@@ -21,19 +21,30 @@ from links.registry.citations import CitationFlag, CitationRow, put_citations
 from links.registry.database import RegistryStore
 from links.registry.pages import LinkRef, number_of
 from links.states import DEFAULT, LinkState
-from tests.support.check_farm import Days, Decided, Farm, Reply, broken, checking, farming, gone, no_head, silent
 from tests.support.check_rows import row_of, seen_of, watch
+from tests.support.server_farm import (
+    Days,
+    Decided,
+    Reply,
+    ServerFarm,
+    broken,
+    checking,
+    gone,
+    no_head,
+    running_server_farm,
+    silent,
+)
 
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
 
 
 @pytest.fixture
-async def farm() -> AsyncIterator[Farm]:
-    async with farming() as running:
+async def farm() -> AsyncIterator[ServerFarm]:
+    async with running_server_farm() as running:
         yield running
 
 
-async def test_a_pass_looks_at_everything_that_is_due(store: RegistryStore, farm: Farm) -> None:
+async def test_a_pass_looks_at_everything_that_is_due(store: RegistryStore, farm: ServerFarm) -> None:
     """Once each, and says when it is due again; what is not due yet is left alone."""
     days = Days()
     names = [f"h{number}.example" for number in range(8)]
@@ -51,7 +62,7 @@ async def test_a_pass_looks_at_everything_that_is_due(store: RegistryStore, farm
     assert {f"http://{each.host}{each.path}" for each in farm.asked} == set(urls)
 
 
-async def test_links_are_counted_by_state_once_a_day(store: RegistryStore, farm: Farm) -> None:
+async def test_links_are_counted_by_state_once_a_day(store: RegistryStore, farm: ServerFarm) -> None:
     """Counted when a run ends: a second run of the day leaves the counts, the next day's has its own."""
     days = Days()
     farm.hosts["b.example"] = gone
@@ -72,7 +83,7 @@ async def test_links_are_counted_by_state_once_a_day(store: RegistryStore, farm:
     assert found[first + 1][LinkState.ALIVE] == 2
 
 
-async def test_no_host_is_asked_closer_than_its_gap(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_no_host_is_asked_closer_than_its_gap(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """Measured where the requests arrive: HEAD, GET and redirects from other hosts among them."""
     days, gap_s = Days(), 0.05
     farm.hosts["get.example"] = no_head
@@ -89,7 +100,9 @@ async def test_no_host_is_asked_closer_than_its_gap(sqlite_store: RegistryStore,
         assert all(after.began - before.ended >= gap_s for before, after in pairwise(asked)), name
 
 
-async def test_hosts_that_refuse_head_are_asked_by_get_for_200_days(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_hosts_that_refuse_head_are_asked_by_get_for_200_days(
+    sqlite_store: RegistryStore, farm: ServerFarm
+) -> None:
     """What one URL showed serves all of the host's; then HEAD is tried again (W42)."""
     days = Days()
     farm.hosts["a.example"] = no_head
@@ -111,7 +124,7 @@ async def test_hosts_that_refuse_head_are_asked_by_get_for_200_days(sqlite_store
     assert methods[3][:2] == ["HEAD", "GET"]
 
 
-async def test_a_lost_name_is_inferred_for_all_of_the_host(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_a_lost_name_is_inferred_for_all_of_the_host(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """Marked as inferred; nobody asks again in the pass, and the next one asks again (W46)."""
     days = Days()
     farm.lost.add("lost.example")
@@ -131,7 +144,7 @@ async def test_a_lost_name_is_inferred_for_all_of_the_host(sqlite_store: Registr
     assert states == {LinkState.DYING}
 
 
-async def test_what_was_inferred_is_undone_by_the_next_pass(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_what_was_inferred_is_undone_by_the_next_pass(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """One look at each URL itself, and all failures are forgotten (W46)."""
     days = Days()
     farm.hosts["a.example"] = broken
@@ -150,7 +163,7 @@ async def test_what_was_inferred_is_undone_by_the_next_pass(sqlite_store: Regist
     assert {(row.state, row.fails) for row in rows} == {(LinkState.ALIVE, 0)}
 
 
-async def test_marked_urls_are_not_asked_for(store: RegistryStore, farm: Farm) -> None:
+async def test_marked_urls_are_not_asked_for(store: RegistryStore, farm: ServerFarm) -> None:
     """They have the state that people gave them (B10, B11), and the mark is looked at again later."""
     days = Days()
     marks = Decided({"kept.example": LinkState.PERMALIVE, "never.example": LinkState.EXCLUDED})
@@ -175,7 +188,7 @@ async def test_marked_urls_are_not_asked_for(store: RegistryStore, farm: Farm) -
     ],
 )
 async def test_a_trusted_tag_has_links_looked_at_that_are_marked_alive(
-    store: RegistryStore, farm: Farm, trusts: bool, is_ours: bool, state: LinkState
+    store: RegistryStore, farm: ServerFarm, trusts: bool, is_ours: bool, state: LinkState
 ) -> None:
     """B10: from the reading of the page that calls it dead on; without the tag the mark holds again."""
     days, url = Days(), "http://kept.example/"
@@ -203,7 +216,7 @@ async def test_a_trusted_tag_has_links_looked_at_that_are_marked_alive(
     assert row_of(store, url_id).state == LinkState.PERMALIVE
 
 
-async def test_what_people_set_for_urls_is_followed(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_what_people_set_for_urls_is_followed(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """What they are asked with, how often, and what it takes (A16); what nobody understands, not."""
     days = Days()
     marks = Decided(settings={"method": "get", "every_days": "2", "preset": "none"})
@@ -216,7 +229,7 @@ async def test_what_people_set_for_urls_is_followed(sqlite_store: RegistryStore,
     assert row_of(sqlite_store, url_id).due_day == days.day + 2
 
 
-async def test_a_host_that_wants_to_be_left_alone_is_put_off(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_a_host_that_wants_to_be_left_alone_is_put_off(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """All its URLs, for as long as it says; nothing is held against them."""
     days = Days()
     farm.hosts["busy.example"] = lambda _method, _path: Reply(429, headers={"Retry-After": "172800"})
@@ -232,7 +245,9 @@ async def test_a_host_that_wants_to_be_left_alone_is_put_off(sqlite_store: Regis
     assert {row.state for row in rows} == {LinkState.UNKNOWN}
 
 
-async def test_a_url_that_came_too_soon_is_asked_again_in_the_pass(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_a_url_that_came_too_soon_is_asked_again_in_the_pass(
+    sqlite_store: RegistryStore, farm: ServerFarm
+) -> None:
     """A 429 slows its host down; the URL that got it is looked at all the same, and booked once."""
     days = Days()
     answers = iter([429])
@@ -250,7 +265,7 @@ async def test_a_url_that_came_too_soon_is_asked_again_in_the_pass(sqlite_store:
     assert all(row_of(sqlite_store, id_).state == LinkState.ALIVE for id_ in ids.values())
 
 
-async def test_a_host_of_many_urls_is_read_on_by_itself(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_a_host_of_many_urls_is_read_on_by_itself(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """However few of them are held at a time, and whatever else is due."""
     days = Days()
     many = [f"http://many.example/{number}" for number in range(60)]
@@ -265,7 +280,7 @@ async def test_a_host_of_many_urls_is_read_on_by_itself(sqlite_store: RegistrySt
     assert len({each.path for each in farm.requests_to("many.example")}) == 60
 
 
-async def test_a_limit_leaves_the_rest_due(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_a_limit_leaves_the_rest_due(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """And the pass open: the next one goes on with it."""
     days = Days()
     names = [f"h{number}.example" for number in range(20)]
@@ -279,7 +294,7 @@ async def test_a_limit_leaves_the_rest_due(sqlite_store: RegistryStore, farm: Fa
     assert (second.due, second.kept, second.is_complete) == (13, 13, True)
 
 
-async def test_a_stop_keeps_what_was_begun(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_a_stop_keeps_what_was_begun(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """And begins nothing more."""
     days = Days()
     names = [f"h{number}.example" for number in range(40)]
@@ -296,7 +311,7 @@ async def test_a_stop_keeps_what_was_begun(sqlite_store: RegistryStore, farm: Fa
     assert kept == {f"http://{host}/" for host in looked}
 
 
-async def test_named_urls_are_looked_at_whether_due_or_not(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_named_urls_are_looked_at_whether_due_or_not(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """And nothing else is."""
     from links.checker import due_urls
     from links.checker.check_run import CheckRun
@@ -316,7 +331,9 @@ async def test_named_urls_are_looked_at_whether_due_or_not(sqlite_store: Registr
 
 
 @pytest.mark.parametrize("fault", [gone, broken], ids=["gone", "broken"])
-async def test_a_link_that_dies_awaits_the_browser(sqlite_store: RegistryStore, farm: Farm, fault: object) -> None:
+async def test_a_link_that_dies_awaits_the_browser(
+    sqlite_store: RegistryStore, farm: ServerFarm, fault: object
+) -> None:
     """It is dying, never dead, until a browser has looked; a good look resets it."""
     days = Days()
     farm.hosts["a.example"] = fault  # type: ignore[assignment]
@@ -339,7 +356,7 @@ async def test_a_link_that_dies_awaits_the_browser(sqlite_store: RegistryStore, 
     assert (row.state, row.fails, row.opinion_day) == (LinkState.ALIVE, 0, None)
 
 
-async def test_without_a_browser_a_link_dies_by_itself(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_without_a_browser_a_link_dies_by_itself(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """Within four weeks of its last good look."""
     days = Days()
     farm.hosts["a.example"] = gone
@@ -353,7 +370,7 @@ async def test_without_a_browser_a_link_dies_by_itself(sqlite_store: RegistrySto
             days.day = row_of(sqlite_store, url_id).due_day
 
 
-async def test_an_outage_of_two_weeks_kills_nothing(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_an_outage_of_two_weeks_kills_nothing(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """Whatever the host answers meanwhile."""
     days = Days()
     names = ["down.example", "error.example"]
@@ -379,7 +396,7 @@ def _soft(_method: str, _path: str) -> Reply:
     return Reply(200, "<title>Shop</title><p>Our catalogue has moved. Look around in our new shop.")
 
 
-async def test_a_links_first_look_goes_closer(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_a_links_first_look_goes_closer(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """By GET, and beside an invented page: one that shows the same for anything awaits the browser."""
     days = Days()
     farm.hosts["soft.example"] = _soft
@@ -395,7 +412,7 @@ async def test_a_links_first_look_goes_closer(sqlite_store: RegistryStore, farm:
     assert len(farm.asked) == 4  # each page once, and one beside it
 
 
-async def test_a_look_that_waits_for_its_host_lets_others_ask(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_a_look_that_waits_for_its_host_lets_others_ask(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """With one connection: the gap before a second request to a host is used for other hosts (W41)."""
     days = Days()
     farm.hosts["get.example"] = no_head
@@ -413,7 +430,7 @@ async def test_a_look_that_waits_for_its_host_lets_others_ask(sqlite_store: Regi
 
 
 async def test_without_files_fewer_are_asked_and_nothing_is_booked(
-    sqlite_store: RegistryStore, farm: Farm, caplog: pytest.LogCaptureFixture
+    sqlite_store: RegistryStore, farm: ServerFarm, caplog: pytest.LogCaptureFixture
 ) -> None:
     """EMFILE is our own fault: it is told loudly, and the URL is looked at a little later (W41)."""
     days = Days()
@@ -447,7 +464,7 @@ class _FewFiles(HttpProber):
 
 
 async def test_result_that_cannot_be_kept_costs_no_other(
-    sqlite_store: RegistryStore, farm: Farm, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    sqlite_store: RegistryStore, farm: ServerFarm, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is due again tomorrow, not pass after pass today; the log has its traceback."""
     days = Days()
@@ -472,7 +489,7 @@ async def test_result_that_cannot_be_kept_costs_no_other(
 
 
 async def test_results_that_can_never_be_kept_end_the_checks(
-    sqlite_store: RegistryStore, farm: Farm, monkeypatch: pytest.MonkeyPatch
+    sqlite_store: RegistryStore, farm: ServerFarm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A crash loop is broken, with a sentence."""
 
@@ -491,7 +508,7 @@ async def test_results_that_can_never_be_kept_end_the_checks(
 
 
 async def test_look_whose_end_cannot_be_noted_does_not_hold_up_its_pass(
-    sqlite_store: RegistryStore, farm: Farm, monkeypatch: pytest.MonkeyPatch
+    sqlite_store: RegistryStore, farm: ServerFarm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pass comes to its end, and the URL is due again tomorrow."""
     days = Days()
@@ -514,7 +531,7 @@ async def test_look_whose_end_cannot_be_noted_does_not_hold_up_its_pass(
 
 
 async def test_pass_that_ends_by_an_internal_error_is_followed_by_another(
-    sqlite_store: RegistryStore, farm: Farm, monkeypatch: pytest.MonkeyPatch
+    sqlite_store: RegistryStore, farm: ServerFarm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Watching goes on."""
     days, stop, errors = Days(), asyncio.Event(), [OverflowError("x")]

@@ -7,8 +7,8 @@ import pytest
 from links.checker.check_run import CheckTally
 from links.checker.check_worker import check_continuously
 from links.registry.database import RegistryStore
-from tests.support.check_farm import Days, Farm, checking, farming
 from tests.support.check_rows import watch as watch_urls
+from tests.support.server_farm import Days, ServerFarm, checking, running_server_farm
 
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
 
@@ -17,12 +17,12 @@ NAMES = [f"h{number}.example" for number in range(60)]
 
 
 @pytest.fixture
-async def farm() -> AsyncIterator[Farm]:
-    async with farming() as running:
+async def farm() -> AsyncIterator[ServerFarm]:
+    async with running_server_farm() as running:
         yield running
 
 
-async def test_a_watching_checker_looks_at_what_falls_due(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_a_watching_checker_looks_at_what_falls_due(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """Day after day, until it is stopped; what somebody adds meanwhile, too."""
     days = Days()
     watch_urls(sqlite_store, ["http://h0.example/"], day=days.day)

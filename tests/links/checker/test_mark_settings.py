@@ -8,8 +8,8 @@ import pytest
 from links.checker.result_store import CheckRules
 from links.registry.database import RegistryStore
 from links.states import DEFAULT, IABOT
-from tests.support.check_farm import Days, Decided, Reply, checking, farming
 from tests.support.check_rows import row_of, watch
+from tests.support.server_farm import Days, Decided, Reply, checking, running_server_farm
 
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
 
@@ -38,7 +38,10 @@ async def test_a_pass_asks_and_comes_back_as_was_decided(
     days = Days()
     marks = Decided(settings={"method": method, "every_days": "90"})
     (id_,) = watch(sqlite_store, ["http://a.example/"], day=days.day).values()
-    async with farming() as farm, checking(sqlite_store, farm, ["a.example"], days=days, marks=marks) as checker:
+    async with (
+        running_server_farm() as farm,
+        checking(sqlite_store, farm, ["a.example"], days=days, marks=marks) as checker,
+    ):
         await checker.check()
         assert {each.method for each in farm.asked} == asked
 
@@ -50,7 +53,10 @@ async def test_a_host_is_asked_with_the_gap_that_people_set(sqlite_store: Regist
     days = Days()
     marks = Decided(settings={"gap_s": "0.3"})
     watch(sqlite_store, [f"http://a.example/{number}" for number in range(3)], day=days.day)
-    async with farming() as farm, checking(sqlite_store, farm, ["a.example"], days=days, marks=marks) as checker:
+    async with (
+        running_server_farm() as farm,
+        checking(sqlite_store, farm, ["a.example"], days=days, marks=marks) as checker,
+    ):
         await checker.check()
 
     asked = sorted(farm.requests_to("a.example"), key=lambda each: each.began)
@@ -62,7 +68,7 @@ async def test_a_host_that_limited_us_is_asked_slowly_by_the_next_checker(sqlite
     """What 429 and Retry-After taught is kept with the URL (W56), and doubles its host's gap."""
     days = Days()
     url = "http://a.example/"
-    async with farming() as farm:
+    async with running_server_farm() as farm:
         watch(sqlite_store, [url], day=days.day)
         farm.hosts["a.example"] = lambda _method, _path: Reply(429, headers={"Retry-After": "90"})
         async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:

@@ -7,8 +7,8 @@ from links.check_result import CheckMethod, CheckResult, CheckVerdict
 from links.checker.outage_guard import OutageGuard
 from links.checker.result_store import UrlCheckResult
 from links.registry.urls import UrlRow
-from tests.support.check_farm import Days
 from tests.support.check_rows import url_row
+from tests.support.server_farm import Days
 
 
 def _result(number: int, *, answers: bool) -> tuple[UrlRow, UrlCheckResult]:

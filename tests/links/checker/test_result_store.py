@@ -28,8 +28,8 @@ from links.registry.schema import observations, reports, url_quirks, urls, wikis
 from links.registry.urls import require_observed
 from links.states import DEFAULT, DEWIKI, IABOT, LinkState
 from tests.links.rows import Rows
-from tests.support.check_farm import Days
 from tests.support.check_rows import row_of, seen_of, url_row, watch
+from tests.support.server_farm import Days
 
 FINE = CheckResult(StatusCode.FINE, CheckVerdict.OK, CheckMethod.GET, http=200, mime="text/html")
 GONE = CheckResult(StatusCode.NOT_FOUND, CheckVerdict.GONE, CheckMethod.GET, http=404)

@@ -7,16 +7,16 @@ import pytest
 from links.checker import check_run
 from links.registry.database import RegistryStore
 from links.states import LinkState
-from tests.support.check_farm import Days, Farm, checking, farming, silent
 from tests.support.check_rows import row_of, seen_of, watch
+from tests.support.server_farm import Days, ServerFarm, checking, running_server_farm, silent
 
 NAMES = [f"h{number}.example" for number in range(30)]
 ALIVE = [f"alive{number}.example" for number in range(5)]
 
 
 @pytest.fixture
-async def farm() -> AsyncIterator[Farm]:
-    async with farming() as running:
+async def farm() -> AsyncIterator[ServerFarm]:
+    async with running_server_farm() as running:
         yield running
 
 
@@ -33,7 +33,7 @@ def _watched(store: RegistryStore, days: Days) -> dict[str, int]:
 
 
 async def test_an_outage_of_ours_is_nobodys_failure(
-    sqlite_store: RegistryStore, farm: Farm, monkeypatch: pytest.MonkeyPatch
+    sqlite_store: RegistryStore, farm: ServerFarm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody answers, not even who did lately: it is waited for, and all are looked at again."""
     monkeypatch.setattr(check_run, "_OUTAGE_S", 0.05)
@@ -54,7 +54,9 @@ async def test_an_outage_of_ours_is_nobodys_failure(
     assert all(row.verdict == "ok" for id_ in ids.values() for row in seen_of(sqlite_store, id_))
 
 
-async def test_hosts_that_are_down_while_others_answer_have_failed(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_hosts_that_are_down_while_others_answer_have_failed(
+    sqlite_store: RegistryStore, farm: ServerFarm
+) -> None:
     """However many they are: those that were alive lately still are."""
     days = Days()
     ids = _watched(sqlite_store, days)
@@ -68,7 +70,7 @@ async def test_hosts_that_are_down_while_others_answer_have_failed(sqlite_store:
 
 
 async def test_a_registry_that_knows_nobody_alive_believes_what_it_sees(
-    sqlite_store: RegistryStore, farm: Farm
+    sqlite_store: RegistryStore, farm: ServerFarm
 ) -> None:
     """There is nobody to ask."""
     days = Days()

@@ -13,13 +13,13 @@ from links.registry.database import RegistryStore
 from links.registry.schema import replacements, urls
 from links.states import LinkState
 from links.url_parts import bucket_of
-from tests.support.check_farm import Days, Farm, checking, farming
 from tests.support.check_rows import row_of, watch
+from tests.support.server_farm import Days, ServerFarm, checking, running_server_farm
 
 
 @pytest.fixture
-async def farm() -> AsyncIterator[Farm]:
-    async with farming() as running:
+async def farm() -> AsyncIterator[ServerFarm]:
+    async with running_server_farm() as running:
         yield running
 
 
@@ -35,7 +35,9 @@ def _tested(store: RegistryStore) -> dict[str, int | None]:
         return {row.address: row.tested_day for row in rows.execute(asked)}
 
 
-async def test_proposed_replacements_are_looked_at_in_the_own_part(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_proposed_replacements_are_looked_at_in_the_own_part(
+    sqlite_store: RegistryStore, farm: ServerFarm
+) -> None:
     """Those of other parts are other checkers' (W17)."""
     days = Days()
     mine = "good.example"
@@ -52,7 +54,7 @@ async def test_proposed_replacements_are_looked_at_in_the_own_part(sqlite_store:
         assert _tested(sqlite_store) == {f"http://{mine}/new": days.day, f"http://{names[1]}/new": None}
 
 
-async def test_the_registry_is_cleared_once_a_day(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_the_registry_is_cleared_once_a_day(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """By the checker of the first part alone: what no page has had for long goes (W39)."""
     days = Days()
     watch(sqlite_store, ["http://old.example/"], day=days.day - 101, due_day=None)
@@ -70,7 +72,7 @@ async def test_the_registry_is_cleared_once_a_day(sqlite_store: RegistryStore, f
         assert rows.execute(select(urls.c.id)).all() == []
 
 
-async def test_marks_that_have_expired_are_taken_back(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_marks_that_have_expired_are_taken_back(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """Once a day; their links are watched again (B10)."""
     days = Days()
     ids = watch(sqlite_store, ["http://kept.example/"], state=int(LinkState.PERMALIVE), due_day=None)
@@ -87,7 +89,7 @@ async def test_marks_that_have_expired_are_taken_back(sqlite_store: RegistryStor
     assert row.due_day is not None
 
 
-async def test_a_stop_ends_the_chores(sqlite_store: RegistryStore, farm: Farm) -> None:
+async def test_a_stop_ends_the_chores(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """Nothing is looked at any more."""
     days = Days()
     ids = watch(sqlite_store, ["http://dead.example/"], state=int(LinkState.DEAD), due_day=None)

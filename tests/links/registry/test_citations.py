@@ -32,8 +32,8 @@ from links.registry.schema import additions
 from links.registry.wikis import ensure_wiki, parse_wiki
 from links.rules.link_class import classify_link
 from links.states import LinkState
-from tests.support.check_farm import Days
 from tests.support.check_rows import watch
+from tests.support.server_farm import Days
 from tests.support.services.registries import open_registry
 from weboid.cli.main import weboid
 

@@ -14,7 +14,7 @@ from links.checker.due_urls import ALL_HOSTS, LeaseHeldError, LeaseLostError
 from links.checker.result_writer import LeaseHolder
 from links.registry.database import RegistryStore, RegistryThread
 from links.registry.schema import hosts, leases
-from tests.support.check_farm import Days
+from tests.support.server_farm import Days
 
 HOST = {"name": "example.org", "domain_index": "org.example.", "domain": "example.org", "bucket": 1}
 

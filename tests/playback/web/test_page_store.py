@@ -33,7 +33,7 @@ pytestmark = pytest.mark.playback
 URL = "https://a.example/page"
 
 
-class Shelf:
+class IndexBuilder:
     """An index that is written as the proxy does, and every way that leads to a capture."""
 
     def __init__(self, writer: SqliteCaptureIndex | PostgresCaptureIndex, database: IndexDatabase) -> None:
@@ -103,7 +103,7 @@ def day_of(timestamp: str) -> int:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
-def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
+def index_builder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[IndexBuilder]:
     """An empty index, on either database."""
     url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
     path = tmp_path / "captures.sqlite"
@@ -112,93 +112,93 @@ def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
     with ExitStack() as stack:
         stack.callback(database.close)
         stack.callback(writer.close)
-        yield Shelf(writer, database)
+        yield IndexBuilder(writer, database)
 
 
 @pytest.mark.parametrize("others", [0, FEW])
-def test_a_broken_capture_is_not_offered_where_a_good_one_is(shelf: Shelf, others: int) -> None:
+def test_a_broken_capture_is_not_offered_where_a_good_one_is(index_builder: IndexBuilder, others: int) -> None:
     """Of few captures and of many; a capture that no check looked at counts as good."""
     for day in (1, 5, 10, *range(200, 200 + others)):
-        shelf.page(day)
-    assert shelf.offered(5) == {5}
-    shelf.check(shelf.page(5))
+        index_builder.page(day)
+    assert index_builder.offered(5) == {5}
+    index_builder.check(index_builder.page(5))
 
-    assert shelf.offered(5) == {1}
-    shelf.check(shelf.page(1))
-    assert shelf.offered(5) == {10}
+    assert index_builder.offered(5) == {1}
+    index_builder.check(index_builder.page(1))
+    assert index_builder.offered(5) == {10}
 
 
 @pytest.mark.parametrize("others", [0, FEW])
-def test_of_broken_captures_that_without_a_better_one_goes_first(shelf: Shelf, others: int) -> None:
+def test_of_broken_captures_that_without_a_better_one_goes_first(index_builder: IndexBuilder, others: int) -> None:
     """Something is offered, however bad all of it is; a worse class is still worse."""
     for day in (1, 5, *range(200, 200 + others)):
-        shelf.check(shelf.page(day), better="other" if day >= 5 else "")
-    shelf.page(6, page_class=PageClass.PARKED)
+        index_builder.check(index_builder.page(day), better="other" if day >= 5 else "")
+    index_builder.page(6, page_class=PageClass.PARKED)
 
-    assert shelf.offered(5) == {1}
+    assert index_builder.offered(5) == {1}
 
 
-def test_the_newest_good_capture_stands_beside_links(shelf: Shelf) -> None:
+def test_the_newest_good_capture_stands_beside_links(index_builder: IndexBuilder) -> None:
     """A newer one that is broken does not; where all are broken, one of them does."""
     for day in (1, 5):
-        shelf.page(day)
-    shelf.check(shelf.page(9))
-    assert shelf.newest() == {5}
+        index_builder.page(day)
+    index_builder.check(index_builder.page(9))
+    assert index_builder.newest() == {5}
 
     for day in (1, 5):
-        shelf.check(shelf.page(day))
-    assert shelf.newest() == {9}
+        index_builder.check(index_builder.page(day))
+    assert index_builder.newest() == {9}
 
 
-def test_a_wall_that_is_broken_is_offered_as_any_wall_is(shelf: Shelf) -> None:
+def test_a_wall_that_is_broken_is_offered_as_any_wall_is(index_builder: IndexBuilder) -> None:
     """A check moves a copy behind others, it takes none away."""
-    page_id = shelf.page(1, page_class=PageClass.LOGIN_WALL)
-    shelf.check(page_id, better="other")
+    page_id = index_builder.page(1, page_class=PageClass.LOGIN_WALL)
+    index_builder.check(page_id, better="other")
 
-    assert shelf.newest() == {1}
+    assert index_builder.newest() == {1}
 
 
-def test_the_very_capture_that_is_asked_for_is_shown_however_broken(shelf: Shelf) -> None:
+def test_the_very_capture_that_is_asked_for_is_shown_however_broken(index_builder: IndexBuilder) -> None:
     """On every way; and the reader is told of a better one."""
-    shelf.page(1)
-    shelf.check(shelf.page(5), better="other")
-    found = CaptureLookup(shelf.database).page(URL, at(5))
-    near = shelf.store.nearest(URL, at(5))
-    memento = shelf.mementos.nearest(URL, at(5))
+    index_builder.page(1)
+    index_builder.check(index_builder.page(5), better="other")
+    found = CaptureLookup(index_builder.database).page(URL, at(5))
+    near = index_builder.store.nearest(URL, at(5))
+    memento = index_builder.mementos.nearest(URL, at(5))
 
     assert found is not None
     assert near is not None
     assert memento is not None
     assert {day_of(each.timestamp) for each in (found, near, memento)} == {5}
-    better = shelf.store.better(near)
+    better = index_builder.store.better(near)
     assert better is not None
     assert day_of(better.timestamp) == 1
     assert near.is_good
     assert (near.rank, near.class_rank) == (2, 0)
 
 
-def test_the_newest_check_at_the_default_level_counts(shelf: Shelf) -> None:
+def test_the_newest_check_at_the_default_level_counts(index_builder: IndexBuilder) -> None:
     """Whichever was written first; one of another level says nothing of what is offered."""
-    first, second = shelf.page(1), shelf.page(9)
-    shelf.check(second, level="full")
-    assert shelf.offered(9) == {9}
-    shelf.check(second, day=50)
-    shelf.check(second, QaVerdict.GOOD, day=40)
-    assert shelf.offered(9) == {1}
-    shelf.check(second, QaVerdict.GOOD, day=60)
-    shelf.check(first, QaVerdict.DOUBTFUL)
+    first, second = index_builder.page(1), index_builder.page(9)
+    index_builder.check(second, level="full")
+    assert index_builder.offered(9) == {9}
+    index_builder.check(second, day=50)
+    index_builder.check(second, QaVerdict.GOOD, day=40)
+    assert index_builder.offered(9) == {1}
+    index_builder.check(second, QaVerdict.GOOD, day=60)
+    index_builder.check(first, QaVerdict.DOUBTFUL)
 
-    assert shelf.offered(9) == {9}
-    assert shelf.offered(1) == {1}
+    assert index_builder.offered(9) == {9}
+    assert index_builder.offered(1) == {1}
 
 
-def test_sql_and_python_agree_on_the_rank(shelf: Shelf) -> None:
+def test_sql_and_python_agree_on_the_rank(index_builder: IndexBuilder) -> None:
     """For every class, checked or not."""
     for day, page_class in enumerate(PageClass):
-        page_id = shelf.page(day, page_class=page_class)
+        page_id = index_builder.page(day, page_class=page_class)
         if day % 2:
-            shelf.check(page_id, better="other")
-    pages: tuple[CapturedPage, ...] = shelf.store.captures(URL, limit=50)
+            index_builder.check(page_id, better="other")
+    pages: tuple[CapturedPage, ...] = index_builder.store.captures(URL, limit=50)
 
     assert len(pages) == len(PageClass)
     for page in pages:

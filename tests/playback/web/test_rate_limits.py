@@ -36,7 +36,7 @@ from playback.web.rate_limits import (
 )
 from playback.web.registry.registry_service import LinkRegistry, RegistrySource
 from tests.support.playback_fixtures import NOW, CollectionBuilder, Reply, Served, serving
-from tests.support.registry_shelf import DEAD, FixedRegistry, Front, Shelf, open_front
+from tests.support.registry_builder import DEAD, FixedRegistry, Front, RegistryBuilder, open_front
 from tests.support.services.registries import open_registry
 
 RATES = ReaderRates(TokenRate(1, 3), TokenRate(2, 5), TokenRate(100, 1_000))
@@ -52,9 +52,9 @@ V4 = st.ip_addresses(v=4)
 
 
 @pytest.fixture
-def strict(shelf: Shelf, tmp_path: Path) -> Iterator[Front]:
+def strict(registry_builder: RegistryBuilder, tmp_path: Path) -> Iterator[Front]:
     """A front that lets a reader ask three times at once, behind a proxy."""
-    with open_front(tmp_path, FixedRegistry(shelf.store), access=ACCESS) as found:
+    with open_front(tmp_path, FixedRegistry(registry_builder.store), access=ACCESS) as found:
         yield found
 
 
@@ -116,9 +116,9 @@ def test_a_wrong_token_opens_nothing(said: str, strict: Front) -> None:
     assert asked(strict, 4, authorization=said.encode("latin-1").decode("latin-1"))[-1] == 429
 
 
-def test_without_a_token_no_token_is_right(shelf: Shelf, tmp_path: Path) -> None:
+def test_without_a_token_no_token_is_right(registry_builder: RegistryBuilder, tmp_path: Path) -> None:
     """An empty setting must not be a key."""
-    with open_front(tmp_path, FixedRegistry(shelf.store), access=RateLimitPolicy(rates=RATES)) as front:
+    with open_front(tmp_path, FixedRegistry(registry_builder.store), access=RateLimitPolicy(rates=RATES)) as front:
         assert asked(front, 4, authorization="Bearer ")[-1] == 429
         assert asked(front, 1, x_forwarded_for="10.0.0.1") == [429]
 

@@ -13,7 +13,7 @@ from core.playback_check import LostPart, PlaybackFault, QaVerdict
 from qa.compare.picture_comparison import compare_pictures
 from tests.support.browser_screen import Screen, open_screen
 from tests.support.playback_fixtures import NOW
-from tests.support.quality_hall import Hall
+from tests.support.quality_builder import QualityBuilder
 
 _STYLE = """body{margin:0;font:17px/1.55 Georgia,serif;color:#222;background:#fff}
 header{padding:22px 48px;background:%(tint)s;color:#fff;font:700 26px sans-serif}
@@ -96,7 +96,7 @@ async def draw(high: int = 900) -> list[Drawing]:
         ]
 
 
-def fill(hall: Hall, drawings: list[Drawing]) -> list[str]:
+def fill(quality_builder: QualityBuilder, drawings: list[Drawing]) -> list[str]:
     """One page of each sort, checked; their identifiers, the worst first."""
     found = []
     for number, (sort, drawing) in enumerate(zip(SORTS, drawings, strict=True)):
@@ -112,7 +112,7 @@ def fill(hall: Hall, drawings: list[Drawing]) -> list[str]:
         }  # fmt: skip
         if sort.verdict is not QaVerdict.GOOD:
             facts["pictures"] = pictures
-        found.append((sort.score, hall.check(sort.url, sort.verdict, sort.score, **facts)))
+        found.append((sort.score, quality_builder.check(sort.url, sort.verdict, sort.score, **facts)))
     return [page_id for _, page_id in sorted(found)]
 
 

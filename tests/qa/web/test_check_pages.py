@@ -24,8 +24,8 @@ from tests.qa.web.gallery import Drawing, fill
 from tests.support.browser_screen import Screen
 from tests.support.documentation_pictures import save_picture
 from tests.support.playback_fixtures import serving
-from tests.support.quality_hall import Hall, open_hall
-from tests.support.registry_shelf import FixedRegistry
+from tests.support.quality_builder import QualityBuilder, open_quality_builder
+from tests.support.registry_builder import FixedRegistry
 
 pytestmark = [pytest.mark.playback, pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
@@ -39,7 +39,7 @@ class Shown:
     """A served front, its registry, and its results, the worst first."""
 
     front: str
-    hall: Hall
+    quality_builder: QualityBuilder
     ids: list[str]
 
     def address(self, place: int | None = None, query: str = "") -> str:
@@ -52,12 +52,12 @@ class Shown:
 def served(drawings: list[Drawing], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     """The real server of a collection with five checked copies, whose reader is a reviewer."""
     reviewers = ReviewerRules(networks=parse_networks(["127.0.0.1"]))
-    with open_hall(tmp_path_factory.mktemp("checked")) as hall:
-        ids = fill(hall, drawings)
-        links = LinkRegistry(FixedRegistry(hall.store), RateLimitPolicy())
-        mount = QualityContext(hall.builder.layout, reviewers)
-        with serving(hall.builder, links=links, mounts=[mount]) as it:
-            yield Shown(it.front, hall, ids)
+    with open_quality_builder(tmp_path_factory.mktemp("checked")) as quality_builder:
+        ids = fill(quality_builder, drawings)
+        links = LinkRegistry(FixedRegistry(quality_builder.store), RateLimitPolicy())
+        mount = QualityContext(quality_builder.builder.layout, reviewers)
+        with serving(quality_builder.builder, links=links, mounts=[mount]) as it:
+            yield Shown(it.front, quality_builder, ids)
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def shown(served: Shown) -> Iterator[Shown]:
     """The same, without the marks of other tests."""
     yield served
     unmarked = {"review": None, "reviewed_by": "", "note": "", "repair": 0, "repair_ms": None}
-    with served.hall.store.writing() as rows:
+    with served.quality_builder.store.writing() as rows:
         rows.execute(update(quality).values(standing=quality.c.verdict, **unmarked))
 
 
@@ -198,7 +198,7 @@ async def test_keys_step_through_the_results(shown: Shown, screen: Screen) -> No
     assert focused == expected[0]
     assert places == expected
     assert typed == "jbg?"
-    assert shown.hall.row(shown.ids[1]).review is QaVerdict.UNCHECKED
+    assert shown.quality_builder.row(shown.ids[1]).review is QaVerdict.UNCHECKED
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ async def test_a_key_marks(key: str, verdict: QaVerdict, repair: RepairState, sh
     await screen.value("document.querySelector('#by').value = 'Ada'; window.same = true")
     await press(screen, key)
     await until(screen, f"{SAYS} !== ''")
-    row = shown.hall.row(shown.ids[3])
+    row = shown.quality_builder.row(shown.ids[3])
 
     assert (row.review, row.repair) == (verdict, repair)
     assert await screen.value("window.same") is True
@@ -248,7 +248,7 @@ async def test_everything_works_without_a_script(shown: Shown, screen: Screen) -
 
     assert (seen, tools) == (3, 0)
     assert "Rated as good." in await screen.value("document.body.innerText")
-    assert shown.hall.row(shown.ids[2]).review is QaVerdict.GOOD
+    assert shown.quality_builder.row(shown.ids[2]).review is QaVerdict.GOOD
 
 
 async def test_help_tells_the_keys_and_turns_them_off(shown: Shown, screen: Screen) -> None:
@@ -265,7 +265,7 @@ async def test_help_tells_the_keys_and_turns_them_off(shown: Shown, screen: Scre
     assert is_open
     assert not await screen.value("document.querySelector('dialog').open")
     assert await screen.value(MODE) == "slider"
-    assert shown.hall.row(shown.ids[3]).review is QaVerdict.UNCHECKED
+    assert shown.quality_builder.row(shown.ids[3]).review is QaVerdict.UNCHECKED
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -28,8 +28,16 @@ from qa.check_table import RepairState
 from qa.web.check_pages import QualityContext
 from tests.support.archive_openapi import check_response
 from tests.support.playback_fixtures import NOW, decide, png
-from tests.support.quality_hall import STRANGER, TOKEN, Hall, fill_up, open_desk, open_hall, webp
-from tests.support.registry_shelf import ORIGIN, FixedRegistry, Front, open_front
+from tests.support.quality_builder import (
+    STRANGER,
+    TOKEN,
+    QualityBuilder,
+    fill_up,
+    open_quality_builder,
+    open_quality_pages,
+    webp,
+)
+from tests.support.registry_builder import ORIGIN, FixedRegistry, Front, open_front
 
 pytestmark = pytest.mark.slow
 
@@ -38,23 +46,23 @@ HOSTILE = "</script><img src=x onerror=alert(1)>\"'&\u202egnp.exe"
 
 
 @pytest.fixture
-def hall(tmp_path: Path) -> Iterator[Hall]:
+def quality_builder(tmp_path: Path) -> Iterator[QualityBuilder]:
     """An empty collection and its registry."""
-    with open_hall(tmp_path) as it:
+    with open_quality_builder(tmp_path) as it:
         yield it
 
 
 @pytest.fixture
-def front(hall: Hall) -> Iterator[Front]:
+def front(quality_builder: QualityBuilder) -> Iterator[Front]:
     """The front, as a reviewer meets it."""
-    with open_desk(hall) as it:
+    with open_quality_pages(quality_builder) as it:
         yield it
 
 
 @pytest.fixture
-def strange(hall: Hall) -> Iterator[Front]:
+def strange(quality_builder: QualityBuilder) -> Iterator[Front]:
     """The front, as everybody else meets it."""
-    with open_desk(hall, peer=STRANGER) as it:
+    with open_quality_pages(quality_builder, peer=STRANGER) as it:
         yield it
 
 
@@ -85,17 +93,19 @@ def send(front: Front, path: str, act: str, **more: Any) -> httpx.Response:
     )
 
 
-def take_down(hall: Hall, effect: TakedownEffect, kind: TakedownKind, what: str, stamp: str = "") -> None:
+def take_down(
+    quality_builder: QualityBuilder, effect: TakedownEffect, kind: TakedownKind, what: str, stamp: str = ""
+) -> None:
     """Take something down."""
     takedown = Takedown(
         number=0, kind=kind, what=what, timestamp=stamp, effect=effect, reason="By order.",
         ticket="T", actor="anna", decided_at=SystemClock().now() - timedelta(days=400), expires_at=None,
     )  # fmt: skip
-    with contextlib.closing(open_decisions(hall.builder.layout)) as store:
+    with contextlib.closing(open_decisions(quality_builder.builder.layout)) as store:
         takedowns.add_takedowns(store, [takedown])
 
 
-def test_the_worst_come_first(hall: Hall, front: Front) -> None:
+def test_the_worst_come_first(quality_builder: QualityBuilder, front: Front) -> None:
     """Broken before doubtful before good, and of each the lowest score first."""
     for name, verdict, score in (
         ("d", QaVerdict.GOOD, 0.99),
@@ -104,7 +114,7 @@ def test_the_worst_come_first(hall: Hall, front: Front) -> None:
         ("b", QaVerdict.BROKEN, 0.4),
         ("e", QaVerdict.UNCHECKED, None),
     ):
-        hall.check(f"{SITE}/{name}", verdict, score)
+        quality_builder.check(f"{SITE}/{name}", verdict, score)
 
     answer = front.get("/quality")
 
@@ -131,12 +141,12 @@ def test_the_worst_come_first(hall: Hall, front: Front) -> None:
         ("verdict=&host=&class=&fault=&level=&below=", "abcd"),
     ],
 )
-def test_filters_narrow_the_list(query: str, expected: str, hall: Hall, front: Front) -> None:
+def test_filters_narrow_the_list(query: str, expected: str, quality_builder: QualityBuilder, front: Front) -> None:
     """Each by itself and all together, as the form sends them."""
-    hall.check(f"{SITE}/a", QaVerdict.BROKEN, 0.1)
-    hall.check(f"{SITE}/b", QaVerdict.BROKEN, 0.4, faults=(PlaybackFault.BLANK,))
-    hall.check("https://other.example/c", QaVerdict.DOUBTFUL, 0.8, page_class=PageClass.SOFT_404)
-    hall.check(f"{SITE}/d", QaVerdict.GOOD, 0.99, level="html")
+    quality_builder.check(f"{SITE}/a", QaVerdict.BROKEN, 0.1)
+    quality_builder.check(f"{SITE}/b", QaVerdict.BROKEN, 0.4, faults=(PlaybackFault.BLANK,))
+    quality_builder.check("https://other.example/c", QaVerdict.DOUBTFUL, 0.8, page_class=PageClass.SOFT_404)
+    quality_builder.check(f"{SITE}/d", QaVerdict.GOOD, 0.99, level="html")
 
     found = urls(front.get(f"/quality?{query}"))
 
@@ -157,10 +167,10 @@ def test_what_is_no_filter_is_refused(query: str, front: Front) -> None:
     assert programs.headers["content-type"] == "application/problem+json"
 
 
-def test_a_long_list_goes_on_by_place(hall: Hall, front: Front) -> None:
+def test_a_long_list_goes_on_by_place(quality_builder: QualityBuilder, front: Front) -> None:
     """Every result once, in order; programs choose how many at a time."""
     for number in range(120):
-        hall.check(f"{SITE}/{number:03}", QaVerdict.BROKEN, number / 200)
+        quality_builder.check(f"{SITE}/{number:03}", QaVerdict.BROKEN, number / 200)
     found: list[str] = []
     path = "/quality"
     while path:
@@ -179,10 +189,10 @@ def test_a_long_list_goes_on_by_place(hall: Hall, front: Front) -> None:
     assert found == told == [f"{SITE}/{number:03}" for number in range(120)]
 
 
-def test_a_result_shows_what_was_found(hall: Hall, front: Front) -> None:
+def test_a_result_shows_what_was_found(quality_builder: QualityBuilder, front: Front) -> None:
     """Scores, faults, lost files with reasons, pictures, and the captures beside it."""
-    older = hall.check(f"{SITE}/p", QaVerdict.GOOD, 0.97, at=NOW - timedelta(days=9))
-    page_id = hall.check(
+    older = quality_builder.check(f"{SITE}/p", QaVerdict.GOOD, 0.97, at=NOW - timedelta(days=9))
+    page_id = quality_builder.check(
         f"{SITE}/p", QaVerdict.BROKEN, 0.42, reason="Two files are missing.",
         lost=(LostPart(f"{SITE}/s.css", "status: 404"), LostPart(f"{SITE}/x.js", "missing")),
         parts_seen=9, parts_shown=7, pictures={"seen": webp(), "shown": webp("blue"), "heat": webp("red")},
@@ -201,9 +211,9 @@ def test_a_result_shows_what_was_found(hall: Hall, front: Front) -> None:
     assert f'href="/quality/{older}/images"' in page
 
 
-def test_a_missing_picture_is_said(hall: Hall, front: Front) -> None:
+def test_a_missing_picture_is_said(quality_builder: QualityBuilder, front: Front) -> None:
     """In the place of the capture's stands the archive's own screenshot; of the others that they are not there."""
-    page_id = hall.check(f"{SITE}/p", page={"shot": png()})
+    page_id = quality_builder.check(f"{SITE}/p", page={"shot": png()})
 
     page = front.get(f"/quality/{page_id}/images").text
 
@@ -212,9 +222,9 @@ def test_a_missing_picture_is_said(hall: Hall, front: Front) -> None:
     assert front.get(f"/quality/{page_id}/images/shown").status_code == 404
 
 
-def test_pictures_are_pictures_and_nothing_else(hall: Hall, front: Front) -> None:
+def test_pictures_are_pictures_and_nothing_else(quality_builder: QualityBuilder, front: Front) -> None:
     """Strict headers, a cache that must ask, small ones for lists; a file that is none is not handed out."""
-    page_id = hall.check(f"{SITE}/p", pictures={"seen": webp(size=(1280, 6000)), "heat": b"<html>x"})
+    page_id = quality_builder.check(f"{SITE}/p", pictures={"seen": webp(size=(1280, 6000)), "heat": b"<html>x"})
     whole = front.get(f"/quality/{page_id}/images/seen")
     small = front.get(f"/quality/{page_id}/images/small/seen")
     again = front.get(f"/quality/{page_id}/images/seen", If_None_Match=whole.headers["etag"])
@@ -231,13 +241,13 @@ def test_pictures_are_pictures_and_nothing_else(hall: Hall, front: Front) -> Non
 
 
 @pytest.mark.parametrize("act", ["good", "bad", "clear", "recrawl"])
-def test_a_reviewer_judges(act: str, hall: Hall, front: Front) -> None:
+def test_a_reviewer_judges(act: str, quality_builder: QualityBuilder, front: Front) -> None:
     """The button leads back to the result, which says what was done and by whom."""
-    page_id = hall.check(f"{SITE}/p", QaVerdict.DOUBTFUL, 0.8)
+    page_id = quality_builder.check(f"{SITE}/p", QaVerdict.DOUBTFUL, 0.8)
     path = f"/quality/{page_id}/images"
     done = send(front, path, act, by="Bo", note="Looked twice.")
     after = front.get(done.headers["location"])
-    row = hall.row(page_id)
+    row = quality_builder.row(page_id)
 
     assert done.status_code == 303
     assert "data-done" in after.text
@@ -248,9 +258,9 @@ def test_a_reviewer_judges(act: str, hall: Hall, front: Front) -> None:
         assert "reviewed by Bo" in after.text
 
 
-def test_a_script_is_answered_with_json(hall: Hall, front: Front) -> None:
+def test_a_script_is_answered_with_json(quality_builder: QualityBuilder, front: Front) -> None:
     """The page shows the new state without being loaded again."""
-    page_id = hall.check(f"{SITE}/p")
+    page_id = quality_builder.check(f"{SITE}/p")
     told = send(front, f"/quality/{page_id}/images", "good", headers={"Accept": "application/json"})
 
     assert told.json()["pressed"] == ["good"]
@@ -258,9 +268,9 @@ def test_a_script_is_answered_with_json(hall: Hall, front: Front) -> None:
     assert "Good, reviewed" in told.json()["standing"]
 
 
-def test_after_a_mark_the_list_goes_on_from_where_it_was(hall: Hall, front: Front) -> None:
+def test_after_a_mark_the_list_goes_on_from_where_it_was(quality_builder: QualityBuilder, front: Front) -> None:
     """A result that was judged leaves its place; the next is the one that was next."""
-    ids = [hall.check(f"{SITE}/{n}", QaVerdict.BROKEN, n / 10) for n in range(4)]
+    ids = [quality_builder.check(f"{SITE}/{n}", QaVerdict.BROKEN, n / 10) for n in range(4)]
     path = f"/quality/{ids[1]}/images?verdict=broken"
     after = front.get(send(front, path, "good", verdict="broken").headers["location"]).text
     onward = send(front, f"/quality/{ids[2]}/images?verdict=broken", "good", onward="1")
@@ -270,9 +280,9 @@ def test_after_a_mark_the_list_goes_on_from_where_it_was(hall: Hall, front: Fron
     assert onward.headers["location"] == f"/quality/{ids[3]}/images?verdict=broken"
 
 
-def test_only_reviewers_judge(hall: Hall, front: Front, strange: Front) -> None:
+def test_only_reviewers_judge(quality_builder: QualityBuilder, front: Front, strange: Front) -> None:
     """Others read, find no buttons, and are refused even with a reviewer's form."""
-    page_id = hall.check(f"{SITE}/p")
+    page_id = quality_builder.check(f"{SITE}/p")
     path = f"/quality/{page_id}/images"
     page = strange.get(path)
     refused = strange.post(
@@ -285,12 +295,12 @@ def test_only_reviewers_judge(hall: Hall, front: Front, strange: Front) -> None:
     assert "Sign in as a reviewer" in page.text
     assert refused.status_code == 403
     assert "Only reviewers" in refused.text
-    assert hall.row(page_id).review is QaVerdict.UNCHECKED
+    assert quality_builder.row(page_id).review is QaVerdict.UNCHECKED
 
 
-def test_a_token_makes_a_reviewer(hall: Hall, strange: Front) -> None:
+def test_a_token_makes_a_reviewer(quality_builder: QualityBuilder, strange: Front) -> None:
     """As a password in a browser, under a name that is kept, or as programs say it; no other word does."""
-    page_id = hall.check(f"{SITE}/p")
+    page_id = quality_builder.check(f"{SITE}/p")
     path = f"/quality/{page_id}/images"
     said = base64.b64encode(f"Cleo:{TOKEN}".encode()).decode()
     asked = strange.get("/quality/sign-in")
@@ -305,17 +315,17 @@ def test_a_token_makes_a_reviewer(hall: Hall, strange: Front) -> None:
     assert (asked.status_code, let_in.status_code) == (401, 303)
     assert asked.headers["www-authenticate"].startswith("Basic ")
     assert done.status_code == 303
-    assert hall.row(page_id).reviewed_by == "Cleo"
+    assert quality_builder.row(page_id).reviewed_by == "Cleo"
     assert "data-marks" in strange.get(path, Authorization=f"Bearer {TOKEN}").text
     for wrong in ("Basic !!!", "Basic eDp5", "Bearer", "Bearer x", "Digest x", f"Basic {TOKEN}"):
         assert strange.get("/quality/sign-in", Authorization=wrong).status_code == 401
 
 
-def test_a_form_of_another_site_is_refused(hall: Hall, front: Front) -> None:
+def test_a_form_of_another_site_is_refused(quality_builder: QualityBuilder, front: Front) -> None:
     """Even with a reviewer's token; and so is one that this front did not make."""
-    page_id = hall.check(f"{SITE}/p")
+    page_id = quality_builder.check(f"{SITE}/p")
     path = f"/quality/{page_id}/images"
-    other = hall.check(f"{SITE}/q")
+    other = quality_builder.check(f"{SITE}/q")
     forged = {"token": fields(front.get(f"/quality/{other}/images"))["token"]}
 
     assert send(front, path, "good", headers={"Sec_Fetch_Site": "cross-site"}).status_code == 403
@@ -323,31 +333,31 @@ def test_a_form_of_another_site_is_refused(hall: Hall, front: Front) -> None:
     assert send(front, path, "good", **forged).status_code == 403
     assert send(front, path, "good", token="").status_code == 403
     assert send(front, path, "destroy").status_code == 400
-    assert hall.row(page_id).review is QaVerdict.UNCHECKED
+    assert quality_builder.row(page_id).review is QaVerdict.UNCHECKED
 
 
-def test_nothing_is_done_by_following_a_link(hall: Hall, front: Front) -> None:
+def test_nothing_is_done_by_following_a_link(quality_builder: QualityBuilder, front: Front) -> None:
     """A button's address is for sending alone."""
-    page_id = hall.check(f"{SITE}/p")
+    page_id = quality_builder.check(f"{SITE}/p")
     front.get(f"/quality/{page_id}/images?act=good&done=good")
 
-    assert hall.row(page_id).review is QaVerdict.UNCHECKED
+    assert quality_builder.row(page_id).review is QaVerdict.UNCHECKED
 
 
 @pytest.mark.parametrize("effect", TakedownEffect)
 @pytest.mark.parametrize("kind", [TakedownKind.URL, TakedownKind.HOST, TakedownKind.CAPTURE], ids=str)
 def test_no_route_tells_of_what_was_taken_down(
-    kind: TakedownKind, effect: TakedownEffect, hall: Hall, front: Front, strange: Front
+    kind: TakedownKind, effect: TakedownEffect, quality_builder: QualityBuilder, front: Front, strange: Front
 ) -> None:
     """Neither lists nor neighbours nor histories nor pictures nor numbers; and none can be judged."""
     gone, seen = "https://gone.example/secret", f"{SITE}/seen"
-    page_id = hall.check(gone, score=0.2, pictures={"seen": webp(), "shown": webp(), "heat": webp()})
-    other = hall.check(seen, score=0.3)
+    page_id = quality_builder.check(gone, score=0.2, pictures={"seen": webp(), "shown": webp(), "heat": webp()})
+    other = quality_builder.check(seen, score=0.3)
     before = front.get(f"/quality/{page_id}/images/seen")
     assert before.status_code == 200
     what = {TakedownKind.HOST: "gone.example"}.get(kind, gone)
     stamp = f"{NOW:%Y%m%d%H%M%S}" if kind is TakedownKind.CAPTURE else ""
-    take_down(hall, effect, kind, what, stamp)
+    take_down(quality_builder, effect, kind, what, stamp)
 
     for asked in (front, strange):
         for path in ("/quality", f"/quality/{other}/images", "/quality/api/results", "/quality?host=gone.example"):
@@ -368,10 +378,10 @@ def test_no_route_tells_of_what_was_taken_down(
     assert front.get("/quality/api/summary?host=gone.example").json()["totals"]["broken"] == 1
 
 
-def test_a_level_without_images_has_no_pictures(hall: Hall, front: Front) -> None:
+def test_a_level_without_images_has_no_pictures(quality_builder: QualityBuilder, front: Front) -> None:
     """Where readers may not see the page's images, no picture of it is shown either."""
-    page_id = hall.check(f"{SITE}/p", page={"shot": png()}, pictures={"seen": webp(), "shown": webp()})
-    decide(hall.builder.layout, Level.TEXT, domain="quality.example")
+    page_id = quality_builder.check(f"{SITE}/p", page={"shot": png()}, pictures={"seen": webp(), "shown": webp()})
+    decide(quality_builder.builder.layout, Level.TEXT, domain="quality.example")
 
     page = front.get(f"/quality/{page_id}/images").text
 
@@ -379,17 +389,19 @@ def test_a_level_without_images_has_no_pictures(hall: Hall, front: Front) -> Non
     assert front.get(f"/quality/{page_id}/images/seen").status_code == 404
 
 
-def test_what_the_index_does_not_have_is_not_told(hall: Hall, front: Front) -> None:
+def test_what_the_index_does_not_have_is_not_told(quality_builder: QualityBuilder, front: Front) -> None:
     """A check of a page that was erased, or that nobody indexed, is nobody's business."""
-    hall.keep("feedbeef", f"{SITE}/unknown", QaVerdict.BROKEN, 0.1)
+    quality_builder.keep("feedbeef", f"{SITE}/unknown", QaVerdict.BROKEN, 0.1)
 
     assert "unknown" not in front.get("/quality").text.replace("Not compared", "")
     assert front.get("/quality/feedbeef/images").status_code == 404
 
 
-def test_hostile_texts_are_texts(hall: Hall, front: Front) -> None:
+def test_hostile_texts_are_texts(quality_builder: QualityBuilder, front: Front) -> None:
     """URLs, reasons, notes and lost parts stand in the page as letters, those that turn others as a mark."""
-    page_id = hall.check(f"{SITE}/?q=<script>alert(1)</script>", reason=HOSTILE, lost=(LostPart(HOSTILE, HOSTILE),))
+    page_id = quality_builder.check(
+        f"{SITE}/?q=<script>alert(1)</script>", reason=HOSTILE, lost=(LostPart(HOSTILE, HOSTILE),)
+    )
     send(front, f"/quality/{page_id}/images", "good", note=HOSTILE, by=HOSTILE)
     for path in ("/quality", f"/quality/{page_id}/images", f"/quality?after={HOSTILE}"):
         page = front.get(path.replace("\u202e", "%E2%80%AE")).text
@@ -407,17 +419,17 @@ def test_odd_identifiers_find_nothing(path: str, front: Front) -> None:
     assert front.get(path).status_code in (400, 404)
 
 
-def test_a_picture_outside_of_the_folder_is_not_read(hall: Hall, front: Front) -> None:
+def test_a_picture_outside_of_the_folder_is_not_read(quality_builder: QualityBuilder, front: Front) -> None:
     """An identifier that leads elsewhere is none, even when a row had it."""
     with pytest.raises(InputError):
         picture_name("../../x", "images", "seen")
     with pytest.raises(InputError):
-        hall.keep("../../x", SITE + "/p", QaVerdict.BROKEN, 0.1)
+        quality_builder.keep("../../x", SITE + "/p", QaVerdict.BROKEN, 0.1)
 
 
-def test_programs_are_told_the_same(hall: Hall, front: Front) -> None:
+def test_programs_are_told_the_same(quality_builder: QualityBuilder, front: Front) -> None:
     """Names of fields are those of the documentation."""
-    page_id = hall.check(f"{SITE}/p", score=0.25, lost=(LostPart(f"{SITE}/a", "digest"),))
+    page_id = quality_builder.check(f"{SITE}/p", score=0.25, lost=(LostPart(f"{SITE}/a", "digest"),))
     listed = front.get("/quality/api/results").json()
     check_response("/quality/api/results", 200, listed)
     check_response("/quality/api/summary", 200, front.get("/quality/api/summary").json())
@@ -434,10 +446,10 @@ def test_programs_are_told_the_same(hall: Hall, front: Front) -> None:
     }  # fmt: skip
 
 
-def test_a_registry_that_is_away_is_told(hall: Hall) -> None:
+def test_a_registry_that_is_away_is_told(quality_builder: QualityBuilder) -> None:
     """Readers and programs get 503 and when to come again; the other pages go on."""
-    quality = QualityContext(hall.builder.layout)
-    root = hall.builder.layout.root.parent
+    quality = QualityContext(quality_builder.builder.layout)
+    root = quality_builder.builder.layout.root.parent
     with open_front(root, FixedRegistry(TransientError("away")), mounts=[quality]) as front:
         answers = [front.get(path) for path in ("/quality", "/quality/api/results", "/quality/x/images")]
         assert [each.status_code for each in answers] == [503] * 3
@@ -445,9 +457,9 @@ def test_a_registry_that_is_away_is_told(hall: Hall) -> None:
         assert front.get("/").status_code == 200
 
 
-def test_readers_have_rates(hall: Hall, strange: Front, front: Front) -> None:
+def test_readers_have_rates(quality_builder: QualityBuilder, strange: Front, front: Front) -> None:
     """Who asks too often waits; reviewers need not."""
-    hall.check(f"{SITE}/p")
+    quality_builder.check(f"{SITE}/p")
     strangers = [strange.get("/quality/api/summary").status_code for _ in range(70)]
     reviewers = [front.get("/quality/api/summary").status_code for _ in range(70)]
 
@@ -456,9 +468,9 @@ def test_readers_have_rates(hall: Hall, strange: Front, front: Front) -> None:
     assert set(reviewers) == {200}
 
 
-def test_it_is_said_in_german(hall: Hall, front: Front) -> None:
+def test_it_is_said_in_german(quality_builder: QualityBuilder, front: Front) -> None:
     """Addresses keep the language."""
-    hall.check(f"{SITE}/p")
+    quality_builder.check(f"{SITE}/p")
     page = front.get("/de/quality").text
 
     assert "Qualität der Kopien" in page
@@ -466,10 +478,10 @@ def test_it_is_said_in_german(hall: Hall, front: Front) -> None:
     assert json.dumps("x")
 
 
-def test_many_results_are_listed_by_place(hall: Hall, front: Front) -> None:
+def test_many_results_are_listed_by_place(quality_builder: QualityBuilder, front: Front) -> None:
     """The middle and the end are as near as the beginning; a host's are found among all."""
     count = 10_000
-    fill_up(hall, count)
+    fill_up(quality_builder, count)
     first = front.get("/quality")
     middle = front.get(f"/quality?after=0:0.5:{count // 2:032x}:images")
     last = front.get(f"/quality?after=0:0.9998:{count - 2:032x}:images")
@@ -486,11 +498,13 @@ def test_many_results_are_listed_by_place(hall: Hall, front: Front) -> None:
     assert f"/quality/{count // 2 + 1:032x}/images" in one.text
 
 
-def test_without_a_setting_nobody_is_a_reviewer(hall: Hall) -> None:
+def test_without_a_setting_nobody_is_a_reviewer(quality_builder: QualityBuilder) -> None:
     """An empty word is no token, whichever way it is said."""
-    page_id = hall.check(f"{SITE}/p")
-    root = hall.builder.layout.root.parent
-    with open_front(root, FixedRegistry(hall.store), mounts=[QualityContext(hall.builder.layout)]) as front:
+    page_id = quality_builder.check(f"{SITE}/p")
+    root = quality_builder.builder.layout.root.parent
+    with open_front(
+        root, FixedRegistry(quality_builder.store), mounts=[QualityContext(quality_builder.builder.layout)]
+    ) as front:
         for said in ("Bearer ", "Bearer", "Basic eDo=", "Basic Og==", ""):
             answer = front.get(f"/quality/{page_id}/images", Authorization=said)
             assert "data-marks" not in answer.text

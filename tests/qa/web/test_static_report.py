@@ -30,7 +30,7 @@ from qa.web.static_report import CheckReport, _json, write_report
 from tests.qa.web.gallery import Drawing, fill
 from tests.support.browser_screen import Screen
 from tests.support.documentation_pictures import save_picture
-from tests.support.quality_hall import open_desk, open_hall
+from tests.support.quality_builder import open_quality_builder, open_quality_pages
 
 MANY = 20_000
 MADE = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -125,11 +125,11 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def drawn(drawings: list[Drawing], tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[str]]]:
     """A report with pictures, and the identifiers of its results."""
     tmp_path = tmp_path_factory.mktemp("drawn")
-    with open_hall(tmp_path) as hall, open_desk(hall):
-        ids = fill(hall, drawings)
-        pictures = CheckPictureFolder(hall.builder.layout.quality_pictures)
+    with open_quality_builder(tmp_path) as quality, open_quality_pages(quality):
+        ids = fill(quality, drawings)
+        pictures = CheckPictureFolder(quality.builder.layout.quality_pictures)
         results = [result(10 + n) for n in range(3)]
-        found = [VisibleCheck(hall.row(page_id), results[0].page) for page_id in ids]
+        found = [VisibleCheck(quality.row(page_id), results[0].page) for page_id in ids]
         report = CheckReport("Harbour collection", MADE, "https://archive.example")
         path = tmp_path / "drawn.html"
         with path.open("w", encoding="utf-8") as file:

@@ -20,7 +20,7 @@ from links.registry.schema import metadata
 from tests.support.commands import Weboid
 from tests.support.linked_site import LinkedSite
 from tests.support.services.registries import open_registry
-from tests.support.wiki_town import article, profile_of
+from tests.support.wiki_deployment import article, profile_of
 from weboid.app import registry_trial
 
 FINE, DEAD, GONE = "http://site.org/", "http://site.org/nothing-here", "http://museum.org/hall"

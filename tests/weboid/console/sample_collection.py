@@ -25,7 +25,7 @@ from links.registry.statements import insert_missing
 from links.states import LinkState
 from tests.support import drawing
 from tests.support.playback_fixtures import CollectionBuilder
-from tests.support.registry_shelf import Shelf
+from tests.support.registry_builder import RegistryBuilder
 from warc.text_index.indexer import rebuild_texts
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -160,14 +160,14 @@ def fill_registry(layout: Layout) -> None:
     """A wiki with links in several states, and edits of its bot."""
     store = open_registry_store(layout)
     try:
-        shelf = Shelf(store)
+        registry_builder = RegistryBuilder(store)
         urls = [f"https://{host}/cited/{n}" for host in SITES for n in range(12)]
-        shelf.page(11, "Public library", *urls[:20])
-        shelf.page(12, "Steam engine", *urls[20:])
-        shelf.fill_richly()
+        registry_builder.page(11, "Public library", *urls[:20])
+        registry_builder.page(12, "Steam engine", *urls[20:])
+        registry_builder.fill_richly()
         states = (LinkState.ALIVE,) * 7 + (LinkState.DEAD, LinkState.DYING, LinkState.BLOCKED, LinkState.UNKNOWN)
-        ids = [shelf.state(url, states[place % len(states)]) for place, url in enumerate(urls)]
-        wiki_id = shelf.wiki()
+        ids = [registry_builder.state(url, states[place % len(states)]) for place, url in enumerate(urls)]
+        wiki_id = registry_builder.wiki()
         counts = []
         for ago in range(DAYS_COUNTED):
             day = {LinkState.ALIVE: 30 + ago // 9, LinkState.DEAD: 9 - ago // 12, LinkState.BLOCKED: 3 + ago % 3 // 2}

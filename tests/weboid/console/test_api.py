@@ -17,7 +17,7 @@ from core.config.settings import Settings
 from core.layout import Layout
 from tests.support.console_server import Console, api_client, api_document
 from tests.support.examples import examples
-from tests.support.registry_shelf import WIKI
+from tests.support.registry_builder import WIKI
 from tests.weboid.console.test_server import URL, Served, console, whole  # noqa: F401 fixtures
 from weboid.console.accounts import COOKIE, ConsoleRole, SignedInUser
 from weboid.console.operations import OPERATIONS, RESOURCES, OperationContext, UnknownThingError

@@ -14,11 +14,11 @@ from core.config.settings import LinksSettings, Settings
 from core.layout import Layout
 from links.registry.database import open_registry_store
 from links.states import LinkState
-from tests.support.bot_shop import Shop, open_shop
+from tests.support.bot_harness import BotHarness, open_bot_harness
 from tests.support.console_server import Console, api_client, serving
 from tests.support.playback_fixtures import CollectionBuilder
 from tests.support.playback_fixtures import serving as serving_front
-from tests.support.registry_shelf import WIKI, Shelf
+from tests.support.registry_builder import WIKI, RegistryBuilder
 from tests.support.wiki_writer import BOT_SECRET, Writer
 from weboid.console.accounts import ConsoleRole
 from weboid.console.server import create_app, open_stores
@@ -65,9 +65,9 @@ def test_of_two_reviews_of_an_edit_the_second_is_refused(client: httpx.Client) -
 
 def test_pages_and_domains_are_switched_off(client: httpx.Client, console: Console) -> None:
     """They are in the list of pages to repair until then; the switch is in the audit log."""
-    shelf = Shelf(console.stores.registry.store())
-    shelf.page(4, "Bell tower", "https://www.belfry.org/rings")
-    shelf.state("https://www.belfry.org/rings", LinkState.DEAD)
+    registry_builder = RegistryBuilder(console.stores.registry.store())
+    registry_builder.page(4, "Bell tower", "https://www.belfry.org/rings")
+    registry_builder.state("https://www.belfry.org/rings", LinkState.DEAD)
     switches = [
         client.post("/bot/switches", json={"wiki": WIKI, "enabled": False, **what})
         for what in ({"title": "Bell_tower"}, {"domain": "https://Belfry.org/"}, {"title": "None"}, {})
@@ -101,23 +101,23 @@ def test_a_repair_is_previewed_and_approved(writer: Writer, bot_name: str, tmp_p
         serving(lambda origin: create_app(stores, origin=origin)) as address,
     ):
         stores.accounts.set_user("Grace", ConsoleRole.CURATOR)
-        shop: Shop = open_shop(stores.registry.store(), writer, bot_name)
-        shop.set(enabled=False, account=bot_name, password_file=str(password), front=front.front.rstrip("/"))
-        title, _ = shop.page(PAGE, {GONE: LinkState.DEAD})
-        page = {"wiki": str(shop.wiki.name), "title": title}
+        harness: BotHarness = open_bot_harness(stores.registry.store(), writer, bot_name)
+        harness.set(enabled=False, account=bot_name, password_file=str(password), front=front.front.rstrip("/"))
+        title, _ = harness.page(PAGE, {GONE: LinkState.DEAD})
+        page = {"wiki": str(harness.wiki.name), "title": title}
         with api_client(address, stores.accounts.use_link(stores.accounts.make_link("Grace"))) as client:
             seen = client.get("/bot/preview", params=page).json()
-            shop.writer.write(title, f"New. {PAGE}")
+            harness.writer.write(title, f"New. {PAGE}")
             changed = client.post("/bot/repairs", json={**page, "digest": seen["digest"]})
             again = client.get("/bot/preview", params=page).json()
             made = client.post("/bot/repairs", json={**page, "digest": again["digest"]})
-            other, _ = shop.page(PAGE, {GONE: LinkState.DEAD})
+            other, _ = harness.page(PAGE, {GONE: LinkState.DEAD})
             shown = client.get(f"{address}/console/bot/preview", params={**page, "title": other}).text
             csrf = shown.partition('name="csrf" value="')[2].partition('"')[0]
             form = {**page, "title": other, "csrf": csrf, "back": "/console/bot"}
             skipped = client.post(f"{address}/do/skip_repair", data=form)
-        shop.set(enabled=True)
-        summary, _ = asyncio.run(shop.run())
+        harness.set(enabled=True)
+        summary, _ = asyncio.run(harness.run())
 
         assert seen["did"] == "proposed"
         assert any(line.startswith("+") and "archive-url" in line for line in seen["diff"])
@@ -125,7 +125,7 @@ def test_a_repair_is_previewed_and_approved(writer: Writer, bot_name: str, tmp_p
         assert re.search(r"A fact\..*<ins>[^<]*archive-url=", shown, re.DOTALL)
         assert all(f"/do/{name}" in shown for name in ("approve_repair", "skip_repair", "switch_bot"))
         assert skipped.headers["location"] == "/console/bot?done=skip_repair"
-        assert "archive-url" in shop.text(title)
+        assert "archive-url" in harness.text(title)
         assert summary.skipped == 1
-        assert shop.text(other) == PAGE
-        assert made.json()["rev"] == shop.revisions(title)[0]["revid"]
+        assert harness.text(other) == PAGE
+        assert made.json()["rev"] == harness.revisions(title)[0]["revid"]

@@ -8,7 +8,7 @@ import pytest
 from links.feedback.replacements import ProposalStage
 from links.states import LinkState
 from tests.support.console_server import Console, api_client
-from tests.support.registry_shelf import WIKI, Shelf
+from tests.support.registry_builder import WIKI, RegistryBuilder
 from tests.weboid.console.sample_collection import DAYS_COUNTED
 
 URL = "https://viaduct.org/arches"
@@ -23,16 +23,18 @@ def client(console: Console) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def shelf(console: Console) -> Shelf:
+def registry_builder(console: Console) -> RegistryBuilder:
     """The registry of the collection, with one page more."""
-    shelf = Shelf(console.stores.registry.store())
-    shelf.page(3, "Viaduct", URL, OTHER)
-    return shelf
+    registry_builder = RegistryBuilder(console.stores.registry.store())
+    registry_builder.page(3, "Viaduct", URL, OTHER)
+    return registry_builder
 
 
-def test_links_are_listed_by_state_host_pattern_and_page(client: httpx.Client, shelf: Shelf) -> None:
+def test_links_are_listed_by_state_host_pattern_and_page(
+    client: httpx.Client, registry_builder: RegistryBuilder
+) -> None:
     """In parts, each once; an unknown page is 404."""
-    shelf.state(OTHER, LinkState.ALIVE)
+    registry_builder.state(OTHER, LinkState.ALIVE)
     found: list[str] = []
     cursor: str | None = ""
     while cursor is not None:
@@ -64,9 +66,11 @@ def test_links_by_state_are_read_by_day(client: httpx.Client, console: Console) 
     assert client.get("/links/states", params={"since": "yesterday"}).status_code == 422
 
 
-def test_a_link_is_read_with_its_mark_and_checked_before_others(client: httpx.Client, shelf: Shelf) -> None:
+def test_a_link_is_read_with_its_mark_and_checked_before_others(
+    client: httpx.Client, registry_builder: RegistryBuilder
+) -> None:
     """Marked and checked by a request each; the marks are listed, and removed."""
-    assert shelf.wiki()
+    assert registry_builder.wiki()
     made = client.post("/links/marks", json={"url": URL, "kind": "permadead", "reason": "sold"})
     link = client.get("/links/link", params={"url": URL}).json()
     marks = client.get("/links/marks").json()["marks"]
@@ -87,9 +91,11 @@ def test_a_link_is_read_with_its_mark_and_checked_before_others(client: httpx.Cl
     assert client.get("/links/link", params={"url": "https://unknown.example/"}).status_code == 404
 
 
-def test_many_links_are_compared_before_they_are_marked(client: httpx.Client, shelf: Shelf) -> None:
+def test_many_links_are_compared_before_they_are_marked(
+    client: httpx.Client, registry_builder: RegistryBuilder
+) -> None:
     """Each has its ETag in If-Match; one that has changed refuses all."""
-    assert shelf.wiki()
+    assert registry_builder.wiki()
     tags = [client.get("/links/link", params={"url": each}).headers["etag"] for each in (URL, OTHER)]
     marks = {"url": [URL, OTHER], "kind": "always", "reason": "seen"}
     half = client.post("/links/marks", json=marks, headers={"If-Match": tags[0]})
@@ -114,10 +120,12 @@ def test_reports_are_listed_and_removed(client: httpx.Client) -> None:
     assert dead not in {each["url"] for each in client.get("/links/reports").json()["reports"]}
 
 
-def test_a_replacement_is_approved_as_it_was_seen(client: httpx.Client, shelf: Shelf, console: Console) -> None:
+def test_a_replacement_is_approved_as_it_was_seen(
+    client: httpx.Client, registry_builder: RegistryBuilder, console: Console
+) -> None:
     """The address that is proposed by now: 409 for another one; the change is logged with both states."""
-    number = shelf.state("https://council.example/cited/1", LinkState.DEAD)
-    shelf.replace(number, "https://new.example/1", ProposalStage.WAITING)
+    number = registry_builder.state("https://council.example/cited/1", LinkState.DEAD)
+    registry_builder.replace(number, "https://new.example/1", ProposalStage.WAITING)
     waiting = client.get("/links/replacements", params={"stage": "waiting"}).json()["replacements"]
     link = {"url": "https://council.example/cited/1"}
     tag = {"If-Match": client.get("/links/link", params=link).headers["etag"]}

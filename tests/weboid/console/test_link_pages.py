@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from links.states import LinkState
 from tests.support.console_server import Console
-from tests.support.registry_shelf import DEAD, WIKI
+from tests.support.registry_builder import DEAD, WIKI
 from weboid.console.link_pages import state_chart
 
 

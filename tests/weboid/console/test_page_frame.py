@@ -14,7 +14,7 @@ from core.layout import CONFIG_FILE
 from tests.support.browser_screen import Screen
 from tests.support.console_server import ROLES, Console, api_client
 from tests.support.documentation_pictures import save_sheet
-from tests.support.registry_shelf import DEAD, WIKI
+from tests.support.registry_builder import DEAD, WIKI
 from tests.weboid.console.sample_collection import STORY
 from weboid.console.accounts import ConsoleRole, SignedInUser
 from weboid.console.api import perform

@@ -5,19 +5,19 @@ from collections.abc import Iterator
 import pytest
 
 from links.states import LinkState
-from tests.support.bot_shop import Shop
+from tests.support.bot_harness import BotHarness
 from tests.support.sites.mediawiki import Wiki, running_wiki
 from tests.support.sites.versions import OTHERS, Version
 from tests.support.wiki_writer import BOT, BOT_SECRET, Writer
 from tests.wiki.api.conftest import ApiAt, api_at, pauses
-from tests.wiki.bot.conftest import shop
+from tests.wiki.bot.conftest import harness
 from tests.wiki.sync.conftest import Fed, fed
 from wiki.api.credentials import WikiCredentials
 from wiki.api.page_query import read_pages
 from wiki.api.site_info import read_site_facts
 from wiki.bot.page_edit import PageEditStatus
 
-__all__ = ["api_at", "fed", "pauses", "shop"]  # fixtures
+__all__ = ["api_at", "fed", "harness", "pauses"]  # fixtures
 
 pytestmark = pytest.mark.slow
 URL = "https://gone.example.org/a"
@@ -99,38 +99,38 @@ def test_a_sweep_reads_every_page(writer: Writer, request: pytest.FixtureRequest
     assert [fed.links(each) for each in numbers] == [[f"https://swept.net/{n}"] for n in range(3)]
 
 
-async def test_the_bot_mends_and_keeps_what_was_written_in_between(shop: Shop) -> None:
+async def test_the_bot_mends_and_keeps_what_was_written_in_between(harness: BotHarness) -> None:
     """An edit conflict is one in every version: the other's words and the repair both stand there."""
-    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
-    copy = shop.give_copy(URL)
+    title, _ = harness.page(PAGE, {URL: LinkState.DEAD})
+    copy = harness.give_copy(URL)
     once = iter([True])
 
     def write(step: str) -> None:
         if step == "intended" and next(once, False):
-            shop.writer.write(title, PAGE.replace("title=A", "title=Better"))
+            harness.writer.write(title, PAGE.replace("title=A", "title=Better"))
 
-    shop.step = write
-    tally, _ = await shop.run()
+    harness.step = write
+    tally, _ = await harness.run()
 
     assert tally.did == {PageEditStatus.EDITED: 1}
-    assert "title=Better" in shop.text(title)
-    assert f"archive-url={copy}" in shop.text(title)
+    assert "title=Better" in harness.text(title)
+    assert f"archive-url={copy}" in harness.text(title)
 
 
-async def test_the_bot_leaves_pages_that_want_no_bots(shop: Shop) -> None:
+async def test_the_bot_leaves_pages_that_want_no_bots(harness: BotHarness) -> None:
     """{{nobots}} is the wiki's text, not its version's."""
-    title, _ = shop.page("{{nobots}}" + PAGE, {URL: LinkState.DEAD})
-    shop.give_copy(URL)
-    tally, _ = await shop.run(title)
+    title, _ = harness.page("{{nobots}}" + PAGE, {URL: LinkState.DEAD})
+    harness.give_copy(URL)
+    tally, _ = await harness.run(title)
     assert tally.did == {PageEditStatus.FORBIDDEN: 1}
-    assert len(shop.revisions(title)) == 1
+    assert len(harness.revisions(title)) == 1
 
 
-async def test_the_bot_notices_who_takes_its_edit_back(shop: Shop) -> None:
+async def test_the_bot_notices_who_takes_its_edit_back(harness: BotHarness) -> None:
     """Tags for reverted edits came with 1.36: without them the texts tell."""
-    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
-    shop.give_copy(URL)
-    await shop.run(title)
-    shop.writer.act(action="edit", title=title, undo=shop.edits()[0].rev)
-    tally, _ = await shop.run(title)
+    title, _ = harness.page(PAGE, {URL: LinkState.DEAD})
+    harness.give_copy(URL)
+    await harness.run(title)
+    harness.writer.act(action="edit", title=title, undo=harness.edits()[0].rev)
+    tally, _ = await harness.run(title)
     assert (tally.undone, tally.did) == (1, {PageEditStatus.HELD: 1})

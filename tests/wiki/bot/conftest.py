@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from core.layout import Layout
-from tests.support.bot_shop import Shop, open_shop
+from tests.support.bot_harness import BotHarness, open_bot_harness
 from tests.support.services.registries import open_registry
 from tests.support.sites.mediawiki import Wiki, running_wiki
 from tests.support.wiki_writer import Writer, make_bot
@@ -33,10 +33,10 @@ def bot_name(wiki: Wiki) -> str:
 
 
 @pytest_asyncio.fixture
-async def shop(writer: Writer, bot_name: str, tmp_path: Path) -> AsyncIterator[Shop]:
+async def harness(writer: Writer, bot_name: str, tmp_path: Path) -> AsyncIterator[BotHarness]:
     """A registry of its own for each test, on the shared wiki."""
     store = open_registry(Layout(tmp_path))
-    shop = open_shop(store, writer, bot_name)
-    yield shop
-    await shop.close()
+    harness = open_bot_harness(store, writer, bot_name)
+    yield harness
+    await harness.close()
     store.close()

@@ -6,7 +6,7 @@ import pytest
 
 from links.registry.bot_edits import EditKind, EditState
 from links.states import LinkState
-from tests.support.bot_shop import Shop
+from tests.support.bot_harness import BotHarness
 from wiki.bot.page_edit import PageEditStatus
 from wiki.bot.wikitext_adapter import url_key_or_empty
 
@@ -17,92 +17,92 @@ CITE = f"{{{{cite web|url={URL}|title=A|access-date=2025-03-11}}}}"
 PAGE = f"A fact.<ref>{CITE}</ref>\n\nMore."
 
 
-async def test_by_default_nobody_is_told(shop: Shop) -> None:
+async def test_by_default_nobody_is_told(harness: BotHarness) -> None:
     """Messages are noise unless a wiki wants them."""
-    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
-    shop.give_copy(URL)
+    title, _ = harness.page(PAGE, {URL: LinkState.DEAD})
+    harness.give_copy(URL)
 
-    tally, _ = await shop.run(title)
+    tally, _ = await harness.run(title)
 
     assert tally.messages == 0
-    assert [edit.kind for edit in shop.edits()] == [EditKind.PAGE]
+    assert [edit.kind for edit in harness.edits()] == [EditKind.PAGE]
 
 
-async def test_a_message_beside_an_edit_says_what_was_done(shop: Shop) -> None:
+async def test_a_message_beside_an_edit_says_what_was_done(harness: BotHarness) -> None:
     """One section, signed, with the link, its copy and the run's name."""
-    shop.set(talk="beside")
-    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
-    copy = shop.give_copy(URL)
+    harness.set(talk="beside")
+    title, _ = harness.page(PAGE, {URL: LinkState.DEAD})
+    copy = harness.give_copy(URL)
 
-    tally, _ = await shop.run(title)
+    tally, _ = await harness.run(title)
 
-    talk = shop.text(f"Talk:{title}")
+    talk = harness.text(f"Talk:{title}")
     assert (tally.did, tally.messages) == ({PageEditStatus.EDITED: 1}, 1)
     assert talk.startswith("== ")
     assert URL in talk
     assert copy in talk
     assert "[[User:Repairer" in talk
-    assert shop.edits()[0].job in talk
-    assert (shop.edits()[0].kind, shop.edits()[0].state) == (EditKind.TALK, EditState.MADE)
+    assert harness.edits()[0].job in talk
+    assert (harness.edits()[0].kind, harness.edits()[0].state) == (EditKind.TALK, EditState.MADE)
 
 
-async def test_a_message_in_place_of_an_edit_leaves_the_page_alone(shop: Shop) -> None:
+async def test_a_message_in_place_of_an_edit_leaves_the_page_alone(harness: BotHarness) -> None:
     """The page is not edited, and the same is not proposed twice."""
-    shop.set(talk="only")
-    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
-    shop.give_copy(URL)
+    harness.set(talk="only")
+    title, _ = harness.page(PAGE, {URL: LinkState.DEAD})
+    harness.give_copy(URL)
 
-    first, _ = await shop.run(title)
-    await shop.clock.sleep(timedelta(days=40).total_seconds())
-    shop.turn(URL, LinkState.DEAD)
-    second, _ = await shop.run(title)
+    first, _ = await harness.run(title)
+    await harness.clock.sleep(timedelta(days=40).total_seconds())
+    harness.turn(URL, LinkState.DEAD)
+    second, _ = await harness.run(title)
 
     assert (first.messages, second.messages) == (1, 0)
-    assert shop.text(title) == PAGE
-    assert shop.text(f"Talk:{title}").count("== ") == 1
+    assert harness.text(title) == PAGE
+    assert harness.text(f"Talk:{title}").count("== ") == 1
 
 
-async def test_a_page_is_told_once_in_thirty_days(shop: Shop) -> None:
+async def test_a_page_is_told_once_in_thirty_days(harness: BotHarness) -> None:
     """Something new waits until then."""
-    shop.set(talk="beside")
-    title, page_id = shop.page(PAGE, {URL: LinkState.DEAD})
-    shop.give_copy(URL)
-    await shop.run(title)
-    shop.writer.write(title, shop.text(title) + CITE.replace(URL, OTHER))
-    shop.know(title, page_id, {URL: LinkState.DEAD, OTHER: LinkState.DEAD})
-    shop.give_copy(OTHER)
+    harness.set(talk="beside")
+    title, page_id = harness.page(PAGE, {URL: LinkState.DEAD})
+    harness.give_copy(URL)
+    await harness.run(title)
+    harness.writer.write(title, harness.text(title) + CITE.replace(URL, OTHER))
+    harness.know(title, page_id, {URL: LinkState.DEAD, OTHER: LinkState.DEAD})
+    harness.give_copy(OTHER)
 
-    soon, _ = await shop.run(title)
-    talk = shop.text(f"Talk:{title}")
+    soon, _ = await harness.run(title)
+    talk = harness.text(f"Talk:{title}")
 
     assert (soon.did, soon.messages) == ({PageEditStatus.EDITED: 1}, 0)
     assert OTHER not in talk
 
 
-async def test_a_talk_page_that_wants_no_messages_gets_none(shop: Shop) -> None:
+async def test_a_talk_page_that_wants_no_messages_gets_none(harness: BotHarness) -> None:
     """The page itself is mended all the same."""
     said = "{{bots|optout=all}}"
-    shop.set(talk="beside")
-    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
-    shop.give_copy(URL)
-    shop.writer.write(f"Talk:{title}", said)
+    harness.set(talk="beside")
+    title, _ = harness.page(PAGE, {URL: LinkState.DEAD})
+    harness.give_copy(URL)
+    harness.writer.write(f"Talk:{title}", said)
 
-    tally, _ = await shop.run(title)
+    tally, _ = await harness.run(title)
 
     assert (tally.did, tally.messages) == ({PageEditStatus.EDITED: 1}, 0)
-    assert shop.text(f"Talk:{title}") == said
+    assert harness.text(f"Talk:{title}") == said
 
 
-async def test_a_hostile_url_breaks_no_talk_page(shop: Shop) -> None:
+async def test_a_hostile_url_breaks_no_talk_page(harness: BotHarness) -> None:
     """What stands in a link means nothing in the message."""
-    shop.set(talk="beside")
+    harness.set(talk="beside")
     url = "https://gone.example.org/x?a={{PAGENAME}}&b=~~~~".replace("{{", "%7B%7B").replace("}}", "%7D%7D")
-    title, _ = shop.page(PAGE.replace(URL, url), {})
-    page_id = shop.writer.ask(action="query", titles=title)["query"]["pages"][0]["pageid"]
-    shop.know(title, page_id, {url_key_or_empty(url): LinkState.DEAD})
-    shop.give_copy(url_key_or_empty(url))
+    title, _ = harness.page(PAGE.replace(URL, url), {})
+    page_id = harness.writer.ask(action="query", titles=title)["query"]["pages"][0]["pageid"]
+    harness.know(title, page_id, {url_key_or_empty(url): LinkState.DEAD})
+    harness.give_copy(url_key_or_empty(url))
 
-    await shop.run(title)
+    await harness.run(title)
 
-    talk = shop.text(f"Talk:{title}")
+    talk = harness.text(f"Talk:{title}")
     assert talk.count("[[User:Repairer") == 1

@@ -13,7 +13,7 @@ import pytest
 
 from links.registry.bot_edits import EditState
 from links.states import LinkState
-from tests.support.bot_shop import Shop
+from tests.support.bot_harness import BotHarness
 from tests.support.sites.cache import ROOT
 from wiki.api.models import ThrottledError, WikiAwayError
 from wiki.bot.page_edit import PageEditStatus
@@ -30,57 +30,57 @@ class KilledError(BaseException):
 
 
 @pytest.mark.parametrize("step", ["read", "intended", "saved", "booked"])
-async def test_a_run_that_dies_at_a_step_is_finished_by_the_next(shop: Shop, step: str) -> None:
+async def test_a_run_that_dies_at_a_step_is_finished_by_the_next(harness: BotHarness, step: str) -> None:
     """Whatever was done when the process died: in the end the page has one edit of ours, and so the book."""
-    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
-    shop.give_copy(URL)
+    title, _ = harness.page(PAGE, {URL: LinkState.DEAD})
+    harness.give_copy(URL)
 
     def die(reached: str) -> None:
         if reached == step:
             raise KilledError
 
-    shop.step = die
+    harness.step = die
     with pytest.raises(KilledError):
-        await shop.run()
-    shop.step = lambda _name: None
-    await shop.clock.sleep(max(LEASE_S, SETTLED_S) + 1)
+        await harness.run()
+    harness.step = lambda _name: None
+    await harness.clock.sleep(max(LEASE_S, SETTLED_S) + 1)
 
-    await shop.run()
-    await shop.run()
+    await harness.run()
+    await harness.run()
 
-    assert len(shop.revisions(title)) == 2
-    made = [edit for edit in shop.edits() if edit.state is EditState.MADE]
-    assert [edit.rev for edit in made] == [shop.revisions(title)[0]["revid"]]
-    assert {edit.state for edit in shop.edits()} <= {EditState.MADE, EditState.NOTHING, EditState.ABANDONED}
+    assert len(harness.revisions(title)) == 2
+    made = [edit for edit in harness.edits() if edit.state is EditState.MADE]
+    assert [edit.rev for edit in made] == [harness.revisions(title)[0]["revid"]]
+    assert {edit.state for edit in harness.edits()} <= {EditState.MADE, EditState.NOTHING, EditState.ABANDONED}
 
 
-async def test_a_young_edit_that_cannot_be_found_waits(shop: Shop) -> None:
+async def test_a_young_edit_that_cannot_be_found_waits(harness: BotHarness) -> None:
     """The wiki may still be working on it: its page is left alone for ten minutes."""
-    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
-    shop.give_copy(URL)
+    title, _ = harness.page(PAGE, {URL: LinkState.DEAD})
+    harness.give_copy(URL)
 
     def die(reached: str) -> None:
         if reached == "intended":
             raise KilledError
 
-    shop.step = die
+    harness.step = die
     with pytest.raises(KilledError):
-        await shop.run()
-    shop.step = lambda _name: None
+        await harness.run()
+    harness.step = lambda _name: None
 
-    waits, _ = await shop.run()
-    await shop.clock.sleep(SETTLED_S + 1)
-    goes_on, _ = await shop.run()
+    waits, _ = await harness.run()
+    await harness.clock.sleep(SETTLED_S + 1)
+    goes_on, _ = await harness.run()
 
     assert (waits.did, waits.settled) == ({}, 0)
     assert (goes_on.did, goes_on.settled) == ({PageEditStatus.EDITED: 1}, 1)
-    assert len(shop.revisions(title)) == 2
+    assert len(harness.revisions(title)) == 2
 
 
-async def test_kill_9_between_the_wiki_and_the_book(shop: Shop, tmp_path: Path) -> None:
+async def test_kill_9_between_the_wiki_and_the_book(harness: BotHarness, tmp_path: Path) -> None:
     """A real process, really killed when the wiki has the edit and the book has not."""
-    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
-    shop.give_copy(URL)
+    title, _ = harness.page(PAGE, {URL: LinkState.DEAD})
+    harness.give_copy(URL)
     script = textwrap.dedent(
         f"""
         import asyncio, os, signal, sys
@@ -88,11 +88,11 @@ async def test_kill_9_between_the_wiki_and_the_book(shop: Shop, tmp_path: Path) 
         from contextlib import closing
         from core.layout import Layout
         from links.registry.database import open_registry_store
-        from tests.support.bot_shop import Shop
+        from tests.support.bot_harness import BotHarness
         from links.registry.wikis import all_wikis
 
         class Address:
-            api = {shop.writer.api!r}
+            api = {harness.writer.api!r}
 
         def die(step):
             if step == "saved":
@@ -101,26 +101,26 @@ async def test_kill_9_between_the_wiki_and_the_book(shop: Shop, tmp_path: Path) 
         with closing(open_registry_store(Layout(Path({str(tmp_path)!r})))) as store:
             with store.reading() as rows:
                 wiki = all_wikis(rows)[0]
-            shop = Shop(store, wiki, Address, {shop.login!r}, step=die)
-            asyncio.run(shop.run())
+            harness = BotHarness(store, wiki, Address, {harness.login!r}, step=die)
+            asyncio.run(harness.run())
         """
     )
     done = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", script], cwd=ROOT, check=False, timeout=120)
     assert done.returncode == -signal.SIGKILL
-    assert shop.edits()[0].state is EditState.INTENDED
+    assert harness.edits()[0].state is EditState.INTENDED
 
-    await shop.clock.sleep(LEASE_S + 1)
-    tally, _ = await shop.run()
+    await harness.clock.sleep(LEASE_S + 1)
+    tally, _ = await harness.run()
 
     assert tally.settled == 1
-    assert [edit.state for edit in shop.edits()[-1:]] == [EditState.MADE]
-    assert len(shop.revisions(title)) == 2
+    assert [edit.state for edit in harness.edits()[-1:]] == [EditState.MADE]
+    assert len(harness.revisions(title)) == 2
 
 
 @asynccontextmanager
-async def before_the_wiki(shop: Shop, answer: bytes | None, *, passes_on: bool) -> AsyncIterator[str]:
+async def before_the_wiki(harness: BotHarness, answer: bytes | None, *, passes_on: bool) -> AsyncIterator[str]:
     """A server in front of the wiki that spoils edits: answers something else, or nothing."""
-    host, port = shop.writer.api.removeprefix("http://").split("/")[0].split(":")
+    host, port = harness.writer.api.removeprefix("http://").split("/")[0].split(":")
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -156,18 +156,18 @@ async def before_the_wiki(shop: Shop, answer: bytes | None, *, passes_on: bool) 
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/api.php"
 
 
-async def test_an_answer_that_never_comes_is_found_out_later(shop: Shop) -> None:
+async def test_an_answer_that_never_comes_is_found_out_later(harness: BotHarness) -> None:
     """The edit was made, the answer was lost: the next run finds it in the history."""
-    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
-    shop.give_copy(URL)
-    async with before_the_wiki(shop, None, passes_on=True) as address, shop.bot(address=address) as bot:
+    title, _ = harness.page(PAGE, {URL: LinkState.DEAD})
+    harness.give_copy(URL)
+    async with before_the_wiki(harness, None, passes_on=True) as address, harness.bot(address=address) as bot:
         first = await bot.run()
 
-    second, _ = await shop.run()
+    second, _ = await harness.run()
 
     assert first.did == {PageEditStatus.UNKNOWN: 1}
     assert (second.settled, second.did) == (1, {PageEditStatus.NOTHING: 1})
-    assert len(shop.revisions(title)) == 2
+    assert len(harness.revisions(title)) == 2
 
 
 _ERROR = b'{"error":{"code":"%s","info":"said so"}}'
@@ -187,48 +187,48 @@ def _answer(code: bytes, *, retry: int = 0) -> bytes:
     [(b"maxlag", ThrottledError), (b"ratelimited", ThrottledError), (b"readonly", WikiAwayError)],
     ids=["maxlag", "ratelimited", "readonly"],
 )
-async def test_a_wiki_that_wants_to_be_left_alone_is(shop: Shop, code: bytes, error: type[Exception]) -> None:
+async def test_a_wiki_that_wants_to_be_left_alone_is(harness: BotHarness, code: bytes, error: type[Exception]) -> None:
     """A lagging, throttling or read-only wiki ends the run; nothing stays open, and the next one goes on."""
-    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
-    shop.give_copy(URL)
+    title, _ = harness.page(PAGE, {URL: LinkState.DEAD})
+    harness.give_copy(URL)
     async with (
-        before_the_wiki(shop, _answer(code, retry=3), passes_on=False) as address,
-        shop.bot(address=address) as bot,
+        before_the_wiki(harness, _answer(code, retry=3), passes_on=False) as address,
+        harness.bot(address=address) as bot,
     ):
         with pytest.raises(error):
             await bot.run()
-    assert shop.edits() == []
+    assert harness.edits() == []
 
-    tally, _ = await shop.run()
+    tally, _ = await harness.run()
     assert tally.did == {PageEditStatus.EDITED: 1}
-    assert len(shop.revisions(title)) == 2
+    assert len(harness.revisions(title)) == 2
 
 
-async def test_a_refusal_of_an_extension_is_about_its_page(shop: Shop) -> None:
+async def test_a_refusal_of_an_extension_is_about_its_page(harness: BotHarness) -> None:
     """A filter refuses a page: it is booked, and the run goes on."""
-    shop.page(PAGE, {URL: LinkState.DEAD})
-    shop.give_copy(URL)
+    harness.page(PAGE, {URL: LinkState.DEAD})
+    harness.give_copy(URL)
     async with (
-        before_the_wiki(shop, _answer(b"abusefilter-disallowed"), passes_on=False) as address,
-        shop.bot(address=address) as bot,
+        before_the_wiki(harness, _answer(b"abusefilter-disallowed"), passes_on=False) as address,
+        harness.bot(address=address) as bot,
     ):
         tally = await bot.run()
 
     assert tally.did == {PageEditStatus.REFUSED: 1}
-    assert shop.edits()[0].state is EditState.FAILED
+    assert harness.edits()[0].state is EditState.FAILED
 
 
-async def test_a_refusal_in_the_older_way_is_told_apart(shop: Shop) -> None:
+async def test_a_refusal_in_the_older_way_is_told_apart(harness: BotHarness) -> None:
     """A captcha says `Failure` within a result, with 200 and without an error."""
-    shop.page(PAGE, {URL: LinkState.DEAD})
-    shop.give_copy(URL)
+    harness.page(PAGE, {URL: LinkState.DEAD})
+    harness.give_copy(URL)
     body = b'{"edit":{"captcha":{"type":"simple","id":"1","question":"1+1"},"result":"Failure"}}'
     answer = (
         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
         b"Connection: close\r\n\r\n%s" % (len(body), body)
     )
-    async with before_the_wiki(shop, answer, passes_on=False) as address, shop.bot(address=address) as bot:
+    async with before_the_wiki(harness, answer, passes_on=False) as address, harness.bot(address=address) as bot:
         tally = await bot.run()
 
     assert tally.did == {PageEditStatus.REFUSED: 1}
-    assert "captcha" in shop.edits()[0].note
+    assert "captcha" in harness.edits()[0].note

@@ -15,7 +15,7 @@ from tests.support.embed_fixtures import running_proxy
 from tests.support.embed_front import StubFront
 from tests.support.embed_upstream import page, running_upstream
 from tests.support.playback_fixtures import CollectionBuilder, serving
-from tests.support.registry_shelf import FixedRegistry, Shelf
+from tests.support.registry_builder import FixedRegistry, RegistryBuilder
 from tests.support.services.registries import open_registry
 from wiki.embed.link_lookup import CopyDisplay
 
@@ -41,10 +41,10 @@ def reading(tmp_path: Path) -> Iterator[Reading]:
         contextlib.closing(open_registry(builder.layout)) as store,
         running_upstream() as upstream,
     ):
-        shelf = Shelf(store)
-        shelf.page(1, "Page", DEAD, FINE)
-        shelf.state(DEAD, LinkState.DEAD, code=18)
-        shelf.state(FINE, LinkState.ALIVE, code=1)
+        registry_builder = RegistryBuilder(store)
+        registry_builder.page(1, "Page", DEAD, FINE)
+        registry_builder.state(DEAD, LinkState.DEAD, code=18)
+        registry_builder.state(FINE, LinkState.ALIVE, code=1)
         for url in (DEAD, FINE):
             builder.page(url, "<p>As it was cited.</p>")
         upstream.answer = lambda _: page(HTML)

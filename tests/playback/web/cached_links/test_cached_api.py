@@ -27,7 +27,7 @@ from playback.web.registry.registry_service import LinkRegistry, RegistrySource
 from tests.support.browser_screen import Screen
 from tests.support.loopback import LoopbackServer
 from tests.support.playback_fixtures import CollectionBuilder, Served, serving
-from tests.support.registry_shelf import DEAD, FINE, Shelf
+from tests.support.registry_builder import DEAD, FINE, RegistryBuilder
 from tests.support.services.registries import open_registry
 from tests.support.sites.mediawiki import ADMIN, Wiki, running_wiki
 from tests.support.sites.versions import MACHINES, OTHERS, Version
@@ -71,7 +71,7 @@ class Archive:
     """
 
     served: Served
-    shelf: Shelf
+    registry_builder: RegistryBuilder
     frontier: Frontier
 
     def loader(self, **said: str) -> str:
@@ -88,11 +88,11 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
     clock = SystemClock()
     now = clock.now()
     store = open_registry(builder.layout)
-    shelf = Shelf(store, root)
-    shelf.page(1, "Another", DEAD, FINE, QUEUED)
+    registry_builder = RegistryBuilder(store, root)
+    registry_builder.page(1, "Another", DEAD, FINE, QUEUED)
     since = {"first_fail_day": day_of(now) - 183, "fails": 9}
-    shelf.state(DEAD, LinkState.DEAD, code=18, **since)
-    shelf.state(FINE, LinkState.ALIVE, code=1)
+    registry_builder.state(DEAD, LinkState.DEAD, code=18, **since)
+    registry_builder.state(FINE, LinkState.ALIVE, code=1)
     for url in (DEAD, FINE):
         builder.page(url, "<p>x</p>", at=now - timedelta(days=200))
     settings = Settings()
@@ -105,7 +105,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
         serving(builder, links=LinkRegistry(source, RateLimitPolicy(rates=MANY)), status=status) as served,
     ):
         frontier.add([NewItem(QUEUED), NewItem(HELD)], now=now)
-        yield Archive(served, shelf, frontier)
+        yield Archive(served, registry_builder, frontier)
 
 
 @contextmanager
@@ -121,7 +121,7 @@ def reading_wiki(archive: Archive, version: Version = MACHINES) -> Iterator[Wiki
         write(running, "Burg", TEXT)
         query = "action=query&titles=Burg&format=json&formatversion=2"
         told = httpx.get(f"{running.api()}?{query}", timeout=120).json()
-        archive.shelf.page(told["query"]["pages"][0]["pageid"], "Burg", DEAD, FINE, QUEUED)
+        archive.registry_builder.page(told["query"]["pages"][0]["pageid"], "Burg", DEAD, FINE, QUEUED)
         yield running
 
 

@@ -25,7 +25,18 @@ from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
 from playback.web.copy_lookup import FailedAttempt, UrlQueueState, UrlQueueStatus
 from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate, parse_networks
 from tests.support.playback_fixtures import CollectionBuilder, decide
-from tests.support.registry_shelf import CODES, DEAD, FINE, NOW, ORIGIN, TODAY, FixedRegistry, Front, Shelf, open_front
+from tests.support.registry_builder import (
+    CODES,
+    DEAD,
+    FINE,
+    NOW,
+    ORIGIN,
+    TODAY,
+    FixedRegistry,
+    Front,
+    RegistryBuilder,
+    open_front,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +70,7 @@ class Books:
 class Desk:
     """The front of the filled registry, with copies and books."""
 
-    shelf: Shelf
+    registry_builder: RegistryBuilder
     front: Front
     builder: CollectionBuilder
     books: Books
@@ -88,14 +99,14 @@ class Desk:
 
 
 @pytest.fixture
-def desk(shelf: Shelf, tmp_path: Path) -> Iterator[Desk]:
+def desk(registry_builder: RegistryBuilder, tmp_path: Path) -> Iterator[Desk]:
     """A wiki with a dead link and one that works, and an archive."""
     books = Books()
     with (
         closing(CollectionBuilder(tmp_path / "collection")) as builder,
-        open_front(tmp_path, FixedRegistry(shelf.store), status=books) as front,
+        open_front(tmp_path, FixedRegistry(registry_builder.store), status=books) as front,
     ):
-        yield Desk(shelf, front, builder, books)
+        yield Desk(registry_builder, front, builder, books)
 
 
 # ---- the five answers
@@ -103,14 +114,14 @@ def desk(shelf: Shelf, tmp_path: Path) -> Iterator[Desk]:
 
 def test_links_of_a_page_that_is_not_observed_are_told_once_it_was_read(desk: Desk) -> None:
     """W10: the question hands the page to the feeder; what it read vouches for the URLs (W20)."""
-    wiki, page = desk.shelf.wiki(), RequestedPage(4711, "")
+    wiki, page = desk.registry_builder.wiki(), RequestedPage(4711, "")
     answer = desk.ask(DEAD, FINE, page_id=4711)
     assert [link["state"] for link in answer["links"]] == [None, None]
     assert (answer["page"]["is_observed"], answer["page"]["request"]) == (False, "queued")
-    with desk.shelf.store.reading() as rows:
+    with desk.registry_builder.store.reading() as rows:
         assert waiting_pages(rows, wiki, limit=9) == [page]
 
-    with desk.shelf.store.writing() as rows:
+    with desk.registry_builder.store.writing() as rows:
         finish_page_requests(rows, wiki, [page], day=TODAY, keys={page: [key_of(DEAD)]})
     answer = desk.ask(DEAD, FINE, page_id=4711)
 
@@ -123,7 +134,7 @@ def test_links_of_a_page_that_is_not_observed_are_told_once_it_was_read(desk: De
 def test_a_link_to_a_page_of_the_farm_that_is_not_there_is_told(desk: Desk) -> None:
     """W50: of the page that has it, however the link is written; nobody will archive it."""
     lost, sent = "https://de.wikipedia.org/wiki/Ren%C3%A9", "https://de.wikipedia.org/wiki/René"
-    desk.shelf.missing(5, "Linking", lost)
+    desk.registry_builder.missing(5, "Linking", lost)
     link = desk.link(sent, page_id=5)
 
     assert (link["answer"], link["state"], link["is_dead"]) == ("none", "dead", True)
@@ -134,7 +145,7 @@ def test_a_link_to_a_page_of_the_farm_that_is_not_there_is_told(desk: Desk) -> N
 def test_the_spelling_of_the_page_is_told(desk: Desk) -> None:
     """However the URL was sent (A17); not of URLs that the page has not."""
     spelled, sent = "https://verlag.de/%7Ea?q=%2d", "https://verlag.de/~a?q=-"
-    desk.shelf.page(5, "Spelled", spelled)
+    desk.registry_builder.page(5, "Spelled", spelled)
 
     assert desk.link(sent, page_id=5)["spelling"] == spelled
     assert desk.link(FINE, page_id=5)["spelling"] is None
@@ -168,7 +179,7 @@ def test_a_copy_is_offered_with_its_address_and_its_moment(desk: Desk) -> None:
 def test_what_is_no_web_page_is_told_with_its_length(desk: Desk) -> None:
     """Readers see it in the words of the small link, dead or alive (W57, W66)."""
     for url, state in ((FINE, LinkState.ALIVE), (DEAD, LinkState.DEAD)):
-        desk.shelf.state(url, state, mime="pdf", kib=1234)
+        desk.registry_builder.state(url, state, mime="pdf", kib=1234)
         desk.copy(url)
     fine, dead = desk.link(FINE), desk.link(DEAD)
 
@@ -238,10 +249,10 @@ def test_what_was_tried_waits_for_its_site(desk: Desk, until: datetime | None, w
 
 def test_a_new_link_that_waits_for_its_way_to_the_archive_is_queued(desk: Desk) -> None:
     """Before the frontier knows of it."""
-    number = desk.shelf.state(FINE, LinkState.UNKNOWN)
+    number = desk.registry_builder.state(FINE, LinkState.UNKNOWN)
     since = int(CAPTURED.timestamp())
-    wiki = desk.shelf.wiki()
-    desk.shelf.add(wanted, wiki_id=wiki, page=1, url_id=number, since=since, due=since, priority=0)
+    wiki = desk.registry_builder.wiki()
+    desk.registry_builder.add(wanted, wiki_id=wiki, page=1, url_id=number, since=since, due=since, priority=0)
 
     found = desk.link(FINE)
     assert (found["answer"], found["words"]) == ("queued", "Queued since 20 November 2026, 10:11 UTC")
@@ -306,7 +317,7 @@ def test_of_a_link_in_other_hands_only_what_was_there_before_is_offered(desk: De
     history = pack_history(
         (HistoryRun(CODES.FINE, TODAY - 90, TODAY - 30), HistoryRun(CODES.PARKED, TODAY - 10, TODAY - 1))
     )
-    desk.shelf.state(DEAD, state, history=history)
+    desk.registry_builder.state(DEAD, state, history=history)
     for days in (60, 31, 29, 20, 5):
         desk.copy(DEAD, at=CAPTURED - timedelta(days=days))
 
@@ -321,7 +332,7 @@ def test_of_a_link_in_other_hands_only_what_was_there_before_is_offered(desk: De
 def test_a_dead_link_without_a_copy_of_ours_leads_to_another_archive(desk: Desk) -> None:
     """With its name (A10, W30)."""
     address = "https://web.archive.org/web/20200101000000/https://verlag.de/"
-    desk.shelf.copy(desk.shelf.state(DEAD, LinkState.DEAD), "wayback", address, "20200101000000")
+    desk.registry_builder.copy(desk.registry_builder.state(DEAD, LinkState.DEAD), "wayback", address, "20200101000000")
     found = desk.link(DEAD)
 
     assert (found["answer"], found["href"], found["copy"]) == ("copy", address, address)
@@ -332,30 +343,34 @@ def test_a_dead_link_without_a_copy_of_ours_leads_to_another_archive(desk: Desk)
 def test_our_own_copy_goes_before_another_archives(desk: Desk) -> None:
     """It is the one that this archive answers for."""
     desk.copy(DEAD)
-    desk.shelf.copy(desk.shelf.state(DEAD, LinkState.DEAD), "wayback", "https://web.archive.org/x")
+    desk.registry_builder.copy(
+        desk.registry_builder.state(DEAD, LinkState.DEAD), "wayback", "https://web.archive.org/x"
+    )
 
     assert desk.link(DEAD)["service"] is None
 
 
 def test_a_link_that_works_is_not_led_to_another_archive(desk: Desk) -> None:
     """Nobody needs it there."""
-    desk.shelf.copy(desk.shelf.state(FINE, LinkState.ALIVE), "wayback", "https://web.archive.org/x")
+    desk.registry_builder.copy(
+        desk.registry_builder.state(FINE, LinkState.ALIVE), "wayback", "https://web.archive.org/x"
+    )
 
     assert desk.link(FINE)["answer"] == "none"
 
 
 def test_a_copy_elsewhere_whose_address_is_no_link_is_not_offered(desk: Desk) -> None:
     """Whatever once got into the registry."""
-    desk.shelf.copy(desk.shelf.state(DEAD, LinkState.DEAD), "wayback", "javascript:alert(1)")
+    desk.registry_builder.copy(desk.registry_builder.state(DEAD, LinkState.DEAD), "wayback", "javascript:alert(1)")
 
     assert desk.link(DEAD)["answer"] == "none"
 
 
 def test_a_copy_that_a_person_chose_goes_before_a_newer_one(desk: Desk) -> None:
     """W31."""
-    number = desk.shelf.state(DEAD, LinkState.DEAD)
-    desk.shelf.copy(number, "wayback", "https://web.archive.org/new", "20250101000000")
-    desk.shelf.copy(number, "loc", "https://webarchive.loc.gov/old", "20100101000000", by="alice")
+    number = desk.registry_builder.state(DEAD, LinkState.DEAD)
+    desk.registry_builder.copy(number, "wayback", "https://web.archive.org/new", "20250101000000")
+    desk.registry_builder.copy(number, "loc", "https://webarchive.loc.gov/old", "20100101000000", by="alice")
 
     assert desk.link(DEAD)["service"] == "loc"
 
@@ -369,7 +384,7 @@ def test_what_was_taken_down_is_not_offered(desk: Desk, what: str, effect: str, 
     """Neither here nor, for a URL that was taken down as a whole, anywhere else."""
     desk.copy(DEAD)
     address = "https://web.archive.org/web/20200101000000/https://verlag.de/"
-    desk.shelf.copy(desk.shelf.state(DEAD, LinkState.DEAD), "wayback", address)
+    desk.registry_builder.copy(desk.registry_builder.state(DEAD, LinkState.DEAD), "wayback", address)
     take_down(desk, what, effect)
     found = desk.link(DEAD)
 
@@ -485,9 +500,9 @@ def test_what_nobody_archives_is_answered_with_nothing(desk: Desk, text: str) ->
 def test_liveness_is_told_only_of_links_of_the_named_page(desk: Desk, who: dict[str, Any]) -> None:
     """Of a URL that the page lacks programs learn whether there is a copy, no more (W20, W24)."""
     desk.copy(DEAD)
-    desk.shelf.page(2, "Other", FINE)
-    desk.shelf.wiki("enwiki@WMF")
-    desk.shelf.wiki("osmwiki@OSM")
+    desk.registry_builder.page(2, "Other", FINE)
+    desk.registry_builder.wiki("enwiki@WMF")
+    desk.registry_builder.wiki("osmwiki@OSM")
 
     found = desk.link(DEAD, **who)
     assert (found["answer"], found["state"], found["group"]) == ("copy", None, "unknown")
@@ -497,20 +512,20 @@ def test_liveness_is_told_only_of_links_of_the_named_page(desk: Desk, who: dict[
 
 def test_no_copy_elsewhere_tells_that_a_link_is_dead(desk: Desk) -> None:
     """It is offered for dead links alone, so a URL of no named page has none (W20)."""
-    number = desk.shelf.state(DEAD, LinkState.DEAD)
-    desk.shelf.copy(number, "wayback", "https://web.archive.org/web/2020/x", "20200101000000")
+    number = desk.registry_builder.state(DEAD, LinkState.DEAD)
+    desk.registry_builder.copy(number, "wayback", "https://web.archive.org/web/2020/x", "20200101000000")
 
     assert desk.link(DEAD)["answer"] == "copy"
     assert desk.link(DEAD, page_id=None)["answer"] == "none"
 
 
-def test_internal_callers_are_told_of_every_link_of_the_farm(shelf: Shelf, tmp_path: Path) -> None:
+def test_internal_callers_are_told_of_every_link_of_the_farm(registry_builder: RegistryBuilder, tmp_path: Path) -> None:
     """They name no page: an internal tool asks for links before they are saved (W02, W20, W23)."""
-    shelf.wiki("enwiki@WMF")
-    shelf.wiki("osmwiki@OSM")
+    registry_builder.wiki("enwiki@WMF")
+    registry_builder.wiki("osmwiki@OSM")
     access = RateLimitPolicy(internal=parse_networks(["198.51.100.7"]))
     states = {}
-    with open_front(tmp_path, FixedRegistry(shelf.store), access=access) as front:
+    with open_front(tmp_path, FixedRegistry(registry_builder.store), access=access) as front:
         for wiki in (WIKI, "enwiki@WMF", "osmwiki@OSM"):
             body = json.dumps({"wiki": wiki, "urls": [DEAD]}).encode()
             answer = front.post(PATH, body, {"Content-Type": "application/json"}).json()
@@ -526,7 +541,7 @@ def test_no_page_of_another_wiki_is_named(desk: Desk) -> None:
 
 def test_what_no_page_has_any_more_is_not_told(desk: Desk) -> None:
     """A reference that is gone counts for nothing."""
-    desk.shelf.page(1, "Foo bar", FINE)
+    desk.registry_builder.page(1, "Foo bar", FINE)
 
     assert desk.link(DEAD)["state"] is None
 
@@ -539,11 +554,11 @@ def test_a_wikis_name_without_a_farm_means_the_default_one(desk: Desk) -> None:
 def test_a_question_writes_nothing(desk: Desk) -> None:
     """And nobody is asked about a link because somebody looks at a page (W28)."""
     written: list[str] = []
-    desk.shelf.on_write(written.append)
-    before = desk.shelf.counts()
+    desk.registry_builder.on_write(written.append)
+    before = desk.registry_builder.counts()
     desk.ask(DEAD, FINE, "https://never.example/")
 
-    assert desk.shelf.counts() == before
+    assert desk.registry_builder.counts() == before
     assert written == []
 
 
@@ -645,7 +660,7 @@ def test_of_what_nobody_will_ask_for_it_is_said_why(desk: Desk, url: str, words:
 
 def test_it_is_told_when_a_link_was_looked_at_and_that_it_is_a_file(desk: Desk) -> None:
     """What software should know before it follows a link, readers may know, too."""
-    desk.shelf.state(FINE, LinkState.ALIVE, checked_day=TODAY - 3, mime="pdf", kib=1_200)
+    desk.registry_builder.state(FINE, LinkState.ALIVE, checked_day=TODAY - 3, mime="pdf", kib=1_200)
     found = desk.link(FINE)
     assert found["checked"] == f"{NOW - timedelta(days=3):%Y-%m-%d}"
     assert (found["mime"], found["kib"]) == ("pdf", 1_200)
@@ -765,13 +780,13 @@ def test_only_post_asks(desk: Desk) -> None:
 # ---- how often
 
 
-def test_a_question_for_many_links_costs_more(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_question_for_many_links_costs_more(registry_builder: RegistryBuilder, tmp_path: Path) -> None:
     """One for each fifty; internal tools and those with a token pay nothing (W23)."""
     rates = ReaderRates(TokenRate(0.001, 12), TokenRate(0.001, 12), TokenRate(1_000, 1_000))
     access = RateLimitPolicy(rates=rates, token="t" * 32)
     body = json.dumps({"urls": ["https://a.example/"] * 500}).encode()
     kind = {"Content-Type": "text/plain"}
-    with open_front(tmp_path, FixedRegistry(shelf.store), access=access) as front:
+    with open_front(tmp_path, FixedRegistry(registry_builder.store), access=access) as front:
         codes = [front.post(PATH, body, kind).status_code for _ in range(4)]
         refused = front.post(PATH, body, kind)
         free = front.post(PATH, body, {**kind, "Authorization": f"Bearer {'t' * 32}"})

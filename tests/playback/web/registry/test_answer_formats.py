@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from playback.web.registry import answer_formats
-from tests.support.registry_shelf import ORIGIN, Front
+from tests.support.registry_builder import ORIGIN, Front
 
 pytestmark = pytest.mark.slow
 

@@ -5,24 +5,26 @@ import pytest
 from links.check_history import date_of
 from links.feedback.reports import MOST_OF_WIKI, RequestedPage, finish_page_requests, put_page_requests, waiting_pages
 from links.url_parts import key_of
-from tests.support.registry_shelf import DEAD, TODAY, Front, Shelf
+from tests.support.registry_builder import DEAD, TODAY, Front, RegistryBuilder
 
 pytestmark = pytest.mark.slow
 
 
-def test_a_page_that_is_not_observed_is_handed_to_the_feeder(shelf: Shelf, front: Front) -> None:
+def test_a_page_that_is_not_observed_is_handed_to_the_feeder(registry_builder: RegistryBuilder, front: Front) -> None:
     """By its number or its title, once a day; those that are known are stamped as ever (W10, W34)."""
     front.page("dbname=dewiki@WMF&curid=1|4711&titles=Foo bar|Neu")
-    with shelf.store.reading() as rows:
-        assert waiting_pages(rows, shelf.wiki(), limit=9) == [(0, "Neu"), (4711, "")]
+    with registry_builder.store.reading() as rows:
+        assert waiting_pages(rows, registry_builder.wiki(), limit=9) == [(0, "Neu"), (4711, "")]
 
     written: list[str] = []
-    shelf.on_write(written.append)
+    registry_builder.on_write(written.append)
     front.page("dbname=dewiki@WMF&curid=4711&titles=Neu")
     assert written == []
 
 
-def test_links_of_a_page_that_is_not_observed_are_told_once_it_was_read(shelf: Shelf, front: Front) -> None:
+def test_links_of_a_page_that_is_not_observed_are_told_once_it_was_read(
+    registry_builder: RegistryBuilder, front: Front
+) -> None:
     """W10: those that other pages of the farm have, with what these know; the answer says how it stands."""
     query = "dbname=dewiki@WMF&curid=4711&titles=Neu&scope=all"
     told = front.page(query).json()["pages"]
@@ -30,11 +32,11 @@ def test_links_of_a_page_that_is_not_observed_are_told_once_it_was_read(shelf: S
     assert "queued for reading" in told[0]["note"]
 
     elsewhere = "https://osm.info/"
-    shelf.page(1, "Ways", elsewhere, wiki="dewiki@OSM")
+    registry_builder.page(1, "Ways", elsewhere, wiki="dewiki@OSM")
     read = [RequestedPage(4711, ""), RequestedPage(0, "Neu")]
     keys = [key_of(url) for url in (DEAD, "https://unknown.net/", elsewhere)]
-    wiki = shelf.wiki()
-    with shelf.store.writing() as rows:
+    wiki = registry_builder.wiki()
+    with registry_builder.store.writing() as rows:
         finish_page_requests(rows, wiki, read, day=TODAY, keys=dict.fromkeys(read, keys))
     told = front.page(query).json()["pages"]
 
@@ -46,13 +48,13 @@ def test_links_of_a_page_that_is_not_observed_are_told_once_it_was_read(shelf: S
     form = front.get("/links?dbname=dewiki@WMF&curid=4711&scope=all").text
     assert "It was read on request" in form
     assert DEAD in form
-    assert shelf.counts()["link_pages"] == 2  # nothing is observed because of that
+    assert registry_builder.counts()["link_pages"] == 2  # nothing is observed because of that
 
 
-def test_a_request_is_refused_while_too_many_wait(shelf: Shelf, front: Front) -> None:
+def test_a_request_is_refused_while_too_many_wait(registry_builder: RegistryBuilder, front: Front) -> None:
     """And the answer says so."""
-    wiki = shelf.wiki()
-    with shelf.store.writing() as rows:
+    wiki = registry_builder.wiki()
+    with registry_builder.store.writing() as rows:
         put_page_requests(rows, wiki, range(10_000, 10_000 + MOST_OF_WIKI), day=TODAY)
 
     told = front.page("dbname=dewiki@WMF&curid=10001|4711").json()["pages"]
@@ -60,11 +62,11 @@ def test_a_request_is_refused_while_too_many_wait(shelf: Shelf, front: Front) ->
     assert [page["request"] for page in told] == ["queued", "refused"]
 
 
-def test_what_waits_for_the_feeder_is_bounded(shelf: Shelf, front: Front) -> None:
+def test_what_waits_for_the_feeder_is_bounded(registry_builder: RegistryBuilder, front: Front) -> None:
     """Nobody fills the registry by asking."""
     for first in range(1, MOST_OF_WIKI + 200, 50):
         front.clock.seconds += 60
         ids = "|".join(str(10_000 + each) for each in range(first, first + 50))
         assert front.page(f"dbname=dewiki@WMF&curid={ids}").status_code == 200
 
-    assert shelf.counts()["link_asked_pages"] == MOST_OF_WIKI
+    assert registry_builder.counts()["link_asked_pages"] == MOST_OF_WIKI

@@ -17,7 +17,7 @@ from links.states import LinkState
 from playback.web.rate_limits import ClientAddresses, RateLimitPolicy, parse_networks
 from playback.web.registry.registry_forms import TOKEN_S, FormTokens
 from tests.support.examples import examples
-from tests.support.registry_shelf import DEAD, FINE, FixedRegistry, Front, Shelf, open_front, stamp_in
+from tests.support.registry_builder import DEAD, FINE, FixedRegistry, Front, RegistryBuilder, open_front, stamp_in
 
 pytestmark = pytest.mark.slow
 
@@ -79,10 +79,10 @@ def test_without_the_form_there_is_only_the_form(name: str, front: Front) -> Non
     assert "Dead" in front.get(f"{query}&stamp={front.stamp()}", sec_fetch_mode="navigate").text
 
 
-def test_a_stamp_is_good_for_its_neighbourhood_alone(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_stamp_is_good_for_its_neighbourhood_alone(registry_builder: RegistryBuilder, tmp_path: Path) -> None:
     """A farm of machines cannot share one."""
     access = RateLimitPolicy(readers=ClientAddresses(parse_networks(["198.51.100.7"])))
-    with open_front(tmp_path, FixedRegistry(shelf.store), access=access) as front:
+    with open_front(tmp_path, FixedRegistry(registry_builder.store), access=access) as front:
         query = f"/links?url={DEAD}&stamp={front.stamp()}"
         elsewhere = front.get(query, x_forwarded_for="203.0.113.9").text
         here = front.get(query).text
@@ -135,11 +135,11 @@ def test_who_does_not_say_to_navigate_presses_the_filled_forms_button(front: Fro
     assert "Dead since 21 May 2026" in answer
 
 
-def test_a_stamp_holds_at_every_front_of_the_collection(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_stamp_holds_at_every_front_of_the_collection(registry_builder: RegistryBuilder, tmp_path: Path) -> None:
     """And after a restart: they share the collection's key (W71)."""
-    with open_front(tmp_path, FixedRegistry(shelf.store)) as front:
+    with open_front(tmp_path, FixedRegistry(registry_builder.store)) as front:
         stamp = front.stamp()
-    with open_front(tmp_path, FixedRegistry(shelf.store)) as other:
+    with open_front(tmp_path, FixedRegistry(registry_builder.store)) as other:
         answer = other.get(f"/links?url={DEAD}&stamp={stamp}").text
 
     assert "Dead since 21 May 2026" in answer
@@ -190,9 +190,11 @@ def test_a_page_is_filtered_by_status(status: str, found: set[str], front: Front
 
 
 @pytest.mark.parametrize("status", ["working", "unreachable"])
-def test_a_pattern_is_filtered_by_status_and_namespace(status: str, shelf: Shelf, front: Front) -> None:
+def test_a_pattern_is_filtered_by_status_and_namespace(
+    status: str, registry_builder: RegistryBuilder, front: Front
+) -> None:
     """And names pages of the wiki that was named, of no other (W03, W24)."""
-    shelf.page(1, "Fremd", DEAD, FINE, wiki="dewiki@OSM")
+    registry_builder.page(1, "Fremd", DEAD, FINE, wiki="dewiki@OSM")
     text = told(front, f"pattern=*.de&dbname=dewiki&status={status}&namespace=0")
     nobody = told(front, f"pattern=*.de&dbname=dewiki&status={status}&namespace=6")
 
@@ -210,9 +212,9 @@ def test_a_pattern_without_a_wiki_names_no_pages(front: Front) -> None:
     assert "Foo bar" not in text
 
 
-def test_a_search_says_what_the_wiki_keeps_out(shelf: Shelf, front: Front) -> None:
+def test_a_search_says_what_the_wiki_keeps_out(registry_builder: RegistryBuilder, front: Front) -> None:
     """And how it is found nevertheless; a search that meets no such entry says nothing (X06, X10)."""
-    shelf.settings({"excluded_domains": ["doi.org"]})
+    registry_builder.settings({"excluded_domains": ["doi.org"]})
     met = told(front, "pattern=*.doi.org&dbname=dewiki")
     other = told(front, "pattern=*.de&dbname=dewiki")
 
@@ -220,10 +222,10 @@ def test_a_search_says_what_the_wiki_keeps_out(shelf: Shelf, front: Front) -> No
     assert "excludes links" not in other
 
 
-def test_a_long_answer_goes_on(shelf: Shelf, front: Front) -> None:
+def test_a_long_answer_goes_on(registry_builder: RegistryBuilder, front: Front) -> None:
     """To the next part, each address once, and the way carries what the form sent."""
     wanted = {f"https://viele.de/{number:03}" for number in range(120)}
-    shelf.page(7, "Viele", *wanted)
+    registry_builder.page(7, "Viele", *wanted)
     path, found = f"/links?pattern=viele.de&dbname=dewiki&stamp={front.stamp()}", []
     while path:
         text = front.get(path).text
@@ -235,9 +237,9 @@ def test_a_long_answer_goes_on(shelf: Shelf, front: Front) -> None:
     assert set(found) == wanted
 
 
-def test_a_blocked_address_is_told_to_its_own_wiki(shelf: Shelf, front: Front) -> None:
+def test_a_blocked_address_is_told_to_its_own_wiki(registry_builder: RegistryBuilder, front: Front) -> None:
     """With its list and its pages; other wikis' blocks are nobody else's business (W06, W52)."""
-    shelf.spam(shelf.page(5, "Werbung"), "https://spam.top/buy")
+    registry_builder.spam(registry_builder.page(5, "Werbung"), "https://spam.top/buy")
     own = told(front, "url=https://spam.top/buy&dbname=dewiki")
     other = told(front, "url=https://spam.top/buy&dbname=frwiki")
 
@@ -247,12 +249,12 @@ def test_a_blocked_address_is_told_to_its_own_wiki(shelf: Shelf, front: Front) -
     assert "spam-blacklist" not in other.lower()
 
 
-def test_other_pages_are_told_for_one_wiki_or_its_farm(shelf: Shelf, front: Front) -> None:
+def test_other_pages_are_told_for_one_wiki_or_its_farm(registry_builder: RegistryBuilder, front: Front) -> None:
     """Pages that had it lately among them; never another farm's (W09, W24)."""
-    shelf.page(2, "Auch hier", DEAD)
-    shelf.page(2, "Auch hier")  # it went
-    shelf.page(1, "Schwester", DEAD, wiki="frwiki")
-    shelf.page(1, "Fremd", DEAD, wiki="dewiki@OSM")
+    registry_builder.page(2, "Auch hier", DEAD)
+    registry_builder.page(2, "Auch hier")  # it went
+    registry_builder.page(1, "Schwester", DEAD, wiki="frwiki")
+    registry_builder.page(1, "Fremd", DEAD, wiki="dewiki@OSM")
     own = told(front, f"url={DEAD}&dbname=dewiki")
     farm = told(front, f"url={DEAD}&dbname=dewiki&farm=1")
 
@@ -260,21 +262,21 @@ def test_other_pages_are_told_for_one_wiki_or_its_farm(shelf: Shelf, front: Fron
     assert [title in farm for title in ("Foo bar", "Schwester", "Fremd")] == [True, True, False]
 
 
-def test_the_first_hundred_other_pages_are_told(shelf: Shelf, front: Front) -> None:
+def test_the_first_hundred_other_pages_are_told(registry_builder: RegistryBuilder, front: Front) -> None:
     """A template's link is on thousands, and the page says that there are more (W09)."""
     for number in range(2, 130):
-        shelf.page(number, f"Seite {number}", DEAD)
+        registry_builder.page(number, f"Seite {number}", DEAD)
     text = told(front, f"url={DEAD}&dbname=dewiki")
 
     assert text.count("Seite ") == 99
     assert "Only the first pages" in text
 
 
-def test_nothing_but_the_web_becomes_a_link(shelf: Shelf, front: Front) -> None:
+def test_nothing_but_the_web_becomes_a_link(registry_builder: RegistryBuilder, front: Front) -> None:
     """Addresses of copies and replacements come from outside, too; nor does a usurped domain."""
-    number = shelf.state(DEAD, LinkState.USURPED, code=83)
-    shelf.copy(number, "odd", "javascript:alert(1)", "20200101000000")
-    shelf.seen(number, "redirect", "javascript:alert(2)")
+    number = registry_builder.state(DEAD, LinkState.USURPED, code=83)
+    registry_builder.copy(number, "odd", "javascript:alert(1)", "20200101000000")
+    registry_builder.seen(number, "redirect", "javascript:alert(2)")
     text = told(front, "dbname=dewiki&curid=1")
     addresses = [html.unescape(each) for each in re.findall(r'href="([^"]*)"', text)]
 
@@ -283,9 +285,9 @@ def test_nothing_but_the_web_becomes_a_link(shelf: Shelf, front: Front) -> None:
     assert "Do not follow" in text
 
 
-def test_titles_and_texts_are_text(shelf: Shelf, front: Front) -> None:
+def test_titles_and_texts_are_text(registry_builder: RegistryBuilder, front: Front) -> None:
     """Whatever a wiki calls its pages."""
-    shelf.page(1, "<b>Foo & 'bar'</b>", "http://x<script>alert(1)</script>", DEAD)
+    registry_builder.page(1, "<b>Foo & 'bar'</b>", "http://x<script>alert(1)</script>", DEAD)
     for path in ("/links?dbname=dewiki&curid=1", "/links/list?dbname=dewiki&with=unreachable"):
         text = front.get(path).text
 
@@ -334,15 +336,15 @@ def test_what_is_no_pattern_is_said_in_the_readers_language(front: Front) -> Non
     assert "Nach diesem Muster kann nicht gesucht werden" in answer.json()["detail"]
 
 
-def test_a_pattern_is_searched_in_several_namespaces(shelf: Shelf, front: Front) -> None:
+def test_a_pattern_is_searched_in_several_namespaces(registry_builder: RegistryBuilder, front: Front) -> None:
     """In some, or in those that the wiki observes (W03)."""
     for namespace, title in ((0, "Artikel"), (4, "Projekt"), (2, "Benutzer")):
         url = f"https://n{namespace}.viele.de/"
-        shelf.page(20 + namespace, title, url)
-        with shelf.store.writing() as rows:
+        registry_builder.page(20 + namespace, title, url)
+        with registry_builder.store.writing() as rows:
             where = pages.c.title == title
             rows.execute(update(pages).where(where).values(namespace=namespace))
-    shelf.settings({"feed": {"namespaces": [0, 2]}})
+    registry_builder.settings({"feed": {"namespaces": [0, 2]}})
 
     def found(namespaces: str) -> list[str]:
         text = told(front, f"pattern=*.viele.de&dbname=dewiki&namespace={namespaces}")
@@ -353,9 +355,11 @@ def test_a_pattern_is_searched_in_several_namespaces(shelf: Shelf, front: Front)
     assert found("content") == ["Artikel", "Benutzer"]
 
 
-def test_a_search_without_a_wiki_warns_of_what_any_wiki_keeps_out(shelf: Shelf, front: Front) -> None:
+def test_a_search_without_a_wiki_warns_of_what_any_wiki_keeps_out(
+    registry_builder: RegistryBuilder, front: Front
+) -> None:
     """As the command line does (X06)."""
-    shelf.settings({"excluded_domains": ["doi.org"]})
+    registry_builder.settings({"excluded_domains": ["doi.org"]})
 
     assert "excludes links" in told(front, "pattern=*.doi.org")
     assert "excludes links" not in told(front, "pattern=*.viele.de")

@@ -7,7 +7,7 @@ from links.registry.database import RegistryStore
 from playback.web.registry import registry_lists
 from playback.web.registry.registry_reader import LAST_SEEN, SPAM_BY_KEY, URL_BY_KEY
 from playback.web.registry.registry_values import WikiListKind
-from tests.support.registry_shelf import Shelf
+from tests.support.registry_builder import RegistryBuilder
 
 
 def statements(speaks: Any) -> Iterator[tuple[str, str]]:
@@ -41,7 +41,7 @@ def plans(store: RegistryStore) -> dict[str, str]:
     return found
 
 
-def test_no_question_reads_a_whole_table(either: Shelf) -> None:
+def test_no_question_reads_a_whole_table(either: RegistryBuilder) -> None:
     """On both databases; PostgreSQL is told to avoid that where it can."""
     either.fill()
     for name, plan in plans(either.store).items():

@@ -23,7 +23,7 @@ from playback.web.registry.registry_api import api_description
 from playback.web.registry.registry_forms import parse_pattern
 from playback.web.registry.registry_values import LINK_FIELDS, Group, LinkHint, LinkScope, WikiListKind
 from tests.support.examples import examples
-from tests.support.registry_shelf import FixedRegistry, Shelf, open_front
+from tests.support.registry_builder import FixedRegistry, RegistryBuilder, open_front
 from tests.support.services.registries import open_registry
 
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
@@ -39,8 +39,8 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The description as the real application gives it."""
     root: Path = tmp_path_factory.mktemp("described")
     opened = open_registry(Layout(root))
-    shelf = Shelf(opened, root)
-    shelf.fill_richly()
+    registry_builder = RegistryBuilder(opened, root)
+    registry_builder.fill_richly()
     with open_front(root, FixedRegistry(opened), access=RateLimitPolicy(rates=MANY), origin=None) as front:
         yield schemathesis.openapi.from_asgi(PATH, front.app, config=schemathesis.Config.from_dict(JUDGED))
     opened.close()

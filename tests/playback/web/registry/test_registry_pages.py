@@ -16,7 +16,7 @@ from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
 from playback.web.registry.registry_service import LinkRegistry, RegistrySource
 from tests.support.browser_screen import Screen
 from tests.support.playback_fixtures import CollectionBuilder, Served, serving
-from tests.support.registry_shelf import DEAD, NOW, Shelf
+from tests.support.registry_builder import DEAD, NOW, RegistryBuilder
 from tests.support.services.registries import open_registry
 
 pytestmark = [pytest.mark.playback, pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
@@ -43,11 +43,11 @@ def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     root = tmp_path_factory.mktemp("registry")
     builder = CollectionBuilder(root / "collection")
     store = open_registry(builder.layout)
-    shelf = Shelf(store, root)
-    shelf.fill_richly()
-    shelf.page(2, "Liste der Burgen und Schlösser", DEAD, LONG, HOSTILE, "https://casino.de/")
-    shelf.state(LONG, LinkState.BLOCKED, code=17, checked_day=day_of(NOW))
-    shelf.state("https://casino.de/", LinkState.USURPED, code=83)
+    registry_builder = RegistryBuilder(store, root)
+    registry_builder.fill_richly()
+    registry_builder.page(2, "Liste der Burgen und Schlösser", DEAD, LONG, HOSTILE, "https://casino.de/")
+    registry_builder.state(LONG, LinkState.BLOCKED, code=17, checked_day=day_of(NOW))
+    registry_builder.state("https://casino.de/", LinkState.USURPED, code=83)
     store.close()
     access = RateLimitPolicy(rates=MANY, form_rates=MANY)
     with (

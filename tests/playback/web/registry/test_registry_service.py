@@ -25,7 +25,17 @@ from links.registry.schema import host_quirks, pages, replacements, url_quirks
 from links.states import LinkState
 from playback.web.rate_limits import RateLimitPolicy, parse_networks
 from playback.web.registry.registry_values import link_order
-from tests.support.registry_shelf import CODES, DEAD, FINE, ORIGIN, TODAY, FixedRegistry, Front, Shelf, open_front
+from tests.support.registry_builder import (
+    CODES,
+    DEAD,
+    FINE,
+    ORIGIN,
+    TODAY,
+    FixedRegistry,
+    Front,
+    RegistryBuilder,
+    open_front,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -66,10 +76,10 @@ def test_the_day_on_which_the_page_was_read_is_told(front: Front) -> None:
     assert front.page().json()["pages"][0]["links_read"]["ago"] == "three days ago"
 
 
-def test_pages_come_in_the_order_of_the_question(shelf: Shelf, front: Front) -> None:
+def test_pages_come_in_the_order_of_the_question(registry_builder: RegistryBuilder, front: Front) -> None:
     """Several ids, with bars, commas or repeated; then names; each once (W19)."""
-    shelf.page(2, "Zweite Seite")
-    shelf.page(3, "Dritte")
+    registry_builder.page(2, "Zweite Seite")
+    registry_builder.page(3, "Dritte")
     asked = "curid=3|1&curid=2,3&titles=zweite_Seite|Unbekannt"
     found = front.page(f"dbname=dewiki@WMF&{asked}").json()["pages"]
 
@@ -78,9 +88,9 @@ def test_pages_come_in_the_order_of_the_question(shelf: Shelf, front: Front) -> 
     assert [page["is_observed"] for page in found] == [True, True, True, True, False]
 
 
-def test_a_moved_page_is_told_with_its_present_name(shelf: Shelf, front: Front) -> None:
+def test_a_moved_page_is_told_with_its_present_name(registry_builder: RegistryBuilder, front: Front) -> None:
     """Its number stays (W33)."""
-    shelf.page(1, "Neuer Name", DEAD)
+    registry_builder.page(1, "Neuer Name", DEAD)
 
     assert front.page().json()["pages"][0]["title"] == "Neuer Name"
 
@@ -117,16 +127,18 @@ def test_a_wiki_that_nobody_knows_is_an_error(path: str, name: str, front: Front
     assert (form.status_code, "This wiki is not known here" in form.text) == (404, True)
 
 
-def test_an_answer_says_whether_it_is_of_the_revision_that_the_asker_has(shelf: Shelf, front: Front) -> None:
+def test_an_answer_says_whether_it_is_of_the_revision_that_the_asker_has(
+    registry_builder: RegistryBuilder, front: Front
+) -> None:
     """W08: where it is not, the page is read again soon."""
-    page, query = number_of(shelf.wiki(), 1), "dbname=dewiki@WMF&curid=1"
-    with shelf.store.writing() as rows:
+    page, query = number_of(registry_builder.wiki(), 1), "dbname=dewiki@WMF&curid=1"
+    with registry_builder.store.writing() as rows:
         note_additions(rows, [PageRevision(page, 70, None, "", TODAY)], [], day=TODAY)
 
     def told(more: str) -> tuple[int | None, bool | None, bool]:
         found = front.page(query + more).json()["pages"][0]
-        with shelf.store.reading() as rows:
-            stale = bool(next_stale(rows, shelf.wiki(), limit=1))
+        with registry_builder.store.reading() as rows:
+            stale = bool(next_stale(rows, registry_builder.wiki(), limit=1))
         return found["revision"], found["is_current"], stale
 
     assert told("") == (70, None, False)
@@ -136,10 +148,12 @@ def test_an_answer_says_whether_it_is_of_the_revision_that_the_asker_has(shelf: 
     assert [page["is_current"] for page in several] == [None, None]
 
 
-def test_links_to_pages_of_the_farm_that_are_not_there_get_a_hint(shelf: Shelf, front: Front) -> None:
+def test_links_to_pages_of_the_farm_that_are_not_there_get_a_hint(
+    registry_builder: RegistryBuilder, front: Front
+) -> None:
     """W50: with what a page's reading found, also in what gadgets load."""
     lost = "https://de.wikipedia.org/wiki/No_such_page"
-    shelf.missing(5, "Linking", lost)
+    registry_builder.missing(5, "Linking", lost)
     (link,) = front.page("dbname=dewiki@WMF&curid=5").json()["pages"][0]["links"]
 
     assert (link["url"], link["state"], link["group"]) == (lost, "dead", "unreachable")
@@ -149,9 +163,9 @@ def test_links_to_pages_of_the_farm_that_are_not_there_get_a_hint(shelf: Shelf, 
     assert [each["url"] for each in problems["problems"]] == [lost]
 
 
-def test_ftp_links_are_told_as_not_checked(shelf: Shelf, front: Front) -> None:
+def test_ftp_links_are_told_as_not_checked(registry_builder: RegistryBuilder, front: Front) -> None:
     """W44: with the reason, among all links of the page; nobody is led there."""
-    shelf.page(5, "Files", "ftp://files.net/a", FINE)
+    registry_builder.page(5, "Files", "ftp://files.net/a", FINE)
     (link,) = [
         each
         for each in front.page("dbname=dewiki@WMF&curid=5&scope=all").json()["pages"][0]["links"]
@@ -164,10 +178,10 @@ def test_ftp_links_are_told_as_not_checked(shelf: Shelf, front: Front) -> None:
     assert 'href="ftp:' not in front.get("/links?dbname=dewiki@WMF&curid=5&scope=all").text
 
 
-def test_a_links_spelling_is_that_of_its_page(shelf: Shelf, front: Front) -> None:
+def test_a_links_spelling_is_that_of_its_page(registry_builder: RegistryBuilder, front: Front) -> None:
     """A17: what a browser makes of the address, so that a gadget finds it again."""
     spelled, url = "https://verlag.de/%7Ea?q=%2d", "https://verlag.de/~a?q=-"
-    shelf.page(5, "Spelled", spelled, FINE)
+    registry_builder.page(5, "Spelled", spelled, FINE)
     told = front.page("dbname=dewiki@WMF&curid=5&scope=all").json()["pages"][0]["links"]
     listed = front.get("/links/api/links?dbname=dewiki@WMF").json()["links"]
 
@@ -188,15 +202,17 @@ TELLING = (
 
 
 @pytest.mark.parametrize("path", TELLING)
-def test_a_private_wiki_is_told_to_internal_callers_alone(path: str, shelf: Shelf, tmp_path: Path) -> None:
+def test_a_private_wiki_is_told_to_internal_callers_alone(
+    path: str, registry_builder: RegistryBuilder, tmp_path: Path
+) -> None:
     """Neither its titles nor links that it alone has (L12)."""
-    shelf.page(1, "Interna", SECRET, DEAD, wiki="hauswiki@WMF")
-    shelf.state(SECRET, LinkState.DEAD)
-    shelf.settings({"public": False}, "hauswiki@WMF")
+    registry_builder.page(1, "Interna", SECRET, DEAD, wiki="hauswiki@WMF")
+    registry_builder.state(SECRET, LinkState.DEAD)
+    registry_builder.settings({"public": False}, "hauswiki@WMF")
     texts = {}
     for peer in ("198.51.100.7", "10.0.0.7"):
         access = RateLimitPolicy(internal=parse_networks(["10.0.0.0/8"]))
-        with open_front(tmp_path, FixedRegistry(shelf.store), access=access, peer=peer) as front:
+        with open_front(tmp_path, FixedRegistry(registry_builder.store), access=access, peer=peer) as front:
             texts[peer] = front.get(path.replace("STAMP", front.stamp())).text
 
     assert "Interna" not in texts["198.51.100.7"]
@@ -248,9 +264,9 @@ def test_programs_get_no_answer_for_single_urls(name: str, front: Front) -> None
 # ---- what is told of a link
 
 
-def test_a_link_is_told_with_all_that_is_known(shelf: Shelf, front: Front) -> None:
+def test_a_link_is_told_with_all_that_is_known(registry_builder: RegistryBuilder, front: Front) -> None:
     """History, evidence, hints, copies, reports, the tested replacement (W06, W30, W54, W57)."""
-    number = shelf.state(
+    number = registry_builder.state(
         DEAD,
         LinkState.DEAD,
         mime="pdf",
@@ -259,14 +275,16 @@ def test_a_link_is_told_with_all_that_is_known(shelf: Shelf, front: Front) -> No
             (HistoryRun(CODES.FINE, TODAY - 400, TODAY - 190), HistoryRun(CODES.NOT_FOUND, TODAY - 183, TODAY - 1))
         ),
     )
-    shelf.seen(number, "http: 404", "https://verlag.de/")
-    shelf.add(
+    registry_builder.seen(number, "http: 404", "https://verlag.de/")
+    registry_builder.add(
         url_quirks, url_id=number, kind=UrlQuirk.MOVED, value="https://verlag.de/new", first_day=TODAY, last_day=TODAY
     )
-    shelf.copy(number, "wayback", "https://web.archive.org/web/20200101000000/https://verlag.de/", "20200101000000")
-    shelf.copy(number, "archive-it")
-    shelf.report(number)
-    shelf.add(
+    registry_builder.copy(
+        number, "wayback", "https://web.archive.org/web/20200101000000/https://verlag.de/", "20200101000000"
+    )
+    registry_builder.copy(number, "archive-it")
+    registry_builder.report(number)
+    registry_builder.add(
         replacements,
         url_id=number,
         address="https://verlag.de/there",
@@ -294,22 +312,26 @@ def test_a_link_is_told_with_all_that_is_known(shelf: Shelf, front: Front) -> No
 
 
 @pytest.mark.parametrize("stage", [ProposalStage.WAITING, ProposalStage.FAILED])
-def test_an_untested_replacement_is_told_to_nobody(stage: ProposalStage, shelf: Shelf, front: Front) -> None:
+def test_an_untested_replacement_is_told_to_nobody(
+    stage: ProposalStage, registry_builder: RegistryBuilder, front: Front
+) -> None:
     """Nor one whose test failed (W17)."""
-    number = shelf.state(DEAD, LinkState.DEAD)
-    shelf.add(replacements, url_id=number, address="https://evil.org/", state=stage, moment=0, reporter=b"x" * 16)
+    number = registry_builder.state(DEAD, LinkState.DEAD)
+    registry_builder.add(
+        replacements, url_id=number, address="https://evil.org/", state=stage, moment=0, reporter=b"x" * 16
+    )
 
     assert "evil" not in front.page().text
 
 
-def test_what_is_over_is_not_told(shelf: Shelf, front: Front) -> None:
+def test_what_is_over_is_not_told(registry_builder: RegistryBuilder, front: Front) -> None:
     """Reports after six months, quirks after theirs (W14, W47, W56)."""
-    number = shelf.state(DEAD, LinkState.DEAD)
-    host = shelf.host_of(number)
-    shelf.report(number, expires_day=TODAY - 1)
-    shelf.add(url_quirks, url_id=number, kind=UrlQuirk.MOVED, value="x", first_day=0, last_day=TODAY - 180)
-    shelf.add(host_quirks, host_id=host, kind=HostQuirk.SERVER_ERROR, first_day=0, last_day=TODAY - 100)
-    shelf.add(host_quirks, host_id=host, kind=99, first_day=TODAY, last_day=TODAY)
+    number = registry_builder.state(DEAD, LinkState.DEAD)
+    host = registry_builder.host_of(number)
+    registry_builder.report(number, expires_day=TODAY - 1)
+    registry_builder.add(url_quirks, url_id=number, kind=UrlQuirk.MOVED, value="x", first_day=0, last_day=TODAY - 180)
+    registry_builder.add(host_quirks, host_id=host, kind=HostQuirk.SERVER_ERROR, first_day=0, last_day=TODAY - 100)
+    registry_builder.add(host_quirks, host_id=host, kind=99, first_day=TODAY, last_day=TODAY)
     (link,) = [link for link in links_of(front) if link["url"] == DEAD]
 
     assert (link["reports"], link["hints"]) == (0, [])
@@ -324,47 +346,49 @@ def test_what_is_over_is_not_told(shelf: Shelf, front: Front) -> None:
     ],
 )
 def test_a_hosts_quirks_are_told_once_consolidated_and_hold_below_it(
-    host: str, since: int, told: list[str], shelf: Shelf, front: Front
+    host: str, since: int, told: list[str], registry_builder: RegistryBuilder, front: Front
 ) -> None:
     """Of the host itself and of its subdomains, once they stand for more than 100 days (W47)."""
     deep = "https://a.b.verlag.de/gone"
-    shelf.page(1, "Foo bar", DEAD, deep)
-    shelf.state(deep, LinkState.DEAD)
-    row = shelf.host_of(shelf.state(f"https://{host}/", LinkState.DEAD))
+    registry_builder.page(1, "Foo bar", DEAD, deep)
+    registry_builder.state(deep, LinkState.DEAD)
+    row = registry_builder.host_of(registry_builder.state(f"https://{host}/", LinkState.DEAD))
     days = {"first_day": since, "last_day": TODAY}
-    shelf.add(host_quirks, host_id=row, kind=HostQuirk.SERVER_ERROR, **days)
+    registry_builder.add(host_quirks, host_id=row, kind=HostQuirk.SERVER_ERROR, **days)
 
     hints = {link["url"]: [each["kind"] for each in link["hints"]] for link in links_of(front)}
     assert hints == {DEAD: told, deep: told}
 
 
-def test_a_url_that_works_again_has_no_replacement(shelf: Shelf, front: Front) -> None:
+def test_a_url_that_works_again_has_no_replacement(registry_builder: RegistryBuilder, front: Front) -> None:
     """It is shown in the place of what cannot be reached alone (W17)."""
-    shelf.replace(shelf.state(FINE, LinkState.ALIVE), "https://verlag.de/there", ProposalStage.WORKS)
+    registry_builder.replace(
+        registry_builder.state(FINE, LinkState.ALIVE), "https://verlag.de/there", ProposalStage.WORKS
+    )
     (link,) = [link for link in links_of(front) if link["url"] == FINE]
     assert link["replacement"] is None
 
-    shelf.state(FINE, LinkState.DEAD)
+    registry_builder.state(FINE, LinkState.DEAD)
     (link,) = [link for link in links_of(front) if link["url"] == FINE]
     assert link["replacement"] == "https://verlag.de/there"
 
 
-def test_a_presumption_is_told_as_a_note(shelf: Shelf, front: Front) -> None:
+def test_a_presumption_is_told_as_a_note(registry_builder: RegistryBuilder, front: Front) -> None:
     """At once, and the state stays what was observed (W16)."""
-    number = shelf.state(DEAD, LinkState.DEAD)
+    number = registry_builder.state(DEAD, LinkState.DEAD)
     days = {"first_day": TODAY, "last_day": TODAY}
     kind = HostQuirk.PRESUMED_REACHABLE
-    shelf.add(host_quirks, host_id=shelf.host_of(number), kind=kind, **days)
+    registry_builder.add(host_quirks, host_id=registry_builder.host_of(number), kind=kind, **days)
     (link,) = [link for link in links_of(front) if link["url"] == DEAD]
 
     assert [each["kind"] for each in link["hints"]] == ["presumed-reachable"]
     assert (link["state"], link["group"]) == ("dead", "unreachable")
 
 
-def test_spam_that_is_gone_is_not_told(shelf: Shelf, front: Front) -> None:
+def test_spam_that_is_gone_is_not_told(registry_builder: RegistryBuilder, front: Front) -> None:
     """Its row is the trace back; the page, its list and the form tell what is there (W05, W52)."""
     url = "https://spam.top/buy"
-    shelf.spam(shelf.page(1, "Foo bar", FINE), url, last_day=TODAY - 4)
+    registry_builder.spam(registry_builder.page(1, "Foo bar", FINE), url, last_day=TODAY - 4)
 
     assert links_of(front, "") == []
     assert front.get("/links/api/list?dbname=dewiki@WMF&with=spam").json()["pages"] == []
@@ -372,10 +396,10 @@ def test_spam_that_is_gone_is_not_told(shelf: Shelf, front: Front) -> None:
     assert "Blocked as spam" not in asked.text
 
 
-def test_spam_is_told_with_its_list_and_not_its_state(shelf: Shelf, front: Front) -> None:
+def test_spam_is_told_with_its_list_and_not_its_state(registry_builder: RegistryBuilder, front: Front) -> None:
     """It is not looked at, and stays on no list of URLs (W52)."""
-    page = shelf.page(1, "Foo bar", FINE)
-    shelf.spam(page, "https://spam.top/buy")
+    page = registry_builder.page(1, "Foo bar", FINE)
+    registry_builder.spam(page, "https://spam.top/buy")
     (link,) = links_of(front, "")
 
     assert (link["url"], link["state"]) == ("https://spam.top/buy", "excluded")
@@ -383,10 +407,10 @@ def test_spam_is_told_with_its_list_and_not_its_state(shelf: Shelf, front: Front
     assert '<a class="url" dir="ltr" href="https://spam.top' not in front.get(INFO).text
 
 
-def test_our_own_copy_is_told(shelf: Shelf, tmp_path: Path) -> None:
+def test_our_own_copy_is_told(registry_builder: RegistryBuilder, tmp_path: Path) -> None:
     """As the address of its newest copy, under either scheme; no copy, no address."""
-    shelf.captured("http" + DEAD.removeprefix("https"))
-    with open_front(tmp_path, FixedRegistry(shelf.store)) as front:
+    registry_builder.captured("http" + DEAD.removeprefix("https"))
+    with open_front(tmp_path, FixedRegistry(registry_builder.store)) as front:
         told = {link["url"]: link["own_copy"] for link in links_of(front)}
 
     assert told[DEAD] == f"{ORIGIN}/latest/{DEAD}"
@@ -414,9 +438,9 @@ def plain(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def test_json_and_xml_tell_the_same(shelf: Shelf, front: Front) -> None:
+def test_json_and_xml_tell_the_same(registry_builder: RegistryBuilder, front: Front) -> None:
     """One formatter makes both (W21, W70)."""
-    shelf.page(1, "<&>\"' 猫", DEAD, FINE, "http://a\x01b\ufffe.de/")
+    registry_builder.page(1, "<&>\"' 猫", DEAD, FINE, "http://a\x01b\ufffe.de/")
     query = "dbname=dewiki@WMF&curid=1|9&scope=all"
     as_json = front.page(query).json()
     as_xml = front.page(query + "&format=xml")
@@ -429,13 +453,13 @@ def test_json_and_xml_tell_the_same(shelf: Shelf, front: Front) -> None:
     assert facts_of(ET.fromstring(as_xml.content)) == bad
 
 
-def test_html_is_a_list_in_the_order_of_hosts(shelf: Shelf, front: Front) -> None:
+def test_html_is_a_list_in_the_order_of_hosts(registry_builder: RegistryBuilder, front: Front) -> None:
     """Top-level domain, then down; port, scheme, path (W68)."""
     wanted = [
         "https://zoo.com/", "http://verlag.de/a", "http://verlag.de/b", "https://verlag.de/a",
         "http://verlag.de:81/", "https://a.verlag.de/", "https://b.verlag.de/", "https://anton.org/",
     ]  # fmt: skip
-    shelf.page(1, "Foo", *reversed(wanted))
+    registry_builder.page(1, "Foo", *reversed(wanted))
     text = front.get(INFO + "&scope=all").text
 
     assert re.findall(r'<p class="target"><a class="url" dir="ltr" href="([^"]+)"', text) == wanted
@@ -455,9 +479,9 @@ def test_a_fragment_is_the_list_alone_and_its_addresses_are_whole(front: Front) 
 HOSTILE = "https://verlag.de/</script><script>alert(1)</script>\"'\u2028\u2029]]>&amp;${1}`"
 
 
-def test_the_script_says_what_nobody_can_leave(shelf: Shelf, front: Front) -> None:
+def test_the_script_says_what_nobody_can_leave(registry_builder: RegistryBuilder, front: Front) -> None:
     """Whatever stands in a URL: ASCII, and no sign of markup (W67)."""
-    shelf.page(1, "Foo", DEAD, "http://x</script>\u2028'\\\"/")
+    registry_builder.page(1, "Foo", DEAD, "http://x</script>\u2028'\\\"/")
     answer = front.get(PROBLEM)
     inner = re.fullmatch(
         r"/\* Weboid [^\n*]+, GPL-3\.0-or-later\. Made by http\S+/links/api/source \*/\n"
@@ -481,11 +505,11 @@ def test_nobody_names_what_the_script_calls(name: str, front: Front) -> None:
     assert front.get(f"{PROBLEM}&{name}=alert(1)//").text == front.get(PROBLEM).text
 
 
-def test_problems_are_those_that_a_reader_does_not_reach(shelf: Shelf, front: Front) -> None:
+def test_problems_are_those_that_a_reader_does_not_reach(registry_builder: RegistryBuilder, front: Front) -> None:
     """Dead, usurped and invalid ones; not those that only refuse us (W67)."""
-    shelf.page(1, "Foo", DEAD, FINE, BAD, "https://casino.de/", "https://zeitung.de/")
-    shelf.state("https://casino.de/", LinkState.USURPED)
-    shelf.state("https://zeitung.de/", LinkState.BLOCKED)
+    registry_builder.page(1, "Foo", DEAD, FINE, BAD, "https://casino.de/", "https://zeitung.de/")
+    registry_builder.state("https://casino.de/", LinkState.USURPED)
+    registry_builder.state("https://zeitung.de/", LinkState.BLOCKED)
     found = front.get(PROBLEM + "&format=json").json()["problems"]
 
     assert [each["url"] for each in found] == [BAD, "https://casino.de/", DEAD]
@@ -513,31 +537,31 @@ def asked(store: RegistryStore) -> dict[int, tuple[int | None, bool]]:
         return {row.page_id: (row.asked_day, bool(row.is_stale)) for row in found}
 
 
-def test_a_question_is_noted_once_a_day(shelf: Shelf, front: Front) -> None:
+def test_a_question_is_noted_once_a_day(registry_builder: RegistryBuilder, front: Front) -> None:
     """The day alone, and nothing becomes stale (W34)."""
-    assert asked(shelf.store)[1] == (None, False)
+    assert asked(registry_builder.store)[1] == (None, False)
     front.page()
-    assert asked(shelf.store)[1] == (TODAY, False)
+    assert asked(registry_builder.store)[1] == (TODAY, False)
     front.clock.seconds += 86_400
     front.page("dbname=dewiki@WMF&titles=foo_bar")
-    assert asked(shelf.store)[1] == (TODAY + 1, False)
+    assert asked(registry_builder.store)[1] == (TODAY + 1, False)
 
 
-def test_a_ping_hands_the_page_to_the_feeder_and_tells_nothing(shelf: Shelf, front: Front) -> None:
+def test_a_ping_hands_the_page_to_the_feeder_and_tells_nothing(registry_builder: RegistryBuilder, front: Front) -> None:
     """Also when it was asked for today (W22)."""
-    shelf.page(2, "Andere")
+    registry_builder.page(2, "Andere")
     front.page()
     answer = front.page("dbname=dewiki@WMF&curid=1|4711&ping=1")
 
     assert (answer.status_code, answer.content) == (204, b"")
-    assert asked(shelf.store) == {1: (TODAY, True), 2: (None, False)}
+    assert asked(registry_builder.store) == {1: (TODAY, True), 2: (None, False)}
 
 
-def test_asking_again_on_the_same_day_writes_nothing(shelf: Shelf, front: Front) -> None:
+def test_asking_again_on_the_same_day_writes_nothing(registry_builder: RegistryBuilder, front: Front) -> None:
     """Who asks a thousand times keeps no writer waiting."""
     front.page("dbname=dewiki@WMF&curid=1&ping=1")
     written: list[str] = []
-    shelf.on_write(written.append)
+    registry_builder.on_write(written.append)
     front.page("dbname=dewiki@WMF&curid=1&ping=1")
     front.page()
 
@@ -587,16 +611,16 @@ def connections() -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE"])
 def test_no_request_makes_a_row_or_a_connection(
-    method: str, shelf: Shelf, front: Front, connections: list[str]
+    method: str, registry_builder: RegistryBuilder, front: Front, connections: list[str]
 ) -> None:
     """Nobody injects a URL, and nothing is looked at because somebody asks (W12, W28)."""
-    before = shelf.counts()
+    before = registry_builder.counts()
     allowed = (200, 204, 400, 404) if method in ("GET", "HEAD") else (405,)
     for path in FORMS_OF_ASKING:
         answer = front.get(path.replace("STAMP", front.stamp()), method=method)
         assert answer.status_code in allowed, path
 
-    after = {**shelf.counts(), "link_asked_pages": 0}  # pages for the feeder to judge: no URL
+    after = {**registry_builder.counts(), "link_asked_pages": 0}  # pages for the feeder to judge: no URL
     assert after == before
     assert connections == []
 
@@ -612,9 +636,9 @@ def test_the_watch_for_connections_sees_one(connections: list[str]) -> None:
 # ---- who is told what
 
 
-def test_no_page_of_another_farm_is_told(shelf: Shelf, front: Front) -> None:
+def test_no_page_of_another_farm_is_told(registry_builder: RegistryBuilder, front: Front) -> None:
     """Two wikis of one name in two farms (W24)."""
-    shelf.page(1, "Ways", "https://osm.info/", wiki="dewiki@OSM")
+    registry_builder.page(1, "Ways", "https://osm.info/", wiki="dewiki@OSM")
     wmf = front.page("dbname=dewiki@WMF&curid=1").json()["pages"][0]
     osm = front.page("dbname=dewiki@OSM&curid=1").json()["pages"][0]
 
@@ -665,14 +689,14 @@ def test_without_a_registry_the_front_is_as_before(source: FixedRegistry | None,
     assert list(found.values()).count(200) == 1
 
 
-def test_a_broken_registry_is_one_that_is_away(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_broken_registry_is_one_that_is_away(registry_builder: RegistryBuilder, tmp_path: Path) -> None:
     """A real file that was torn is no reason for a crash."""
-    shelf.store.close()
+    registry_builder.store.close()
     layout = Layout(tmp_path)
     for path in layout.links_db.parent.glob("links.sqlite*"):
         path.unlink()
     layout.links_db.write_bytes(b"no database at all" * 1000)
-    with open_front(tmp_path, shelf.reopened(tmp_path)) as front:
+    with open_front(tmp_path, registry_builder.reopened(tmp_path)) as front:
         answers = [
             front.page().status_code,
             front.get("/links?dbname=dewiki&curid=1").status_code,
@@ -685,10 +709,10 @@ def test_a_broken_registry_is_one_that_is_away(shelf: Shelf, tmp_path: Path) -> 
 # ---- lists
 
 
-def test_a_list_goes_on_where_it_ended(shelf: Shelf, front: Front) -> None:
+def test_a_list_goes_on_where_it_ended(registry_builder: RegistryBuilder, front: Front) -> None:
     """By the number of its last page; each page once, in order (W05)."""
     for number in range(100, 230):
-        shelf.page(number, f"Seite {number}", DEAD)
+        registry_builder.page(number, f"Seite {number}", DEAD)
     found: list[int] = []
     after: int | None = 0
     while after is not None:
@@ -700,13 +724,13 @@ def test_a_list_goes_on_where_it_ended(shelf: Shelf, front: Front) -> None:
     assert found == [1, *range(100, 230)]
 
 
-def test_lists_hold_what_they_say(shelf: Shelf, front: Front) -> None:
+def test_lists_hold_what_they_say(registry_builder: RegistryBuilder, front: Front) -> None:
     """Spam, unreachable, doubtful; what a page no longer has puts it on none (W05)."""
-    shelf.page(2, "Zweifel", "https://langsam.de/")
-    shelf.state("https://langsam.de/", LinkState.DYING)
-    shelf.spam(shelf.page(3, "Werbung"), "https://spam.top/")
-    shelf.page(4, "Geheilt", DEAD)
-    shelf.page(4, "Geheilt", day=TODAY)
+    registry_builder.page(2, "Zweifel", "https://langsam.de/")
+    registry_builder.state("https://langsam.de/", LinkState.DYING)
+    registry_builder.spam(registry_builder.page(3, "Werbung"), "https://spam.top/")
+    registry_builder.page(4, "Geheilt", DEAD)
+    registry_builder.page(4, "Geheilt", day=TODAY)
 
     def listed(kind: str) -> list[str]:
         found = front.get(f"/links/api/list?dbname=dewiki@WMF&with={kind}").json()
@@ -717,13 +741,13 @@ def test_lists_hold_what_they_say(shelf: Shelf, front: Front) -> None:
     assert listed("doubtful") == ["Zweifel"]
 
 
-def test_a_list_may_be_of_one_site(shelf: Shelf, front: Front) -> None:
+def test_a_list_may_be_of_one_site(registry_builder: RegistryBuilder, front: Front) -> None:
     """Pages with unreachable links to a domain, from the beginning of a path on (W05)."""
     below = "https://a.verlag.de/x/1"
-    shelf.page(2, "Unten", below)
-    shelf.page(3, "Anders", "https://anders.de/")
+    registry_builder.page(2, "Unten", below)
+    registry_builder.page(3, "Anders", "https://anders.de/")
     for url in (below, "https://anders.de/"):
-        shelf.state(url, LinkState.DEAD)
+        registry_builder.state(url, LinkState.DEAD)
 
     def listed(domain: str) -> list[str]:
         query = f"dbname=dewiki@WMF&with=unreachable&domain={domain}"
@@ -739,12 +763,12 @@ def test_a_list_may_be_of_one_site(shelf: Shelf, front: Front) -> None:
     assert (odd.status_code, "Enter a host name" in odd.json()["detail"]) == (400, True)
 
 
-def test_a_wikis_links_by_state_go_on(shelf: Shelf, front: Front) -> None:
+def test_a_wikis_links_by_state_go_on(registry_builder: RegistryBuilder, front: Front) -> None:
     """Each with its page, a part after the other, none twice (complaint of bots)."""
     urls = [f"https://viele.de/{number:03}" for number in range(230)]
-    shelf.page(7, "Viele", *urls)
+    registry_builder.page(7, "Viele", *urls)
     for url in urls:
-        shelf.state(url, LinkState.DEAD)
+        registry_builder.state(url, LinkState.DEAD)
     part: dict[str, Any] = {"after": ""}
     found = []
     while part["after"] is not None:
@@ -758,15 +782,15 @@ def test_a_wikis_links_by_state_go_on(shelf: Shelf, front: Front) -> None:
     assert set(part["links"][0]) == {"page", "page_has_it_since", "url", "state"}
 
 
-def test_what_changed_since_a_day_is_told(shelf: Shelf, front: Front) -> None:
+def test_what_changed_since_a_day_is_told(registry_builder: RegistryBuilder, front: Front) -> None:
     """Links whose state is so since then, and those that a page has since then."""
-    shelf.page(2, "Neu", "https://neu.de/", day=TODAY - 1)
-    shelf.page(3, "Alt", "https://alt.de/", day=TODAY - 90)
-    shelf.page(4, "Anders", "https://anders.de/", day=TODAY - 90)
+    registry_builder.page(2, "Neu", "https://neu.de/", day=TODAY - 1)
+    registry_builder.page(3, "Alt", "https://alt.de/", day=TODAY - 90)
+    registry_builder.page(4, "Anders", "https://anders.de/", day=TODAY - 90)
     changed = pack_history(
         (HistoryRun(CODES.FINE, TODAY - 90, TODAY - 9), HistoryRun(CODES.NOT_FOUND, TODAY - 1, TODAY))
     )
-    shelf.state("https://anders.de/", LinkState.DYING, history=changed, first_fail_day=TODAY - 1)
+    registry_builder.state("https://anders.de/", LinkState.DYING, history=changed, first_fail_day=TODAY - 1)
     since = date_of(TODAY - 2).isoformat()
     found = front.get(f"/links/api/links?dbname=dewiki@WMF&since={since}").json()
 
@@ -788,9 +812,9 @@ def test_the_normal_form_of_any_url_is_told(front: Front) -> None:
     assert front.get("/links/api/normalise").status_code == 400
 
 
-def test_what_a_wiki_keeps_out_of_link_search_is_told(shelf: Shelf, front: Front) -> None:
+def test_what_a_wiki_keeps_out_of_link_search_is_told(registry_builder: RegistryBuilder, front: Front) -> None:
     """For the wiki's own search pages: the entry, and why (X06)."""
-    shelf.settings({"excluded_domains": ["doi.org"]})
+    registry_builder.settings({"excluded_domains": ["doi.org"]})
     met = front.get("/links/api/excluded?dbname=dewiki&pattern=*.doi.org").json()
     other = front.get("/links/api/excluded?dbname=dewiki&pattern=*.de").json()
 
@@ -810,12 +834,12 @@ def test_what_a_wiki_keeps_out_of_link_search_is_told(shelf: Shelf, front: Front
     ],
 )
 def test_a_status_is_what_the_server_gave(
-    code: int, evidence: str, told: tuple[Any, ...], shelf: Shelf, front: Front
+    code: int, evidence: str, told: tuple[Any, ...], registry_builder: RegistryBuilder, front: Front
 ) -> None:
     """Null where none answered; the reason has a name, and the mapped status one of its own (W55)."""
-    number = shelf.state(DEAD, LinkState.DEAD, code=code)
+    number = registry_builder.state(DEAD, LinkState.DEAD, code=code)
     if evidence:
-        shelf.seen(number, evidence)
+        registry_builder.seen(number, evidence)
     (link,) = [link for link in links_of(front) if link["url"] == DEAD]
 
     assert (link["http"], link["reason"], link["mapped_http"]) == told
@@ -835,7 +859,7 @@ def test_a_question_may_ask_for_some_fields(front: Front) -> None:
 # ---- both databases
 
 
-def test_both_databases_answer_alike(either: Shelf, tmp_path: Path) -> None:
+def test_both_databases_answer_alike(either: RegistryBuilder, tmp_path: Path) -> None:
     """Pages, lists, a ping, the form's questions."""
     either.fill()
     with open_front(tmp_path, FixedRegistry(either.store)) as front:

@@ -17,7 +17,7 @@ from playback.web.registry.registry_service import LinkRegistry, ReportOptions
 from tests.playback.web.registry.test_user_reports import FREE
 from tests.support.browser_screen import Screen
 from tests.support.playback_fixtures import CollectionBuilder, serving
-from tests.support.registry_shelf import FixedRegistry, Shelf
+from tests.support.registry_builder import FixedRegistry, RegistryBuilder
 from tests.support.services.registries import open_registry
 
 pytestmark = [pytest.mark.playback, pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -45,10 +45,10 @@ def speaking(tmp_path: Path) -> Iterator[Speaking]:
         contextlib.closing(CollectionBuilder(tmp_path / "collection")) as builder,
         contextlib.closing(open_registry(builder.layout)) as store,
     ):
-        shelf = Shelf(store)
-        shelf.page(1, "Page", DEAD, FINE)
-        shelf.state(DEAD, LinkState.DEAD, code=18)
-        shelf.state(FINE, LinkState.ALIVE, code=1)
+        registry_builder = RegistryBuilder(store)
+        registry_builder.page(1, "Page", DEAD, FINE)
+        registry_builder.state(DEAD, LinkState.DEAD, code=18)
+        registry_builder.state(FINE, LinkState.ALIVE, code=1)
         registry = LinkRegistry(FixedRegistry(store), RateLimitPolicy(form_rates=FREE), ReportOptions(builder.layout))
         with serving(builder, links=registry) as it:
             yield Speaking(it.front, store)

@@ -30,7 +30,7 @@ from playback.web.rate_limits import ClientAddresses, RateLimitPolicy, ReaderRat
 from playback.web.registry.registry_forms import MOST_FORM_BYTES, TOKEN_S, FormTokens
 from playback.web.registry.registry_service import ReportOptions
 from playback.web.registry.user_reports import ReportReach, report_pattern
-from tests.support.registry_shelf import NOW, ORIGIN, TODAY, FixedRegistry, Front, Shelf, open_front
+from tests.support.registry_builder import NOW, ORIGIN, TODAY, FixedRegistry, Front, RegistryBuilder, open_front
 from tests.support.services.registries import open_registry
 
 pytestmark = pytest.mark.slow
@@ -45,10 +45,10 @@ ACCESS = RateLimitPolicy(readers=ClientAddresses(parse_networks(["198.51.100.7"]
 def store(tmp_path: Path) -> Iterator[RegistryStore]:
     """A registry with a dead link and one that works."""
     opened = open_registry(Layout(tmp_path))
-    shelf = Shelf(opened)
-    shelf.page(1, "Page", DEAD, FINE)
-    shelf.state(DEAD, LinkState.DEAD, code=18)
-    shelf.state(FINE, LinkState.ALIVE, code=1)
+    registry_builder = RegistryBuilder(opened)
+    registry_builder.page(1, "Page", DEAD, FINE)
+    registry_builder.state(DEAD, LinkState.DEAD, code=18)
+    registry_builder.state(FINE, LinkState.ALIVE, code=1)
     yield opened
     opened.close()
 
@@ -386,7 +386,7 @@ def test_a_front_without_a_voice_has_no_such_pages(store: RegistryStore, tmp_pat
 def test_everything_from_the_web_is_escaped(store: RegistryStore, front: Front) -> None:
     """A URL that looks like a page is shown as text."""
     bad = "https://gone.bridges.org/\"><script>alert(1)</script>'"
-    Shelf(store).state(identity_key(bad), LinkState.DEAD)
+    RegistryBuilder(store).state(identity_key(bad), LinkState.DEAD)
     for act in ("", "report", "replace"):
         text = shown(front, act, bad).text
         assert "<script" not in text

@@ -13,7 +13,7 @@ from tests.support.http_listener import Listener, ReceivedRequest, StubResponse
 from tests.support.linked_site import LinkedSite
 from tests.support.services.ports import free_port
 from tests.support.tls_origins import DAY, NOW, TlsOrigin, server_context, write_leaf
-from tests.support.wiki_town import Town, article, profile_of, running_town
+from tests.support.wiki_deployment import WikiDeployment, article, profile_of, running_deployment
 from tests.support.wiki_writer import BOT, BOT_SECRET, make_bot
 
 pytestmark = [pytest.mark.proxy, pytest.mark.playback, pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -23,11 +23,11 @@ HALL_TEXT = "The hall.<ref>[http://museum.org/ The hall], seen.</ref> See http:/
 
 
 @pytest.fixture(scope="module")
-def town() -> Iterator[Town]:
+def deployment() -> Iterator[WikiDeployment]:
     """A wiki that is added, with a front whose copies its readers may be led to."""
     with (
         LinkedSite({"site.org/": article("A site", "<p>x</p>"), "museum.org/": HALL}) as site,
-        running_town([site]) as running,
+        running_deployment([site]) as running,
     ):
         assert running.add().code == 0
         port = int(running.front.rpartition(":")[2])
@@ -36,9 +36,11 @@ def town() -> Iterator[Town]:
         yield running
 
 
-def _checked(town: Town, *options: str, profile: Path | None = None) -> tuple[int, dict[str, list[dict[str, Any]]]]:
-    used = f"--profile={profile or town.weboid.profile}"
-    ran = town.call("wiki", "check", used, "--json", *options)
+def _checked(
+    deployment: WikiDeployment, *options: str, profile: Path | None = None
+) -> tuple[int, dict[str, list[dict[str, Any]]]]:
+    used = f"--profile={profile or deployment.weboid.profile}"
+    ran = deployment.call("wiki", "check", used, "--json", *options)
     found: dict[str, list[dict[str, Any]]] = {}
     for each in json.loads(ran.out)["findings"]:
         found.setdefault(each["subject"], []).append(each)
@@ -57,20 +59,22 @@ class SetupRun(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def while_watched(town: Town) -> SetupRun:
+def while_watched(deployment: WikiDeployment) -> SetupRun:
     """Run the command during a watch, which has ended since."""
-    other = town.weboid.folder / "other"
+    other = deployment.weboid.folder / "other"
     other.write_text("another secret, as long as it must be")
     other.chmod(0o600)
-    with town.watched():
-        town.until("the front", lambda: town.cached("http://site.org/"))
-        found = _checked(town)
-        wrong = _checked(town, f"--webhook-secret-file={other}")
-        text = town.call("wiki", "check", f"--profile={town.weboid.profile}").out
-        town.writer.write("Hall", HALL_TEXT)
-        (copy,) = town.until("a copy", lambda: [each for each in town.cached("http://museum.org/") if each["copy"]])
+    with deployment.watched():
+        deployment.until("the front", lambda: deployment.cached("http://site.org/"))
+        found = _checked(deployment)
+        wrong = _checked(deployment, f"--webhook-secret-file={other}")
+        text = deployment.call("wiki", "check", f"--profile={deployment.weboid.profile}").out
+        deployment.writer.write("Hall", HALL_TEXT)
+        (copy,) = deployment.until(
+            "a copy", lambda: [each for each in deployment.cached("http://museum.org/") if each["copy"]]
+        )
         # Its bot is a process of its own, which prints to the same output.
-        trial = town.run("wiki", "trial", "--gone=museum.org", f"--profile={town.weboid.profile}")
+        trial = deployment.run("wiki", "trial", "--gone=museum.org", f"--profile={deployment.weboid.profile}")
     return SetupRun(*found, wrong, text, copy, trial)
 
 
@@ -92,7 +96,7 @@ def test_all_is_proved_in_one_command(while_watched: SetupRun) -> None:
     assert "accepted a signed test" in lines
 
 
-def test_the_bots_edit_of_that_day_is_shown_and_not_made(while_watched: SetupRun, town: Town) -> None:
+def test_the_bots_edit_of_that_day_is_shown_and_not_made(while_watched: SetupRun, deployment: WikiDeployment) -> None:
     """While the wiki is watched: with our copy at the front's address; the bot of the trial has no account."""
     ran = while_watched.trial
     assert ran.code == 0, ran
@@ -101,29 +105,29 @@ def test_the_bots_edit_of_that_day_is_shown_and_not_made(while_watched: SetupRun
     added = [each for each in bot.splitlines() if each.strip().startswith("+The hall")]
     assert [while_watched.copy["href"] in each for each in added] == [True], ran
     asked = {"prop": "revisions", "rvprop": "content", "rvslots": "main"}
-    (page,) = town.writer.ask(action="query", titles="Hall", **asked)["query"]["pages"]
+    (page,) = deployment.writer.ask(action="query", titles="Hall", **asked)["query"]["pages"]
     assert page["revisions"][0]["slots"]["main"]["content"] == HALL_TEXT
 
 
 @pytest.mark.usefixtures("while_watched")
-def test_what_is_away_is_said_with_the_next_step(town: Town) -> None:
+def test_what_is_away_is_said_with_the_next_step(deployment: WikiDeployment) -> None:
     """The addresses are those of the last watch."""
-    code, found = _checked(town)
+    code, found = _checked(deployment)
 
     assert code == 1
     for name in ("front", "replay", "webhook", "watch"):
         (each,) = found[name]
         assert each["health"] == "bad", each
         assert each["remedy"]
-    assert town.front in found["front"][0]["text"]
+    assert deployment.front in found["front"][0]["text"]
 
 
-def test_a_certificate_that_does_not_verify_is_to_be_renewed(town: Town, tmp_path: Path) -> None:
+def test_a_certificate_that_does_not_verify_is_to_be_renewed(deployment: WikiDeployment, tmp_path: Path) -> None:
     """The front runs; starting it once more would not help."""
     write_leaf(tmp_path / "leaf.pem", "127.0.0.1", None, begins=NOW - 2 * DAY, ends=NOW - DAY)
     with closing(TlsOrigin(server_context(tmp_path / "leaf.pem"))) as origin:
         place = f"https://127.0.0.1:{origin.port}"
-        _, found = _checked(town, "--front", place, "--replay", place)
+        _, found = _checked(deployment, "--front", place, "--replay", place)
 
     for name in ("front", "replay"):
         assert "CERTIFICATE_VERIFY_FAILED" in found[name][0]["text"]
@@ -144,21 +148,21 @@ def _archive(request: ReceivedRequest) -> StubResponse:
     return StubResponse(body=",\n".join(lines).encode(), headers=kind)
 
 
-def _profile(town: Town, *archives: str) -> Path:
-    """Return the town's profile with these archives."""
-    path = town.weboid.folder / "archives.toml"
+def _profile(deployment: WikiDeployment, *archives: str) -> Path:
+    """Return the deployment's profile with these archives."""
+    path = deployment.weboid.folder / "archives.toml"
     given = {"host_gap_s": 0.1, "contact": "https://town.example.org/bot"}
     path.write_text(profile_of([], links={**given, "archives": list(archives)}))
     return path
 
 
-def test_each_configured_archive_is_asked(town: Town) -> None:
+def test_each_configured_archive_is_asked(deployment: WikiDeployment) -> None:
     """One that answers is well, with what it has; one that does not is a problem, with the next step."""
     nobody = f"127.0.0.1:{free_port()}"
     with Listener.running(_archive) as archive:
         there = archive.address.removeprefix("http://")
         names = [f"timemap http://{each}/timemap/link/{{url}}" for each in (there, nobody)]
-        code, found = _checked(town, profile=_profile(town, *names))
+        code, found = _checked(deployment, profile=_profile(deployment, *names))
 
     assert code == 1
     asked, away = found["archives"]
@@ -169,9 +173,9 @@ def test_each_configured_archive_is_asked(town: Town) -> None:
     assert [each.path for each in archive.requests] == ["/timemap/link/https://example.com/"]
 
 
-def test_an_archive_that_there_is_not_is_told(town: Town) -> None:
+def test_an_archive_that_there_is_not_is_told(deployment: WikiDeployment) -> None:
     """With the names that there are."""
-    code, found = _checked(town, profile=_profile(town, "nowhere"))
+    code, found = _checked(deployment, profile=_profile(deployment, "nowhere"))
 
     assert code == 1
     (each,) = found["archives"]
@@ -179,56 +183,56 @@ def test_an_archive_that_there_is_not_is_told(town: Town) -> None:
     assert "wayback" in each["remedy"]
 
 
-def _switch_on(town: Town, *options: str) -> None:
-    password = town.weboid.folder / "bot-password"
+def _switch_on(deployment: WikiDeployment, *options: str) -> None:
+    password = deployment.weboid.folder / "bot-password"
     password.write_text(BOT_SECRET)
     password.chmod(0o600)
-    known = (f"--account={BOT}@weboid", f"--password-file={password}", f"--front={town.front}")
-    done = town.call("wiki", "bot", "on", *known, f"--profile={town.weboid.profile}", *options)
+    known = (f"--account={BOT}@weboid", f"--password-file={password}", f"--front={deployment.front}")
+    done = deployment.call("wiki", "bot", "on", *known, f"--profile={deployment.weboid.profile}", *options)
     assert done.code == 0, done
 
 
-def _bot(town: Town, profile: Path | None = None) -> tuple[str, str, str]:
-    (each,) = _checked(town, profile=profile)[1]["bot"]
+def _bot(deployment: WikiDeployment, profile: Path | None = None) -> tuple[str, str, str]:
+    (each,) = _checked(deployment, profile=profile)[1]["bot"]
     return each["health"], each["text"], each["remedy"]
 
 
 @pytest.fixture
-def town_with_bot(town: Town) -> Iterator[Town]:
-    """The town, whose bot is off again afterwards."""
-    make_bot(town.wiki)
-    _switch_on(town)
-    yield town
-    assert town.call("wiki", "bot", "off").code == 0
+def town_with_bot(deployment: WikiDeployment) -> Iterator[WikiDeployment]:
+    """The deployment, whose bot is off again afterwards."""
+    make_bot(deployment.wiki)
+    _switch_on(deployment)
+    yield deployment
+    assert deployment.call("wiki", "bot", "off").code == 0
 
 
-def test_a_bot_that_is_on_is_proved(town_with_bot: Town) -> None:
+def test_a_bot_that_is_on_is_proved(town_with_bot: WikiDeployment) -> None:
     """That it logs in, may edit, has copies to cite, and that nobody has written to it."""
-    town = town_with_bot
-    assert _bot(town)[:2] == ("good", f"on, as {BOT}")
+    deployment = town_with_bot
+    assert _bot(deployment)[:2] == ("good", f"on, as {BOT}")
 
-    town.writer.write(f"User talk:{BOT}", "Please stop.")
-    assert _bot(town)[:2] == ("warn", f"on, as {BOT}; it has a new message")
-    _switch_on(town, "--messages-read")
+    deployment.writer.write(f"User talk:{BOT}", "Please stop.")
+    assert _bot(deployment)[:2] == ("warn", f"on, as {BOT}; it has a new message")
+    _switch_on(deployment, "--messages-read")
 
-    told = town.writer.ask(action="query", meta="tokens", type="userrights")
+    told = deployment.writer.ask(action="query", meta="tokens", type="userrights")
     token = told["query"]["tokens"]["userrightstoken"]
-    town.writer.ask(action="userrights", user=BOT, remove="bot", token=token)
-    assert _bot(town)[:2] == ("good", f"on, as {BOT}, without the bot flag")
+    deployment.writer.ask(action="userrights", user=BOT, remove="bot", token=token)
+    assert _bot(deployment)[:2] == ("good", f"on, as {BOT}, without the bot flag")
 
-    town.writer.act(action="block", user=BOT, reason="a test")
-    health, text, remedy = _bot(town)
+    deployment.writer.act(action="block", user=BOT, reason="a test")
+    health, text, remedy = _bot(deployment)
     assert health == "bad"
     assert text.startswith(f"{BOT} is blocked")
     assert remedy.startswith("Ask the administrator who blocked it")
-    town.writer.act(action="unblock", user=BOT)
+    deployment.writer.act(action="unblock", user=BOT)
 
-    archives = _profile(town, "wayback")
-    cites_others = town.call("wiki", "bot", "on", "--front=-", f"--profile={archives}")
+    archives = _profile(deployment, "wayback")
+    cites_others = deployment.call("wiki", "bot", "on", "--front=-", f"--profile={archives}")
     assert cites_others.code == 0, cites_others
-    health, text, remedy = _bot(town)
+    health, text, remedy = _bot(deployment)
     assert (health, text) == ("bad", "it has no copies to cite")
     assert "--front ORIGIN" in remedy
 
-    (town.weboid.folder / "bot-password").write_text("another")
-    assert _bot(town)[:2] == ("bad", "cannot log in")
+    (deployment.weboid.folder / "bot-password").write_text("another")
+    assert _bot(deployment)[:2] == ("bad", "cannot log in")

@@ -25,8 +25,8 @@ from links.checker.due_urls import ALL_HOSTS, take_check_lease
 from links.registry.database import RegistryStore
 from links.registry.schema import urls
 from links.url_parts import url_parts_of
-from tests.support.check_farm import Farm, farming, gone
 from tests.support.check_rows import watch
+from tests.support.server_farm import ServerFarm, gone, running_server_farm
 from tests.support.services.registries import open_registry
 from weboid.cli.main import weboid
 from weboid.cli.support.commands import ExitCode, exit_code_for
@@ -40,15 +40,15 @@ def today() -> int:
 
 
 @pytest.fixture(scope="module")
-def farm() -> Iterator[Farm]:
+def farm() -> Iterator[ServerFarm]:
     """A farm in a thread of its own."""
-    started: list[Farm] = []
+    started: list[ServerFarm] = []
     ready = threading.Event()
     loop = asyncio.new_event_loop()
     over = asyncio.Event()
 
     async def serve() -> None:
-        async with farming() as running:
+        async with running_server_farm() as running:
             started.append(running)
             ready.set()
             await over.wait()
@@ -63,7 +63,7 @@ def farm() -> Iterator[Farm]:
 
 
 @pytest.fixture(autouse=True)
-def _fine_again(farm: Farm) -> None:
+def _fine_again(farm: ServerFarm) -> None:
     farm.hosts.clear()
     farm.asked.clear()
 
@@ -76,7 +76,7 @@ def store(tmp_path: Path) -> Iterator[RegistryStore]:
 
 
 @pytest.fixture
-def profile(farm: Farm, tmp_path: Path) -> Path:
+def profile(farm: ServerFarm, tmp_path: Path) -> Path:
     """A profile in which the names lead to the farm."""
     lines = ["[links]", "host_gap_s = 0.01", "closer = false", 'contact = "https://example.org/"']
     lines += ["[egress]", 'allow = ["127.0.0.0/8"]', "[egress.resolve]"]
@@ -107,7 +107,7 @@ def _json_lines(result: Result) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def test_what_is_due_is_looked_at(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
+def test_what_is_due_is_looked_at(store: RegistryStore, farm: ServerFarm, tmp_path: Path, profile: Path) -> None:
     """What has changed is shown, and how it went; a second run finds nothing due."""
     farm.hosts["h1.example"] = gone
     watch(store, [f"http://{name}/x" for name in NAMES], day=today())
@@ -122,7 +122,9 @@ def test_what_is_due_is_looked_at(store: RegistryStore, farm: Farm, tmp_path: Pa
     assert "Nothing is due." in again.stderr
 
 
-def test_machines_get_a_line_for_each_url(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
+def test_machines_get_a_line_for_each_url(
+    store: RegistryStore, farm: ServerFarm, tmp_path: Path, profile: Path
+) -> None:
     """With what was found, and when it is looked at again."""
     farm.hosts["h1.example"] = gone
     watch(store, ["http://h1.example/x", "http://h2.example/y"], day=today())
@@ -136,7 +138,9 @@ def test_machines_get_a_line_for_each_url(store: RegistryStore, farm: Farm, tmp_
     assert all(each["due"] > f"{SystemClock().now():%Y-%m-%d}" for each in found.values())
 
 
-def test_named_urls_are_looked_at_at_once(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
+def test_named_urls_are_looked_at_at_once(
+    store: RegistryStore, farm: ServerFarm, tmp_path: Path, profile: Path
+) -> None:
     """Whether they are due or not, in any spelling."""
     watch(store, ["http://h1.example/x", "http://h2.example/y"], day=today() + 5)
 
@@ -156,7 +160,7 @@ def test_a_url_that_is_not_watched_is_refused(store: RegistryStore, tmp_path: Pa
 
 
 def test_named_urls_are_left_to_the_checker_at_work(
-    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
+    store: RegistryStore, farm: ServerFarm, tmp_path: Path, profile: Path
 ) -> None:
     """Two would ask their hosts faster than allowed; it looks at them before all else."""
     ids = watch(store, ["http://h1.example/x"], day=today() + 5)
@@ -173,7 +177,7 @@ def test_named_urls_are_left_to_the_checker_at_work(
     assert row.due_day == 0
 
 
-def test_a_dry_run_says_what_is_due(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
+def test_a_dry_run_says_what_is_due(store: RegistryStore, farm: ServerFarm, tmp_path: Path, profile: Path) -> None:
     """By host, and asks nobody."""
     watch(store, [f"http://h1.example/{n}" for n in range(3)] + ["http://h2.example/"], day=today())
 
@@ -185,7 +189,7 @@ def test_a_dry_run_says_what_is_due(store: RegistryStore, farm: Farm, tmp_path: 
     assert farm.asked == []
 
 
-def test_a_limit_is_kept(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
+def test_a_limit_is_kept(store: RegistryStore, farm: ServerFarm, tmp_path: Path, profile: Path) -> None:
     """The rest stays due."""
     watch(store, [f"http://{name}/x" for name in NAMES], day=today())
 
@@ -214,7 +218,7 @@ def test_without_a_registry_it_says_how_to_make_one(tmp_path: Path, profile: Pat
     assert not (tmp_path / "collection").exists()
 
 
-def test_passes_are_shown(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
+def test_passes_are_shown(store: RegistryStore, farm: ServerFarm, tmp_path: Path, profile: Path) -> None:
     """With how much was due, and how much was done."""
     watch(store, [f"http://{name}/x" for name in NAMES], day=today())
     empty = _run(tmp_path, profile, "passes")
@@ -232,7 +236,9 @@ def test_passes_are_shown(store: RegistryStore, farm: Farm, tmp_path: Path, prof
     assert "alive 12 → 12" in plain.stdout
 
 
-def test_urls_that_wait_too_long_are_told(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
+def test_urls_that_wait_too_long_are_told(
+    store: RegistryStore, farm: ServerFarm, tmp_path: Path, profile: Path
+) -> None:
     """A pass that takes longer than its four weeks is a warning, with what would help (W38)."""
     ids = watch(store, [f"http://{name}/x" for name in NAMES], day=today())
     with store.writing() as rows:
@@ -248,7 +254,7 @@ def test_urls_that_wait_too_long_are_told(store: RegistryStore, farm: Farm, tmp_
 
 @pytest.mark.slow
 def test_sigint_ends_a_watching_check_gracefully(
-    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
+    store: RegistryStore, farm: ServerFarm, tmp_path: Path, profile: Path
 ) -> None:
     """What was begun is noted, its hosts are free for the next one at once."""
     begun = threading.Event()

@@ -21,7 +21,7 @@ from playback.access.decision_store import open_decisions
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
 from qa.check_table import RepairState
 from tests.support.playback_fixtures import NOW
-from tests.support.quality_hall import Hall, open_hall, webp
+from tests.support.quality_builder import QualityBuilder, open_quality_builder, webp
 from weboid.cli.main import main
 from weboid.cli.support.commands import ExitCode
 
@@ -30,9 +30,9 @@ SITE = "https://quality.example"
 
 
 @pytest.fixture
-def hall(tmp_path: Path) -> Iterator[Hall]:
+def quality(tmp_path: Path) -> Iterator[QualityBuilder]:
     """A collection with three checked pages."""
-    with open_hall(tmp_path) as it:
+    with open_quality_builder(tmp_path) as it:
         it.builder.layout.marker.write_text(f"version = {COLLECTION_VERSION}\n")
         it.check(f"{SITE}/good", QaVerdict.GOOD, 0.99)
         lost = (LostPart(f"{SITE}/x.css", "missing"),)
@@ -42,11 +42,11 @@ def hall(tmp_path: Path) -> Iterator[Hall]:
 
 
 @pytest.fixture
-def qa(hall: Hall, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Qa:
+def qa(quality: QualityBuilder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Qa:
     """Runs `weboid qa`: exit code, stdout and stderr."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        root = str(hall.builder.layout.root)
+        root = str(quality.builder.layout.root)
         monkeypatch.setattr(sys, "argv", ["weboid", "qa", *arguments, "--collection", root])
         with pytest.raises(SystemExit) as ended:
             main()
@@ -106,13 +106,15 @@ def test_report_writes_one_file(qa: Qa, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("effect", TakedownEffect)
-def test_report_leaves_out_what_was_taken_down(effect: TakedownEffect, qa: Qa, hall: Hall, tmp_path: Path) -> None:
+def test_report_leaves_out_what_was_taken_down(
+    effect: TakedownEffect, qa: Qa, quality: QualityBuilder, tmp_path: Path
+) -> None:
     """Rows and pictures; the operator's own list has it until it is erased."""
     takedown = Takedown(
         number=0, kind=TakedownKind.URL, what=f"{SITE}/bad", timestamp="", effect=effect, reason="Order.",
         ticket="T", actor="anna", decided_at=SystemClock().now() - timedelta(days=1), expires_at=None,
     )  # fmt: skip
-    with closing(open_decisions(hall.builder.layout)) as store:
+    with closing(open_decisions(quality.builder.layout)) as store:
         takedowns.add_takedowns(store, [takedown])
     out = tmp_path / "report.html"
     said = qa("report", "--out", str(out))[1]
@@ -123,10 +125,10 @@ def test_report_leaves_out_what_was_taken_down(effect: TakedownEffect, qa: Qa, h
     assert f"{SITE}/bad" in qa("ls")[1]
 
 
-def test_marks_count_as_if_given_on_the_front(qa: Qa, hall: Hall, tmp_path: Path) -> None:
+def test_marks_count_as_if_given_on_the_front(qa: Qa, quality: QualityBuilder, tmp_path: Path) -> None:
     """Verdicts with their note and name, what is taken back, what is to be captured again."""
-    good = hall.check(f"{SITE}/one", QaVerdict.DOUBTFUL, 0.8)
-    again = hall.check(f"{SITE}/two", QaVerdict.GOOD, 0.95)
+    good = quality.check(f"{SITE}/one", QaVerdict.DOUBTFUL, 0.8)
+    again = quality.check(f"{SITE}/two", QaVerdict.GOOD, 0.95)
     path = marks_file(
         tmp_path,
         {"page_id": good, "level": "images", "verdict": "good", "recrawl": False, "note": "Fine."},
@@ -135,13 +137,13 @@ def test_marks_count_as_if_given_on_the_front(qa: Qa, hall: Hall, tmp_path: Path
     code, said, _ = qa("marks", str(path))
 
     assert (code, said.strip()) == (ExitCode.OK, "good 1, recrawl 1")
-    assert hall.row(good).review is QaVerdict.GOOD
-    assert (hall.row(good).reviewed_by, hall.row(good).note) == ("Ada", "Fine.")
-    assert hall.row(again).review is QaVerdict.UNCHECKED
-    assert hall.row(again).repair is RepairState.WANTED
+    assert quality.row(good).review is QaVerdict.GOOD
+    assert (quality.row(good).reviewed_by, quality.row(good).note) == ("Ada", "Fine.")
+    assert quality.row(again).review is QaVerdict.UNCHECKED
+    assert quality.row(again).repair is RepairState.WANTED
     clear = {"page_id": good, "level": "images", "verdict": "", "recrawl": False}
     qa("marks", str(marks_file(tmp_path, clear)), "--by", "Bo")
-    assert hall.row(good).review is QaVerdict.UNCHECKED
+    assert quality.row(good).review is QaVerdict.UNCHECKED
 
 
 def test_marks_of_unknown_captures_are_told(qa: Qa, tmp_path: Path) -> None:
@@ -163,13 +165,13 @@ def test_marks_of_unknown_captures_are_told(qa: Qa, tmp_path: Path) -> None:
         "\xff\xfe",
     ],
 )  # fmt: skip
-def test_what_is_no_file_of_marks_changes_nothing(text: str, qa: Qa, hall: Hall, tmp_path: Path) -> None:
+def test_what_is_no_file_of_marks_changes_nothing(text: str, qa: Qa, quality: QualityBuilder, tmp_path: Path) -> None:
     """It ends with a sentence, before anything was written."""
-    page_id = hall.check(f"{SITE}/one", page_class=PageClass.OK, at=NOW)
+    page_id = quality.check(f"{SITE}/one", page_class=PageClass.OK, at=NOW)
     path = tmp_path / "marks.json"
     path.write_text(text, encoding="latin-1")
     code, _, said = qa("marks", str(path))
 
     assert code == ExitCode.INPUT
     assert said.startswith("weboid: ")
-    assert hall.row(page_id).review is QaVerdict.UNCHECKED
+    assert quality.row(page_id).review is QaVerdict.UNCHECKED

@@ -17,7 +17,7 @@ from core.errors import WeboidError
 from core.page_classes import PageClass
 from core.page_manifest import VisitOutcome
 from links.states import LinkState
-from tests.support.bot_shop import Shop, open_shop
+from tests.support.bot_harness import BotHarness, open_bot_harness
 from tests.support.playback_fixtures import CollectionBuilder, serving
 from tests.support.wiki_writer import BOT, BOT_SECRET, Writer
 from weboid.cli.main import weboid
@@ -37,7 +37,7 @@ NOWHERE = "https://archive.example"
 class Desk:
     """A collection whose registry knows the wiki, and its front; the bot is off."""
 
-    shop: Shop
+    harness: BotHarness
     collection: Path
     password: Path
     builder: CollectionBuilder
@@ -56,7 +56,7 @@ class Desk:
 
     def switch_on(self, front: str = "") -> str:
         """Switch the bot on; what is said."""
-        account = ("--account", self.shop.login, "--password-file", str(self.password))
+        account = ("--account", self.harness.login, "--password-file", str(self.password))
         return self.run("on", *account, "--front", front or self.front)
 
     def run(self, *arguments: str, code: int = 0) -> str:
@@ -83,16 +83,16 @@ def desk(writer: Writer, bot_name: str, tmp_path: Path) -> Iterator[Desk]:
     password.write_text(BOT_SECRET)
     password.chmod(0o600)
     with CollectionStores(collection, "").registry(make=True) as store:
-        shop = open_shop(store, writer, bot_name)
-        shop.set(enabled=False, account="", password_file="", edits_per_minute=6.0)
+        harness = open_bot_harness(store, writer, bot_name)
+        harness.set(enabled=False, account="", password_file="", edits_per_minute=6.0)
         with closing(CollectionBuilder(collection, is_there=True)) as builder, ExitStack() as running:
-            yield Desk(shop, collection, password, builder, running)
+            yield Desk(harness, collection, password, builder, running)
 
 
 def test_the_way_from_a_dry_run_to_a_review(desk: Desk) -> None:
     """Look, switch on, mend, see the revert, judge it, switch off: each step says what is next."""
-    shop = desk.shop
-    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
+    harness = desk.harness
+    title, _ = harness.page(PAGE, {URL: LinkState.DEAD})
     copy = desk.capture(URL)
 
     looked = desk.run("run", "--dry-run", "--front", desk.front)
@@ -110,11 +110,11 @@ def test_the_way_from_a_dry_run_to_a_review(desk: Desk) -> None:
     said = desk.switch_on()
     assert f"as {BOT}" in said
     assert "no run page" in said
-    assert len(shop.revisions(title)) == 1
+    assert len(harness.revisions(title)) == 1
     *_, summary = desk.told("run")
     assert summary["did"] == {"edited": 1}
-    rev = shop.revisions(title)[0]["revid"]
-    shop.writer.act(action="edit", title=title, undo=rev)
+    rev = harness.revisions(title)[0]["revid"]
+    harness.writer.act(action="edit", title=title, undo=rev)
     *_, summary = desk.told("run", "--look-back")
     assert (summary["undone"], summary["did"]) == (1, {})
     (waiting,) = desk.told("review")
@@ -130,10 +130,10 @@ def test_the_way_from_a_dry_run_to_a_review(desk: Desk) -> None:
 
 def test_a_dry_run_says_what_is_left_and_why(desk: Desk) -> None:
     """A citation that is ambiguous, one that a person asked to leave alone, a page that wants no bots."""
-    shop = desk.shop
+    harness = desk.harness
     text = f"{{{{cite web|url={URL}|url={URL}|title=A}}}} [{URL} B] {{{{cbignore}}}}"
-    left, _ = shop.page(text, {URL: LinkState.DEAD})
-    barred, _ = shop.page("{{nobots}}" + PAGE, {URL: LinkState.DEAD})
+    left, _ = harness.page(text, {URL: LinkState.DEAD})
+    barred, _ = harness.page("{{nobots}}" + PAGE, {URL: LinkState.DEAD})
     desk.capture(URL)
     front = ("--front", desk.front)
 
@@ -150,11 +150,11 @@ def test_a_dry_run_says_what_is_left_and_why(desk: Desk) -> None:
 
 def test_what_cannot_work_is_said_before_anything_is_switched_on(desk: Desk) -> None:
     """A wrong password, a file that others can read, a front that is no origin: each its own words."""
-    shop = desk.shop
+    harness = desk.harness
     wrong = desk.password.with_name("wrong")
     wrong.write_text("f" * 32)
     wrong.chmod(0o644)
-    account = ("--account", shop.login, "--password-file", str(wrong), "--front", NOWHERE)
+    account = ("--account", harness.login, "--password-file", str(wrong), "--front", NOWHERE)
 
     assert "chmod 600" in desk.run("on", *account, code=2)
     wrong.chmod(0o600)
@@ -174,7 +174,7 @@ def test_a_page_that_nobody_knows_is_told(desk: Desk) -> None:
 
 def test_an_address_that_shows_no_copy_is_not_cited(desk: Desk) -> None:
     """Nor is its link tagged as one without a copy; a dry run says the same as a live one."""
-    title, _ = desk.shop.page(PAGE, {URL: LinkState.DEAD})
+    title, _ = desk.harness.page(PAGE, {URL: LinkState.DEAD})
     desk.capture(URL)
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -187,14 +187,14 @@ def test_an_address_that_shows_no_copy_is_not_cited(desk: Desk) -> None:
         assert "Left unchanged: 1 unshown." in said
     assert f"{title}: nothing to do (unshown: {front}/page/{STAMP}/{URL}: " in looked
     assert f"left unchanged (unshown: the address of its copy does not show the copy now): {URL}" in looked
-    assert desk.shop.text(title) == PAGE
+    assert desk.harness.text(title) == PAGE
     desk.switch_on()
     assert "1 edited" in desk.run("run")
 
 
 def test_what_readers_may_not_see_is_not_cited(desk: Desk) -> None:
     """A capture that was taken down is none."""
-    title, _ = desk.shop.page(PAGE, {URL: LinkState.DEAD})
+    title, _ = desk.harness.page(PAGE, {URL: LinkState.DEAD})
     copy = desk.capture(URL)
     desk.switch_on()
     take_down = ["takedown", "add", URL, "--reason", "test", "--collection", str(desk.collection)]
@@ -202,7 +202,7 @@ def test_what_readers_may_not_see_is_not_cited(desk: Desk) -> None:
 
     desk.run("run")
 
-    assert copy not in desk.shop.text(title)
+    assert copy not in desk.harness.text(title)
 
 
 FAILED_VISITS: dict[str, dict[str, Any]] = {
@@ -215,16 +215,16 @@ FAILED_VISITS: dict[str, dict[str, Any]] = {
 
 def test_a_visit_that_brought_no_copy_is_not_cited(desk: Desk) -> None:
     """The link is one without a copy, and the tag says that copies were looked for."""
-    desk.shop.writer.write("Template:Dead link", "[dead link]")
+    desk.harness.writer.write("Template:Dead link", "[dead link]")
     text = "\n\n".join(PAGE.replace(URL, url) for url in FAILED_VISITS)
-    title, _ = desk.shop.page(text, dict.fromkeys(FAILED_VISITS, LinkState.DEAD))
+    title, _ = desk.harness.page(text, dict.fromkeys(FAILED_VISITS, LinkState.DEAD))
     for url, facts in FAILED_VISITS.items():
         desk.capture(url, **facts)
     desk.switch_on()
 
     desk.run("run")
 
-    written = desk.shop.text(title)
+    written = desk.harness.text(title)
     assert "/page/" not in written
     assert written.count("{{dead link|") == len(FAILED_VISITS)
     assert written.count("|fix-attempted=yes}}") == len(FAILED_VISITS)
@@ -232,9 +232,9 @@ def test_a_visit_that_brought_no_copy_is_not_cited(desk: Desk) -> None:
 
 def test_a_bot_that_can_cite_nothing_is_not_switched_on(desk: Desk) -> None:
     """Without a front that readers reach and without archives; it says which copies are here."""
-    desk.shop.page(PAGE, {URL: LinkState.DEAD})
+    desk.harness.page(PAGE, {URL: LinkState.DEAD})
     desk.capture(URL)
-    account = ("--account", desk.shop.login, "--password-file", str(desk.password))
+    account = ("--account", desk.harness.login, "--password-file", str(desk.password))
     missing = "1 dead link has a copy here, but no public address is known"
 
     assert missing in desk.run("on", *account, code=2)

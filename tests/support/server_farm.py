@@ -77,7 +77,7 @@ def no_head(method: str, path: str) -> Reply:
     return Reply(405) if method == "HEAD" else fine(method, path)
 
 
-class Farm:
+class ServerFarm:
     """The hosts. Those without an entry are fine; names in `lost` do not exist.
 
     Attributes:
@@ -139,7 +139,7 @@ def _bytes(reply: Reply, *, with_body: bool) -> bytes:
 class _NameServer(asyncio.DatagramProtocol):
     """Knows the root and, at 127.0.0.1, every name that is not lost."""
 
-    def __init__(self, farm: Farm) -> None:
+    def __init__(self, farm: ServerFarm) -> None:
         self._farm = farm
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -161,9 +161,9 @@ class _NameServer(asyncio.DatagramProtocol):
 
 
 @asynccontextmanager
-async def farming() -> AsyncIterator[Farm]:
+async def running_server_farm() -> AsyncIterator[ServerFarm]:
     """A farm, and its name server."""
-    farm = Farm()
+    farm = ServerFarm()
     server = await asyncio.start_server(farm.answer, "127.0.0.1", 0)
     farm.port = server.sockets[0].getsockname()[1]
     loop = asyncio.get_running_loop()
@@ -234,7 +234,7 @@ class Checker:
 @asynccontextmanager
 async def checking(
     store: RegistryStore,
-    farm: Farm,
+    farm: ServerFarm,
     names: list[str],
     *,
     days: Days,

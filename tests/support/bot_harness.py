@@ -42,7 +42,7 @@ _RULES = rules_for("en")
 _NUMBERS = count(1)
 
 
-class ShopClock:
+class AdvancingClock:
     """The real time, and as much more as tests let pass."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class FixedCopyChecker(CopyChecker):
 
 
 @dataclass
-class Shop:
+class BotHarness:
     """What a test needs to let the bot work.
 
     Attributes:
@@ -102,7 +102,7 @@ class Shop:
     wiki: Wiki
     writer: Writer
     login: str
-    clock: ShopClock = field(default_factory=ShopClock)
+    clock: AdvancingClock = field(default_factory=AdvancingClock)
     step: Callable[[str], None] = lambda _name: None
     craft: Callable[[PageAdapter], PageAdapter] = lambda craft: craft
     slept: list[float] = field(default_factory=list)
@@ -222,11 +222,11 @@ class Shop:
         return self.craft(PageAdapter(_RULES, _RULES).with_settings(settings, now))
 
 
-def open_shop(store: RegistryStore, writer: Writer, login: str) -> Shop:
+def open_bot_harness(store: RegistryStore, writer: Writer, login: str) -> BotHarness:
     """A registry that knows the wiki, with the bot switched on."""
     with store.writing() as rows:
         wiki = ensure_wiki(rows, WikiName("shop"), day=3_000)
         wiki = change_wiki(rows, wiki, url=writer.api)
-    shop = Shop(store, wiki, writer, login)
-    shop.set(enabled=True, account=login, password_file="/secret", edits_per_minute=600.0)
-    return shop
+    harness = BotHarness(store, wiki, writer, login)
+    harness.set(enabled=True, account=login, password_file="/secret", edits_per_minute=600.0)
+    return harness

@@ -71,7 +71,7 @@ class TestClock:
 
 
 @dataclass
-class Shelf:
+class RegistryBuilder:
     """Fills a registry as feeder and checker do."""
 
     store: RegistryStore

@@ -1,4 +1,4 @@
-"""The complete set-up ("town"): a real wiki with the extension, sites that it cites, and `weboid wiki watch`.
+"""The complete deployment: a real wiki with the extension, sites that it cites, and `weboid wiki watch`.
 
 Everything runs as an operator runs it: `weboid wiki add`, then `weboid wiki watch --listen`, which
 archives, checks and serves. `tests.support.wiki_pass` simulates the passage of time.
@@ -44,7 +44,7 @@ LIMIT_S = 240.0
 
 
 @dataclass
-class Town:
+class WikiDeployment:
     """The running set-up.
 
     Attributes:
@@ -189,7 +189,9 @@ class Town:
 
 
 @contextmanager
-def running_town(sites: Sequence[LinkedSite], *, php: str = "", **groups: dict[str, Any]) -> Iterator[Town]:
+def running_deployment(
+    sites: Sequence[LinkedSite], *, php: str = "", **groups: dict[str, Any]
+) -> Iterator[WikiDeployment]:
     """Run the set-up with these sites; `groups` are settings of the profile.
 
     Raises:
@@ -217,7 +219,7 @@ def running_town(sites: Sequence[LinkedSite], *, php: str = "", **groups: dict[s
         profile = folder / "profile.toml"
         profile.write_text(profile_of(sites, **groups))
         weboid = Weboid(folder, profile)
-        yield Town(wiki, Writer(wiki.api()), weboid, front, webhook, secret)
+        yield WikiDeployment(wiki, Writer(wiki.api()), weboid, front, webhook, secret)
 
 
 def profile_of(sites: Sequence[LinkedSite], **groups: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ from qa.check_table import CheckedPage
 from qa.web.check_pages import QualityContext
 from qa.web.review import ReviewerRules
 from tests.support.playback_fixtures import NOW, CollectionBuilder
-from tests.support.registry_shelf import FixedRegistry, Front, open_front
+from tests.support.registry_builder import FixedRegistry, Front, open_front
 from tests.support.services.registries import open_registry
 
 REVIEWER = "198.51.100.7"
@@ -43,7 +43,7 @@ def webp(colour: str = "white", words: str = "", size: tuple[int, int] = (640, 9
 
 
 @dataclass
-class Hall:
+class QualityBuilder:
     """Fills a collection and its registry."""
 
     builder: CollectionBuilder
@@ -100,32 +100,32 @@ class Hall:
 
 
 @contextlib.contextmanager
-def open_hall(root: Path) -> Iterator[Hall]:
+def open_quality_builder(root: Path) -> Iterator[QualityBuilder]:
     """An empty one."""
     with (
         contextlib.closing(CollectionBuilder(root / "collection")) as builder,
         contextlib.closing(open_registry(builder.layout)) as store,
     ):
-        yield Hall(builder, store)
+        yield QualityBuilder(builder, store)
 
 
 @contextlib.contextmanager
-def open_desk(hall: Hall, **more: Any) -> Iterator[Front]:
+def open_quality_pages(quality_builder: QualityBuilder, **more: Any) -> Iterator[Front]:
     """The front that shows it, called without a socket, to a reviewer."""
     networks = parse_networks([REVIEWER])
-    shown = QualityContext(hall.builder.layout, ReviewerRules(networks=networks, token=TOKEN))
-    root = hall.builder.layout.root.parent
+    shown = QualityContext(quality_builder.builder.layout, ReviewerRules(networks=networks, token=TOKEN))
+    root = quality_builder.builder.layout.root.parent
     more = {"peer": REVIEWER, **more}
-    with open_front(root, FixedRegistry(hall.store), mounts=[shown], **more) as front:
+    with open_front(root, FixedRegistry(quality_builder.store), mounts=[shown], **more) as front:
         yield front
 
 
-def fill_up(hall: Hall, count: int) -> None:
+def fill_up(quality_builder: QualityBuilder, count: int) -> None:
     """So many pages and their checks, written as rows at once; the score is the number's share."""
     at_ms = unix_milliseconds(NOW)
     numbers = range(count)
     url = "https://host{}.example/{:06}".format
-    with hall.store.writing() as connection:
+    with quality_builder.store.writing() as connection:
         rows = [
             {
                 "page_id": f"{n:032x}", "level": "images", "url": url(n % 97, n), "page_class": "ok",
@@ -136,7 +136,7 @@ def fill_up(hall: Hall, count: int) -> None:
             for n in numbers
         ]  # fmt: skip
         connection.execute(insert(quality), rows)
-    with contextlib.closing(sqlite3.connect(hall.builder.layout.captures_db)) as index, index:
+    with contextlib.closing(sqlite3.connect(quality_builder.builder.layout.captures_db)) as index, index:
         index.executemany(
             "INSERT INTO pages VALUES (?,?,?,?,?,?,'complete','',200,'text/html','',3,1,1.5,'ok',0.9,'','','','')",
             (
