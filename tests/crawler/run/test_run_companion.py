@@ -27,7 +27,7 @@ class Asking:
 
     def __init__(self) -> None:
         self.lived: list[str] = []
-        self._desk: RunContext | None = None
+        self._run_context: RunContext | None = None
 
     def note(self, event: Event) -> None:
         """A page is over."""
@@ -35,22 +35,22 @@ class Asking:
             self.lived.append(event.url)
 
     @asynccontextmanager
-    async def beside(self, desk: RunContext) -> AsyncIterator[None]:
+    async def beside(self, run_context: RunContext) -> AsyncIterator[None]:
         """The proxies of the run are lent for as long as this lasts."""
-        self._desk = desk
-        async with desk.supervisor.proxies.lend() as proxy:
+        self._run_context = run_context
+        async with run_context.supervisor.proxies.lend() as proxy:
             await proxy.status()
         self.lived.append("begins")
         yield
-        async with desk.supervisor.proxies.lend() as proxy:
+        async with run_context.supervisor.proxies.lend() as proxy:
             await proxy.status()
         self.lived.append("ends")
 
     async def settle(self) -> bool:
         """Ask for the second page, once."""
-        assert self._desk is not None
+        assert self._run_context is not None
         self.lived.append("settles")
-        added = self._desk.frontier.add([NewItem(SECOND)], now=CLOCK.now())
+        added = self._run_context.frontier.add([NewItem(SECOND)], now=CLOCK.now())
         return added.added > 0
 
 

@@ -26,7 +26,7 @@ def page(number: int, like: PageInfo = PAGE) -> PageInfo:
     return replace(like, page_id=f"p{number}")
 
 
-def desk(told: list[Event], *, endless: bool = False) -> RunContext:
+def run_context(told: list[Event], *, endless: bool = False) -> RunContext:
     """A run of which nothing is needed."""
     nothing = cast(Any, None)
     return RunContext(
@@ -53,8 +53,8 @@ async def test_a_run_ends_although_no_look_can_be_had() -> None:
     told: list[Event] = []
 
     away = Away(UnavailableError("No browser was found."))
-    checks = LiveChecks(QualitySettings(), lambda _desk: away)
-    async with checks.beside(desk(told)):
+    checks = LiveChecks(QualitySettings(), lambda _run_context: away)
+    async with checks.beside(run_context(told)):
         for number in range(3):
             checks.note(PageDone("u", page(number), "", 1))
         assert not await checks.settle()
@@ -66,8 +66,8 @@ async def test_a_run_ends_although_no_look_can_be_had() -> None:
 async def test_our_own_mistake_ends_the_looks_and_not_the_run(caplog: pytest.LogCaptureFixture) -> None:
     """It is logged, and the run's end comes all the same."""
     away = Away(KeyError("no such thing"))
-    checks = LiveChecks(QualitySettings(), lambda _desk: away)
-    async with checks.beside(desk([])):
+    checks = LiveChecks(QualitySettings(), lambda _run_context: away)
+    async with checks.beside(run_context([])):
         checks.note(PageDone("u", PAGE, "", 1))
         assert not await checks.settle()
         assert not await checks.settle()

@@ -67,7 +67,7 @@ class Says(VisitRule):
         raise AssertionError("nothing was visited")
 
 
-class Desk:
+class TaskHarness:
     """A frontier and an index, with two URLs of one host; and no browser."""
 
     def __init__(self, frontier: SqliteFrontier, index: SqliteCaptureIndex, path: Path, settings: Settings) -> None:
@@ -107,7 +107,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TaskHarness]:
     monkeypatch.setattr(worker_pool, "ORDERS_POLL_S", 0.02)
     settings = Settings(
         politeness=PolitenessSettings(min_delay_s=REST.total_seconds(), host_failures=1),
@@ -119,120 +119,122 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
         SqliteFrontier(tmp_path / "frontier.sqlite", politeness=politeness) as frontier,
         closing(SqliteCaptureIndex(tmp_path / "captures.sqlite")) as index,
     ):
-        desk = Desk(frontier, index, tmp_path / "captures.sqlite", settings)
-        with closing(desk.context.index):
-            yield desk
+        harness = TaskHarness(frontier, index, tmp_path / "captures.sqlite", settings)
+        with closing(harness.context.index):
+            yield harness
 
 
-async def test_a_rule_against_it_skips_the_item_and_the_books_say_why(desk: Desk) -> None:
+async def test_a_rule_against_it_skips_the_item_and_the_books_say_why(harness: TaskHarness) -> None:
     """The host was not asked, so it does not rest."""
-    await desk.run(Says(RuleDecision(RuleAction.SKIP, "policy: no")))
+    await harness.run(Says(RuleDecision(RuleAction.SKIP, "policy: no")))
 
-    assert desk.state() == (ItemState.SKIPPED, "policy: no")
-    assert desk.events == [PageSkipped(URL, "policy: no")]
-    assert desk.is_ready()
+    assert harness.state() == (ItemState.SKIPPED, "policy: no")
+    assert harness.events == [PageSkipped(URL, "policy: no")]
+    assert harness.is_ready()
 
 
-async def test_the_first_rule_against_it_decides(desk: Desk) -> None:
+async def test_the_first_rule_against_it_decides(harness: TaskHarness) -> None:
     """The others are not asked any more."""
     last = Says(RuleDecision(RuleAction.FAIL, "c"))
-    await desk.run(Says(RuleDecision()), Says(RuleDecision(RuleAction.SKIP, "b")), last)
+    await harness.run(Says(RuleDecision()), Says(RuleDecision(RuleAction.SKIP, "b")), last)
 
-    assert desk.state() == (ItemState.SKIPPED, "b")
+    assert harness.state() == (ItemState.SKIPPED, "b")
     assert last.asked == 0
 
 
-async def test_a_host_that_was_asked_by_a_rule_rests(desk: Desk) -> None:
+async def test_a_host_that_was_asked_by_a_rule_rests(harness: TaskHarness) -> None:
     """Whichever rule asked it, and whichever said no."""
-    await desk.run(Says(RuleDecision(asked=True)), Says(RuleDecision(RuleAction.SKIP, "no")))
+    await harness.run(Says(RuleDecision(asked=True)), Says(RuleDecision(RuleAction.SKIP, "no")))
 
-    assert not desk.is_ready()
+    assert not harness.is_ready()
 
 
-async def test_an_item_put_off_waits_for_its_moment_and_its_attempt_does_not_count(desk: Desk) -> None:
+async def test_an_item_put_off_waits_for_its_moment_and_its_attempt_does_not_count(harness: TaskHarness) -> None:
     """The host's other items go on."""
     until = NOW + timedelta(hours=1)
-    await desk.run(Says(RuleDecision(RuleAction.LATER, "robots: 503", until)))
-    record = desk.frontier.find(URL)
+    await harness.run(Says(RuleDecision(RuleAction.LATER, "robots: 503", until)))
+    record = harness.frontier.find(URL)
 
     assert record is not None
     assert (record.state, record.due_at, record.item.attempts) == (ItemState.QUEUED, until, 0)
-    assert desk.events == [PageDeferred(URL, "robots: 503", until)]
-    assert desk.claim().url == OTHER
+    assert harness.events == [PageDeferred(URL, "robots: 503", until)]
+    assert harness.claim().url == OTHER
 
 
-async def test_what_cannot_be_visited_is_a_dead_letter(desk: Desk) -> None:
+async def test_what_cannot_be_visited_is_a_dead_letter(harness: TaskHarness) -> None:
     """With the rule's reason."""
-    await desk.run(Says(RuleDecision(RuleAction.FAIL, "address: private")))
+    await harness.run(Says(RuleDecision(RuleAction.FAIL, "address: private")))
 
-    assert desk.state() == (ItemState.DEAD, "address: private")
-    assert desk.events == [PageDone(URL, None, "address: private", 1)]
+    assert harness.state() == (ItemState.DEAD, "address: private")
+    assert harness.events == [PageDone(URL, None, "address: private", 1)]
 
 
-async def test_a_rule_that_breaks_costs_an_attempt_and_not_the_crawl(desk: Desk) -> None:
+async def test_a_rule_that_breaks_costs_an_attempt_and_not_the_crawl(harness: TaskHarness) -> None:
     """It is tried again, and the reason is in the log."""
-    await desk.run(Says(InputError("The rule is odd.")))
+    await harness.run(Says(InputError("The rule is odd.")))
 
-    assert desk.events == [PageRetried(URL, "The rule is odd.", 1)]
+    assert harness.events == [PageRetried(URL, "The rule is odd.", 1)]
 
 
 @pytest.mark.parametrize("error", [OverflowError("int\ntoo large"), InvariantError("A bug.")])
 async def test_an_error_nobody_foresaw_costs_its_page_an_attempt(
-    desk: Desk, error: Exception, caplog: pytest.LogCaptureFixture
+    harness: TaskHarness, error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log has its traceback, and the crawl goes on."""
-    await desk.run(Says(error))
+    await harness.run(Says(error))
     said = " ".join(f"{type(error).__name__}: {error}".split())
 
-    assert desk.events == [PageRetried(URL, f"internal error: {said}", 1)]
+    assert harness.events == [PageRetried(URL, f"internal error: {said}", 1)]
     assert "Traceback" in caplog.text
 
 
-async def test_a_page_that_ends_so_each_time_is_given_up(desk: Desk) -> None:
+async def test_a_page_that_ends_so_each_time_is_given_up(harness: TaskHarness) -> None:
     """With that reason, after as many attempts as any page has."""
-    await desk.run(Says(OverflowError("x")))
+    await harness.run(Says(OverflowError("x")))
     for days in (1, 2):
-        items = [item for _ in (URL, OTHER) for item in desk.frontier.claim(now=NOW + timedelta(days=days), worker="w")]
-        await PageTask(next(item for item in items if item.url == URL), desk.context).run()
+        items = [
+            item for _ in (URL, OTHER) for item in harness.frontier.claim(now=NOW + timedelta(days=days), worker="w")
+        ]
+        await PageTask(next(item for item in items if item.url == URL), harness.context).run()
 
-    assert desk.state() == (ItemState.DEAD, "internal error: OverflowError: x")
+    assert harness.state() == (ItemState.DEAD, "internal error: OverflowError: x")
 
 
-async def test_page_after_page_that_ends_so_ends_the_run(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_page_after_page_that_ends_so_ends_the_run(harness: TaskHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """One sentence says it; a page that ends well in between restarts the count."""
     monkeypatch.setattr(page_task, "MAX_INTERNAL_ERRORS", 2)
     broken, sound = Says(OverflowError("x")), Says(RuleDecision(RuleAction.SKIP, "no"))
-    desk.frontier.add([NewItem(f"https://{name}.test/") for name in "bcd"], now=NOW)
+    harness.frontier.add([NewItem(f"https://{name}.test/") for name in "bcd"], now=NOW)
     for rule in (broken, sound, broken):
-        await desk.run(rule)
+        await harness.run(rule)
     with pytest.raises(InvariantError, match=r"2 pages in a row .* OverflowError: x"):
-        await desk.run(broken)
+        await harness.run(broken)
 
 
-async def test_what_waits_for_a_host_that_is_down_ends_unvisited(desk: Desk) -> None:
+async def test_what_waits_for_a_host_that_is_down_ends_unvisited(harness: TaskHarness) -> None:
     """All of it, at once, with the host's reason; no rule is asked."""
-    desk.frontier.back_off(HostBackOff("a.test", "dns: no such name", down=True), now=NOW)
+    harness.frontier.back_off(HostBackOff("a.test", "dns: no such name", down=True), now=NOW)
     rule = Says(RuleDecision())
-    await desk.run(rule)
-    await desk.run(rule)
+    await harness.run(rule)
+    await harness.run(rule)
 
-    assert desk.state(URL) == desk.state(OTHER) == (ItemState.DEAD, "host down: dns: no such name")
+    assert harness.state(URL) == harness.state(OTHER) == (ItemState.DEAD, "host down: dns: no such name")
     assert rule.asked == 0
 
 
-def patient(desk: Desk) -> None:
+def patient(harness: TaskHarness) -> None:
     """Let what waits for a host that is down wait."""
     settings = Settings(frontier=FrontierSettings(wait_for_sites=True))
-    desk.context.settings_for = lambda _item: settings
+    harness.context.settings_for = lambda _item: settings
 
 
-async def test_what_waits_for_its_site_is_put_off_until_the_host_is_no_longer_left_alone(desk: Desk) -> None:
+async def test_what_waits_for_its_site_is_put_off_until_the_host_is_no_longer_left_alone(harness: TaskHarness) -> None:
     """An outage costs one attempt; the reason is in the books."""
-    patient(desk)
-    desk.frontier.back_off(HostBackOff("a.test", "dns: no such name", down=True), now=NOW)
-    over = desk.frontier.host("a.test", now=NOW)
-    await desk.run(Says(RuleDecision()))
-    record = desk.frontier.find(URL)
+    patient(harness)
+    harness.frontier.back_off(HostBackOff("a.test", "dns: no such name", down=True), now=NOW)
+    over = harness.frontier.host("a.test", now=NOW)
+    await harness.run(Says(RuleDecision()))
+    record = harness.frontier.find(URL)
 
     assert over is not None
     assert record is not None
@@ -240,15 +242,15 @@ async def test_what_waits_for_its_site_is_put_off_until_the_host_is_no_longer_le
     assert [each.reason for each in record.attempts] == ["host down: dns: no such name"]
 
 
-async def test_what_has_one_attempt_is_not_put_off(desk: Desk) -> None:
+async def test_what_has_one_attempt_is_not_put_off(harness: TaskHarness) -> None:
     """Its failure is what was asked for; the next time it is tried as often as any."""
-    patient(desk)
-    desk.frontier.put_note(ONE_ATTEMPT, identity_key(URL), "", now=NOW)
-    desk.frontier.back_off(HostBackOff("a.test", "dns: no such name", down=True), now=NOW)
-    await desk.run(Says(RuleDecision()))
+    patient(harness)
+    harness.frontier.put_note(ONE_ATTEMPT, identity_key(URL), "", now=NOW)
+    harness.frontier.back_off(HostBackOff("a.test", "dns: no such name", down=True), now=NOW)
+    await harness.run(Says(RuleDecision()))
 
-    assert desk.state() == (ItemState.DEAD, "host down: dns: no such name")
-    assert desk.frontier.note(ONE_ATTEMPT, identity_key(URL), now=NOW) is None
+    assert harness.state() == (ItemState.DEAD, "host down: dns: no such name")
+    assert harness.frontier.note(ONE_ATTEMPT, identity_key(URL), now=NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -261,71 +263,71 @@ async def test_what_has_one_attempt_is_not_put_off(desk: Desk) -> None:
     ],
 )
 async def test_a_page_whose_manifest_is_there_is_not_visited_again(
-    desk: Desk, outcome: VisitOutcome, state: ItemState
+    harness: TaskHarness, outcome: VisitOutcome, state: ItemState
 ) -> None:
     """Its worker died between the manifest and the end; it is still due again when it was kept."""
-    item = desk.claim()
+    item = harness.claim()
     moment = "2026-11-21T11:00:00.000Z"
-    with desk.index.transaction():
-        desk.index.add_page(PageInfo(item.id, URL, URL, moment, outcome))
+    with harness.index.transaction():
+        harness.index.add_page(PageInfo(item.id, URL, URL, moment, outcome))
     rule = Says(RuleDecision())
-    desk.context.rules = [rule]
-    await PageTask(item, desk.context).run()
-    record = desk.frontier.find(URL)
+    harness.context.rules = [rule]
+    await PageTask(item, harness.context).run()
+    record = harness.frontier.find(URL)
 
     assert record is not None
     assert (record.state, rule.asked) == (state, 0)
     assert (record.due_at is not None) is (state is ItemState.DONE)
-    assert desk.is_ready()
+    assert harness.is_ready()
 
 
-async def test_a_stop_order_ends_a_crew(desk: Desk) -> None:
+async def test_a_stop_order_ends_a_crew(harness: TaskHarness) -> None:
     """It comes through the frontier, from any process."""
     until = NOW + timedelta(hours=1)
-    desk.context.rules = [Says(RuleDecision(RuleAction.LATER, "wait", until))]
-    crew = WorkerPool(desk.context, lease_s=60, name="crew")
+    harness.context.rules = [Says(RuleDecision(RuleAction.LATER, "wait", until))]
+    crew = WorkerPool(harness.context, lease_s=60, name="crew")
     running = asyncio.create_task(crew.run(2))
-    while desk.frontier.stats(NOW).later < 2:
+    while harness.frontier.stats(NOW).later < 2:
         await asyncio.sleep(0.01)
     assert not running.done()
-    desk.frontier.give_order(STOP_ORDER, "", "")
+    harness.frontier.give_order(STOP_ORDER, "", "")
     await running
 
     assert crew.stopping.is_set()
-    assert desk.frontier.stats(NOW).later == 2
+    assert harness.frontier.stats(NOW).later == 2
 
 
-async def test_a_run_that_was_called_for_does_not_wait_for_weeks(desk: Desk) -> None:
+async def test_a_run_that_was_called_for_does_not_wait_for_weeks(harness: TaskHarness) -> None:
     """What waits for its site is left in the queue; a worker that stays goes on with it."""
     for url in (URL, OTHER):
-        item = desk.claim()
-        desk.frontier.retry(item, now=NOW, reason=url, not_before=NOW + timedelta(days=7), delay=NO_REST)
+        item = harness.claim()
+        harness.frontier.retry(item, now=NOW, reason=url, not_before=NOW + timedelta(days=7), delay=NO_REST)
     async with asyncio.timeout(120):
-        await WorkerPool(desk.context, lease_s=60, name="crew").run(1)
+        await WorkerPool(harness.context, lease_s=60, name="crew").run(1)
 
-    assert desk.frontier.unfinished(NOW) == 2
+    assert harness.frontier.unfinished(NOW) == 2
 
 
-async def test_a_run_that_was_called_for_takes_an_old_stop_order_back(desk: Desk) -> None:
+async def test_a_run_that_was_called_for_takes_an_old_stop_order_back(harness: TaskHarness) -> None:
     """Whoever starts a crawl wants it to run."""
-    desk.frontier.give_order(STOP_ORDER, "", "")
-    desk.context.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
-    await WorkerPool(desk.context, lease_s=60, name="crew").run(1)
+    harness.frontier.give_order(STOP_ORDER, "", "")
+    harness.context.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
+    await WorkerPool(harness.context, lease_s=60, name="crew").run(1)
 
-    assert desk.frontier.orders(STOP_ORDER) == {}
-    assert desk.frontier.counts()[ItemState.SKIPPED] == 2
+    assert harness.frontier.orders(STOP_ORDER) == {}
+    assert harness.frontier.counts()[ItemState.SKIPPED] == 2
 
 
-async def test_a_worker_that_stays_waits_while_a_stop_order_stands(desk: Desk) -> None:
+async def test_a_worker_that_stays_waits_while_a_stop_order_stands(harness: TaskHarness) -> None:
     """And begins when another run has taken it back."""
-    desk.frontier.give_order(STOP_ORDER, "", "")
-    desk.context.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
-    crew = WorkerPool(desk.context, lease_s=60, name="crew", endless=True)
+    harness.frontier.give_order(STOP_ORDER, "", "")
+    harness.context.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
+    crew = WorkerPool(harness.context, lease_s=60, name="crew", endless=True)
     running = asyncio.create_task(crew.run(1))
     await asyncio.sleep(0)
-    assert desk.frontier.counts()[ItemState.SKIPPED] == 0
-    desk.frontier.take_back(STOP_ORDER, "")
-    while desk.frontier.counts()[ItemState.SKIPPED] < 2:
+    assert harness.frontier.counts()[ItemState.SKIPPED] == 0
+    harness.frontier.take_back(STOP_ORDER, "")
+    while harness.frontier.counts()[ItemState.SKIPPED] < 2:
         await asyncio.sleep(0.01)
     crew.stopping.set()
     await running
@@ -346,18 +348,18 @@ class Faulty:
         return getattr(self._frontier, name)
 
 
-def with_faults(desk: Desk, verb: str, *errors: Exception) -> None:
+def with_faults(harness: TaskHarness, verb: str, *errors: Exception) -> None:
     """Let the next calls of the verb raise these."""
-    desk.context.frontier = cast(Frontier, Faulty(desk.frontier, verb, list(errors)))
+    harness.context.frontier = cast(Frontier, Faulty(harness.frontier, verb, list(errors)))
 
 
-async def test_cancellation_that_escapes_from_a_library_costs_an_attempt(desk: Desk) -> None:
+async def test_cancellation_that_escapes_from_a_library_costs_an_attempt(harness: TaskHarness) -> None:
     """Nobody cancelled the page: given back without an attempt it would come again for ever."""
-    item = desk.claim()
-    desk.context.rules = [cast(Says, Cancels())]
-    await asyncio.create_task(PageTask(item, desk.context).run())
+    item = harness.claim()
+    harness.context.rules = [cast(Says, Cancels())]
+    await asyncio.create_task(PageTask(item, harness.context).run())
 
-    assert desk.events == [PageRetried(URL, "internal error: CancelledError:", 1)]
+    assert harness.events == [PageRetried(URL, "internal error: CancelledError:", 1)]
 
 
 class Cancels:
@@ -372,35 +374,35 @@ class Cancels:
         raise AssertionError("nothing was visited")
 
 
-async def test_page_whose_error_cannot_be_noted_is_left_to_its_lease(desk: Desk) -> None:
+async def test_page_whose_error_cannot_be_noted_is_left_to_its_lease(harness: TaskHarness) -> None:
     """The errand ends without an error, so that the other workers go on."""
-    with_faults(desk, "retry", OverflowError("y"))
-    await desk.run(Says(OverflowError("x")))
+    with_faults(harness, "retry", OverflowError("y"))
+    await harness.run(Says(OverflowError("x")))
 
-    assert desk.state()[0] is ItemState.CLAIMED
-    desk.frontier.claim(now=NOW + timedelta(days=1), worker="w")  # which notices the lease's end
-    record = desk.frontier.find(URL)
+    assert harness.state()[0] is ItemState.CLAIMED
+    harness.frontier.claim(now=NOW + timedelta(days=1), worker="w")  # which notices the lease's end
+    record = harness.frontier.find(URL)
     assert record is not None
     assert [each.ending for each in record.attempts] == ["expired"]
 
 
 @pytest.mark.parametrize("verb", ["skip", "note"])
-async def test_error_of_the_frontiers_own_costs_an_attempt(desk: Desk, verb: str) -> None:
+async def test_error_of_the_frontiers_own_costs_an_attempt(harness: TaskHarness, verb: str) -> None:
     """As one of the page's."""
-    with_faults(desk, verb, OverflowError("x"))
+    with_faults(harness, verb, OverflowError("x"))
     if verb == "note":
-        desk.frontier.back_off(HostBackOff("a.test", "dns: no such name", down=True), now=NOW)
-        patient(desk)
-    await desk.run(Says(RuleDecision(RuleAction.SKIP, "no")))
+        harness.frontier.back_off(HostBackOff("a.test", "dns: no such name", down=True), now=NOW)
+        patient(harness)
+    await harness.run(Says(RuleDecision(RuleAction.SKIP, "no")))
 
-    assert desk.events == [PageRetried(URL, "internal error: OverflowError: x", 1)]
+    assert harness.events == [PageRetried(URL, "internal error: OverflowError: x", 1)]
 
 
-async def test_frontier_that_cannot_be_used_ends_the_run(desk: Desk) -> None:
+async def test_frontier_that_cannot_be_used_ends_the_run(harness: TaskHarness) -> None:
     """That is no internal error: its own words say what to do."""
-    with_faults(desk, "retry", UnavailableError("gone"))
+    with_faults(harness, "retry", UnavailableError("gone"))
     with pytest.raises(UnavailableError, match="gone"):
-        await desk.run(Says(OverflowError("x")))
+        await harness.run(Says(OverflowError("x")))
 
 
 @pytest.fixture
@@ -411,43 +413,43 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_pause")
 @pytest.mark.parametrize("verb", ["claim", "unfinished", "next_wakeup", "stats"])
-async def test_internal_error_of_a_worker_ends_no_other(desk: Desk, verb: str) -> None:
+async def test_internal_error_of_a_worker_ends_no_other(harness: TaskHarness, verb: str) -> None:
     """Each seam of the loop around pages: the crew does all that is to be done."""
-    desk.context.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
-    crew = WorkerPool(desk.context, lease_s=60, name="crew")
-    with_faults(desk, verb, OverflowError("x"))
-    desk.frontier.add([NewItem("https://b.test/"), NewItem("https://c.test/")], now=NOW)
+    harness.context.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
+    crew = WorkerPool(harness.context, lease_s=60, name="crew")
+    with_faults(harness, verb, OverflowError("x"))
+    harness.frontier.add([NewItem("https://b.test/"), NewItem("https://c.test/")], now=NOW)
     await crew.run(2)
 
-    assert desk.frontier.stats(NOW).skipped == 4
+    assert harness.frontier.stats(NOW).skipped == 4
 
 
 @pytest.mark.usefixtures("no_pause")
-async def test_worker_that_fails_each_time_ends_the_run(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_worker_that_fails_each_time_ends_the_run(harness: TaskHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash loop is broken, with one sentence."""
     monkeypatch.setattr(page_task, "MAX_INTERNAL_ERRORS", 3)
-    with_faults(desk, "claim", *[OverflowError("x")] * 4)
+    with_faults(harness, "claim", *[OverflowError("x")] * 4)
     with pytest.raises(ExceptionGroup) as caught:
-        await WorkerPool(desk.context, lease_s=60, name="crew").run(1)
+        await WorkerPool(harness.context, lease_s=60, name="crew").run(1)
 
     assert caught.group_contains(InvariantError, match="3 internal errors .* OverflowError: x")
 
 
-async def test_order_to_stop_arrives_after_an_error_while_looking_for_orders(desk: Desk) -> None:
+async def test_order_to_stop_arrives_after_an_error_while_looking_for_orders(harness: TaskHarness) -> None:
     """Who looks for orders goes on looking."""
     until = NOW + timedelta(hours=1)
-    desk.context.rules = [Says(RuleDecision(RuleAction.LATER, "wait", until))]
-    with_faults(desk, "orders", OverflowError("x"))
-    desk.frontier.give_order("job", "j", "")  # so that orders are asked for
-    running = asyncio.create_task(WorkerPool(desk.context, lease_s=60, name="crew").run(1))
-    while desk.frontier.stats(NOW).later < 2:
+    harness.context.rules = [Says(RuleDecision(RuleAction.LATER, "wait", until))]
+    with_faults(harness, "orders", OverflowError("x"))
+    harness.frontier.give_order("job", "j", "")  # so that orders are asked for
+    running = asyncio.create_task(WorkerPool(harness.context, lease_s=60, name="crew").run(1))
+    while harness.frontier.stats(NOW).later < 2:
         await asyncio.sleep(0.01)
-    desk.frontier.give_order(STOP_ORDER, "", "")
+    harness.frontier.give_order(STOP_ORDER, "", "")
 
     await running
 
 
-async def test_lease_that_could_not_be_renewed_once_is_renewed_again(desk: Desk) -> None:
+async def test_lease_that_could_not_be_renewed_once_is_renewed_again(harness: TaskHarness) -> None:
     """The page goes on: an error of the renewal is not the page's."""
     renewals = asyncio.Event()
 
@@ -459,27 +461,27 @@ async def test_lease_that_could_not_be_renewed_once_is_renewed_again(desk: Desk)
             return await super().before(item, now=now)
 
     errors: list[Exception] = [OverflowError("x")]
-    desk.context.frontier = cast(Frontier, Faulty(desk.frontier, "renew", errors))
-    desk.context.rules = [Waits(RuleDecision(RuleAction.SKIP, "no"))]
-    await WorkerPool(desk.context, lease_s=0.1, name="crew").run(1)
+    harness.context.frontier = cast(Frontier, Faulty(harness.frontier, "renew", errors))
+    harness.context.rules = [Waits(RuleDecision(RuleAction.SKIP, "no"))]
+    await WorkerPool(harness.context, lease_s=0.1, name="crew").run(1)
 
     assert renewals.is_set()
-    assert desk.state() == (ItemState.SKIPPED, "no")
+    assert harness.state() == (ItemState.SKIPPED, "no")
 
 
-async def test_snapshot_is_told_once_to_each_process(desk: Desk) -> None:
+async def test_snapshot_is_told_once_to_each_process(harness: TaskHarness) -> None:
     """Also to one that begins after it."""
-    desk.context.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
-    desk.frontier.give_order(SNAPSHOT_ORDER, "", "2026-11-21T12:00:00Z")
-    crew = WorkerPool(desk.context, lease_s=60, name="crew", endless=True)
+    harness.context.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
+    harness.frontier.give_order(SNAPSHOT_ORDER, "", "2026-11-21T12:00:00Z")
+    crew = WorkerPool(harness.context, lease_s=60, name="crew", endless=True)
     running = asyncio.create_task(crew.run(1))
-    while SnapshotMade(NOW) not in desk.events:
+    while SnapshotMade(NOW) not in harness.events:
         await asyncio.sleep(0.01)
-    desk.frontier.give_order("job", "j", "")
-    desk.frontier.give_order(STOP_ORDER, "", "")
+    harness.frontier.give_order("job", "j", "")
+    harness.frontier.give_order(STOP_ORDER, "", "")
     await running
 
-    assert desk.events.count(SnapshotMade(NOW)) == 1
+    assert harness.events.count(SnapshotMade(NOW)) == 1
 
 
 @pytest.mark.parametrize(
@@ -487,11 +489,11 @@ async def test_snapshot_is_told_once_to_each_process(desk: Desk) -> None:
     [(None, (), "browser"), ("browser", ("a.test",), "recorder"), ("recorder", (), "recorder")],
 )
 async def test_a_host_that_refuses_a_kind_of_connection_is_noted(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, noted: str | None, used: tuple[str, ...], then: str
+    harness: TaskHarness, monkeypatch: pytest.MonkeyPatch, noted: str | None, used: tuple[str, ...], then: str
 ) -> None:
     """The browser's connections follow the recorder's; where neither helps, the recorder's are used."""
     if noted is not None:
-        desk.frontier.put_note(CONNECTIONS_NOTE, "a.test", noted, now=NOW)
+        harness.frontier.put_note(CONNECTIONS_NOTE, "a.test", noted, now=NOW)
     wanted: list[CaptureRequest] = []
 
     async def challenged(request: CaptureRequest, **_: object) -> CaptureResult:
@@ -500,8 +502,8 @@ async def test_a_host_that_refuses_a_kind_of_connection_is_noted(
         return CaptureResult(replace(page, page_class=PageClass.CHALLENGE), again=True)
 
     monkeypatch.setattr(page_task, "capture", challenged)
-    await desk.run()
+    await harness.run()
 
     assert [each.browser_hosts for each in wanted] == [used]
-    assert desk.frontier.note(CONNECTIONS_NOTE, "a.test", now=NOW) == then
-    assert desk.context.ways == {"a.test": then}  # known to the next visit, which need not read all notes again
+    assert harness.frontier.note(CONNECTIONS_NOTE, "a.test", now=NOW) == then
+    assert harness.context.ways == {"a.test": then}  # known to the next visit, which need not read all notes again

@@ -5,18 +5,18 @@ from collections.abc import AsyncIterator
 import pytest
 
 from links.archives.archive_client import ArchiveClient
-from tests.support.archive_world import World, fetcher, opened_world
+from tests.support.archive_server import ArchiveServer, fetcher, running_archive_server
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
+async def archive_server() -> AsyncIterator[ArchiveServer]:
     """A server that is all archives."""
-    async with opened_world() as opened:
+    async with running_archive_server() as opened:
         yield opened
 
 
 @pytest.fixture
-async def asker(world: World) -> AsyncIterator[ArchiveClient]:
+async def asker(archive_server: ArchiveServer) -> AsyncIterator[ArchiveClient]:
     """Who asks them over real HTTP."""
     async with fetcher() as fetch:
-        yield world.asker(fetch)
+        yield archive_server.asker(fetch)

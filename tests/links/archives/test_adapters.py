@@ -25,7 +25,7 @@ from links.archives.adapters import (
 )
 from links.archives.archive_answers import ArchiveMemento
 from links.archives.archive_client import ArchiveClient, ArchiveFailure, ArchiveUnavailableError
-from tests.support.archive_world import Answer, Asked, World
+from tests.support.archive_server import Answer, ArchiveServer, Asked
 
 A = "http://a.test/"
 AT = datetime(2015, 6, 1, 12, tzinfo=UTC)
@@ -79,9 +79,9 @@ PYWB_CDX = (
 )
 
 
-async def test_a_timemap_in_link_format(world: World, asker: ArchiveClient) -> None:
+async def test_a_timemap_in_link_format(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """archive.today's: each copy at its preferred address, what is of another page left out."""
-    world.put("https://archive.ph/timemap/http://a.test/", LINK_TIMEMAP)
+    archive_server.put("https://archive.ph/timemap/http://a.test/", LINK_TIMEMAP)
 
     copies = await TimeMapAdapter(asker, "archive-today", KNOWN_TIMEMAPS["archive-today"]).find(A, AT)
 
@@ -91,9 +91,9 @@ async def test_a_timemap_in_link_format(world: World, asker: ArchiveClient) -> N
     ]
 
 
-async def test_a_timemap_of_an_aggregator(world: World, asker: ArchiveClient) -> None:
+async def test_a_timemap_of_an_aggregator(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """MemGator's and another Weboid's JSON: copies of many archives, none of hosts that nobody knows."""
-    world.put("https://aggregator.example/timemap/json/http://a.test/", json.dumps(JSON_TIMEMAP))
+    archive_server.put("https://aggregator.example/timemap/json/http://a.test/", json.dumps(JSON_TIMEMAP))
 
     copies = await TimeMapAdapter(asker, "aggregator.example", "https://aggregator.example/timemap/json/{url}").find(
         A, AT
@@ -107,7 +107,7 @@ async def test_a_timemap_of_an_aggregator(world: World, asker: ArchiveClient) ->
     assert copies[2].timestamp == "20140101000000"
 
 
-async def test_a_long_timemap_is_read_where_the_moment_is(world: World, asker: ArchiveClient) -> None:
+async def test_a_long_timemap_is_read_where_the_moment_is(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """Of an index of parts those that the moment lies in, and not all."""
     parts = [
         f'<https://other.example/timemap/link/{n}/{A}>; rel="timemap"; type="application/link-format";'
@@ -117,8 +117,10 @@ async def test_a_long_timemap_is_read_where_the_moment_is(world: World, asker: A
             14: ("Wed", "Wed"), 15: ("Thu", "Thu"), 16: ("Fri", "Sat"),
         }.items()
     ]  # fmt: skip
-    world.put("https://other.example/timemap/link/http://a.test/", ",\n".join([f'<{A}>; rel="original"', *parts]))
-    world.put(
+    archive_server.put(
+        "https://other.example/timemap/link/http://a.test/", ",\n".join([f'<{A}>; rel="original"', *parts])
+    )
+    archive_server.put(
         "https://other.example/timemap/link/15/http://a.test/",
         f'<{A}>; rel="original",\n<https://other.example/c/20150301000000/{A}>; rel="memento"; datetime="Sun, 01 Mar 2015 00:00:00 GMT"',
     )
@@ -126,13 +128,13 @@ async def test_a_long_timemap_is_read_where_the_moment_is(world: World, asker: A
     copies = await TimeMapAdapter(asker, "other.example", "https://other.example/timemap/link/{url}").find(A, AT)
 
     assert copies == [ArchiveMemento("other.example", f"https://other.example/c/20150301000000/{A}", "20150301000000")]
-    assert len(world.asked) == 4
-    assert "other.example/timemap/link/10/http://a.test/" not in world.places
+    assert len(archive_server.asked) == 4
+    assert "other.example/timemap/link/10/http://a.test/" not in archive_server.places
 
 
-async def test_a_timegate_leads_to_the_copy(world: World, asker: ArchiveClient) -> None:
+async def test_a_timegate_leads_to_the_copy(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """Where it leads is the answer; it is not followed."""
-    world.put(
+    archive_server.put(
         "https://gate.example/http://a.test/",
         "",
         302,
@@ -143,10 +145,10 @@ async def test_a_timegate_leads_to_the_copy(world: World, asker: ArchiveClient) 
     copies = await TimeGateAdapter(asker, "gate.example", "https://gate.example/{url}").find(A, AT)
 
     assert copies == [ArchiveMemento("wayback", WAYBACK_2013, "20130115102033")]
-    assert world.asked[0].headers["Accept-Datetime"] == "Mon, 01 Jun 2015 12:00:00 GMT"
+    assert archive_server.asked[0].headers["Accept-Datetime"] == "Mon, 01 Jun 2015 12:00:00 GMT"
 
 
-async def test_time_travel_tells_of_one_moment(world: World, asker: ArchiveClient) -> None:
+async def test_time_travel_tells_of_one_moment(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """The Memento project's JSON, with several addresses for one copy."""
     told = {
         "original_uri": A,
@@ -159,14 +161,16 @@ async def test_time_travel_tells_of_one_moment(world: World, asker: ArchiveClien
         },
         "timegate_uri": "http://timetravel.mementoweb.org/timegate/http://a.test/",
     }
-    world.put("http://tt.example/api/json/20150601120000/http://a.test/", json.dumps(told))
+    archive_server.put("http://tt.example/api/json/20150601120000/http://a.test/", json.dumps(told))
 
     copies = await TimeMapAdapter(asker, "memento", "http://tt.example/api/json/{ts}/{url}").find(A, AT)
 
     assert [each.service for each in copies] == ["wayback", "archive-today", "wayback"]
 
 
-async def test_availability_is_asked_before_the_moment_and_then_after_it(world: World, asker: ArchiveClient) -> None:
+async def test_availability_is_asked_before_the_moment_and_then_after_it(
+    archive_server: ArchiveServer, asker: ArchiveClient
+) -> None:
     """Only for what has no copy before it; the request names the API's version."""
 
     def answer(asked: Asked) -> Answer:
@@ -177,22 +181,22 @@ async def test_availability_is_asked_before_the_moment_and_then_after_it(world: 
         result = {"url": values["url"], "tag": values["tag"], "archived_snapshots": closest}
         return Answer(body=json.dumps({"results": [result]}))
 
-    world.answers["archive.org/wayback/available"] = answer
+    archive_server.answers["archive.org/wayback/available"] = answer
     urls = [A, "http://b.test/", "http://c.test/"]
 
     found = {url: await AvailabilityAdapter(asker).find(url, AT) for url in urls}
 
     assert found[A] == [ArchiveMemento("wayback", WAYBACK_2013, "20130115102033", 200)]
     assert [len(found[url]) for url in urls] == [1, 1, 0]
-    assert {each.headers["Wayback-Api-Version"] for each in world.asked} == {"2"}
-    closest = [parse_qs(each.body)["closest"] for each in world.asked]
+    assert {each.headers["Wayback-Api-Version"] for each in archive_server.asked} == {"2"}
+    closest = [parse_qs(each.body)["closest"] for each in archive_server.asked]
     assert closest == [["before"], ["before"], ["after"], ["before"], ["after"]]
-    assert world.asked[0].body.count("statuscodes=") == 3
+    assert archive_server.asked[0].body.count("statuscodes=") == 3
 
 
-async def test_the_wayback_machine_by_its_own_addresses(world: World, asker: ArchiveClient) -> None:
+async def test_the_wayback_machine_by_its_own_addresses(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """A redirect names the copy; 404 says that there is none."""
-    world.put("https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=WAYBACK_2013)
+    archive_server.put("https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=WAYBACK_2013)
 
     assert await TimeGateAdapter(asker, "wayback", WAYBACK_REDIRECT).find(A, AT) == [
         ArchiveMemento("wayback", WAYBACK_2013, "20130115102033")
@@ -200,9 +204,9 @@ async def test_the_wayback_machine_by_its_own_addresses(world: World, asker: Arc
     assert await TimeGateAdapter(asker, "wayback", WAYBACK_REDIRECT).find("http://b.test/", AT) == []
 
 
-async def test_captures_by_the_internet_archives_cdx(world: World, asker: ArchiveClient) -> None:
+async def test_captures_by_the_internet_archives_cdx(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """Statuses come along; captures of another page that the server merged are left out."""
-    world.put("https://web.archive.org/cdx/search/cdx", json.dumps(IA_CDX))
+    archive_server.put("https://web.archive.org/cdx/search/cdx", json.dumps(IA_CDX))
 
     copies = await CdxAdapter(asker, "wayback", "https://web.archive.org/cdx/search/cdx").find(A, AT)
 
@@ -212,9 +216,9 @@ async def test_captures_by_the_internet_archives_cdx(world: World, asker: Archiv
     assert copies[0].address == WAYBACK_2013
 
 
-async def test_captures_by_pywbs_cdx(world: World, asker: ArchiveClient) -> None:
+async def test_captures_by_pywbs_cdx(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """JSON lines, at the place that the setting names."""
-    world.put("https://other.example/coll/cdx", PYWB_CDX)
+    archive_server.put("https://other.example/coll/cdx", PYWB_CDX)
 
     copies = await CdxAdapter(
         asker, "other.example", "https://other.example/coll/cdx", copies="https://other.example/coll/{ts}/{url}"
@@ -258,11 +262,11 @@ WAYS = ["timemap", "timegate", "time-travel", "availability", "latest", "cdx"]
     ids=["html", "half", "nested", "binary", "403", "400", "429", "503", "500", "huge"],
 )
 async def test_no_answer_is_told_from_no_copies(
-    world: World, asker: ArchiveClient, way: str, answer: Answer, trouble: ArchiveFailure
+    archive_server: ArchiveServer, asker: ArchiveClient, way: str, answer: Answer, trouble: ArchiveFailure
 ) -> None:
     """Whatever an archive says that is no answer: its kind is told, and nothing is said of copies."""
     adapter, place = _adapters(asker)[way]
-    world.answers[place] = answer
+    archive_server.answers[place] = answer
 
     with pytest.raises(ArchiveUnavailableError) as caught:
         await adapter.find(A, AT)  # type: ignore[attr-defined]
@@ -272,27 +276,31 @@ async def test_no_answer_is_told_from_no_copies(
 
 
 @pytest.mark.parametrize("way", ["timemap", "timegate", "time-travel", "latest", "cdx"])
-async def test_none_is_an_answer(world: World, asker: ArchiveClient, way: str) -> None:
+async def test_none_is_an_answer(archive_server: ArchiveServer, asker: ArchiveClient, way: str) -> None:
     """404: the archive has no copy."""
     adapter, _ = _adapters(asker)[way]
 
     assert await adapter.find(A, AT) == []  # type: ignore[attr-defined]
 
 
-async def test_an_empty_list_of_captures_is_an_answer(world: World, asker: ArchiveClient) -> None:
+async def test_an_empty_list_of_captures_is_an_answer(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """The Internet Archive says so with [] or nothing at all."""
     cdx = CdxAdapter(asker, "wayback", "https://web.archive.org/cdx/search/cdx")
     for body in ("[]", "", "\n"):
-        world.put("https://web.archive.org/cdx/search/cdx", body)
+        archive_server.put("https://web.archive.org/cdx/search/cdx", body)
         assert await cdx.find(A, AT) == []
 
 
-async def test_an_answer_about_another_page_is_none(world: World, asker: ArchiveClient) -> None:
+async def test_an_answer_about_another_page_is_none(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """A TimeMap, a TimeGate and Time Travel that speak of another original are not believed."""
     evil = "http://evil.test/"
-    world.put("https://x.example/timemap/http://a.test/", LINK_TIMEMAP.replace(A, evil))
-    world.put("https://x.example/gate/http://a.test/", "", 302, location=WAYBACK_2013, link=f'<{evil}>; rel="original"')
-    world.put("https://x.example/20150601120000/http://a.test/", json.dumps({**JSON_TIMEMAP, "original_uri": evil}))
+    archive_server.put("https://x.example/timemap/http://a.test/", LINK_TIMEMAP.replace(A, evil))
+    archive_server.put(
+        "https://x.example/gate/http://a.test/", "", 302, location=WAYBACK_2013, link=f'<{evil}>; rel="original"'
+    )
+    archive_server.put(
+        "https://x.example/20150601120000/http://a.test/", json.dumps({**JSON_TIMEMAP, "original_uri": evil})
+    )
 
     for way in ("timemap", "timegate", "time-travel"):
         with pytest.raises(ArchiveUnavailableError) as caught:
@@ -300,33 +308,35 @@ async def test_an_answer_about_another_page_is_none(world: World, asker: Archive
         assert caught.value.failure is ArchiveFailure.NONSENSE
 
 
-async def test_a_copy_of_another_page_is_dropped(world: World, asker: ArchiveClient) -> None:
+async def test_a_copy_of_another_page_is_dropped(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """Availability and redirects that name another page's copy bring nothing (B07, B13)."""
     other = "http://web.archive.org/web/20130115102033/http://b.test/"
     wrong = {"closest": {**AVAILABILITY["closest"], "url": other}}
-    world.put(
+    archive_server.put(
         "https://archive.org/wayback/available",
         json.dumps({"results": [{"tag": "0", "url": A, "archived_snapshots": wrong}]}),
     )
-    world.put("https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=other)
+    archive_server.put("https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=other)
 
     assert await AvailabilityAdapter(asker).find(A, AT) == []
     assert await TimeGateAdapter(asker, "wayback", WAYBACK_REDIRECT).find(A, AT) == []
 
 
-async def test_the_wayback_machine_is_asked_another_way_when_one_is_silent(world: World, asker: ArchiveClient) -> None:
+async def test_the_wayback_machine_is_asked_another_way_when_one_is_silent(
+    archive_server: ArchiveServer, asker: ArchiveClient
+) -> None:
     """Availability is empty for pages that are there; what both ways fail at is a trouble."""
-    world.put(
+    archive_server.put(
         "https://archive.org/wayback/available",
         json.dumps({"results": [{"tag": "0", "url": A, "archived_snapshots": {}}]}),
     )
-    world.put("https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=WAYBACK_2013)
+    archive_server.put("https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=WAYBACK_2013)
     adapter = KNOWN_ADAPTERS["wayback"](asker)
 
     assert isinstance(adapter, FallbackAdapter)
     assert [each.address for each in await adapter.find(A, AT)] == [WAYBACK_2013]
 
-    world.put("https://archive.org/wayback/available", "<html>")
+    archive_server.put("https://archive.org/wayback/available", "<html>")
     with pytest.raises(ArchiveUnavailableError):
         await adapter.find("http://b.test/", AT)
 
@@ -366,7 +376,7 @@ def test_an_archive_that_there_is_not_is_told(asker: ArchiveClient, name: str) -
         adapters_of([name], asker)
 
 
-async def test_another_weboid_is_asked_by_its_timemap(world: World, asker: ArchiveClient) -> None:
+async def test_another_weboid_is_asked_by_its_timemap(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """Its copies lie at another origin of its own, which the setting names."""
     told = {
         **JSON_TIMEMAP,
@@ -376,7 +386,7 @@ async def test_another_weboid_is_asked_by_its_timemap(world: World, asker: Archi
             ]
         },
     }
-    world.put("https://front.example/timemap/json/http://a.test/", json.dumps(told))
+    archive_server.put("https://front.example/timemap/json/http://a.test/", json.dumps(told))
     (adapter,) = adapters_of(["weboid https://front.example https://copies.example"], asker)
 
     assert await adapter.find(A, AT) == [
@@ -407,20 +417,20 @@ def _answers(*told: object) -> list[Answer]:
 
 
 @pytest.fixture
-def service(asker: ArchiveClient, world: World) -> SavePageNow:
+def service(asker: ArchiveClient, archive_server: ArchiveServer) -> SavePageNow:
     """Save Page Now with a key."""
-    return SavePageNow(asker, "key:secret", monotonic=world.clock.monotonic)
+    return SavePageNow(asker, "key:secret", monotonic=archive_server.clock.monotonic)
 
 
-def _script(world: World, submitted: list[object], *states: object) -> None:
-    world.answers["web.archive.org/save"] = _answers(*submitted)
-    world.answers[f"web.archive.org/save/status/{JOB}"] = _answers(*states)
+def _script(archive_server: ArchiveServer, submitted: list[object], *states: object) -> None:
+    archive_server.answers["web.archive.org/save"] = _answers(*submitted)
+    archive_server.answers[f"web.archive.org/save/status/{JOB}"] = _answers(*states)
 
 
-async def test_a_page_is_taken(world: World, service: SavePageNow) -> None:
+async def test_a_page_is_taken(archive_server: ArchiveServer, service: SavePageNow) -> None:
     """It is asked with the account's key, waited for, and its copy is at the Wayback Machine."""
     _script(
-        world,
+        archive_server,
         [{"url": A, "job_id": JOB, "message": "The same snapshot had been made 2 minutes ago."}],
         PENDING,
         PENDING,
@@ -433,17 +443,19 @@ async def test_a_page_is_taken(world: World, service: SavePageNow) -> None:
     assert saved.copy == ArchiveMemento(
         "wayback", "https://web.archive.org/web/20261121120105/http://a.test/", "20261121120105", 200
     )
-    assert [each.method for each in world.asked] == ["POST", "GET", "GET", "GET"]
-    assert {each.headers["Authorization"] for each in world.asked} == {"LOW key:secret"}
-    assert "url=http%3A%2F%2Fa.test%2F" in world.asked[0].body
-    assert world.clock.slept == [POLL_S] * 3
+    assert [each.method for each in archive_server.asked] == ["POST", "GET", "GET", "GET"]
+    assert {each.headers["Authorization"] for each in archive_server.asked} == {"LOW key:secret"}
+    assert "url=http%3A%2F%2Fa.test%2F" in archive_server.asked[0].body
+    assert archive_server.clock.slept == [POLL_S] * 3
 
 
 @pytest.mark.parametrize("code", sorted(TRANSIENT_SAVE_ERRORS - {"user-session-limit"}))
 @pytest.mark.parametrize("when", ["asked", "waited"])
-async def test_what_passes_is_asked_for_again(world: World, service: SavePageNow, code: str, when: str) -> None:
+async def test_what_passes_is_asked_for_again(
+    archive_server: ArchiveServer, service: SavePageNow, code: str, when: str
+) -> None:
     """Their own trouble, and limits of the day; also when it comes with status 200 and without a job."""
-    _script(world, [_error(code) if when == "asked" else {"job_id": JOB}], _error(code))
+    _script(archive_server, [_error(code) if when == "asked" else {"job_id": JOB}], _error(code))
 
     saved = await service.take(A)
 
@@ -454,35 +466,35 @@ async def test_what_passes_is_asked_for_again(world: World, service: SavePageNow
 @pytest.mark.parametrize(
     "code", ["not-found", "no-access", "blocked-url", "invalid-host-resolution", "filesize-limit", "something-new"]
 )
-async def test_what_does_not_pass_is_not(world: World, service: SavePageNow, code: str) -> None:
+async def test_what_does_not_pass_is_not(archive_server: ArchiveServer, service: SavePageNow, code: str) -> None:
     """The page's own trouble, and codes that nobody knows."""
-    _script(world, [{"job_id": JOB}], PENDING, _error(code))
+    _script(archive_server, [{"job_id": JOB}], PENDING, _error(code))
 
     assert (await service.take(A)).outcome is SaveOutcome.NEVER
 
 
-async def test_a_full_line_is_waited_for(world: World, service: SavePageNow) -> None:
+async def test_a_full_line_is_waited_for(archive_server: ArchiveServer, service: SavePageNow) -> None:
     """So many captures at a time and no more: it is tried again after two seconds."""
-    _script(world, [_error("user-session-limit"), _error("user-session-limit"), {"job_id": JOB}], DONE)
+    _script(archive_server, [_error("user-session-limit"), _error("user-session-limit"), {"job_id": JOB}], DONE)
 
     assert (await service.take(A)).outcome is SaveOutcome.SAVED
-    assert len(world.asked) == 4
+    assert len(archive_server.asked) == 4
 
 
-async def test_the_wait_in_a_full_line_ends(world: World, service: SavePageNow) -> None:
+async def test_the_wait_in_a_full_line_ends(archive_server: ArchiveServer, service: SavePageNow) -> None:
     """After so many tries it is for later."""
-    _script(world, [_error("user-session-limit")])
+    _script(archive_server, [_error("user-session-limit")])
 
     assert (await service.take(A)).outcome is SaveOutcome.LATER
-    assert len(world.asked) == SESSION_TRIES
+    assert len(archive_server.asked) == SESSION_TRIES
 
 
-async def test_a_job_that_never_ends_is_left(world: World, service: SavePageNow) -> None:
+async def test_a_job_that_never_ends_is_left(archive_server: ArchiveServer, service: SavePageNow) -> None:
     """After four minutes it is for later."""
-    _script(world, [{"job_id": JOB}], PENDING)
+    _script(archive_server, [{"job_id": JOB}], PENDING)
 
     assert (await service.take(A)).outcome is SaveOutcome.LATER
-    assert 100 < len(world.asked) < 130
+    assert 100 < len(archive_server.asked) < 130
 
 
 @pytest.mark.parametrize(
@@ -497,10 +509,10 @@ async def test_a_job_that_never_ends_is_left(world: World, service: SavePageNow)
     ],
 )
 async def test_a_capture_of_another_page_is_none(
-    world: World, service: SavePageNow, done: object, outcome: SaveOutcome
+    archive_server: ArchiveServer, service: SavePageNow, done: object, outcome: SaveOutcome
 ) -> None:
     """What was archived must be what was asked for, and say when."""
-    _script(world, [{"job_id": JOB}], done)
+    _script(archive_server, [{"job_id": JOB}], done)
 
     saved = await service.take(A)
 
@@ -517,9 +529,11 @@ async def test_a_capture_of_another_page_is_none(
     ],
     ids=["key", "busy", "down", "html"],
 )
-async def test_no_answer_is_told(world: World, service: SavePageNow, answer: Answer, trouble: ArchiveFailure) -> None:
+async def test_no_answer_is_told(
+    archive_server: ArchiveServer, service: SavePageNow, answer: Answer, trouble: ArchiveFailure
+) -> None:
     """A wrong key, a service that is busy, down, or answers something else; the key is in no error."""
-    world.answers["web.archive.org/save"] = answer
+    archive_server.answers["web.archive.org/save"] = answer
 
     with pytest.raises(ArchiveUnavailableError) as caught:
         await service.take(A)

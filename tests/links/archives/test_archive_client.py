@@ -14,44 +14,44 @@ from links.archives.archive_client import (
     ArchiveUnavailableError,
     NoReplyError,
 )
-from tests.support.archive_world import Answer, World, fetcher, opened_world
+from tests.support.archive_server import Answer, ArchiveServer, fetcher, running_archive_server
 
 PLACE = "https://x.example/a"
 
 
-async def test_a_service_that_asks_to_be_left_alone_is(world: World, asker: ArchiveClient) -> None:
+async def test_a_service_that_asks_to_be_left_alone_is(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """Retry-After is obeyed: until then nothing is sent to that service, and others are asked."""
-    world.put(PLACE, "", 429, Retry_After="120")
-    world.put("https://y.example/a", "fine")
+    archive_server.put(PLACE, "", 429, Retry_After="120")
+    archive_server.put("https://y.example/a", "fine")
     with pytest.raises(ArchiveUnavailableError) as caught:
         await asker.ask("x", ArchiveRequest(PLACE))
     assert (caught.value.failure, caught.value.retry_s) == (ArchiveFailure.BUSY, 120)
-    world.put(PLACE, "fine")
+    archive_server.put(PLACE, "fine")
 
-    world.clock.at += 119
+    archive_server.clock.at += 119
     with pytest.raises(ArchiveUnavailableError):
         await asker.ask("x", ArchiveRequest(PLACE))
     assert (await asker.ask("y", ArchiveRequest("https://y.example/a"))).text == "fine"
-    assert world.places == ["x.example/a", "y.example/a"]
-    world.clock.at += 2
+    assert archive_server.places == ["x.example/a", "y.example/a"]
+    archive_server.clock.at += 2
 
     assert (await asker.ask("x", ArchiveRequest(PLACE))).text == "fine"
 
 
-async def test_pauses_double_and_end_with_an_answer(world: World, asker: ArchiveClient) -> None:
+async def test_pauses_double_and_end_with_an_answer(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """A service that keeps failing is asked ever more seldom, up to a limit."""
-    world.put(PLACE, "", 500)
+    archive_server.put(PLACE, "", 500)
     pauses = []
     for _ in range(10):
         with pytest.raises(ArchiveUnavailableError) as caught:
             await asker.ask("x", ArchiveRequest(PLACE))
         pauses.append(caught.value.retry_s)
-        world.clock.at += caught.value.retry_s
+        archive_server.clock.at += caught.value.retry_s
     assert pauses[:3] == [30, 60, 120]
     assert pauses[-1] == LONGEST_PAUSE_S
-    world.put(PLACE, "fine")
+    archive_server.put(PLACE, "fine")
     await asker.ask("x", ArchiveRequest(PLACE))
-    world.put(PLACE, "", 500)
+    archive_server.put(PLACE, "", 500)
 
     with pytest.raises(ArchiveUnavailableError) as caught:
         await asker.ask("x", ArchiveRequest(PLACE))
@@ -59,34 +59,36 @@ async def test_pauses_double_and_end_with_an_answer(world: World, asker: Archive
     assert caught.value.retry_s == 30
 
 
-async def test_one_question_at_a_time_with_a_pause(world: World) -> None:
+async def test_one_question_at_a_time_with_a_pause(archive_server: ArchiveServer) -> None:
     """Questions to one service wait for each other."""
-    world.put(PLACE, "fine")
+    archive_server.put(PLACE, "fine")
     async with fetcher() as fetch:
-        asker = world.asker(fetch, gap_s=5.0)
+        asker = archive_server.asker(fetch, gap_s=5.0)
 
         await asyncio.gather(*(asker.ask("x", ArchiveRequest(PLACE)) for _ in range(3)))
 
-    assert world.clock.slept == [5.0, 5.0]
+    assert archive_server.clock.slept == [5.0, 5.0]
 
 
-async def test_a_failed_capture_is_no_trouble_of_the_archive(world: World, asker: ArchiveClient) -> None:
+async def test_a_failed_capture_is_no_trouble_of_the_archive(
+    archive_server: ArchiveServer, asker: ArchiveClient
+) -> None:
     """A copy of an error 503 has that status, and says when it was taken (RFC 7089, 4.5)."""
-    world.put(PLACE, "", 500, Memento_Datetime="Tue, 18 Sep 2012 09:26:00 GMT")
+    archive_server.put(PLACE, "", 500, Memento_Datetime="Tue, 18 Sep 2012 09:26:00 GMT")
 
     assert (await asker.ask("x", ArchiveRequest(PLACE))).status == 500
 
 
-async def test_who_does_not_answer_is_told(world: World) -> None:
+async def test_who_does_not_answer_is_told(archive_server: ArchiveServer) -> None:
     """Nobody listens, or nothing comes within the limit."""
     silent = asyncio.Event()
-    world.answers["x.example/a"] = Answer(delay=silent)
+    archive_server.answers["x.example/a"] = Answer(delay=silent)
     async with fetcher(limit_s=0.3) as fetch:
-        asker = world.asker(fetch)
+        asker = archive_server.asker(fetch)
         with pytest.raises(ArchiveUnavailableError) as caught:
             await asker.ask("x", ArchiveRequest(PLACE))
         assert caught.value.failure is ArchiveFailure.UNREACHABLE
-        async with opened_world() as other:
+        async with running_archive_server() as other:
             gone = other.origin
         with pytest.raises(NoReplyError) as refused:
             await fetch(ArchiveRequest(f"{gone}/a"))
@@ -94,12 +96,12 @@ async def test_who_does_not_answer_is_told(world: World) -> None:
     silent.set()
 
 
-async def test_a_bomb_ends_at_the_limit(world: World) -> None:
+async def test_a_bomb_ends_at_the_limit(archive_server: ArchiveServer) -> None:
     """What unpacks to more than the limit is no answer."""
-    world.answers["x.example/a"] = Answer(200, gzip.compress(bytes(50_000_000)), {"Content-Encoding": "gzip"})
+    archive_server.answers["x.example/a"] = Answer(200, gzip.compress(bytes(50_000_000)), {"Content-Encoding": "gzip"})
     async with fetcher() as fetch:
         with pytest.raises(NoReplyError) as caught:
-            await fetch(ArchiveRequest(f"{world.origin}/x.example/a"))
+            await fetch(ArchiveRequest(f"{archive_server.origin}/x.example/a"))
 
     assert caught.value.failure is ArchiveFailure.TOO_LARGE
 
@@ -122,56 +124,56 @@ async def test_a_bomb_ends_at_the_limit(world: World) -> None:
         "http:///a",
     ],
 )
-async def test_nothing_is_sent_to_the_network_that_we_are_in(world: World, address: str) -> None:
+async def test_nothing_is_sent_to_the_network_that_we_are_in(archive_server: ArchiveServer, address: str) -> None:
     """Addresses are judged as everywhere: by where packets end, however they are spelled."""
     egress = EgressSettings(block=("blocked.example",), via={"via.example": "socks5://127.0.0.1:1"})
     async with fetcher(egress, limit_s=5) as fetch:
         with pytest.raises(NoReplyError):
-            await fetch(ArchiveRequest(address.format(port=world.origin.rpartition(":")[2])))
+            await fetch(ArchiveRequest(address.format(port=archive_server.origin.rpartition(":")[2])))
 
-    assert world.asked == []
+    assert archive_server.asked == []
 
 
-async def test_a_redirect_into_the_network_is_not_followed(world: World) -> None:
+async def test_a_redirect_into_the_network_is_not_followed(archive_server: ArchiveServer) -> None:
     """Each address on the way is judged, not the first alone."""
-    port = world.origin.rpartition(":")[2]
+    port = archive_server.origin.rpartition(":")[2]
     egress = EgressSettings(allow=("127.0.0.1/32",), resolve={"x.example": "127.0.0.1"})
-    world.answers["a"] = Answer(302, "", {"Location": f"http://127.0.0.2:{port}/secret"})
+    archive_server.answers["a"] = Answer(302, "", {"Location": f"http://127.0.0.2:{port}/secret"})
     async with fetcher(egress) as fetch:
         with pytest.raises(NoReplyError) as caught:
             await fetch(ArchiveRequest(f"http://x.example:{port}/a", hops=3))
 
     assert caught.value.failure is ArchiveFailure.REFUSED
-    assert world.places == ["a"]
+    assert archive_server.places == ["a"]
 
 
-async def test_a_key_goes_to_nobody_else(world: World) -> None:
+async def test_a_key_goes_to_nobody_else(archive_server: ArchiveServer) -> None:
     """A redirect to another host is followed without the key."""
-    port = world.origin.rpartition(":")[2]
+    port = archive_server.origin.rpartition(":")[2]
     egress = EgressSettings(allow=("127.0.0.0/8",), resolve={"x.example": "127.0.0.1", "y.example": "127.0.0.1"})
-    world.answers["a"] = Answer(302, "", {"Location": f"http://y.example:{port}/b"})
-    world.answers["b"] = Answer(200, "fine")
+    archive_server.answers["a"] = Answer(302, "", {"Location": f"http://y.example:{port}/b"})
+    archive_server.answers["b"] = Answer(200, "fine")
     async with fetcher(egress) as fetch:
         reply = await fetch(ArchiveRequest(f"http://x.example:{port}/a", headers={"Authorization": "LOW k:s"}, hops=1))
 
     assert reply.text == "fine"
-    assert [each.headers.get("Authorization") for each in world.asked] == ["LOW k:s", None]
+    assert [each.headers.get("Authorization") for each in archive_server.asked] == ["LOW k:s", None]
 
 
-async def test_a_circle_of_redirects_ends(world: World) -> None:
+async def test_a_circle_of_redirects_ends(archive_server: ArchiveServer) -> None:
     """After as many as were allowed."""
-    world.answers["a"] = Answer(302, "", {"Location": "/a"})
+    archive_server.answers["a"] = Answer(302, "", {"Location": "/a"})
     async with fetcher() as fetch:
         with pytest.raises(NoReplyError, match="in a loop"):
-            await fetch(ArchiveRequest(f"{world.origin}/a", hops=4))
+            await fetch(ArchiveRequest(f"{archive_server.origin}/a", hops=4))
 
-    assert len(world.asked) == 5
+    assert len(archive_server.asked) == 5
 
 
-async def test_what_is_asked_for_goes_out_byte_for_byte(world: World) -> None:
+async def test_what_is_asked_for_goes_out_byte_for_byte(archive_server: ArchiveServer) -> None:
     """An archived URL in a path keeps its escapes, slashes and query."""
     rest = "web/2015/http://a.test//b%2Fc/%7Ed?e=f&g=%C3%A9+h"
     async with fetcher() as fetch:
-        await fetch(ArchiveRequest(f"{world.origin}/{rest}"))
+        await fetch(ArchiveRequest(f"{archive_server.origin}/{rest}"))
 
-    assert world.places == [rest]
+    assert archive_server.places == [rest]

@@ -5,7 +5,7 @@ import pytest
 from links.archives.archive_client import ArchiveClient
 from links.archives.archive_urls import recognise
 from links.archives.copy_check import CopyVerdict, ResolvedAddress, check_copy, resolve_address
-from tests.support.archive_world import World
+from tests.support.archive_server import ArchiveServer
 
 A = "http://a.test/"
 COPY = "https://web.archive.org/web/20130115102033/http://a.test/"
@@ -40,59 +40,65 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_what_is_seen(world: World, asker: ArchiveClient, name: str) -> None:
+async def test_what_is_seen(archive_server: ArchiveServer, asker: ArchiveClient, name: str) -> None:
     """Each answer of an archive, and what it says of the copy."""
     status, body, headers, sight = CASES[name]
-    world.put(COPY, body, status, **({"Content-Type": HTML} | headers))
+    archive_server.put(COPY, body, status, **({"Content-Type": HTML} | headers))
 
     assert (await check_copy(asker, COPY, A)).sight is sight
 
 
-async def test_an_archive_that_does_not_answer_says_nothing(world: World, asker: ArchiveClient) -> None:
+async def test_an_archive_that_does_not_answer_says_nothing(
+    archive_server: ArchiveServer, asker: ArchiveClient
+) -> None:
     """Also when it was left alone before it was asked."""
-    world.put(COPY, "", 500)
+    archive_server.put(COPY, "", 500)
     await check_copy(asker, COPY, A)
-    world.put(COPY, "", 404)
+    archive_server.put(COPY, "", 404)
 
     assert (await check_copy(asker, COPY, A)).sight is CopyVerdict.UNCLEAR
-    assert len(world.asked) == 1
+    assert len(archive_server.asked) == 1
 
 
-async def test_another_version_takes_its_place(world: World, asker: ArchiveClient) -> None:
+async def test_another_version_takes_its_place(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """An archive that shows a neighbour does not have that version any more."""
-    world.put(COPY, "", 302, Location=LATER)
-    world.put(LATER, PAGE, Memento_Datetime="Wed, 15 Jan 2014 10:20:33 GMT", Content_Type=HTML)
+    archive_server.put(COPY, "", 302, Location=LATER)
+    archive_server.put(LATER, PAGE, Memento_Datetime="Wed, 15 Jan 2014 10:20:33 GMT", Content_Type=HTML)
 
     seen = await check_copy(asker, COPY, A)
 
     assert (seen.sight, seen.address, seen.timestamp) == (CopyVerdict.MOVED, LATER, "20140115102033")
 
 
-async def test_another_spelling_is_the_same_version(world: World, asker: ArchiveClient) -> None:
+async def test_another_spelling_is_the_same_version(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """A redirect to the same moment under https or www. is no move."""
     other = "https://web.archive.org/web/20130115102033/https://www.a.test/"
-    world.put(COPY, "", 302, Location=other)
-    world.put(other, PAGE, Memento_Datetime=SEEN, Content_Type=HTML)
+    archive_server.put(COPY, "", 302, Location=other)
+    archive_server.put(other, PAGE, Memento_Datetime=SEEN, Content_Type=HTML)
 
     assert (await check_copy(asker, COPY, A)).sight is CopyVerdict.GOOD
 
 
-async def test_archive_today_leads_to_another_of_its_hosts(world: World, asker: ArchiveClient) -> None:
+async def test_archive_today_leads_to_another_of_its_hosts(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """Its names are one archive."""
     address = "https://archive.today/20120918092600/http://a.test/"
-    world.put(address, "", 302, Location=address.replace("today", "ph"))
-    world.put(address.replace("today", "ph"), PAGE, Memento_Datetime="Tue, 18 Sep 2012 09:26:00 GMT", Content_Type=HTML)
+    archive_server.put(address, "", 302, Location=address.replace("today", "ph"))
+    archive_server.put(
+        address.replace("today", "ph"), PAGE, Memento_Datetime="Tue, 18 Sep 2012 09:26:00 GMT", Content_Type=HTML
+    )
 
     seen = await check_copy(asker, address, A)
 
     assert (seen.sight, seen.address) == (CopyVerdict.GOOD, address)
 
 
-async def test_a_page_about_missing_pages_is_a_page(world: World, asker: ArchiveClient) -> None:
+async def test_a_page_about_missing_pages_is_a_page(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """What the URL itself speaks of is no sign of anything."""
     url = "http://a.test/how-to-write-404-pages"
     copy = f"https://web.archive.org/web/20130115102033/{url}"
-    world.put(copy, "<title>404: page not found, and how to say it</title>", Memento_Datetime=SEEN, Content_Type=HTML)
+    archive_server.put(
+        copy, "<title>404: page not found, and how to say it</title>", Memento_Datetime=SEEN, Content_Type=HTML
+    )
 
     assert (await check_copy(asker, copy, url)).sight is CopyVerdict.GOOD
 
@@ -103,9 +109,9 @@ async def _resolved(asker: ArchiveClient, address: str) -> ResolvedAddress:
     return await resolve_address(asker, found)
 
 
-async def test_perma_says_what_its_copy_is_of(world: World, asker: ArchiveClient) -> None:
+async def test_perma_says_what_its_copy_is_of(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """By its API."""
-    world.put(
+    archive_server.put(
         "https://api.perma.cc/v1/public/archives/AB12-CD34/",
         '{"guid":"AB12-CD34","creation_timestamp":"2016-06-14T17:22:51Z","url":"http://a.test/x",'
         '"title":"A","captures":[{"role":"primary","status":"success"}]}',
@@ -117,15 +123,15 @@ async def test_perma_says_what_its_copy_is_of(world: World, asker: ArchiveClient
     assert await _resolved(asker, "https://perma.cc/AAAA-AAAA") == ResolvedAddress(address="https://perma.cc/AAAA-AAAA")
 
 
-async def test_archive_today_says_what_its_copy_is_of(world: World, asker: ArchiveClient) -> None:
+async def test_archive_today_says_what_its_copy_is_of(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """In a header, or on the page."""
-    world.put(
+    archive_server.put(
         "https://archive.today/AbC12",
         PAGE,
         Memento_Datetime="Tue, 18 Sep 2012 09:26:00 GMT",
         Link='<http://a.test/x>; rel="original"',
     )
-    world.put(
+    archive_server.put(
         "https://archive.today/Xyz98",
         '<input id="SHARE_LONGLINK" type="text" value="https://archive.ph/2012.09.18-092600/http://a.test/y?b&amp;c"/>',
     )
@@ -136,9 +142,9 @@ async def test_archive_today_says_what_its_copy_is_of(world: World, asker: Archi
     assert (await _resolved(asker, "https://archive.is/Xyz98")).original == "http://a.test/y?b&c"
 
 
-async def test_freezepage_says_what_its_copy_is_of(world: World, asker: ArchiveClient) -> None:
+async def test_freezepage_says_what_its_copy_is_of(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
     """On the page; the moment is in its name."""
-    world.put(
+    archive_server.put(
         "https://www.freezepage.com/1249681324ZHFROBOEGE",
         'This is <a href="http://a.test/">http://a.test/</a> as of August 7, 2009',
     )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from links.archives.archive_answers import ArchiveMemento
 from links.archives.archive_urls import WEBOID, moment_of
 from links.archives.copy_search import SearchStep, choose_versions, citation_day, pick_best_copy, plan_copies
-from tests.support.archive_world import NOW
+from tests.support.archive_server import NOW
 
 A = "http://a.test/"
 AT = datetime(2015, 6, 1, tzinfo=UTC)

@@ -32,7 +32,7 @@ from links.registry.database import RegistryStore
 from links.registry.urls import UrlRow, require_observed
 from links.states import LinkState
 from tests.links.rows import Rows
-from tests.support.archive_world import NOW, World
+from tests.support.archive_server import NOW, ArchiveServer
 
 A, B = "http://a.test/", "http://b.test/"
 AT = datetime(2015, 6, 1, tzinfo=UTC)
@@ -63,26 +63,26 @@ def _with(archives: CopySources, **changes: object) -> CopySources:
     return CopySources(**values)
 
 
-def _answers(world: World, *, wayback: str = "", today: tuple[str, ...] = ()) -> None:
+def _answers(archive_server: ArchiveServer, *, wayback: str = "", today: tuple[str, ...] = ()) -> None:
     """What the two have of either link."""
     for url in (A, B):
         lines = [f'<{url}>; rel="original"']
         lines += [f'<{TODAY}/{stamp}/{url}>; rel="memento"; datetime="{_date(stamp)}"' for stamp in today]
         if today:
-            world.put(f"https://archive.ph/timemap/{url}", ",\n".join(lines))
+            archive_server.put(f"https://archive.ph/timemap/{url}", ",\n".join(lines))
     found = {"closest": {"available": True, "status": "200", "timestamp": wayback, "url": f"{W}/{wayback}/{A}"}}
     counts = {"results": [{"tag": "0", "url": A, "archived_snapshots": found if wayback else {}}]}
-    world.put("https://archive.org/wayback/available", json.dumps(counts))
+    archive_server.put("https://archive.org/wayback/available", json.dumps(counts))
 
 
 def _date(stamp: str) -> str:
     return f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:8]}T{stamp[8:10]}:{stamp[10:12]}:{stamp[12:]}Z"
 
 
-def _copy_at(world: World, stamp: str, body: str = PAGE, url: str = A) -> str:
+def _copy_at(archive_server: ArchiveServer, stamp: str, body: str = PAGE, url: str = A) -> str:
     address = f"{TODAY}/{stamp}/{url}"
     seen = datetime.strptime(stamp, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-    world.put(address, body, Memento_Datetime=f"{seen:%a, %d %b %Y %H:%M:%S} GMT", Content_Type="text/html")
+    archive_server.put(address, body, Memento_Datetime=f"{seen:%a, %d %b %Y %H:%M:%S} GMT", Content_Type="text/html")
     return address
 
 
@@ -96,11 +96,11 @@ async def _seek(
 
 
 async def test_copies_of_a_dead_link_are_found_and_kept(
-    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
+    archive_server: ArchiveServer, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """One version of each archive, the preferred one first."""
-    _answers(world, wayback="20130115102033", today=("20100101000000", "20140101000000", "20160101000000"))
-    _copy_at(world, "20140101000000")
+    _answers(archive_server, wayback="20130115102033", today=("20100101000000", "20140101000000", "20160101000000"))
+    _copy_at(archive_server, "20140101000000")
 
     sought, outcome = await _seek(sqlite_store, archives, links[A])
 
@@ -112,16 +112,16 @@ async def test_copies_of_a_dead_link_are_found_and_kept(
 
 
 async def test_a_remembered_copy_is_enough(
-    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
+    archive_server: ArchiveServer, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """B12: nobody is asked, unless everybody shall be; and what a person chose stays."""
     address = f"{W}/20010101000000/{A}"
     with sqlite_store.writing() as rows:
         choose_copy(rows, links[A], CopyChoice("ada", address), day=DAY)
     sought, _ = await _seek(sqlite_store, archives, links[A])
-    assert (sought.step, sought.best and sought.best.address, world.asked) == (SearchStep.KEPT, address, [])
+    assert (sought.step, sought.best and sought.best.address, archive_server.asked) == (SearchStep.KEPT, address, [])
 
-    _answers(world, wayback="20130115102033")
+    _answers(archive_server, wayback="20130115102033")
     sought, _ = await _seek(sqlite_store, archives, links[A], is_thorough=True)
 
     assert sought.best is not None
@@ -131,7 +131,7 @@ async def test_a_remembered_copy_is_enough(
 
 
 async def test_our_own_copy_goes_before_others(
-    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
+    archive_server: ArchiveServer, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """B12: nobody is asked; and it is not kept, since our own index has it."""
     own = _with(archives, own=lambda _url, _at: OWN)
@@ -139,16 +139,16 @@ async def test_our_own_copy_goes_before_others(
     sought, outcome = await _seek(sqlite_store, own, links[A])
 
     assert (sought.step, sought.best, outcome) == (SearchStep.OWN, OWN, CopySearchOutcome.FOUND)
-    assert world.asked == []
+    assert archive_server.asked == []
     with sqlite_store.reading() as rows:
         assert copies_of_url(rows, links[A].id) == ()
 
 
 async def test_our_own_capture_of_an_error_does_not_end_the_search(
-    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
+    archive_server: ArchiveServer, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """A3: what shows a 404 is no copy; others are asked, and theirs is the best."""
-    _answers(world, wayback="20130115102033")
+    _answers(archive_server, wayback="20130115102033")
     failed = replace(OWN, status=404)
 
     sought, outcome = await _seek(sqlite_store, _with(archives, own=lambda _url, _at: failed), links[A])
@@ -161,12 +161,12 @@ async def test_our_own_capture_of_an_error_does_not_end_the_search(
 
 
 async def test_each_day_of_a_citation_has_its_version(
-    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
+    archive_server: ArchiveServer, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """B06: the first day's is chosen; one more is kept for a page that cites it years later."""
-    _answers(world, today=("20100101000000", "20140101000000", "20200101000000"))
+    _answers(archive_server, today=("20100101000000", "20140101000000", "20200101000000"))
     for stamp in ("20100101000000", "20140101000000", "20200101000000"):
-        _copy_at(world, stamp)
+        _copy_at(archive_server, stamp)
     days = (datetime(2012, 1, 1, tzinfo=UTC), datetime(2021, 1, 1, tzinfo=UTC))
 
     sought = await search_copies(sqlite_store, archives, links[A], now=NOW, days=days)
@@ -179,47 +179,47 @@ async def test_each_day_of_a_citation_has_its_version(
 
 
 async def test_an_archive_with_one_answer_is_asked_for_each_day(
-    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
+    archive_server: ArchiveServer, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """An answer that has copies from both sides of a day needs no second question about it."""
-    _answers(world, wayback="20130115102033", today=("20100101000000", "20200101000000"))
+    _answers(archive_server, wayback="20130115102033", today=("20100101000000", "20200101000000"))
     for stamp in ("20100101000000", "20200101000000"):
-        _copy_at(world, stamp)
+        _copy_at(archive_server, stamp)
     days = (datetime(2012, 1, 1, tzinfo=UTC), datetime(2015, 1, 1, tzinfo=UTC))
 
     await search_copies(sqlite_store, archives, links[A], now=NOW, days=days)
 
-    asked = [place for place in world.places if "available" in place or "timemap" in place]
+    asked = [place for place in archive_server.places if "available" in place or "timemap" in place]
     assert len([place for place in asked if "available" in place]) == 2
     assert len([place for place in asked if "timemap" in place]) == 1
 
 
 async def test_a_search_that_a_new_date_outdated_is_made_again(
-    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
+    archive_server: ArchiveServer, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """Although a copy is remembered."""
-    _answers(world, wayback="20130115102033")
+    _answers(archive_server, wayback="20130115102033")
     await _seek(sqlite_store, archives, links[A])
     with sqlite_store.writing() as rows:
         note_search(rows, links[A].id, CopySearchOutcome.OUTDATED, DAY)
         assert [each.url for each in urls_without_copy(rows, DAY, 10)] == [A]
-    before = len(world.asked)
+    before = len(archive_server.asked)
 
     _, outcome = await _seek(sqlite_store, archives, links[A])
 
-    assert len(world.asked) > before
+    assert len(archive_server.asked) > before
     assert outcome is CopySearchOutcome.FOUND
 
 
 async def test_a_search_for_other_days_that_got_no_answer_is_made_tomorrow(
-    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
+    archive_server: ArchiveServer, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """Not in a quarter of a year, although a copy is remembered; and not at once."""
-    _answers(world, wayback="20130115102033")
+    _answers(archive_server, wayback="20130115102033")
     await _seek(sqlite_store, archives, links[A])
     with sqlite_store.writing() as rows:
         note_search(rows, links[A].id, CopySearchOutcome.OUTDATED, DAY)
-    world.put(f"https://archive.ph/timemap/{A}", "", 503)
+    archive_server.put(f"https://archive.ph/timemap/{A}", "", 503)
 
     await _seek(sqlite_store, archives, links[A])
 
@@ -232,14 +232,18 @@ async def test_a_search_for_other_days_that_got_no_answer_is_made_tomorrow(
     "body", ["<title>404 Not Found</title>", "<title>Just a moment...</title><script>window._cf_chl_opt={}</script>"]
 )
 async def test_a_version_is_looked_at_before_it_is_chosen(
-    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources, body: str
+    archive_server: ArchiveServer,
+    sqlite_store: RegistryStore,
+    links: dict[str, UrlRow],
+    archives: CopySources,
+    body: str,
 ) -> None:
     """T193158: the status that an archive tells does not show a soft 404 or a challenge."""
-    _answers(world, wayback="20130115102033", today=("20120101000000",))
+    _answers(archive_server, wayback="20130115102033", today=("20120101000000",))
     address = f"{W}/20130115102033/{A}"
     when = "Tue, 15 Jan 2013 10:20:33 GMT"
-    world.put(address, body, Memento_Datetime=when, Content_Type="text/html")
-    good = _copy_at(world, "20120101000000")
+    archive_server.put(address, body, Memento_Datetime=when, Content_Type="text/html")
+    good = _copy_at(archive_server, "20120101000000")
 
     sought, _ = await _seek(sqlite_store, _with(archives, verifies=True), links[A])
 
@@ -248,10 +252,10 @@ async def test_a_version_is_looked_at_before_it_is_chosen(
 
 
 async def test_what_fails_and_nobody_has_is_asked_about_again_soon(
-    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
+    archive_server: ArchiveServer, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """It may not be dead: unfixable for half a year would be too much."""
-    _answers(world)
+    _answers(archive_server)
     failing = links[A]._replace(state=LinkState.DYING)
 
     _, outcome = await _seek(sqlite_store, archives, failing)
@@ -260,13 +264,13 @@ async def test_what_fails_and_nobody_has_is_asked_about_again_soon(
 
 
 async def test_a_copy_of_an_error_makes_way_for_the_next(
-    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
+    archive_server: ArchiveServer, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """T193158: where nobody tells a copy's status it is looked at before it is kept."""
-    _answers(world, today=("20120101000000", "20130101000000", "20140101000000"))
-    _copy_at(world, "20140101000000", "<title>404 Not Found</title>")
-    _copy_at(world, "20130101000000", "<p>Got an HTTP 302 response at crawl time")
-    good = _copy_at(world, "20120101000000")
+    _answers(archive_server, today=("20120101000000", "20130101000000", "20140101000000"))
+    _copy_at(archive_server, "20140101000000", "<title>404 Not Found</title>")
+    _copy_at(archive_server, "20130101000000", "<p>Got an HTTP 302 response at crawl time")
+    good = _copy_at(archive_server, "20120101000000")
 
     sought, _ = await _seek(sqlite_store, archives, links[A])
 
@@ -275,11 +279,11 @@ async def test_a_copy_of_an_error_makes_way_for_the_next(
 
 
 async def test_an_archive_with_copies_of_errors_alone_has_none_chosen(
-    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
+    archive_server: ArchiveServer, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """W30: the empty address; the link is unfixable all the same."""
-    _answers(world, today=("20140101000000",))
-    _copy_at(world, "20140101000000", "<title>404 Not Found</title>")
+    _answers(archive_server, today=("20140101000000",))
+    _copy_at(archive_server, "20140101000000", "<title>404 Not Found</title>")
 
     sought, outcome = await _seek(sqlite_store, archives, links[A])
 
@@ -289,16 +293,16 @@ async def test_an_archive_with_copies_of_errors_alone_has_none_chosen(
 
 
 async def test_a_dead_link_is_given_up_only_when_all_have_answered(
-    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
+    archive_server: ArchiveServer, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """B12: unfixable; but for later while one of the archives is away, and not at all when nobody is asked."""
-    _answers(world)
-    world.put(f"https://archive.ph/timemap/{A}", "", 503)
+    _answers(archive_server)
+    archive_server.put(f"https://archive.ph/timemap/{A}", "", 503)
     sought, outcome = await _seek(sqlite_store, archives, links[A])
     assert (sought.step, outcome) == (SearchStep.LATER, CopySearchOutcome.TROUBLE)
     assert "archive-today" in sought.troubles[0]
-    world.put(f"https://archive.ph/timemap/{A}", "", 404)
-    world.clock.at += 7_200
+    archive_server.put(f"https://archive.ph/timemap/{A}", "", 404)
+    archive_server.clock.at += 7_200
 
     sought, outcome = await _seek(sqlite_store, archives, links[A])
 
@@ -315,15 +319,15 @@ async def test_nobody_asked_is_nothing_found_out(
 
 
 async def test_a_living_link_that_nobody_has_is_wanted(
-    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
+    archive_server: ArchiveServer, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """B12: our own crawler archives it; without a key nobody else is asked to."""
-    _answers(world)
+    _answers(archive_server)
 
     sought, outcome = await _seek(sqlite_store, archives, links[B])
 
     assert (sought.step, sought.is_wanted, outcome) == (SearchStep.SAVE, True, CopySearchOutcome.WANTED)
-    assert not any("save" in place for place in world.places)
+    assert not any("save" in place for place in archive_server.places)
 
 
 @pytest.mark.parametrize(
@@ -335,7 +339,7 @@ async def test_a_living_link_that_nobody_has_is_wanted(
     ],
 )
 async def test_a_living_link_that_nobody_has_is_saved_elsewhere_too(
-    world: World,
+    archive_server: ArchiveServer,
     sqlite_store: RegistryStore,
     links: dict[str, UrlRow],
     archives: CopySources,
@@ -343,10 +347,10 @@ async def test_a_living_link_that_nobody_has_is_saved_elsewhere_too(
     outcome: CopySearchOutcome,
 ) -> None:
     """With a key Save Page Now takes it, and the copy is kept; what came of it is, too."""
-    _answers(world)
-    world.put("https://web.archive.org/save", '{"job_id": "j"}')
-    world.put("https://web.archive.org/save/status/j", json.dumps(counts))
-    saver = SavePageNow(archives.asker, "k:s", monotonic=world.clock.monotonic)
+    _answers(archive_server)
+    archive_server.put("https://web.archive.org/save", '{"job_id": "j"}')
+    archive_server.put("https://web.archive.org/save/status/j", json.dumps(counts))
+    saver = SavePageNow(archives.asker, "k:s", monotonic=archive_server.clock.monotonic)
 
     sought, noted = await _seek(sqlite_store, _with(archives, saver=saver), links[B])
 
@@ -367,12 +371,14 @@ def _many(store: RegistryStore, count: int, service: str = "wayback") -> None:
             put_copies(rows, require_observed(rows, url).id, [copy], DAY - VISIT_DAYS)
 
 
-async def test_a_visit_keeps_what_was_seen(world: World, sqlite_store: RegistryStore, asker: ArchiveClient) -> None:
+async def test_a_visit_keeps_what_was_seen(
+    archive_server: ArchiveServer, sqlite_store: RegistryStore, asker: ArchiveClient
+) -> None:
     """W32: of copies that are due each is looked at, and what became of it is counts."""
     _many(sqlite_store, 3)
     seen: Any = {"Memento_Datetime": "Tue, 15 Jan 2013 10:20:33 GMT", "Content_Type": "text/html"}
-    world.put(f"{W}/20130115102033/http://a.test/2", PAGE, **seen)
-    world.put(f"{W}/20130115102033/http://a.test/1", "", 503)
+    archive_server.put(f"{W}/20130115102033/http://a.test/2", PAGE, **seen)
+    archive_server.put(f"{W}/20130115102033/http://a.test/1", "", 503)
     counts: list[int] = []
 
     visits = await check_due_copies(sqlite_store, asker, now=NOW, limit=10, on_check=counts.append)
@@ -384,7 +390,7 @@ async def test_a_visit_keeps_what_was_seen(world: World, sqlite_store: RegistryS
 
 
 async def test_an_archive_that_lost_everything_has_lost_nothing(
-    world: World, sqlite_store: RegistryStore, asker: ArchiveClient
+    archive_server: ArchiveServer, sqlite_store: RegistryStore, asker: ArchiveClient
 ) -> None:
     """W32: what answers 404 for all of its copies is itself in trouble; nothing is missed or dropped."""
     _many(sqlite_store, ALL_GONE)
@@ -394,15 +400,17 @@ async def test_an_archive_that_lost_everything_has_lost_nothing(
         visits = await check_due_copies(sqlite_store, asker, now=now, limit=100)
         assert Counter(each.visit for each in visits) == {CopyCheckEffect.UNCLEAR: ALL_GONE}
 
-    assert len(world.asked) == 4 * ALL_GONE
+    assert len(archive_server.asked) == 4 * ALL_GONE
 
 
-async def test_a_copy_that_vanished_is_dropped(world: World, sqlite_store: RegistryStore, asker: ArchiveClient) -> None:
+async def test_a_copy_that_vanished_is_dropped(
+    archive_server: ArchiveServer, sqlite_store: RegistryStore, asker: ArchiveClient
+) -> None:
     """W32: of several one is gone at two visits a week apart."""
     _many(sqlite_store, ALL_GONE)
     seen: Any = {"Memento_Datetime": "Tue, 15 Jan 2013 10:20:33 GMT", "Content_Type": "text/html"}
     for number in range(1, ALL_GONE):
-        world.put(f"{W}/20130115102033/http://a.test/{number}", PAGE, **seen)
+        archive_server.put(f"{W}/20130115102033/http://a.test/{number}", PAGE, **seen)
     first = await check_due_copies(sqlite_store, asker, now=NOW, limit=100)
     assert Counter(each.visit for each in first) == {CopyCheckEffect.GOOD: ALL_GONE - 1, CopyCheckEffect.MISSED: 1}
     later = datetime.combine(date_of(DAY + 7), NOW.timetz())

@@ -43,7 +43,7 @@ from links.registry.schema import copies, urls
 from links.registry.urls import UrlRow, require_observed
 from links.states import LinkState
 from tests.links.rows import Rows
-from tests.support.archive_world import NOW
+from tests.support.archive_server import NOW
 from tests.support.services.registries import open_registry
 
 A, B = "http://a.test/", "http://b.test/"

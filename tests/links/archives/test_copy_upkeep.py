@@ -15,7 +15,7 @@ from links.registry.database import RegistryStore
 from links.registry.urls import UrlRow, require_observed
 from links.states import LinkState
 from tests.links.rows import Rows
-from tests.support.archive_world import NOW, Answer, World
+from tests.support.archive_server import NOW, Answer, ArchiveServer
 
 A = "http://a.test/"
 JOB = "spn2-1"
@@ -31,23 +31,23 @@ def link(sqlite_store: RegistryStore) -> UrlRow:
 
 
 @pytest.fixture
-def archives(asker: ArchiveClient, world: World) -> CopySources:
+def archives(asker: ArchiveClient, archive_server: ArchiveServer) -> CopySources:
     """The Wayback Machine, which may be asked to take pages."""
-    saver = SavePageNow(asker, "key:secret", monotonic=world.clock.monotonic)
+    saver = SavePageNow(asker, "key:secret", monotonic=archive_server.clock.monotonic)
     return CopySources(asker, [AvailabilityAdapter(asker)], ("wayback",), saver)
 
 
-def _script(world: World, *, error: str = "", had: str = "") -> None:
+def _script(archive_server: ArchiveServer, *, error: str = "", had: str = "") -> None:
     """What Save Page Now ends with, and what the Wayback Machine has of the link."""
     done = {"status": "success", "timestamp": "20261121120105", "original_url": A}
     failed = {"status": "error", "status_ext": f"error:{error}", "message": "no"}
-    world.answers["web.archive.org/save"] = Answer(200, json.dumps({"url": A, "job_id": JOB}))
+    archive_server.answers["web.archive.org/save"] = Answer(200, json.dumps({"url": A, "job_id": JOB}))
     told = json.dumps(failed if error else done)
-    world.answers[f"web.archive.org/save/status/{JOB}"] = Answer(200, told)
+    archive_server.answers[f"web.archive.org/save/status/{JOB}"] = Answer(200, told)
     found = {"available": True, "status": "200", "timestamp": had, "url": f"{W}/{had}/{A}"}
     shown = {"closest": found} if had else {}
     result = {"results": [{"tag": "0", "url": A, "archived_snapshots": shown}]}
-    world.put("https://archive.org/wayback/available", json.dumps(result))
+    archive_server.put("https://archive.org/wayback/available", json.dumps(result))
 
 
 async def _mirrored(
@@ -59,13 +59,13 @@ async def _mirrored(
 
 
 async def test_after_a_good_visit_another_archive_takes_the_page_once(
-    world: World, archives: CopySources, sqlite_store: RegistryStore, link: UrlRow
+    archive_server: ArchiveServer, archives: CopySources, sqlite_store: RegistryStore, link: UrlRow
 ) -> None:
     """Its copy is kept with the link; the next pass leaves it alone."""
-    _script(world)
+    _script(archive_server)
 
     first = await _mirrored(sqlite_store, archives, link, CheckVerdict.OK)
-    asked = len(world.asked)
+    asked = len(archive_server.asked)
     second = await _mirrored(sqlite_store, archives, link, CheckVerdict.OK)
 
     assert isinstance(first, MirrorResult)
@@ -74,7 +74,7 @@ async def test_after_a_good_visit_another_archive_takes_the_page_once(
         kept = copies_of_url(rows, link.id)
     assert [each.address for each in kept] == [f"{W}/20261121120105/{A}"]
     assert second is MirrorOutcome.KEPT
-    assert len(world.asked) == asked
+    assert len(archive_server.asked) == asked
 
 
 async def test_internal_error_over_one_link_is_kept_as_trouble(
@@ -99,20 +99,20 @@ async def test_internal_error_over_one_link_is_kept_as_trouble(
 
 
 async def test_what_we_could_not_visit_is_taken_elsewhere(
-    world: World, archives: CopySources, sqlite_store: RegistryStore, link: UrlRow
+    archive_server: ArchiveServer, archives: CopySources, sqlite_store: RegistryStore, link: UrlRow
 ) -> None:
     """A site that refuses us may let another archive in."""
-    _script(world)
+    _script(archive_server)
     done = await _mirrored(sqlite_store, archives, link, CheckVerdict.FAILING)
     assert isinstance(done, MirrorResult)
     assert done.done is MirrorOutcome.SAVED
 
 
 async def test_where_nobody_can_take_it_an_older_copy_is_fallen_back_on(
-    world: World, archives: CopySources, sqlite_store: RegistryStore, link: UrlRow
+    archive_server: ArchiveServer, archives: CopySources, sqlite_store: RegistryStore, link: UrlRow
 ) -> None:
     """What the archives have is kept with the link."""
-    _script(world, error="no-access", had="20150101000000")
+    _script(archive_server, error="no-access", had="20150101000000")
     done = await _mirrored(sqlite_store, archives, link, CheckVerdict.FAILING)
     assert isinstance(done, MirrorResult)
     assert done.done is MirrorOutcome.FOUND
@@ -121,21 +121,21 @@ async def test_where_nobody_can_take_it_an_older_copy_is_fallen_back_on(
 
 
 async def test_nobody_is_asked_to_take_what_is_gone(
-    world: World, archives: CopySources, sqlite_store: RegistryStore, link: UrlRow
+    archive_server: ArchiveServer, archives: CopySources, sqlite_store: RegistryStore, link: UrlRow
 ) -> None:
     """Only for copies that are there already."""
-    _script(world, had="20150101000000")
+    _script(archive_server, had="20150101000000")
     done = await _mirrored(sqlite_store, archives, link, CheckVerdict.GONE)
     assert isinstance(done, MirrorResult)
     assert done.done is MirrorOutcome.FOUND
-    assert not [each for each in world.places if each.startswith("web.archive.org/save")]
+    assert not [each for each in archive_server.places if each.startswith("web.archive.org/save")]
 
 
 @pytest.mark.parametrize(
     ("error", "done", "days"), [("no-access", MirrorOutcome.NEVER, 7), ("celery", MirrorOutcome.LATER, 1)]
 )
 async def test_a_link_that_nobody_has_is_asked_about_again(
-    world: World,
+    archive_server: ArchiveServer,
     archives: CopySources,
     sqlite_store: RegistryStore,
     link: UrlRow,
@@ -144,7 +144,7 @@ async def test_a_link_that_nobody_has_is_asked_about_again(
     days: int,
 ) -> None:
     """Sooner when the trouble was theirs; never in the same pass."""
-    _script(world, error=error)
+    _script(archive_server, error=error)
     first = await _mirrored(sqlite_store, archives, link, CheckVerdict.FAILING)
     assert isinstance(first, MirrorResult)
     assert first.done is done
@@ -156,10 +156,10 @@ async def test_a_link_that_nobody_has_is_asked_about_again(
 
 
 async def test_a_mirror_is_renewed(
-    world: World, archives: CopySources, sqlite_store: RegistryStore, link: UrlRow
+    archive_server: ArchiveServer, archives: CopySources, sqlite_store: RegistryStore, link: UrlRow
 ) -> None:
     """When the copy is old, and the page was visited again."""
-    _script(world)
+    _script(archive_server)
     await _mirrored(sqlite_store, archives, link, CheckVerdict.OK)
     later = NOW + timedelta(days=YOUNG_DAYS + 1)
     assert is_mirror_wanted(sqlite_store, link, CheckVerdict.OK, wanted=MirrorMode.ALWAYS, now=later) is None

@@ -4,11 +4,11 @@ import pytest
 
 from links.archives.archive_client import ArchiveClient
 from links.archives.copy_check import CopyVerdict
-from tests.links.archives.conftest import asker, world
-from tests.support.archive_world import World
+from tests.links.archives.conftest import archive_server, asker
+from tests.support.archive_server import ArchiveServer
 from wiki.bot.remedies import CopyChecker
 
-__all__ = ["asker", "world"]
+__all__ = ["archive_server", "asker"]
 
 A = "http://a.test/"
 SEEN = "Tue, 15 Jan 2013 10:20:33 GMT"
@@ -30,36 +30,36 @@ HTML = {"Content-Type": "text/html; charset=utf-8"}
     ],
 )
 async def test_our_own_front_is_looked_at_as_a_reader_does(
-    world: World, asker: ArchiveClient, status: int, headers: dict[str, str], sight: CopyVerdict
+    archive_server: ArchiveServer, asker: ArchiveClient, status: int, headers: dict[str, str], sight: CopyVerdict
 ) -> None:
     """Only a copy that is shown is good."""
-    world.put(OURS, "<title>A page</title>", status, **HTML, **headers)
+    archive_server.put(OURS, "<title>A page</title>", status, **HTML, **headers)
 
     assert (await CopyChecker(asker, (FRONT,)).cited(OURS, A)).sight is sight
 
 
 async def test_archives_are_asked_about_copies_on_pages_only_where_that_is_wanted(
-    world: World, asker: ArchiveClient
+    archive_server: ArchiveServer, asker: ArchiveClient
 ) -> None:
     """Without archives in the settings only our own front is."""
-    world.put(THEIRS, "gone", 404)
-    world.put(OURS, "gone", 404)
+    archive_server.put(THEIRS, "gone", 404)
+    archive_server.put(OURS, "gone", 404)
 
     quiet = CopyChecker(asker, (FRONT,))
     assert (await quiet.standing(THEIRS, A)).sight is CopyVerdict.UNCLEAR
     assert (await quiet.standing(OURS, A)).sight is CopyVerdict.GONE
-    assert world.places == [OURS.partition("://")[2]]
+    assert archive_server.places == [OURS.partition("://")[2]]
     asking = CopyChecker(asker, (FRONT,), asks_others=True)
     assert (await asking.standing(THEIRS, A)).sight is CopyVerdict.GONE
 
 
 @pytest.mark.parametrize(("url", "sight"), [(A, CopyVerdict.GOOD), ("http://b.test/", CopyVerdict.OTHER_PAGE)])
 async def test_a_short_address_is_held_to_its_link(
-    world: World, asker: ArchiveClient, url: str, sight: CopyVerdict
+    archive_server: ArchiveServer, asker: ArchiveClient, url: str, sight: CopyVerdict
 ) -> None:
     """B07: what it is of is asked of its archive."""
     told = f'{{"guid": "AB12-CD34", "url": "{A}", "capture_time": "2013-01-15T10:20:33Z"}}'
-    world.put("https://api.perma.cc/v1/public/archives/AB12-CD34/", told)
+    archive_server.put("https://api.perma.cc/v1/public/archives/AB12-CD34/", told)
 
     looks = CopyChecker(asker, (), asks_others=True)
 

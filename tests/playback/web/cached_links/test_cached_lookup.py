@@ -67,7 +67,7 @@ class Books:
 
 
 @dataclass
-class Desk:
+class LookupHarness:
     """The front of the filled registry, with copies and books."""
 
     registry_builder: RegistryBuilder
@@ -99,63 +99,63 @@ class Desk:
 
 
 @pytest.fixture
-def desk(registry_builder: RegistryBuilder, tmp_path: Path) -> Iterator[Desk]:
+def harness(registry_builder: RegistryBuilder, tmp_path: Path) -> Iterator[LookupHarness]:
     """A wiki with a dead link and one that works, and an archive."""
     books = Books()
     with (
         closing(CollectionBuilder(tmp_path / "collection")) as builder,
         open_front(tmp_path, FixedRegistry(registry_builder.store), status=books) as front,
     ):
-        yield Desk(registry_builder, front, builder, books)
+        yield LookupHarness(registry_builder, front, builder, books)
 
 
 # ---- the five answers
 
 
-def test_links_of_a_page_that_is_not_observed_are_told_once_it_was_read(desk: Desk) -> None:
+def test_links_of_a_page_that_is_not_observed_are_told_once_it_was_read(harness: LookupHarness) -> None:
     """W10: the question hands the page to the feeder; what it read vouches for the URLs (W20)."""
-    wiki, page = desk.registry_builder.wiki(), RequestedPage(4711, "")
-    answer = desk.ask(DEAD, FINE, page_id=4711)
+    wiki, page = harness.registry_builder.wiki(), RequestedPage(4711, "")
+    answer = harness.ask(DEAD, FINE, page_id=4711)
     assert [link["state"] for link in answer["links"]] == [None, None]
     assert (answer["page"]["is_observed"], answer["page"]["request"]) == (False, "queued")
-    with desk.registry_builder.store.reading() as rows:
+    with harness.registry_builder.store.reading() as rows:
         assert waiting_pages(rows, wiki, limit=9) == [page]
 
-    with desk.registry_builder.store.writing() as rows:
+    with harness.registry_builder.store.writing() as rows:
         finish_page_requests(rows, wiki, [page], day=TODAY, keys={page: [key_of(DEAD)]})
-    answer = desk.ask(DEAD, FINE, page_id=4711)
+    answer = harness.ask(DEAD, FINE, page_id=4711)
 
     assert [link["state"] for link in answer["links"]] == ["dead", None]
     assert answer["page"]["request"] == "done"
-    assert desk.ask(DEAD)["page"]["is_observed"]
-    assert desk.ask(DEAD, page_id=None)["page"] is None
+    assert harness.ask(DEAD)["page"]["is_observed"]
+    assert harness.ask(DEAD, page_id=None)["page"] is None
 
 
-def test_a_link_to_a_page_of_the_farm_that_is_not_there_is_told(desk: Desk) -> None:
+def test_a_link_to_a_page_of_the_farm_that_is_not_there_is_told(harness: LookupHarness) -> None:
     """W50: of the page that has it, however the link is written; nobody will archive it."""
     lost, sent = "https://de.wikipedia.org/wiki/Ren%C3%A9", "https://de.wikipedia.org/wiki/René"
-    desk.registry_builder.missing(5, "Linking", lost)
-    link = desk.link(sent, page_id=5)
+    harness.registry_builder.missing(5, "Linking", lost)
+    link = harness.link(sent, page_id=5)
 
     assert (link["answer"], link["state"], link["is_dead"]) == ("none", "dead", True)
     assert "has no such page" in link["words"]
-    assert (link["is_new"], desk.link(sent)["state"]) == (False, None)
+    assert (link["is_new"], harness.link(sent)["state"]) == (False, None)
 
 
-def test_the_spelling_of_the_page_is_told(desk: Desk) -> None:
+def test_the_spelling_of_the_page_is_told(harness: LookupHarness) -> None:
     """However the URL was sent (A17); not of URLs that the page has not."""
     spelled, sent = "https://verlag.de/%7Ea?q=%2d", "https://verlag.de/~a?q=-"
-    desk.registry_builder.page(5, "Spelled", spelled)
+    harness.registry_builder.page(5, "Spelled", spelled)
 
-    assert desk.link(sent, page_id=5)["spelling"] == spelled
-    assert desk.link(FINE, page_id=5)["spelling"] is None
+    assert harness.link(sent, page_id=5)["spelling"] == spelled
+    assert harness.link(FINE, page_id=5)["spelling"] is None
 
 
-def test_a_copy_is_offered_with_its_address_and_its_moment(desk: Desk) -> None:
+def test_a_copy_is_offered_with_its_address_and_its_moment(harness: LookupHarness) -> None:
     """The reader's page to follow, the copy itself, and when it was made (A09)."""
-    desk.copy(FINE)
+    harness.copy(FINE)
 
-    assert desk.link(FINE) == {
+    assert harness.link(FINE) == {
         "url": FINE,
         "spelling": FINE,
         "answer": "copy",
@@ -176,31 +176,31 @@ def test_a_copy_is_offered_with_its_address_and_its_moment(desk: Desk) -> None:
     }
 
 
-def test_what_is_no_web_page_is_told_with_its_length(desk: Desk) -> None:
+def test_what_is_no_web_page_is_told_with_its_length(harness: LookupHarness) -> None:
     """Readers see it in the words of the small link, dead or alive (W57, W66)."""
     for url, state in ((FINE, LinkState.ALIVE), (DEAD, LinkState.DEAD)):
-        desk.registry_builder.state(url, state, mime="pdf", kib=1234)
-        desk.copy(url)
-    fine, dead = desk.link(FINE), desk.link(DEAD)
+        harness.registry_builder.state(url, state, mime="pdf", kib=1234)
+        harness.copy(url)
+    fine, dead = harness.link(FINE), harness.link(DEAD)
 
     assert (fine["mime"], fine["kib"]) == ("pdf", 1234)
     assert fine["words"] == "Copy of 20 November 2026; the link leads to a file (pdf, 1,234 KiB)"
     assert dead["words"].endswith("; copy of 20 November 2026; the link leads to a file (pdf, 1,234 KiB)")
 
 
-def test_the_page_that_a_reader_is_led_to_is_there(desk: Desk) -> None:
+def test_the_page_that_a_reader_is_led_to_is_there(harness: LookupHarness) -> None:
     """And shows that very copy."""
-    desk.copy(FINE)
-    page = desk.front.get(desk.link(FINE)["href"].removeprefix(ORIGIN))
+    harness.copy(FINE)
+    page = harness.front.get(harness.link(FINE)["href"].removeprefix(ORIGIN))
 
     assert page.status_code == 200
     assert "/c/20261120101112/" in page.text
 
 
-def test_of_a_dead_link_it_is_said_since_when(desk: Desk) -> None:
+def test_of_a_dead_link_it_is_said_since_when(harness: LookupHarness) -> None:
     """And that the copy should be offered in its place."""
-    desk.copy(DEAD)
-    found = desk.link(DEAD)
+    harness.copy(DEAD)
+    found = harness.link(DEAD)
 
     assert (found["state"], found["group"], found["is_dead"]) == ("dead", "unreachable", True)
     assert found["words"] == "Dead since 21 May 2026; copy of 20 November 2026"
@@ -220,11 +220,11 @@ def test_of_a_dead_link_it_is_said_since_when(desk: Desk) -> None:
     ],
 )
 def test_without_a_copy_it_is_said_what_becomes_of_the_link(
-    desk: Desk, standing: UrlQueueState, answer: str, words: str
+    harness: LookupHarness, standing: UrlQueueState, answer: str, words: str
 ) -> None:
     """With the page that says more (A09)."""
-    desk.books.standing_of[FINE] = UrlQueueStatus(standing, CAPTURED, reason="robots: Disallow: /")
-    found = desk.link(FINE)
+    harness.books.standing_of[FINE] = UrlQueueStatus(standing, CAPTURED, reason="robots: Disallow: /")
+    found = harness.link(FINE)
 
     assert (found["answer"], found["words"]) == (answer, words)
     assert found["href"] == f"{ORIGIN}/latest/{FINE}"
@@ -238,31 +238,31 @@ def test_without_a_copy_it_is_said_what_becomes_of_the_link(
         (None, "Waiting for the site"),
     ],
 )
-def test_what_was_tried_waits_for_its_site(desk: Desk, until: datetime | None, words: str) -> None:
+def test_what_was_tried_waits_for_its_site(harness: LookupHarness, until: datetime | None, words: str) -> None:
     """B2: the answer is still "queued"; the words say why, and when the next attempt is."""
     tried = (FailedAttempt(CAPTURED, "connect: refused"),)
-    desk.books.standing_of[FINE] = UrlQueueStatus(UrlQueueState.QUEUED, CAPTURED, until, attempts=tried)
-    found = desk.link(FINE)
+    harness.books.standing_of[FINE] = UrlQueueStatus(UrlQueueState.QUEUED, CAPTURED, until, attempts=tried)
+    found = harness.link(FINE)
 
     assert (found["answer"], found["words"]) == ("queued", words)
 
 
-def test_a_new_link_that_waits_for_its_way_to_the_archive_is_queued(desk: Desk) -> None:
+def test_a_new_link_that_waits_for_its_way_to_the_archive_is_queued(harness: LookupHarness) -> None:
     """Before the frontier knows of it."""
-    number = desk.registry_builder.state(FINE, LinkState.UNKNOWN)
+    number = harness.registry_builder.state(FINE, LinkState.UNKNOWN)
     since = int(CAPTURED.timestamp())
-    wiki = desk.registry_builder.wiki()
-    desk.registry_builder.add(wanted, wiki_id=wiki, page=1, url_id=number, since=since, due=since, priority=0)
+    wiki = harness.registry_builder.wiki()
+    harness.registry_builder.add(wanted, wiki_id=wiki, page=1, url_id=number, since=since, due=since, priority=0)
 
-    found = desk.link(FINE)
+    found = harness.link(FINE)
     assert (found["answer"], found["words"]) == ("queued", "Queued since 20 November 2026, 10:11 UTC")
 
 
-def test_that_a_page_was_visited_is_not_told_where_it_is_hidden(desk: Desk) -> None:
+def test_that_a_page_was_visited_is_not_told_where_it_is_hidden(harness: LookupHarness) -> None:
     """As on the reader's page (P-22)."""
-    desk.books.standing_of[FINE] = UrlQueueStatus(UrlQueueState.DONE, CAPTURED)
+    harness.books.standing_of[FINE] = UrlQueueStatus(UrlQueueState.DONE, CAPTURED)
 
-    found = desk.link(FINE)
+    found = harness.link(FINE)
     assert (found["answer"], found["href"], found["words"]) == ("none", None, "")
 
 
@@ -280,48 +280,50 @@ def test_that_a_page_was_visited_is_not_told_where_it_is_hidden(desk: Desk) -> N
     ],
     ids=["failed", "skipped", "challenge", "soft-404", "parked", "error", "login", "pdf"],
 )
-def test_what_is_not_the_page_is_no_copy_of_it(desk: Desk, facts: dict[str, Any], answer: str) -> None:
+def test_what_is_not_the_page_is_no_copy_of_it(harness: LookupHarness, facts: dict[str, Any], answer: str) -> None:
     """An archived error page is none of what was cited."""
-    desk.copy(FINE, **facts)
+    harness.copy(FINE, **facts)
 
-    assert desk.link(FINE)["answer"] == answer
+    assert harness.link(FINE)["answer"] == answer
 
 
-def test_a_page_that_was_kept_as_its_document_alone_is_a_copy(desk: Desk) -> None:
+def test_a_page_that_was_kept_as_its_document_alone_is_a_copy(harness: LookupHarness) -> None:
     """Whatever the site called it."""
-    desk.copy(FINE, mime="application/x-unheard-of")
+    harness.copy(FINE, mime="application/x-unheard-of")
 
-    assert desk.link(FINE)["answer"] == "copy"
+    assert harness.link(FINE)["answer"] == "copy"
 
 
-def test_a_dead_link_leads_to_what_was_there_before(desk: Desk) -> None:
+def test_a_dead_link_leads_to_what_was_there_before(harness: LookupHarness) -> None:
     """Not to the error page that was captured after it died."""
-    desk.copy(DEAD, at=CAPTURED - timedelta(days=300))
+    harness.copy(DEAD, at=CAPTURED - timedelta(days=300))
     for day in range(40):
-        desk.copy(DEAD, at=CAPTURED - timedelta(days=day), page_class=PageClass.HTTP_ERROR)
+        harness.copy(DEAD, at=CAPTURED - timedelta(days=day), page_class=PageClass.HTTP_ERROR)
 
-    assert desk.link(DEAD)["date"] == "2026-01-24T10:11:12Z"
+    assert harness.link(DEAD)["date"] == "2026-01-24T10:11:12Z"
 
 
-def test_of_several_good_copies_the_newest_is_offered(desk: Desk) -> None:
+def test_of_several_good_copies_the_newest_is_offered(harness: LookupHarness) -> None:
     """Whichever scheme it came under."""
-    desk.copy(FINE, at=CAPTURED - timedelta(days=3))
-    desk.copy(FINE.replace("https:", "http:"), at=CAPTURED - timedelta(days=1))
+    harness.copy(FINE, at=CAPTURED - timedelta(days=3))
+    harness.copy(FINE.replace("https:", "http:"), at=CAPTURED - timedelta(days=1))
 
-    assert desk.link(FINE)["date"] == "2026-11-19T10:11:12Z"
+    assert harness.link(FINE)["date"] == "2026-11-19T10:11:12Z"
 
 
 @pytest.mark.parametrize("state", [LinkState.USURPED, LinkState.DEVIATED])
-def test_of_a_link_in_other_hands_only_what_was_there_before_is_offered(desk: Desk, state: LinkState) -> None:
+def test_of_a_link_in_other_hands_only_what_was_there_before_is_offered(
+    harness: LookupHarness, state: LinkState
+) -> None:
     """From the day after it was last seen to be right."""
     history = pack_history(
         (HistoryRun(CODES.FINE, TODAY - 90, TODAY - 30), HistoryRun(CODES.PARKED, TODAY - 10, TODAY - 1))
     )
-    desk.registry_builder.state(DEAD, state, history=history)
+    harness.registry_builder.state(DEAD, state, history=history)
     for days in (60, 31, 29, 20, 5):
-        desk.copy(DEAD, at=CAPTURED - timedelta(days=days))
+        harness.copy(DEAD, at=CAPTURED - timedelta(days=days))
 
-    found = desk.link(DEAD)
+    found = harness.link(DEAD)
     assert found["date"] == f"{CAPTURED - timedelta(days=31):%Y-%m-%dT%H:%M:%SZ}"
     assert found["is_dead"] is (state is LinkState.USURPED)
 
@@ -329,50 +331,54 @@ def test_of_a_link_in_other_hands_only_what_was_there_before_is_offered(desk: De
 # ---- copies in other archives
 
 
-def test_a_dead_link_without_a_copy_of_ours_leads_to_another_archive(desk: Desk) -> None:
+def test_a_dead_link_without_a_copy_of_ours_leads_to_another_archive(harness: LookupHarness) -> None:
     """With its name (A10, W30)."""
     address = "https://web.archive.org/web/20200101000000/https://verlag.de/"
-    desk.registry_builder.copy(desk.registry_builder.state(DEAD, LinkState.DEAD), "wayback", address, "20200101000000")
-    found = desk.link(DEAD)
+    harness.registry_builder.copy(
+        harness.registry_builder.state(DEAD, LinkState.DEAD), "wayback", address, "20200101000000"
+    )
+    found = harness.link(DEAD)
 
     assert (found["answer"], found["href"], found["copy"]) == ("copy", address, address)
     assert (found["service"], found["date"]) == ("wayback", "2020-01-01T00:00:00Z")
     assert found["words"] == ("Dead since 21 May 2026; copy of 1 January 2020 in Internet Archive's Wayback Machine")
 
 
-def test_our_own_copy_goes_before_another_archives(desk: Desk) -> None:
+def test_our_own_copy_goes_before_another_archives(harness: LookupHarness) -> None:
     """It is the one that this archive answers for."""
-    desk.copy(DEAD)
-    desk.registry_builder.copy(
-        desk.registry_builder.state(DEAD, LinkState.DEAD), "wayback", "https://web.archive.org/x"
+    harness.copy(DEAD)
+    harness.registry_builder.copy(
+        harness.registry_builder.state(DEAD, LinkState.DEAD), "wayback", "https://web.archive.org/x"
     )
 
-    assert desk.link(DEAD)["service"] is None
+    assert harness.link(DEAD)["service"] is None
 
 
-def test_a_link_that_works_is_not_led_to_another_archive(desk: Desk) -> None:
+def test_a_link_that_works_is_not_led_to_another_archive(harness: LookupHarness) -> None:
     """Nobody needs it there."""
-    desk.registry_builder.copy(
-        desk.registry_builder.state(FINE, LinkState.ALIVE), "wayback", "https://web.archive.org/x"
+    harness.registry_builder.copy(
+        harness.registry_builder.state(FINE, LinkState.ALIVE), "wayback", "https://web.archive.org/x"
     )
 
-    assert desk.link(FINE)["answer"] == "none"
+    assert harness.link(FINE)["answer"] == "none"
 
 
-def test_a_copy_elsewhere_whose_address_is_no_link_is_not_offered(desk: Desk) -> None:
+def test_a_copy_elsewhere_whose_address_is_no_link_is_not_offered(harness: LookupHarness) -> None:
     """Whatever once got into the registry."""
-    desk.registry_builder.copy(desk.registry_builder.state(DEAD, LinkState.DEAD), "wayback", "javascript:alert(1)")
+    harness.registry_builder.copy(
+        harness.registry_builder.state(DEAD, LinkState.DEAD), "wayback", "javascript:alert(1)"
+    )
 
-    assert desk.link(DEAD)["answer"] == "none"
+    assert harness.link(DEAD)["answer"] == "none"
 
 
-def test_a_copy_that_a_person_chose_goes_before_a_newer_one(desk: Desk) -> None:
+def test_a_copy_that_a_person_chose_goes_before_a_newer_one(harness: LookupHarness) -> None:
     """W31."""
-    number = desk.registry_builder.state(DEAD, LinkState.DEAD)
-    desk.registry_builder.copy(number, "wayback", "https://web.archive.org/new", "20250101000000")
-    desk.registry_builder.copy(number, "loc", "https://webarchive.loc.gov/old", "20100101000000", by="alice")
+    number = harness.registry_builder.state(DEAD, LinkState.DEAD)
+    harness.registry_builder.copy(number, "wayback", "https://web.archive.org/new", "20250101000000")
+    harness.registry_builder.copy(number, "loc", "https://webarchive.loc.gov/old", "20100101000000", by="alice")
 
-    assert desk.link(DEAD)["service"] == "loc"
+    assert harness.link(DEAD)["service"] == "loc"
 
 
 # ---- take-downs
@@ -380,13 +386,13 @@ def test_a_copy_that_a_person_chose_goes_before_a_newer_one(desk: Desk) -> None:
 
 @pytest.mark.parametrize(("effect", "answer"), [("block", "refused"), ("hide", "none")])
 @pytest.mark.parametrize("what", ["url", "host", "capture"])
-def test_what_was_taken_down_is_not_offered(desk: Desk, what: str, effect: str, answer: str) -> None:
+def test_what_was_taken_down_is_not_offered(harness: LookupHarness, what: str, effect: str, answer: str) -> None:
     """Neither here nor, for a URL that was taken down as a whole, anywhere else."""
-    desk.copy(DEAD)
+    harness.copy(DEAD)
     address = "https://web.archive.org/web/20200101000000/https://verlag.de/"
-    desk.registry_builder.copy(desk.registry_builder.state(DEAD, LinkState.DEAD), "wayback", address)
-    take_down(desk, what, effect)
-    found = desk.link(DEAD)
+    harness.registry_builder.copy(harness.registry_builder.state(DEAD, LinkState.DEAD), "wayback", address)
+    take_down(harness, what, effect)
+    found = harness.link(DEAD)
 
     if what == "capture" and effect == "hide":
         assert found["service"] == "wayback"  # as if that copy had never been made
@@ -394,16 +400,16 @@ def test_what_was_taken_down_is_not_offered(desk: Desk, what: str, effect: str, 
         assert (found["answer"], found["copy"]) == (answer, None)
 
 
-def test_another_capture_takes_the_place_of_one_that_was_taken_down(desk: Desk) -> None:
+def test_another_capture_takes_the_place_of_one_that_was_taken_down(harness: LookupHarness) -> None:
     """The newest of those that may be shown."""
-    desk.copy(DEAD)
-    desk.copy(DEAD, at=CAPTURED - timedelta(days=1))
-    take_down(desk, "capture", "block")
+    harness.copy(DEAD)
+    harness.copy(DEAD, at=CAPTURED - timedelta(days=1))
+    take_down(harness, "capture", "block")
 
-    assert desk.link(DEAD)["date"] == "2026-11-19T10:11:12Z"
+    assert harness.link(DEAD)["date"] == "2026-11-19T10:11:12Z"
 
 
-def take_down(desk: Desk, what: str, effect: str) -> None:
+def take_down(harness: LookupHarness, what: str, effect: str) -> None:
     """Take `DEAD`, its host or its newest capture down."""
     kind = TakedownKind(what)
     takedown = Takedown(
@@ -411,7 +417,7 @@ def take_down(desk: Desk, what: str, effect: str) -> None:
         timestamp="20261120101112" if what == "capture" else "", effect=TakedownEffect(effect),
         reason="By order 7.", ticket="T", actor="anna", decided_at=NOW, expires_at=None,
     )  # fmt: skip
-    with closing(open_decisions(desk.builder.layout)) as decisions:
+    with closing(open_decisions(harness.builder.layout)) as decisions:
         takedowns.add_takedowns(decisions, [takedown])
 
 
@@ -429,44 +435,44 @@ def take_down(desk: Desk, what: str, effect: str) -> None:
         "https://verlag.de./a%20b",
     ],
 )
-def test_a_url_is_found_however_a_page_spells_it(desk: Desk, text: str) -> None:
+def test_a_url_is_found_however_a_page_spells_it(harness: LookupHarness, text: str) -> None:
     """And comes back as it was sent."""
-    desk.copy("https://verlag.de/a%20b")
+    harness.copy("https://verlag.de/a%20b")
 
-    found = desk.link(text)
+    found = harness.link(text)
     assert found["answer"] == "copy"
     assert "secret" not in json.dumps({**found, "url": ""})
 
 
-def test_a_url_in_any_script_is_found(desk: Desk) -> None:
+def test_a_url_in_any_script_is_found(harness: LookupHarness) -> None:
     """Host and path."""
-    desk.copy("https://xn--mnchen-3ya.de/stra%C3%9Fe?q=%C3%A4")
+    harness.copy("https://xn--mnchen-3ya.de/stra%C3%9Fe?q=%C3%A4")
 
-    assert desk.link("https://münchen.de/straße?q=ä")["answer"] == "copy"
+    assert harness.link("https://münchen.de/straße?q=ä")["answer"] == "copy"
 
 
-def test_a_capture_under_another_spelling_is_found(desk: Desk) -> None:
+def test_a_capture_under_another_spelling_is_found(harness: LookupHarness) -> None:
     """Escapes that mean nothing."""
-    desk.copy("https://verlag.de/%7Euser/")
+    harness.copy("https://verlag.de/%7Euser/")
 
-    assert desk.link("https://verlag.de/~user/")["answer"] == "copy"
+    assert harness.link("https://verlag.de/~user/")["answer"] == "copy"
 
 
-def test_a_capture_of_another_page_under_the_same_replay_key_is_not_offered(desk: Desk) -> None:
+def test_a_capture_of_another_page_under_the_same_replay_key_is_not_offered(harness: LookupHarness) -> None:
     """The index merges what differs in case and in the order of arguments."""
-    desk.copy("https://verlag.de/A?b=1&a=2")
+    harness.copy("https://verlag.de/A?b=1&a=2")
 
-    assert desk.link("https://verlag.de/a?a=2&b=1")["answer"] == "none"
+    assert harness.link("https://verlag.de/a?a=2&b=1")["answer"] == "none"
 
 
-def test_the_place_within_the_page_is_kept(desk: Desk) -> None:
+def test_the_place_within_the_page_is_kept(harness: LookupHarness) -> None:
     """Escaped, so that nothing in it is anything else."""
-    desk.copy(FINE)
-    found = desk.link(f'{FINE}#Teil-2/"><b>ä')
+    harness.copy(FINE)
+    found = harness.link(f'{FINE}#Teil-2/"><b>ä')
 
     assert found["href"].endswith("/fine#Teil-2/%22%3E%3Cb%3E%C3%A4")
     assert found["copy"].endswith("/fine#Teil-2/%22%3E%3Cb%3E%C3%A4")
-    assert "#" not in desk.link(f"{FINE}#{'x' * 300}")["href"]
+    assert "#" not in harness.link(f"{FINE}#{'x' * 300}")["href"]
 
 
 @pytest.mark.parametrize(
@@ -479,9 +485,9 @@ def test_the_place_within_the_page_is_kept(desk: Desk) -> None:
         f"{ORIGIN}/page/20260101000000/{FINE}", f"http://127.0.0.1:8081/c/20260101000000/{FINE}",
     ],
 )  # fmt: skip
-def test_what_nobody_archives_is_answered_with_nothing(desk: Desk, text: str) -> None:
+def test_what_nobody_archives_is_answered_with_nothing(harness: LookupHarness, text: str) -> None:
     """Among them copies in archives, and pages of this one."""
-    found = desk.link(text)
+    found = harness.link(text)
 
     assert (found["answer"], found["href"], found["state"]) == ("none", None, None)
 
@@ -497,26 +503,26 @@ def test_what_nobody_archives_is_answered_with_nothing(desk: Desk, text: str) ->
     ],
     ids=str,
 )  # fmt: skip
-def test_liveness_is_told_only_of_links_of_the_named_page(desk: Desk, who: dict[str, Any]) -> None:
+def test_liveness_is_told_only_of_links_of_the_named_page(harness: LookupHarness, who: dict[str, Any]) -> None:
     """Of a URL that the page lacks programs learn whether there is a copy, no more (W20, W24)."""
-    desk.copy(DEAD)
-    desk.registry_builder.page(2, "Other", FINE)
-    desk.registry_builder.wiki("enwiki@WMF")
-    desk.registry_builder.wiki("osmwiki@OSM")
+    harness.copy(DEAD)
+    harness.registry_builder.page(2, "Other", FINE)
+    harness.registry_builder.wiki("enwiki@WMF")
+    harness.registry_builder.wiki("osmwiki@OSM")
 
-    found = desk.link(DEAD, **who)
+    found = harness.link(DEAD, **who)
     assert (found["answer"], found["state"], found["group"]) == ("copy", None, "unknown")
     assert (found["is_dead"], found["words"]) == (False, "Copy of 20 November 2026")
-    assert desk.link(DEAD)["state"] == "dead"
+    assert harness.link(DEAD)["state"] == "dead"
 
 
-def test_no_copy_elsewhere_tells_that_a_link_is_dead(desk: Desk) -> None:
+def test_no_copy_elsewhere_tells_that_a_link_is_dead(harness: LookupHarness) -> None:
     """It is offered for dead links alone, so a URL of no named page has none (W20)."""
-    number = desk.registry_builder.state(DEAD, LinkState.DEAD)
-    desk.registry_builder.copy(number, "wayback", "https://web.archive.org/web/2020/x", "20200101000000")
+    number = harness.registry_builder.state(DEAD, LinkState.DEAD)
+    harness.registry_builder.copy(number, "wayback", "https://web.archive.org/web/2020/x", "20200101000000")
 
-    assert desk.link(DEAD)["answer"] == "copy"
-    assert desk.link(DEAD, page_id=None)["answer"] == "none"
+    assert harness.link(DEAD)["answer"] == "copy"
+    assert harness.link(DEAD, page_id=None)["answer"] == "none"
 
 
 def test_internal_callers_are_told_of_every_link_of_the_farm(registry_builder: RegistryBuilder, tmp_path: Path) -> None:
@@ -534,93 +540,95 @@ def test_internal_callers_are_told_of_every_link_of_the_farm(registry_builder: R
     assert states == {WIKI: "dead", "enwiki@WMF": "dead", "osmwiki@OSM": None}
 
 
-def test_no_page_of_another_wiki_is_named(desk: Desk) -> None:
+def test_no_page_of_another_wiki_is_named(harness: LookupHarness) -> None:
     """Nor which one has the URL."""
-    assert "Foo" not in desk.post({"wiki": WIKI, "urls": [DEAD]}).text
+    assert "Foo" not in harness.post({"wiki": WIKI, "urls": [DEAD]}).text
 
 
-def test_what_no_page_has_any_more_is_not_told(desk: Desk) -> None:
+def test_what_no_page_has_any_more_is_not_told(harness: LookupHarness) -> None:
     """A reference that is gone counts for nothing."""
-    desk.registry_builder.page(1, "Foo bar", FINE)
+    harness.registry_builder.page(1, "Foo bar", FINE)
 
-    assert desk.link(DEAD)["state"] is None
+    assert harness.link(DEAD)["state"] is None
 
 
-def test_a_wikis_name_without_a_farm_means_the_default_one(desk: Desk) -> None:
+def test_a_wikis_name_without_a_farm_means_the_default_one(harness: LookupHarness) -> None:
     """W24."""
-    assert desk.ask(DEAD, wiki="dewiki")["wiki"] == "dewiki@WMF"
+    assert harness.ask(DEAD, wiki="dewiki")["wiki"] == "dewiki@WMF"
 
 
-def test_a_question_writes_nothing(desk: Desk) -> None:
+def test_a_question_writes_nothing(harness: LookupHarness) -> None:
     """And nobody is asked about a link because somebody looks at a page (W28)."""
     written: list[str] = []
-    desk.registry_builder.on_write(written.append)
-    before = desk.registry_builder.counts()
-    desk.ask(DEAD, FINE, "https://never.example/")
+    harness.registry_builder.on_write(written.append)
+    before = harness.registry_builder.counts()
+    harness.ask(DEAD, FINE, "https://never.example/")
 
-    assert desk.registry_builder.counts() == before
+    assert harness.registry_builder.counts() == before
     assert written == []
 
 
-def test_words_are_in_the_language_that_is_asked_for(desk: Desk) -> None:
+def test_words_are_in_the_language_that_is_asked_for(harness: LookupHarness) -> None:
     """So is the page that a reader is led to."""
-    desk.copy(DEAD)
-    found = desk.link(DEAD, lang="de-AT")
+    harness.copy(DEAD)
+    found = harness.link(DEAD, lang="de-AT")
 
     assert found["words"] == "Tot seit dem 21. Mai 2026; Kopie vom 20. November 2026"
     assert found["href"].startswith(f"{ORIGIN}/de/page/")
-    assert desk.link(DEAD, lang="tlh")["words"].startswith("Dead")
-    assert desk.link(DEAD, lang="tlh")["href"].startswith(f"{ORIGIN}/page/")
+    assert harness.link(DEAD, lang="tlh")["words"].startswith("Dead")
+    assert harness.link(DEAD, lang="tlh")["href"].startswith(f"{ORIGIN}/page/")
 
 
-def test_readers_of_a_wiki_are_led_to_copies_at_its_own_level(desk: Desk) -> None:
+def test_readers_of_a_wiki_are_led_to_copies_at_its_own_level(harness: LookupHarness) -> None:
     """As soon as one was decided for them, and not before."""
-    desk.copy(FINE)
-    assert desk.link(FINE)["href"].startswith(f"{ORIGIN}/page/")
-    decide(desk.builder.layout, Level.TEXT, wiki="dewiki")
+    harness.copy(FINE)
+    assert harness.link(FINE)["href"].startswith(f"{ORIGIN}/page/")
+    decide(harness.builder.layout, Level.TEXT, wiki="dewiki")
 
-    assert desk.link(FINE)["href"] == f"{ORIGIN}/w/dewiki/page/20261120101112/{FINE}"
-    assert desk.link(FINE)["copy"] == f"http://127.0.0.1:8081/w/dewiki/c/20261120101112/{FINE}"
-    assert desk.front.get(desk.link(FINE)["href"].removeprefix(ORIGIN)).status_code == 200
-    assert desk.link(FINE, wiki="dewiki@OSM")["href"].startswith(f"{ORIGIN}/page/")
+    assert harness.link(FINE)["href"] == f"{ORIGIN}/w/dewiki/page/20261120101112/{FINE}"
+    assert harness.link(FINE)["copy"] == f"http://127.0.0.1:8081/w/dewiki/c/20261120101112/{FINE}"
+    assert harness.front.get(harness.link(FINE)["href"].removeprefix(ORIGIN)).status_code == 200
+    assert harness.link(FINE, wiki="dewiki@OSM")["href"].startswith(f"{ORIGIN}/page/")
 
 
 @pytest.mark.parametrize("code", ["simple", "be-x-old", "zh-classical", "sr-ec", "x", "de_AT"])
-def test_no_language_of_a_wiki_is_a_reason_to_refuse(desk: Desk, code: str) -> None:
+def test_no_language_of_a_wiki_is_a_reason_to_refuse(harness: LookupHarness, code: str) -> None:
     """There are words in another."""
-    assert desk.post({"urls": [], "lang": code}).status_code == 200
+    assert harness.post({"urls": [], "lang": code}).status_code == 200
 
 
 # ---- order, freshness, and stores that are away
 
 
-def test_answers_come_in_the_order_of_the_question(desk: Desk) -> None:
+def test_answers_come_in_the_order_of_the_question(harness: LookupHarness) -> None:
     """One each, also where a URL comes twice."""
-    desk.copy(FINE)
+    harness.copy(FINE)
     asked = [FINE, "#x", DEAD, FINE, f"{FINE}#a", "https://never.example/"]
 
-    assert [link["url"] for link in desk.ask(*asked)["links"]] == asked
-    assert desk.ask()["links"] == []
+    assert [link["url"] for link in harness.ask(*asked)["links"]] == asked
+    assert harness.ask()["links"] == []
 
 
-def test_it_is_asked_again_at_once_while_something_is_on_its_way(desk: Desk) -> None:
+def test_it_is_asked_again_at_once_while_something_is_on_its_way(harness: LookupHarness) -> None:
     """Queued, or so new that nobody has queued it; else there is no hurry."""
-    desk.copy(FINE)
-    assert desk.ask(FINE, "#x")["fresh_s"] == 60
-    assert desk.ask(FINE, NEW)["fresh_s"] == 2
-    assert desk.link(NEW)["is_new"]
-    assert desk.ask(FINE, NEW, wiki="unheard@of")["fresh_s"] == 60
-    desk.books.standing_of[DEAD] = UrlQueueStatus(UrlQueueState.QUEUED, NOW)
-    assert desk.ask(FINE, DEAD)["fresh_s"] == 1
+    harness.copy(FINE)
+    assert harness.ask(FINE, "#x")["fresh_s"] == 60
+    assert harness.ask(FINE, NEW)["fresh_s"] == 2
+    assert harness.link(NEW)["is_new"]
+    assert harness.ask(FINE, NEW, wiki="unheard@of")["fresh_s"] == 60
+    harness.books.standing_of[DEAD] = UrlQueueStatus(UrlQueueState.QUEUED, NOW)
+    assert harness.ask(FINE, DEAD)["fresh_s"] == 1
 
 
 @pytest.mark.parametrize(("wait_s", "fresh_s"), [(-5, 1), (0, 1), (7, 7), (7_200, 60)])
-def test_a_link_that_waits_for_its_site_is_asked_for_at_its_next_attempt(desk: Desk, wait_s: int, fresh_s: int) -> None:
+def test_a_link_that_waits_for_its_site_is_asked_for_at_its_next_attempt(
+    harness: LookupHarness, wait_s: int, fresh_s: int
+) -> None:
     """Nothing changes before; a minute is the longest in any case."""
     until = NOW + timedelta(seconds=wait_s)
     tried = (FailedAttempt(CAPTURED, "connect: refused"),)
-    desk.books.standing_of[FINE] = UrlQueueStatus(UrlQueueState.QUEUED, CAPTURED, until, "", tried)
-    answer = desk.ask(FINE)
+    harness.books.standing_of[FINE] = UrlQueueStatus(UrlQueueState.QUEUED, CAPTURED, until, "", tried)
+    answer = harness.ask(FINE)
     (link,) = answer["links"]
     assert answer["fresh_s"] == fresh_s
     assert link["next_at"] == f"{until:%Y-%m-%dT%H:%M:%SZ}"
@@ -628,11 +636,11 @@ def test_a_link_that_waits_for_its_site_is_asked_for_at_its_next_attempt(desk: D
     assert link["words"].startswith("Waiting for the site to respond; next attempt on ")
 
 
-def test_a_link_that_was_given_up_says_so(desk: Desk) -> None:
+def test_a_link_that_was_given_up_says_so(harness: LookupHarness) -> None:
     """And when it was last tried."""
     tried = (FailedAttempt(CAPTURED, "connect: refused"),)
-    desk.books.standing_of[FINE] = UrlQueueStatus(UrlQueueState.FAILED, CAPTURED, None, "", tried)
-    found = desk.link(FINE)
+    harness.books.standing_of[FINE] = UrlQueueStatus(UrlQueueState.FAILED, CAPTURED, None, "", tried)
+    found = harness.link(FINE)
     assert found["answer"] == "failed"
     assert found["words"] == ("Archiving failed: last attempt on 20 November 2026, 10:11 UTC")
 
@@ -649,39 +657,39 @@ def test_a_link_that_was_given_up_says_so(desk: Desk) -> None:
         ("https://web.archive.org/web/2020/https://a.net/", ""),
     ],
 )
-def test_of_what_nobody_will_ask_for_it_is_said_why(desk: Desk, url: str, words: str) -> None:
+def test_of_what_nobody_will_ask_for_it_is_said_why(harness: LookupHarness, url: str, words: str) -> None:
     """Instead of calling it new for ever."""
-    answer = desk.ask(url)
+    answer = harness.ask(url)
     (found,) = answer["links"]
     assert (found["answer"], found["words"], found["href"]) == ("none", words, None)
     assert not found["is_new"]
     assert answer["fresh_s"] == 60
 
 
-def test_it_is_told_when_a_link_was_looked_at_and_that_it_is_a_file(desk: Desk) -> None:
+def test_it_is_told_when_a_link_was_looked_at_and_that_it_is_a_file(harness: LookupHarness) -> None:
     """What software should know before it follows a link, readers may know, too."""
-    desk.registry_builder.state(FINE, LinkState.ALIVE, checked_day=TODAY - 3, mime="pdf", kib=1_200)
-    found = desk.link(FINE)
+    harness.registry_builder.state(FINE, LinkState.ALIVE, checked_day=TODAY - 3, mime="pdf", kib=1_200)
+    found = harness.link(FINE)
     assert found["checked"] == f"{NOW - timedelta(days=3):%Y-%m-%d}"
     assert (found["mime"], found["kib"]) == ("pdf", 1_200)
     assert found["words"] == "The link leads to a file (pdf, 1,200 KiB)"
 
 
-def test_the_books_are_asked_once_and_only_for_what_has_no_copy(desk: Desk) -> None:
+def test_the_books_are_asked_once_and_only_for_what_has_no_copy(harness: LookupHarness) -> None:
     """However many links there are."""
-    desk.copy(FINE)
-    desk.ask(FINE, DEAD, *(f"https://a.example/{number}" for number in range(300)))
+    harness.copy(FINE)
+    harness.ask(FINE, DEAD, *(f"https://a.example/{number}" for number in range(300)))
 
-    (asked,) = desk.books.asked
+    (asked,) = harness.books.asked
     assert FINE not in asked
     assert len(asked) == 301
 
 
-def test_books_that_are_away_take_no_copy_away(desk: Desk) -> None:
+def test_books_that_are_away_take_no_copy_away(harness: LookupHarness) -> None:
     """What else is known is told, and that it is not all."""
-    desk.copy(FINE)
-    desk.books.is_away = True
-    answer = desk.ask(FINE, DEAD)
+    harness.copy(FINE)
+    harness.books.is_away = True
+    answer = harness.ask(FINE, DEAD)
 
     assert [link["answer"] for link in answer["links"]] == ["copy", "none"]
     assert answer["is_whole"] is False
@@ -699,11 +707,11 @@ def test_an_archive_without_a_registry_tells_of_its_copies(tmp_path: Path) -> No
                 assert answer["is_whole"] is is_whole
 
 
-def test_an_index_that_is_away_takes_no_state_away(desk: Desk) -> None:
+def test_an_index_that_is_away_takes_no_state_away(harness: LookupHarness) -> None:
     """The link is known to be dead all the same."""
-    desk.builder.close()
-    desk.builder.layout.captures_db.write_bytes(b"no database" * 400)
-    answer = desk.ask(DEAD)
+    harness.builder.close()
+    harness.builder.layout.captures_db.write_bytes(b"no database" * 400)
+    answer = harness.ask(DEAD)
 
     assert answer["links"][0]["state"] == "dead"
     assert answer["is_whole"] is False
@@ -724,9 +732,9 @@ def test_an_index_that_is_away_takes_no_state_away(desk: Desk) -> None:
     ],
     ids=lambda body: body[:30].decode("latin-1"),
 )  # fmt: skip
-def test_what_is_no_question_is_refused_with_the_reason(desk: Desk, body: bytes) -> None:
+def test_what_is_no_question_is_refused_with_the_reason(harness: LookupHarness, body: bytes) -> None:
     """As a problem (RFC 9457)."""
-    response = desk.post(body)
+    response = harness.post(body)
 
     assert response.status_code == 400
     assert response.headers["content-type"] == "application/problem+json"
@@ -745,24 +753,24 @@ def test_what_is_no_question_is_refused_with_the_reason(desk: Desk, body: bytes)
         ("", 415),
     ],
 )
-def test_a_question_is_json_whatever_a_browser_may_call_it(desk: Desk, kind: str, code: int) -> None:
+def test_a_question_is_json_whatever_a_browser_may_call_it(harness: LookupHarness, kind: str, code: int) -> None:
     """text/plain is what is sent to other sites without a preflight."""
-    assert desk.post({"urls": []}, kind).status_code == code
+    assert harness.post({"urls": []}, kind).status_code == code
 
 
-def test_a_question_that_is_too_long_is_not_read(desk: Desk) -> None:
+def test_a_question_that_is_too_long_is_not_read(harness: LookupHarness) -> None:
     """Whether it says so or not."""
     body = b'{"urls": ["' + b"x" * 300_000 + b'"]}'
 
-    assert desk.post(body).status_code == 413
-    assert desk.post(b"{}", **{"Content-Length": "1e9"}).status_code == 413
-    assert desk.post(b"{}", **{"Content-Encoding": "gzip"}).status_code == 415
+    assert harness.post(body).status_code == 413
+    assert harness.post(b"{}", **{"Content-Length": "1e9"}).status_code == 413
+    assert harness.post(b"{}", **{"Content-Encoding": "gzip"}).status_code == 415
 
 
-def test_any_site_may_ask_without_credentials(desk: Desk) -> None:
+def test_any_site_may_ask_without_credentials(harness: LookupHarness) -> None:
     """And nobody keeps the answer."""
-    response = desk.post({"urls": []}, "text/plain", Origin="https://wiki.example")
-    preflight = desk.front.get(PATH, method="OPTIONS")
+    response = harness.post({"urls": []}, "text/plain", Origin="https://wiki.example")
+    preflight = harness.front.get(PATH, method="OPTIONS")
 
     assert response.headers["access-control-allow-origin"] == "*"
     assert "access-control-allow-credentials" not in response.headers
@@ -772,9 +780,9 @@ def test_any_site_may_ask_without_credentials(desk: Desk) -> None:
     assert "Content-Type" in preflight.headers["access-control-allow-headers"]
 
 
-def test_only_post_asks(desk: Desk) -> None:
+def test_only_post_asks(harness: LookupHarness) -> None:
     """What a link leads to asks nothing."""
-    assert desk.front.get(PATH).status_code == 405
+    assert harness.front.get(PATH).status_code == 405
 
 
 # ---- how often
@@ -797,7 +805,7 @@ def test_a_question_for_many_links_costs_more(registry_builder: RegistryBuilder,
     assert free.status_code == 200
 
 
-def test_a_day_is_a_day(desk: Desk) -> None:
+def test_a_day_is_a_day(harness: LookupHarness) -> None:
     """`TODAY` is that of the front's clock, or the words above would mean nothing."""
-    assert desk.front.clock.now().date().isoformat() == "2026-11-20"
+    assert harness.front.clock.now().date().isoformat() == "2026-11-20"
     assert TODAY > 0

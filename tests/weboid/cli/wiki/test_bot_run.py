@@ -34,7 +34,7 @@ NOWHERE = "https://archive.example"
 
 
 @dataclass
-class Desk:
+class BotSetup:
     """A collection whose registry knows the wiki, and its front; the bot is off."""
 
     harness: BotHarness
@@ -76,8 +76,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(writer: Writer, bot_name: str, tmp_path: Path) -> Iterator[Desk]:
-    """A desk of its own for each test."""
+def bot_setup(writer: Writer, bot_name: str, tmp_path: Path) -> Iterator[BotSetup]:
+    """A set-up of its own for each test."""
     collection = tmp_path / "collection"
     password = tmp_path / "password"
     password.write_text(BOT_SECRET)
@@ -86,123 +86,123 @@ def desk(writer: Writer, bot_name: str, tmp_path: Path) -> Iterator[Desk]:
         harness = open_bot_harness(store, writer, bot_name)
         harness.set(enabled=False, account="", password_file="", edits_per_minute=6.0)
         with closing(CollectionBuilder(collection, is_there=True)) as builder, ExitStack() as running:
-            yield Desk(harness, collection, password, builder, running)
+            yield BotSetup(harness, collection, password, builder, running)
 
 
-def test_the_way_from_a_dry_run_to_a_review(desk: Desk) -> None:
+def test_the_way_from_a_dry_run_to_a_review(bot_setup: BotSetup) -> None:
     """Look, switch on, mend, see the revert, judge it, switch off: each step says what is next."""
-    harness = desk.harness
+    harness = bot_setup.harness
     title, _ = harness.page(PAGE, {URL: LinkState.DEAD})
-    copy = desk.capture(URL)
+    copy = bot_setup.capture(URL)
 
-    looked = desk.run("run", "--dry-run", "--front", desk.front)
+    looked = bot_setup.run("run", "--dry-run", "--front", bot_setup.front)
     assert f"{title}: proposed" in looked
     assert f"|archive-url={copy}" in looked
-    assert "weboid wiki bot on" in desk.run("run", code=2)
-    assert "own" in desk.run("on", "--front", desk.front, code=2)
-    assert "1 page and 1 domain" in desk.run("off", "--page", title, "--domain", "www.example.org")
-    assert desk.told("run", "--dry-run", "--front", desk.front)[-1]["did"] == {"off": 1}
-    assert f"skips {title}, www.example.org" in desk.run("show")
-    assert desk.told("on", "--page", title)[0]["not_pages"] == []
-    assert desk.told("off", "--domain", "example.org")[0]["not_domains"] == ["www.example.org", "example.org"]
-    assert desk.told("run", "--dry-run", "--front", desk.front)[-1]["did"] == {}
-    desk.run("on", "--domain", "example.org")
-    said = desk.switch_on()
+    assert "weboid wiki bot on" in bot_setup.run("run", code=2)
+    assert "own" in bot_setup.run("on", "--front", bot_setup.front, code=2)
+    assert "1 page and 1 domain" in bot_setup.run("off", "--page", title, "--domain", "www.example.org")
+    assert bot_setup.told("run", "--dry-run", "--front", bot_setup.front)[-1]["did"] == {"off": 1}
+    assert f"skips {title}, www.example.org" in bot_setup.run("show")
+    assert bot_setup.told("on", "--page", title)[0]["not_pages"] == []
+    assert bot_setup.told("off", "--domain", "example.org")[0]["not_domains"] == ["www.example.org", "example.org"]
+    assert bot_setup.told("run", "--dry-run", "--front", bot_setup.front)[-1]["did"] == {}
+    bot_setup.run("on", "--domain", "example.org")
+    said = bot_setup.switch_on()
     assert f"as {BOT}" in said
     assert "no run page" in said
     assert len(harness.revisions(title)) == 1
-    *_, summary = desk.told("run")
+    *_, summary = bot_setup.told("run")
     assert summary["did"] == {"edited": 1}
     rev = harness.revisions(title)[0]["revid"]
     harness.writer.act(action="edit", title=title, undo=rev)
-    *_, summary = desk.told("run", "--look-back")
+    *_, summary = bot_setup.told("run", "--look-back")
     assert (summary["undone"], summary["did"]) == (1, {})
-    (waiting,) = desk.told("review")
+    (waiting,) = bot_setup.told("review")
     assert (waiting["state"], waiting["undone_by"], waiting["page"]) == ("reverted", "Admin", title)
     assert waiting["changes"][0]["url"] == URL
-    assert f"+ {{{{cite web|url={URL}|title=A|" in desk.run("review")
-    assert "declined" in desk.run("review", "--decline", str(waiting["edit"]), "--reason", "no page")
-    assert "Nothing awaits" in desk.run("review")
-    assert "1 declined" in desk.run("show")
-    assert "no longer edits" in desk.run("off")
-    assert desk.told("show")[0]["enabled"] is False
+    assert f"+ {{{{cite web|url={URL}|title=A|" in bot_setup.run("review")
+    assert "declined" in bot_setup.run("review", "--decline", str(waiting["edit"]), "--reason", "no page")
+    assert "Nothing awaits" in bot_setup.run("review")
+    assert "1 declined" in bot_setup.run("show")
+    assert "no longer edits" in bot_setup.run("off")
+    assert bot_setup.told("show")[0]["enabled"] is False
 
 
-def test_a_dry_run_says_what_is_left_and_why(desk: Desk) -> None:
+def test_a_dry_run_says_what_is_left_and_why(bot_setup: BotSetup) -> None:
     """A citation that is ambiguous, one that a person asked to leave alone, a page that wants no bots."""
-    harness = desk.harness
+    harness = bot_setup.harness
     text = f"{{{{cite web|url={URL}|url={URL}|title=A}}}} [{URL} B] {{{{cbignore}}}}"
     left, _ = harness.page(text, {URL: LinkState.DEAD})
     barred, _ = harness.page("{{nobots}}" + PAGE, {URL: LinkState.DEAD})
-    desk.capture(URL)
-    front = ("--front", desk.front)
+    bot_setup.capture(URL)
+    front = ("--front", bot_setup.front)
 
-    said = desk.run("run", "--dry-run", *front)
+    said = bot_setup.run("run", "--dry-run", *front)
 
     assert f"{left}: nothing to do (double, held)" in said
     assert f"left unchanged (double: a parameter is given twice): {URL}" in said
     assert f"left unchanged (held: a person excluded it from bots): {URL}" in said
     assert f"{barred}: the page excludes bots ({{{{bots}}}} or {{{{nobots}}}})" in said
     assert "Left unchanged: 1 double, 1 held." in said
-    (page,) = [each for each in desk.told("run", "--dry-run", *front) if each.get("page") == left]
+    (page,) = [each for each in bot_setup.told("run", "--dry-run", *front) if each.get("page") == left]
     assert [each["reason"] for each in page["refused"]] == ["double", "held"]
 
 
-def test_what_cannot_work_is_said_before_anything_is_switched_on(desk: Desk) -> None:
+def test_what_cannot_work_is_said_before_anything_is_switched_on(bot_setup: BotSetup) -> None:
     """A wrong password, a file that others can read, a front that is no origin: each its own words."""
-    harness = desk.harness
-    wrong = desk.password.with_name("wrong")
+    harness = bot_setup.harness
+    wrong = bot_setup.password.with_name("wrong")
     wrong.write_text("f" * 32)
     wrong.chmod(0o644)
     account = ("--account", harness.login, "--password-file", str(wrong), "--front", NOWHERE)
 
-    assert "chmod 600" in desk.run("on", *account, code=2)
+    assert "chmod 600" in bot_setup.run("on", *account, code=2)
     wrong.chmod(0o600)
-    assert "does not accept the account" in desk.run("on", *account, code=2)
-    assert "not an origin" in desk.run("on", *account, "--front", "ftp://x", code=2)
-    assert desk.told("show")[0]["enabled"] is False
+    assert "does not accept the account" in bot_setup.run("on", *account, code=2)
+    assert "not an origin" in bot_setup.run("on", *account, "--front", "ftp://x", code=2)
+    assert bot_setup.told("show")[0]["enabled"] is False
 
 
-def test_a_page_that_nobody_knows_is_told(desk: Desk) -> None:
+def test_a_page_that_nobody_knows_is_told(bot_setup: BotSetup) -> None:
     """`--page` with a title that the registry does not have ends with a failure."""
-    desk.switch_on(NOWHERE)
+    bot_setup.switch_on(NOWHERE)
 
-    said = desk.run("run", "--page", "No such page", code=1)
+    said = bot_setup.run("run", "--page", "No such page", code=1)
 
     assert "No such page" in said
 
 
-def test_an_address_that_shows_no_copy_is_not_cited(desk: Desk) -> None:
+def test_an_address_that_shows_no_copy_is_not_cited(bot_setup: BotSetup) -> None:
     """Nor is its link tagged as one without a copy; a dry run says the same as a live one."""
-    title, _ = desk.harness.page(PAGE, {URL: LinkState.DEAD})
-    desk.capture(URL)
+    title, _ = bot_setup.harness.page(PAGE, {URL: LinkState.DEAD})
+    bot_setup.capture(URL)
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         front = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        looked = desk.run("run", "--dry-run", "--front", front)
-        desk.switch_on(front)
-        made = desk.run("run")
+        looked = bot_setup.run("run", "--dry-run", "--front", front)
+        bot_setup.switch_on(front)
+        made = bot_setup.run("run")
 
     for said in (looked, made):
         assert "Left unchanged: 1 unshown." in said
     assert f"{title}: nothing to do (unshown: {front}/page/{STAMP}/{URL}: " in looked
     assert f"left unchanged (unshown: the address of its copy does not show the copy now): {URL}" in looked
-    assert desk.harness.text(title) == PAGE
-    desk.switch_on()
-    assert "1 edited" in desk.run("run")
+    assert bot_setup.harness.text(title) == PAGE
+    bot_setup.switch_on()
+    assert "1 edited" in bot_setup.run("run")
 
 
-def test_what_readers_may_not_see_is_not_cited(desk: Desk) -> None:
+def test_what_readers_may_not_see_is_not_cited(bot_setup: BotSetup) -> None:
     """A capture that was taken down is none."""
-    title, _ = desk.harness.page(PAGE, {URL: LinkState.DEAD})
-    copy = desk.capture(URL)
-    desk.switch_on()
-    take_down = ["takedown", "add", URL, "--reason", "test", "--collection", str(desk.collection)]
+    title, _ = bot_setup.harness.page(PAGE, {URL: LinkState.DEAD})
+    copy = bot_setup.capture(URL)
+    bot_setup.switch_on()
+    take_down = ["takedown", "add", URL, "--reason", "test", "--collection", str(bot_setup.collection)]
     assert CliRunner().invoke(weboid, take_down, standalone_mode=False).exception is None
 
-    desk.run("run")
+    bot_setup.run("run")
 
-    assert copy not in desk.harness.text(title)
+    assert copy not in bot_setup.harness.text(title)
 
 
 FAILED_VISITS: dict[str, dict[str, Any]] = {
@@ -213,36 +213,36 @@ FAILED_VISITS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_a_visit_that_brought_no_copy_is_not_cited(desk: Desk) -> None:
+def test_a_visit_that_brought_no_copy_is_not_cited(bot_setup: BotSetup) -> None:
     """The link is one without a copy, and the tag says that copies were looked for."""
-    desk.harness.writer.write("Template:Dead link", "[dead link]")
+    bot_setup.harness.writer.write("Template:Dead link", "[dead link]")
     text = "\n\n".join(PAGE.replace(URL, url) for url in FAILED_VISITS)
-    title, _ = desk.harness.page(text, dict.fromkeys(FAILED_VISITS, LinkState.DEAD))
+    title, _ = bot_setup.harness.page(text, dict.fromkeys(FAILED_VISITS, LinkState.DEAD))
     for url, facts in FAILED_VISITS.items():
-        desk.capture(url, **facts)
-    desk.switch_on()
+        bot_setup.capture(url, **facts)
+    bot_setup.switch_on()
 
-    desk.run("run")
+    bot_setup.run("run")
 
-    written = desk.harness.text(title)
+    written = bot_setup.harness.text(title)
     assert "/page/" not in written
     assert written.count("{{dead link|") == len(FAILED_VISITS)
     assert written.count("|fix-attempted=yes}}") == len(FAILED_VISITS)
 
 
-def test_a_bot_that_can_cite_nothing_is_not_switched_on(desk: Desk) -> None:
+def test_a_bot_that_can_cite_nothing_is_not_switched_on(bot_setup: BotSetup) -> None:
     """Without a front that readers reach and without archives; it says which copies are here."""
-    desk.harness.page(PAGE, {URL: LinkState.DEAD})
-    desk.capture(URL)
-    account = ("--account", desk.harness.login, "--password-file", str(desk.password))
+    bot_setup.harness.page(PAGE, {URL: LinkState.DEAD})
+    bot_setup.capture(URL)
+    account = ("--account", bot_setup.harness.login, "--password-file", str(bot_setup.password))
     missing = "1 dead link has a copy here, but no public address is known"
 
-    assert missing in desk.run("on", *account, code=2)
-    assert missing in desk.run("run", "--dry-run", code=2)
-    assert missing in desk.run("show")
-    assert desk.told("show")[0]["enabled"] is False
-    profile = desk.collection.parent / "archives.toml"
+    assert missing in bot_setup.run("on", *account, code=2)
+    assert missing in bot_setup.run("run", "--dry-run", code=2)
+    assert missing in bot_setup.run("show")
+    assert bot_setup.told("show")[0]["enabled"] is False
+    profile = bot_setup.collection.parent / "archives.toml"
     profile.write_text('[links]\narchives = ["wayback"]\n')
-    said = desk.run("on", *account, "--profile", str(profile))
+    said = bot_setup.run("on", *account, "--profile", str(profile))
     assert "has a copy here, but no public address is known, so they are not cited" in said
-    assert missing in desk.run("run", code=2)
+    assert missing in bot_setup.run("run", code=2)

@@ -57,7 +57,7 @@ class Clock:
         await asyncio.sleep(0)
 
 
-class World:
+class ArchiveServer:
     """The server: give it `answers` by host and path, see what was `asked`."""
 
     def __init__(self) -> None:
@@ -106,17 +106,17 @@ class World:
 
 
 @asynccontextmanager
-async def opened_world() -> AsyncIterator[World]:
+async def running_archive_server() -> AsyncIterator[ArchiveServer]:
     """A server on a free port of loopback."""
-    world = World()
-    runner = web.ServerRunner(web.Server(world.handle))
+    archive_server = ArchiveServer()
+    runner = web.ServerRunner(web.Server(archive_server.handle))
     await runner.setup()
     try:
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         host, port = runner.addresses[0][:2]
-        world.origin = f"http://{host}:{port}"
-        yield world
+        archive_server.origin = f"http://{host}:{port}"
+        yield archive_server
     finally:
         await runner.cleanup()
 
