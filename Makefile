@@ -7,7 +7,7 @@ TESTS ?=
 FAST := not browser and not proxy and not playback and not real and not slow
 # Test files run in parallel, each process with separate servers: the tests mostly wait.
 BY_FILE := --dist loadfile --no-loadscope-reorder
-PARALLEL := -n 3 $(BY_FILE)
+PARALLEL := -n 4 $(BY_FILE)
 PARTS := 1 2 3
 PYTHON := .venv/bin/python
 # Keep bytecode, regardless of the environment: the tests start thousands of interpreters.

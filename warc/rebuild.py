@@ -243,7 +243,7 @@ def _recover_interrupted(
         names = ", ".join(sorted(gone)[:5]) + (", …" if gone[5:] else "")
         report(f"Missing, and therefore removed from the index: {len(gone)} WARCs ({names}).")
     for path in open_warcs(layout):
-        recovered = recover_file(layout, path, index, lambda _wreck, _start: 0)
+        recovered = recover_file(layout, path, index, lambda _interrupted, _start: 0)
         if recovered is not None:
             report(recovered.text)
 

@@ -100,7 +100,7 @@ class InterruptedWarc:
     damage: list[tuple[int, int]] = field(default_factory=list)  # (start, end) of spans without a record
     torn: bool = False  # whether the last of these is an unfinished record
     why: str = ""  # problem at the first of these
-    judged: bool = False  # whether it could be read
+    is_inspected: bool = False  # whether it could be read
 
     @property
     def filename(self) -> str:
@@ -140,12 +140,12 @@ def recover_collection(
         recovery_lock(layout),
     ):
 
-        def index_tail(wreck: InterruptedWarc, start: int) -> int:
+        def index_tail(interrupted: InterruptedWarc, start: int) -> int:
             bucket, least = settings.dedup_bucket, settings.dedup_min_bytes
-            place = wreck.path, wreck.filename, opened
-            result = index_file(*place, bucket=bucket, min_bytes=least, start=start, end=wreck.keep)
+            place = interrupted.path, interrupted.filename, opened
+            result = index_file(*place, bucket=bucket, min_bytes=least, start=start, end=interrupted.keep)
             if payloads.shared:
-                payloads.add(opened.payloads_of(wreck.filename))
+                payloads.add(opened.payloads_of(interrupted.filename))
             return result.rows
 
         recovered = [recover_file(layout, path, opened, index_tail) for path in open_warcs(layout)]
@@ -172,77 +172,77 @@ def recovery_lock(layout: Layout) -> Iterator[None]:
 
 def recover_file(layout: Layout, path: Path, index: CaptureIndex, index_tail: _IndexTail) -> WarcRecovery | None:
     """Recover one file; None when a living process writes it, or it no longer exists."""
-    wreck = InterruptedWarc(path, index.indexed_to(path.name.removesuffix(OPEN_SUFFIX)))
+    interrupted = InterruptedWarc(path, index.indexed_to(path.name.removesuffix(OPEN_SUFFIX)))
     try:
         if stat.S_ISREG(path.lstat().st_mode):
-            with wreck.path.open("r+b") as file:
+            with interrupted.path.open("r+b") as file:
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     return None  # a living proxy writes it
-                if not wreck.path.exists():  # another process was quicker
+                if not interrupted.path.exists():  # another process was quicker
                     return None
-                _judge(wreck)
-                if wreck.keep == 0 and (wreck.size or wreck.covered):
-                    return _set_aside(layout, wreck, index, wreck.why or "it is empty")
-                return _close(layout, wreck, file, index, index_tail)
+                _inspect(interrupted)
+                if interrupted.keep == 0 and (interrupted.size or interrupted.covered):
+                    return _set_aside(layout, interrupted, index, interrupted.why or "it is empty")
+                return _close(layout, interrupted, file, index, index_tail)
         reason = "it is not a file"
     except FileNotFoundError:
         return None
     except OSError as error:
-        if wreck.judged:  # it can be read: the fault is the disk's, e.g. that it is full
-            return WarcRecovery(wreck.filename, RecoveryOutcome.LEFT, reason=os_error_text(error))
+        if interrupted.is_inspected:  # it can be read: the fault is the disk's, e.g. that it is full
+            return WarcRecovery(interrupted.filename, RecoveryOutcome.LEFT, reason=os_error_text(error))
         reason = f"it cannot be read: {os_error_text(error)}"
-    return _set_aside(layout, wreck, index, reason)
+    return _set_aside(layout, interrupted, index, reason)
 
 
-def _judge(wreck: InterruptedWarc) -> None:
+def _inspect(interrupted: InterruptedWarc) -> None:
     """Compute the part of the file that is intact. Raises OSError if it cannot be read."""
-    wreck.size = wreck.path.stat().st_size
-    for each in walk_records(wreck.path, reading=Reading.STRUCTURE):
+    interrupted.size = interrupted.path.stat().st_size
+    for each in walk_records(interrupted.path, reading=Reading.STRUCTURE):
         if isinstance(each, WarcMember) and each.is_sound:
             end = each.offset + each.length
-            if each.offset < wreck.covered or each.offset == wreck.keep:
-                wreck.keep = end
+            if each.offset < interrupted.covered or each.offset == interrupted.keep:
+                interrupted.keep = end
         elif isinstance(each, DamagedSpan):
-            wreck.damage.append((each.offset, each.end))
-            wreck.torn = each.torn
-            wreck.why = wreck.why or each.text
+            interrupted.damage.append((each.offset, each.end))
+            interrupted.torn = each.torn
+            interrupted.why = interrupted.why or each.text
         else:
-            wreck.damage.append((each.offset, each.offset + each.length))
-            wreck.torn = False
-            wreck.why = wreck.why or "Its first record is incomplete."
-    wreck.judged = True
+            interrupted.damage.append((each.offset, each.offset + each.length))
+            interrupted.torn = False
+            interrupted.why = interrupted.why or "Its first record is incomplete."
+    interrupted.is_inspected = True
 
 
 def _close(
-    layout: Layout, wreck: InterruptedWarc, file: BinaryIO, index: CaptureIndex, index_tail: _IndexTail
+    layout: Layout, interrupted: InterruptedWarc, file: BinaryIO, index: CaptureIndex, index_tail: _IndexTail
 ) -> WarcRecovery:
-    if wreck.size == 0:
-        wreck.path.unlink()
+    if interrupted.size == 0:
+        interrupted.path.unlink()
         sync_folder(layout.archive)
-        return WarcRecovery(wreck.filename, RecoveryOutcome.REMOVED)
-    kept_in = _save_tail(layout, wreck)
-    if wreck.keep < wreck.size:
-        os.ftruncate(file.fileno(), wreck.keep)
+        return WarcRecovery(interrupted.filename, RecoveryOutcome.REMOVED)
+    kept_in = _save_tail(layout, interrupted)
+    if interrupted.keep < interrupted.size:
+        os.ftruncate(file.fileno(), interrupted.keep)
         os.fsync(file.fileno())
-    damaged = [span for span in wreck.damage if span[0] < wreck.keep]
-    lost = sum(index.forget(wreck.filename, *span) for span in damaged)
-    if wreck.keep < wreck.covered:
-        lost += index.forget(wreck.filename, wreck.keep)
+    damaged = [span for span in interrupted.damage if span[0] < interrupted.keep]
+    lost = sum(index.forget(interrupted.filename, *span) for span in damaged)
+    if interrupted.keep < interrupted.covered:
+        lost += index.forget(interrupted.filename, interrupted.keep)
     try:
-        indexed = index_tail(wreck, min(wreck.covered, wreck.keep))
+        indexed = index_tail(interrupted, min(interrupted.covered, interrupted.keep))
         reason = ""
     except InputError as error:  # whole records, but nothing that the index can store
         indexed, reason = 0, str(error)
-    wreck.path.rename(wreck.path.with_name(wreck.filename))
+    interrupted.path.rename(interrupted.path.with_name(interrupted.filename))
     sync_folder(layout.archive)
     return WarcRecovery(
-        wreck.filename,
+        interrupted.filename,
         RecoveryOutcome.CLOSED,
-        cut=wreck.size - wreck.keep,
+        cut=interrupted.size - interrupted.keep,
         indexed=indexed,
-        lost_bytes=max(wreck.covered - wreck.keep, 0) + sum(end - at for at, end in damaged),
+        lost_bytes=max(interrupted.covered - interrupted.keep, 0) + sum(end - at for at, end in damaged),
         lost_records=lost,
         damaged=tuple(at for at, _ in damaged),
         kept_in=kept_in,
@@ -250,20 +250,20 @@ def _close(
     )
 
 
-def _save_tail(layout: Layout, wreck: InterruptedWarc) -> str:
+def _save_tail(layout: Layout, interrupted: InterruptedWarc) -> str:
     """Save the data to be cut, unless it is an unfinished record or zeroes; return the path."""
-    beyond = [span for span in wreck.damage if span[0] >= wreck.keep]
-    unfinished = beyond == [(wreck.keep, wreck.size)] and wreck.torn
-    if wreck.keep == wreck.size or unfinished:
+    beyond = [span for span in interrupted.damage if span[0] >= interrupted.keep]
+    unfinished = beyond == [(interrupted.keep, interrupted.size)] and interrupted.torn
+    if interrupted.keep == interrupted.size or unfinished:
         return ""
-    with wreck.path.open("rb") as file:
-        file.seek(wreck.keep)
+    with interrupted.path.open("rb") as file:
+        file.seek(interrupted.keep)
         if all(not any(piece) for piece in iter(lambda: file.read(READ_BYTES), b"")):
             return ""
     layout.damaged.mkdir(exist_ok=True)
-    saved = layout.damaged / f"{wreck.filename}.from-{wreck.keep}"
-    with wreck.path.open("rb") as source, saved.open("wb") as target:
-        source.seek(wreck.keep)
+    saved = layout.damaged / f"{interrupted.filename}.from-{interrupted.keep}"
+    with interrupted.path.open("rb") as source, saved.open("wb") as target:
+        source.seek(interrupted.keep)
         shutil.copyfileobj(source, target, READ_BYTES)
         target.flush()
         os.fsync(target.fileno())
@@ -271,23 +271,23 @@ def _save_tail(layout: Layout, wreck: InterruptedWarc) -> str:
     return str(saved.relative_to(layout.root))
 
 
-def _set_aside(layout: Layout, wreck: InterruptedWarc, index: CaptureIndex, reason: str) -> WarcRecovery:
+def _set_aside(layout: Layout, interrupted: InterruptedWarc, index: CaptureIndex, reason: str) -> WarcRecovery:
     try:
         layout.damaged.mkdir(exist_ok=True)
-        number, target = 1, layout.damaged / wreck.filename
+        number, target = 1, layout.damaged / interrupted.filename
         while os.path.lexists(target):
             number += 1
-            target = target.with_name(f"{wreck.filename}.{number}")
-        wreck.path.rename(target)
+            target = target.with_name(f"{interrupted.filename}.{number}")
+        interrupted.path.rename(target)
         sync_folder(layout.archive)
         sync_folder(layout.damaged)
     except OSError as error:
-        return WarcRecovery(wreck.filename, RecoveryOutcome.LEFT, reason=f"{reason}; {os_error_text(error)}")
+        return WarcRecovery(interrupted.filename, RecoveryOutcome.LEFT, reason=f"{reason}; {os_error_text(error)}")
     return WarcRecovery(
-        wreck.filename,
+        interrupted.filename,
         RecoveryOutcome.SET_ASIDE,
-        lost_bytes=wreck.covered,
-        lost_records=index.forget(wreck.filename, 0) if wreck.covered else 0,
+        lost_bytes=interrupted.covered,
+        lost_records=index.forget(interrupted.filename, 0) if interrupted.covered else 0,
         kept_in=str(target.relative_to(layout.root)),
         reason=reason,
     )

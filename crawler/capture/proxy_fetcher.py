@@ -212,7 +212,7 @@ class BrowserFetcher:
     """
 
     plain: ProxyFetcher
-    lender: ResourcePool
+    pool: ResourcePool
     settings: Settings
     clock: Clock
 
@@ -228,12 +228,12 @@ class BrowserFetcher:
         )  # fmt: skip
         bucket, headers = self.settings.proxy.dedup_bucket, text_only.headers
         async with AsyncExitStack() as stack:
-            proxy = await stack.enter_async_context(self.lender.proxies.lend())
+            proxy = await stack.enter_async_context(self.pool.proxies.lend())
             if not proxy.is_local:
                 return fetched
             opening = proxy.visit(str(uuid.uuid4()), bucket=bucket, headers=headers, browser_hosts=["*"])
             recording = await stack.enter_async_context(opening)
-            browser = await stack.enter_async_context(self.lender.browsers.lend())
+            browser = await stack.enter_async_context(self.pool.browsers.lend())
             stack.enter_context(browser.key_log.sent_to(recording.send_secrets))
             page, file = urljoin(url, "/robots.txt"), "" if urlsplit(url).path == "/robots.txt" else url
             request = VisitRequest(
@@ -255,22 +255,19 @@ class BrowserFetcher:
         return FetchedFile(seen.status, seen.headers, text[:limit_bytes], seen.final_url, truncated=is_cut)
 
 
-def pool_fetcher(lender: ResourcePool, settings: Settings, *, ca: Path) -> ProxyFetcher:
+def pool_fetcher(pool: ResourcePool, settings: Settings, *, ca: Path) -> ProxyFetcher:
     """Return a fetcher by visits at lent proxies, with the User-Agent and the added headers of page visits."""
     bucket, own = settings.proxy.dedup_bucket, settings.visit
 
     @asynccontextmanager
     async def opened(page_id: str) -> AsyncIterator[ProxyVisit]:
-        async with (
-            lender.proxies.lend() as proxy,
-            proxy.visit(page_id, bucket=bucket, headers=own.headers) as recording,
-        ):
+        async with pool.proxies.lend() as proxy, proxy.visit(page_id, bucket=bucket, headers=own.headers) as recording:
             yield recording
 
     async def agent() -> str:
         if own.user_agent:
             return visit_user_agent(own, browser_said="", version="")
-        async with lender.browsers.lend() as browser:
+        async with pool.browsers.lend() as browser:
             return visit_user_agent(own, browser_said=browser.user_agent, version=browser.version)
 
     return ProxyFetcher(opened, ca=ca, agent=agent)

@@ -45,7 +45,7 @@ class CopyVerdict(StrEnum):
 class CopyCheckResult:
     """Result of a copy check."""
 
-    sight: CopyVerdict  # the verdict
+    verdict: CopyVerdict  # the verdict
     address: str = ""  # the copy's address; differs from the requested one when it moved
     timestamp: str = ""  # capture time, 14 digits; empty when not given
     note: str = ""  # the evidence in a few words
@@ -122,7 +122,7 @@ def _of_page(response: ArchiveResponse, address: str, stamp: str, url: str) -> C
 
 def _moved(seen: CopyCheckResult, address: str, requested: str, own: tuple[str, ...]) -> CopyCheckResult:
     """Return the result with the version that was served, when that is another one."""
-    if seen.sight is not CopyVerdict.GOOD or requested == address:
+    if seen.verdict is not CopyVerdict.GOOD or requested == address:
         return seen
     before, after = recognise(address, own=own), recognise(requested, own=own)
     if before is None or after is None or before.address == after.address:

@@ -292,9 +292,9 @@ async def _choose_verified(
 
 def _corrected(copy: ArchiveMemento, seen: CopyCheckResult | None) -> ArchiveMemento:
     """Return the copy as it was checked: another version, or an empty one when it is not usable."""
-    if seen is None or seen.sight is CopyVerdict.UNCLEAR:
+    if seen is None or seen.verdict is CopyVerdict.UNCLEAR:
         return copy
-    if seen.sight in (CopyVerdict.GOOD, CopyVerdict.MOVED):
+    if seen.verdict in (CopyVerdict.GOOD, CopyVerdict.MOVED):
         return ArchiveMemento(copy.service, seen.address, seen.timestamp or copy.timestamp, 200, copy.mime)
     return ArchiveMemento(copy.service, "", "")
 

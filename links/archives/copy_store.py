@@ -218,12 +218,12 @@ def record_copy_check(
     A version that the archive replaces by another one is updated, unless a person chose it.
     """
     row = (copies.c.url_id == url_id) & (copies.c.service == kept.service)
-    if seen.sight is CopyVerdict.UNCLEAR:
+    if seen.verdict is CopyVerdict.UNCLEAR:
         connection.execute(update(copies).where(row).values(due_day=day + UNCLEAR_DAYS))
         return CopyCheckEffect.UNCLEAR
     values: dict[str, Any] = {"checked_day": day, "due_day": day + VISIT_DAYS, "missed_day": None}
-    if seen.sight in (CopyVerdict.GOOD, CopyVerdict.MOVED):
-        moved = seen.sight is CopyVerdict.MOVED and not kept.chosen_by
+    if seen.verdict in (CopyVerdict.GOOD, CopyVerdict.MOVED):
+        moved = seen.verdict is CopyVerdict.MOVED and not kept.chosen_by
         if moved:
             values |= {"address": seen.address, "timestamp": seen.timestamp}
         connection.execute(update(copies).where(row).values(values))

@@ -65,7 +65,7 @@ async def check_due_copies(
         for url, kept in dues:
             seen.append(await check_copy(asker, kept.address, url.url, own=own))
             on_check(1)
-        if len(seen) >= ALL_GONE and all(one.sight in _LOST for one in seen):
+        if len(seen) >= ALL_GONE and all(one.verdict in _LOST for one in seen):
             seen = [CopyCheckResult(CopyVerdict.UNCLEAR, note=_DOWN) for _ in seen]
         with store.writing() as rows:
             return [

@@ -215,12 +215,12 @@ class RuleTable(Generic[_L]):
         if not self._rules:
             return LevelRuling(self._kind.default)
         try:
-            rules = self.speaking(url, wiki)
+            rules = self.matching_rules(url, wiki)
         except BadUrlError:
             return LevelRuling(self._kind.lowest)
         return self._first(iter(rules))
 
-    def speaking(self, url: str, wiki: str = "") -> list[LevelDecision[_L]]:
+    def matching_rules(self, url: str, wiki: str = "") -> list[LevelDecision[_L]]:
         """Return every rule that matches the URL, in order of precedence; BadUrlError for no URL."""
         identity, host = identity_and_host(url)
         whose = (wiki, "") if wiki else ("",)

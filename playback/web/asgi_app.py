@@ -70,8 +70,8 @@ def registry_routes(
         *CachedLinks(finder, limiter, context, service.note).routes(),
         Route(GADGET_PATH, gadget_script),
     ]
-    if registry.voice is not None:
-        acts = ReportService(registry.source, registry.voice, context.clock)
+    if registry.report_options is not None:
+        acts = ReportService(registry.source, registry.report_options, context.clock)
         routes += ReportPages(acts, limiter, context).routes()
     return routes
 

@@ -67,13 +67,13 @@ def wanted_language(accepted: str, default: str = SOURCE) -> str:
     >>> wanted_language("de;q=0, *"), wanted_language("tlh"), wanted_language("")
     ('en', 'en', 'en')
     """
-    wishes: list[tuple[float, str]] = []
+    preferences: list[tuple[float, str]] = []
     for text in accepted.split(",", _MOST_RANGES)[:_MOST_RANGES]:
         match = _RANGE.fullmatch(text)
         if match is not None:
-            wishes.append((float(match[2] or 1), match[1].lower()))
-    refused = {name for weight, name in wishes if not weight}
-    for weight, name in sorted(wishes, key=lambda wish: -wish[0]):
+            preferences.append((float(match[2] or 1), match[1].lower()))
+    refused = {name for weight, name in preferences if not weight}
+    for weight, name in sorted(preferences, key=lambda preference: -preference[0]):
         if not weight:
             continue
         if name == "*":

@@ -47,7 +47,7 @@ async def test_our_timemap_lists_our_copies(served: Served, site: str, asker: Ar
 
     assert [each.address for each in found] == copies
     assert {each.service for each in found} == {authority_of(served.front)}
-    assert (await check_copy(asker, found[1].address, url)).sight is CopyVerdict.GOOD
+    assert (await check_copy(asker, found[1].address, url)).verdict is CopyVerdict.GOOD
     assert await adapter.find(f"{site}/never", NOW) == []
 
 
@@ -82,7 +82,7 @@ async def test_a_copy_that_is_not_there_is_gone(served: Served, site: str, asker
     """Replay says 404 without a moment: that is no copy of an error, but none."""
     address = f"{served.replay}/c/{timestamp14(NOW)}/{site}/never"
 
-    assert (await check_copy(asker, address, f"{site}/never")).sight is CopyVerdict.GONE
+    assert (await check_copy(asker, address, f"{site}/never")).verdict is CopyVerdict.GONE
 
 
 async def test_a_copy_of_an_error_is_told(served: Served, site: str, asker: ArchiveClient) -> None:
@@ -90,4 +90,4 @@ async def test_a_copy_of_an_error_is_told(served: Served, site: str, asker: Arch
     served.builder.response(f"{site}/", b"<p>gone", status=404, at=NOW)
     address = f"{served.replay}/c/{timestamp14(NOW)}/{site}/"
 
-    assert (await check_copy(asker, address, f"{site}/")).sight in (CopyVerdict.BAD, CopyVerdict.GONE)
+    assert (await check_copy(asker, address, f"{site}/")).verdict in (CopyVerdict.BAD, CopyVerdict.GONE)

@@ -104,7 +104,7 @@ class BotHarness:
     login: str
     clock: AdvancingClock = field(default_factory=AdvancingClock)
     step: Callable[[str], None] = lambda _name: None
-    craft: Callable[[PageAdapter], PageAdapter] = lambda craft: craft
+    adapter: Callable[[PageAdapter], PageAdapter] = lambda adapter: adapter
     slept: list[float] = field(default_factory=list)
     sights: FixedCopyChecker = field(default_factory=FixedCopyChecker)
     _apis: dict[str, WikiApi] = field(default_factory=dict)
@@ -158,11 +158,11 @@ class BotHarness:
             made = replace(there, bot=replace(there.bot, **values))
             change_wiki(rows, wiki, settings=made.merged_into(wiki.settings))
 
-    async def run(self, *titles: str, **wish: Any) -> tuple[BotRunSummary, list[PageEditResult | BotEdit]]:
+    async def run(self, *titles: str, **run_options: Any) -> tuple[BotRunSummary, list[PageEditResult | BotEdit]]:
         """Let the bot run on these pages: what it did, and what it told."""
         told: list[PageEditResult | BotEdit] = []
         async with self.bot() as bot:
-            bot.on_result, bot.wish = told.append, BotOptions(titles, **wish)
+            bot.on_result, bot.run_options = told.append, BotOptions(titles, **run_options)
             tally = await bot.run()
         return tally, told
 
@@ -184,7 +184,7 @@ class BotHarness:
             )
             self._apis[address] = await self._open_apis.enter_async_context(api)
         makers = BotDependencies(
-            self._craft, CopyPreferences(self.clock.now()), self.sights, ReporterDigests(b"k" * 32), self.step
+            self._adapter, CopyPreferences(self.clock.now()), self.sights, ReporterDigests(b"k" * 32), self.step
         )
         job = new_job_name(self.clock.now(), random.Random(next(_NUMBERS)))
         timing = ApiTiming(self.clock, self._sleep)
@@ -218,8 +218,8 @@ class BotHarness:
         self.slept.append(seconds)
         await self.clock.sleep(seconds)
 
-    def _craft(self, settings: BotSettings, now: datetime) -> PageAdapter:
-        return self.craft(PageAdapter(_RULES, _RULES).with_settings(settings, now))
+    def _adapter(self, settings: BotSettings, now: datetime) -> PageAdapter:
+        return self.adapter(PageAdapter(_RULES, _RULES).with_settings(settings, now))
 
 
 def open_bot_harness(store: RegistryStore, writer: Writer, login: str) -> BotHarness:

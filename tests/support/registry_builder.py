@@ -302,7 +302,7 @@ def open_front(
     source: RegistrySource | None,
     *,
     access: RateLimitPolicy | None = None,
-    voice: ReportOptions | None = None,
+    report_options: ReportOptions | None = None,
     status: QueueStatusReader | None = None,
     peer: str = "198.51.100.7",
     origin: str | None = ORIGIN,
@@ -312,7 +312,7 @@ def open_front(
     layout = Layout(root / "collection")
     layout.databases.mkdir(parents=True, exist_ok=True)
     clock = TestClock()
-    links = LinkRegistry(source, access or RateLimitPolicy(), voice, layout) if source else None
+    links = LinkRegistry(source, access or RateLimitPolicy(), report_options, layout) if source else None
     with (
         contextlib.closing(open_database(layout, "")) as database,
         contextlib.closing(open_decisions(layout, "")) as decisions,

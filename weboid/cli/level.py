@@ -207,18 +207,23 @@ def _show_level(url: str, wiki: str, stores: CollectionStores) -> None:
     wiki = levels.check_wiki(wiki) if wiki else ""
     with stores.levels() as book:
         rules = book.now()
-    ruling, speaking = rules.ruling(identity, wiki), rules.speaking(identity, wiki)
-    stored, storing = rules.stored.ruling(identity, wiki), rules.stored.speaking(identity, wiki)
-    facts, stored_facts = _ruling_facts(ruling, speaking), _ruling_facts(stored, storing)
+    ruling, matching_rules = rules.ruling(identity, wiki), rules.matching_rules(identity, wiki)
+    stored, storing = rules.stored.ruling(identity, wiki), rules.stored.matching_rules(identity, wiki)
+    facts, stored_facts = _ruling_facts(ruling, matching_rules), _ruling_facts(stored, storing)
     document = {"url": identity, "wiki": wiki, **facts, "stored": stored_facts}
     readers, citing = (f" to readers of {wiki}", f" when a page of {wiki} cites it") if wiki else ("", "")
     without = f"No rule applies; by default everything is shown at {levels.DEFAULT_LEVEL}."
-    lines = [f"{clean(identity)} is shown{readers} at the level {ruling.level}.", *_explain(ruling, speaking, without)]
+    lines = [
+        f"{clean(identity)} is shown{readers} at the level {ruling.level}.",
+        *_explain(ruling, matching_rules, without),
+    ]
     lines.append(f"It is recorded{citing} at the level {stored.level}.")
     output.show(document, lines + _explain(stored, storing, "No rule sets how much is recorded."))
 
 
-def _explain(ruling: levels.LevelRuling[Any], speaking: Sequence[levels.LevelDecision[Any]], without: str) -> list[str]:
+def _explain(
+    ruling: levels.LevelRuling[Any], matching_rules: Sequence[levels.LevelDecision[Any]], without: str
+) -> list[str]:
     text, rule = without, ruling.rule
     if rule is not None:
         reason = f": {rule.reason}" if rule.reason else "."
@@ -226,16 +231,18 @@ def _explain(ruling: levels.LevelRuling[Any], speaking: Sequence[levels.LevelDec
         if ruling.is_capped:
             text += " Editors of that wiki may not allow that much now, so their limit applies."
         text = clean(text)
-    if len(speaking) < 2:
+    if len(matching_rules) < 2:
         return [text]
-    return [text, "Rules of lower precedence:", *(f"  {line}" for line in _lines(speaking[1:]))]
+    return [text, "Rules of lower precedence:", *(f"  {line}" for line in _lines(matching_rules[1:]))]
 
 
-def _ruling_facts(ruling: levels.LevelRuling[Any], speaking: Iterable[levels.LevelDecision[Any]]) -> dict[str, Any]:
+def _ruling_facts(
+    ruling: levels.LevelRuling[Any], matching_rules: Iterable[levels.LevelDecision[Any]]
+) -> dict[str, Any]:
     return {
         **json_facts(ruling, "level is_capped"),
         "rule": ruling.rule and rule_facts(ruling.rule),
-        "rules": [rule_facts(rule) for rule in speaking],
+        "rules": [rule_facts(rule) for rule in matching_rules],
     }
 
 

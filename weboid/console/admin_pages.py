@@ -48,7 +48,7 @@ class AdminPages(ConsolePages):
             shown = entries.of(url, tuple(PolicyKind), now=now)
             takedown = self._stores.access.subject(TakedownSubject(url))
             takedowns = [takedown] if takedown is not None else []
-            levels = list(self._stores.levels.now().speaking(url))
+            levels = list(self._stores.levels.now().matching_rules(url))
         elif words:
             shown = [each for each in shown if words in each.pattern]
             takedowns = [each for each in takedowns if words in each.what]

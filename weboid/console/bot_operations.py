@@ -169,10 +169,10 @@ def preview_repair(
     }
 
 
-def _run(context: operations.OperationContext, wiki: Wiki, wish: BotOptions) -> OutcomeFacts:
-    """Run the bot over the one page that `wish` names; return what it did there, empty for nothing."""
+def _run(context: operations.OperationContext, wiki: Wiki, run_options: BotOptions) -> OutcomeFacts:
+    """Run the bot over the one page that `run_options` names; return what it did there, empty for nothing."""
     stores = context.stores
-    run = BotRun(context.registry, stores.layout, stores.settings, wiki, stores.clock, wish)
+    run = BotRun(context.registry, stores.layout, stores.settings, wiki, stores.clock, run_options)
     done: list[PageEditResult] = []
 
     def note(each: PageEditResult | BotEdit) -> None:

@@ -130,7 +130,7 @@ class CapturePages(ConsolePages):
             newer=next(iter(after), None),
             takedown=self._stores.access.subject(TakedownSubject(page.url, page.timestamp)),
             level=levels.of(page.url),
-            has_level=any(each.target.scope is LevelScope.LINK for each in levels.speaking(page.url)),
+            has_level=any(each.target.scope is LevelScope.LINK for each in levels.matching_rules(page.url)),
             levels=list(Level),
             parts=parts_of(manifest) if manifest is not None else None,
             records=self._stores.database.rows(query, {"page": page.page_id, "limit": RECORDS_SHOWN * is_shown}),

@@ -119,7 +119,7 @@ class EditContext:
 
     store: RegistryStore
     api: WikiApi
-    craft: wikitext_adapter.PageAdapter
+    adapter: wikitext_adapter.PageAdapter
     guard: edit_request.EditGuard
     choosing: CopyPreferences
     settings: BotSettings
@@ -135,50 +135,50 @@ class EditContext:
         return self.guard.moment
 
 
-async def edit_page(bench: EditContext, task: EditTask, *, is_dry: bool = False) -> PageEditResult:
+async def edit_page(context: EditContext, task: EditTask, *, is_dry: bool = False) -> PageEditResult:
     """Repair a page, or return the proposal in a dry run.
 
     Raises EditingStoppedError; WikiAwayError, LoggedOutError, TransientError: wiki, account or registry is unavailable.
     """
-    looks = PageCopyChecks(bench.looks)
+    looks = PageCopyChecks(context.looks)
     for _ in range(EDIT_ATTEMPTS):
-        drafted = await _read_and_draft(bench, task, looks, is_dry=is_dry)
-        if isinstance(drafted, EditDraft) and not is_dry and await bench.guard.wait():
+        drafted = await _read_and_draft(context, task, looks, is_dry=is_dry)
+        if isinstance(drafted, EditDraft) and not is_dry and await context.guard.wait():
             # Time has passed: read the page again.
-            drafted = await _read_and_draft(bench, task, looks, is_dry=is_dry)
+            drafted = await _read_and_draft(context, task, looks, is_dry=is_dry)
         if isinstance(drafted, PageEditResult):
             return drafted
         if is_dry:
             return _outcome(PageEditStatus.PROPOSED, drafted)
-        if bench.approved not in ("", _outcome(PageEditStatus.PROPOSED, drafted).digest):
+        if context.approved not in ("", _outcome(PageEditStatus.PROPOSED, drafted).digest):
             return _outcome(PageEditStatus.CHANGED, drafted)
-        outcome = await _save(bench, task, drafted, looks)
+        outcome = await _save(context, task, drafted, looks)
         if outcome.did is not PageEditStatus.CONFLICT:
             return outcome
     return PageEditResult(PageEditStatus.CONFLICT, task.page_id, task.title, note=f"{EDIT_ATTEMPTS} times")
 
 
 async def _read_and_draft(
-    bench: EditContext, task: EditTask, looks: PageCopyChecks, *, is_dry: bool
+    context: EditContext, task: EditTask, looks: PageCopyChecks, *, is_dry: bool
 ) -> EditDraft | PageEditResult:
     """Read the page and draft its edit; record in the edit log if there is nothing to do."""
     if not is_dry:
-        await bench.guard.check()
-    bench.step("read")
-    now = await read_now(bench.api, task.page_id)
-    drafted = await _draft_with_seen_copies(bench, task, now, looks)
+        await context.guard.check()
+    context.step("read")
+    now = await read_now(context.api, task.page_id)
+    drafted = await _draft_with_seen_copies(context, task, now, looks)
     if isinstance(drafted, PageEditResult) and drafted.did in (PageEditStatus.NOTHING, PageEditStatus.HELD):
         refused = () if drafted.repaired is None else drafted.repaired.refused
         if not is_dry and not any(each.reason is NoRepairReason.UNSHOWN for each in refused):  # that may pass
-            wanted = bot_edits.IntendedEdit(task.page_id, bench.job, now.rev_id)
-            basis = task_basis(task, bench.settings)
-            with bench.store.writing() as rows:
-                bot_edits.note_nothing_to_do(rows, bench.wiki_id, wanted, basis, moment=bench.moment)
+            wanted = bot_edits.IntendedEdit(task.page_id, context.job, now.rev_id)
+            basis = task_basis(task, context.settings)
+            with context.store.writing() as rows:
+                bot_edits.note_nothing_to_do(rows, context.wiki_id, wanted, basis, moment=context.moment)
     return drafted
 
 
 async def _draft_with_seen_copies(
-    bench: EditContext, task: EditTask, now: EditablePage, looks: PageCopyChecks
+    context: EditContext, task: EditTask, now: EditablePage, looks: PageCopyChecks
 ) -> EditDraft | PageEditResult:
     """Draft an edit whose copies were all fetched and verified, the next best one otherwise; or return a reason."""
     title = now.title or task.title
@@ -187,26 +187,26 @@ async def _draft_with_seen_copies(
         unfit = PageEditStatus.GONE, ""
     elif now.model != "wikitext" or now.is_redirect:
         unfit = PageEditStatus.UNFIT, "a redirect" if now.is_redirect else now.model
-    elif objection := edit_request.edit_objection(now.text, bench.craft.options.bot):
+    elif objection := edit_request.edit_objection(now.text, context.adapter.options.bot):
         unfit = PageEditStatus.FORBIDDEN, objection
     if unfit is not None:
         return PageEditResult(unfit[0], task.page_id, title, text=now.text, note=unfit[1])
-    citations = bench.craft.read(now.text)
+    citations = context.adapter.read(now.text)
     # The dates on which links were added, where an access date is missing and needed; limited to a few
     # links: for the others the day of first observation is used.
     added: dict[str, datetime] = {}
-    undated = undated_urls(citations, task.known, task.held, has_own=bench.choosing.has_own)
+    undated = undated_urls(citations, task.known, task.held, has_own=context.choosing.has_own)
     for url in undated[:DATED_LINKS_LIMIT]:
         with suppress(WikiRefusedError):
-            revision = await first_revision_with(bench.api, task.page_id, url)
+            revision = await first_revision_with(context.api, task.page_id, url)
             if revision is not None:
                 added[url] = revision.moment
-    wanted = choose_remedies(citations, task.known, task.held, bench.choosing, added)
+    wanted = choose_remedies(citations, task.known, task.held, context.choosing, added)
     lost = {url: each for url, each in wanted.items() if each.condition is not LinkCondition.ALIVE}
     await looks.look_at_page(citations, lost)
     drafted: EditDraft | PageEditResult
     for _ in range(COPY_CHOICE_ROUNDS):
-        drafted = _draft_edit(bench, task, now, citations, added, looks)
+        drafted = _draft_edit(context, task, now, citations, added, looks)
         if isinstance(drafted, PageEditResult) or await _is_shown(drafted, looks):
             break
     else:
@@ -229,7 +229,7 @@ async def _is_shown(drafted: EditDraft, looks: PageCopyChecks) -> bool:
 
 
 def _draft_edit(
-    bench: EditContext,
+    context: EditContext,
     task: EditTask,
     now: EditablePage,
     citations: Sequence[Citation],
@@ -237,8 +237,8 @@ def _draft_edit(
     looks: PageCopyChecks,
 ) -> EditDraft | PageEditResult:
     """Draft an edit, or return the reason for none. Pure except for the lookup of our own captures."""
-    wanted = choose_remedies(citations, task.known, task.held, bench.choosing, added, looks)
-    repaired = bench.craft.repair(now.text, wanted)
+    wanted = choose_remedies(citations, task.known, task.held, context.choosing, added, looks)
+    repaired = context.adapter.repair(now.text, wanted)
     refused = list(repaired.refused)
     for each in citations:
         known = task.known.get(wikitext_adapter.url_key_or_empty(each.url))
@@ -254,85 +254,87 @@ def _draft_edit(
             return nothing
         numbers = ", ".join(map(str, sorted(set(task.held.values()))))
         return replace(nothing, did=PageEditStatus.HELD, note=f"edit {numbers} was undone, and is not repeated for now")
-    after = bench.craft.read(repaired.text)
+    after = context.adapter.read(repaired.text)
     try:
         wikitext_adapter.verify_repair(now.text, repaired, citations, after)
         waits = any(each.reason is NoRepairReason.LATER for each in repaired.refused)
-        wikitext_adapter.verify_idempotent(bench.craft.repair(repaired.text, wanted), waits=waits)
+        wikitext_adapter.verify_idempotent(context.adapter.repair(repaired.text, wanted), waits=waits)
     except wikitext_adapter.UnsafeRepairError as error:
         return replace(nothing, did=PageEditStatus.UNSAFE, repaired=None, note=str(error))
     return EditDraft(now, citations, repaired, after, wanted)
 
 
-async def _save(bench: EditContext, task: EditTask, drafted: EditDraft, looks: PageCopyChecks) -> PageEditResult:
+async def _save(context: EditContext, task: EditTask, drafted: EditDraft, looks: PageCopyChecks) -> PageEditResult:
     now, repaired = drafted.now, drafted.repaired
     digest = hashlib.sha1(repaired.text.encode(), usedforsecurity=False).hexdigest()
     changes = changes_of(task, drafted)
-    wanted = bot_edits.IntendedEdit(now.page_id, bench.job, now.rev_id, digest, bot_edits.EditKind.PAGE, changes)
-    with bench.store.writing() as rows:
-        number = bot_edits.record_intended_edit(rows, bench.wiki_id, wanted, moment=bench.moment)
-    bench.step("intended")
-    made = await _send(bench, drafted, number)
-    bench.step("saved")
+    wanted = bot_edits.IntendedEdit(now.page_id, context.job, now.rev_id, digest, bot_edits.EditKind.PAGE, changes)
+    with context.store.writing() as rows:
+        number = bot_edits.record_intended_edit(rows, context.wiki_id, wanted, moment=context.moment)
+    context.step("intended")
+    made = await _send(context, drafted, number)
+    context.step("saved")
     if isinstance(made, PageEditResult):
         return made
     if made.rev is None:
-        settle_edit(bench, number, bot_edits.EditState.NOTHING)
+        settle_edit(context, number, bot_edits.EditState.NOTHING)
         return PageEditResult(PageEditStatus.NOTHING, now.page_id, now.title, text=now.text)
-    settle_edit(bench, number, bot_edits.EditState.MADE, rev=made.rev)
-    bench.step("booked")
+    settle_edit(context, number, bot_edits.EditState.MADE, rev=made.rev)
+    context.step("booked")
     outcome = replace(_outcome(PageEditStatus.EDITED, drafted), rev=made.rev)
     if made.replaced not in (0, now.rev_id):
-        return await _restore_overwritten(bench, task, made, outcome, looks)
+        return await _restore_overwritten(context, task, made, outcome, looks)
     return outcome
 
 
-async def _send(bench: EditContext, drafted: EditDraft, number: int) -> edit_request.SavedEdit | PageEditResult:
-    saving = edit_request.EditOptions(bench.craft.summary(drafted.repaired, bench.job), is_marked=bench.settings.mark)
+async def _send(context: EditContext, drafted: EditDraft, number: int) -> edit_request.SavedEdit | PageEditResult:
+    saving = edit_request.EditOptions(
+        context.adapter.summary(drafted.repaired, context.job), is_marked=context.settings.mark
+    )
     try:
-        return await edit_request.save_edit(bench.api, drafted.now, drafted.repaired.text, saving)
+        return await edit_request.save_edit(context.api, drafted.now, drafted.repaired.text, saving)
     except edit_request.EditConflictError:
-        drop_intended(bench, number)
+        drop_intended(context, number)
         return _outcome(PageEditStatus.CONFLICT, drafted)
     except (edit_request.PageDeletedError, edit_request.PageRefusedError) as error:
-        settle_edit(bench, number, bot_edits.EditState.FAILED, note=str(error))
+        settle_edit(context, number, bot_edits.EditState.FAILED, note=str(error))
         did = PageEditStatus.GONE if isinstance(error, edit_request.PageDeletedError) else PageEditStatus.REFUSED
         return replace(_outcome(did, drafted), note=str(error))
     except WikiAwayError as error:
         if not (error.is_unsent or isinstance(error, ReadOnlyError | ThrottledError)):
             # It may have been made. The row stays open; the next run checks the history.
             return replace(_outcome(PageEditStatus.UNKNOWN, drafted), note=str(error))
-        drop_intended(bench, number)
+        drop_intended(context, number)
         raise
     except WeboidError:
-        drop_intended(bench, number)
+        drop_intended(context, number)
         raise
     finally:
-        bench.guard.made()
+        context.guard.made()
 
 
 async def _restore_overwritten(
-    bench: EditContext, task: EditTask, made: edit_request.SavedEdit, outcome: PageEditResult, looks: PageCopyChecks
+    context: EditContext, task: EditTask, made: edit_request.SavedEdit, outcome: PageEditResult, looks: PageCopyChecks
 ) -> PageEditResult:
     """Restore and repair an edit made between reading and saving that the bot's edit replaced.
 
     MediaWiki reports no conflict with the same account or with an edit of the same second.
     """
-    now = await read_now(bench.api, task.page_id)
+    now = await read_now(context.api, task.page_id)
     is_merged = now.text.rstrip() != (outcome.repaired.text.rstrip() if outcome.repaired else "")
     if now.rev_id == made.rev and is_merged:
         return outcome
-    lost = await read_revision_text(bench.api, made.replaced)
+    lost = await read_revision_text(context.api, made.replaced)
     if lost is None or now.rev_id != made.rev:
         return replace(outcome, note=f"revision {made.replaced} may have been replaced by ours")
-    drafted = await _draft_with_seen_copies(bench, task, replace(now, text=lost), looks)
+    drafted = await _draft_with_seen_copies(context, task, replace(now, text=lost), looks)
     text = drafted.repaired.text if isinstance(drafted, EditDraft) else lost
     saving = edit_request.EditOptions(
-        f"Restoring revision {made.replaced}, which an edit at the same moment had replaced (job {bench.job})",
-        is_marked=bench.settings.mark,
+        f"Restoring revision {made.replaced}, which an edit at the same moment had replaced (job {context.job})",
+        is_marked=context.settings.mark,
     )
     try:
-        again = await edit_request.save_edit(bench.api, now, text, saving)
+        again = await edit_request.save_edit(context.api, now, text, saving)
     except (edit_request.EditConflictError, edit_request.PageDeletedError, edit_request.PageRefusedError) as error:
         return replace(outcome, note=f"revision {made.replaced} was replaced by ours: {error}")
     return replace(outcome, rev=again.rev or outcome.rev)
@@ -378,20 +380,20 @@ def _outcome(did: PageEditStatus, drafted: EditDraft) -> PageEditResult:
 
 def task_basis(task: EditTask, settings: BotSettings) -> bytes:
     """Hash the inputs of a decision about the page, except its text."""
-    wishes = f"{settings.convert_bare} {settings.tag_dead} {settings.front}"
-    return decision_digest(task.known.values(), task.held, wishes)
+    choices = f"{settings.convert_bare} {settings.tag_dead} {settings.front}"
+    return decision_digest(task.known.values(), task.held, choices)
 
 
-def drop_intended(bench: EditContext, number: int) -> None:
+def drop_intended(context: EditContext, number: int) -> None:
     """Remove the record of an edit that was certainly not made."""
-    with bench.store.writing() as rows:
+    with context.store.writing() as rows:
         bot_edits.forget_edit(rows, number)
 
 
 def settle_edit(
-    bench: EditContext, number: int, state: bot_edits.EditState, *, rev: int | None = None, note: str = ""
+    context: EditContext, number: int, state: bot_edits.EditState, *, rev: int | None = None, note: str = ""
 ) -> None:
     """Record the outcome of an intended edit."""
-    with bench.store.writing() as rows:
+    with context.store.writing() as rows:
         there = bot_edits.edits_by_id(rows, [number])[number]
-        bot_edits.move_edit(rows, there, state, moment=bench.moment, rev=rev, note=note)
+        bot_edits.move_edit(rows, there, state, moment=context.moment, rev=rev, note=note)

@@ -208,7 +208,7 @@ class EditWatch:
 
     store: RegistryStore
     api: WikiApi
-    craft: PageAdapter
+    adapter: PageAdapter
     wiki_id: int  # the registry's id
     me: str  # the bot account's name
     now: datetime  # clock
@@ -360,7 +360,7 @@ def _undone_places(watching: EditWatch, edit: bot_edits.BotEdit, text: str) -> f
     with watching.store.reading() as rows:
         facts = url_facts(rows, links, day=day_of(watching.now))
     urls = {number: each.row.url for number, each in facts.items()}
-    return find_undone(edit.changes, text, watching.craft.read(text), urls)
+    return find_undone(edit.changes, text, watching.adapter.read(text), urls)
 
 
 def _was_swept_before(watching: EditWatch, edit: bot_edits.BotEdit) -> bool:

@@ -144,7 +144,7 @@ def choose_copy(
     return pick_best_copy(choose_versions(usable, at, choosing.now), choosing.order, at)
 
 
-def decision_digest(known: Iterable[KnownLink], held: Collection[int], wishes: str) -> bytes:
+def decision_digest(known: Iterable[KnownLink], held: Collection[int], choices: str) -> bytes:
     """Hash the inputs of a decision about a page, except the page's text."""
     facts = []
     for each in known:
@@ -152,7 +152,7 @@ def decision_digest(known: Iterable[KnownLink], held: Collection[int], wishes: s
         flags = (each.is_ours, each.is_sought, each.is_refused, each.url_id in held)
         facts.append((each.url_id, str(each.condition), each.died_day or 0, *flags, copies))
     facts.sort()
-    return blake2b(repr((facts, wishes)).encode("utf-8", "replace"), digest_size=16).digest()
+    return blake2b(repr((facts, choices)).encode("utf-8", "replace"), digest_size=16).digest()
 
 
 def _accessed(citations: Iterable[Citation]) -> dict[str, datetime | None]:
@@ -232,7 +232,7 @@ class PageCopyChecks:
                 continue
             self._stood.add(address)
             seen = await self.looks.standing(address, each.url)
-            if seen.sight in _NO_COPY:
+            if seen.verdict in _NO_COPY:
                 self.bad |= dict.fromkeys((address, each.archive_url), seen.note)
 
     async def is_shown(self, address: str, url: str, *, name: str) -> bool:
@@ -240,8 +240,8 @@ class PageCopyChecks:
         if address in self._shown:
             return True
         seen = await self.looks.cited(address, url)
-        if seen.sight is CopyVerdict.GOOD:
+        if seen.verdict is CopyVerdict.GOOD:
             self._shown.add(address)
             return True
-        self.unshown[name] = seen.note or str(seen.sight)
+        self.unshown[name] = seen.note or str(seen.verdict)
         return False

@@ -45,45 +45,47 @@ MESSAGE_GAP_S: Final = 30 * 86_400
 _LEFT: Final = (bot_edits.EditState.MADE, bot_edits.EditState.INTENDED, bot_edits.EditState.KEPT)
 
 
-async def post_message(bench: EditContext, task: EditTask, outcome: PageEditResult, *, is_done: bool) -> bool:
+async def post_message(context: EditContext, task: EditTask, outcome: PageEditResult, *, is_done: bool) -> bool:
     """Post a message on the talk page; return True if posted. EditingStoppedError; WikiAwayError: it may be there."""
     if outcome.repaired is None:
         return False
     changes = draft_changes(task, outcome.repaired)
-    with bench.store.reading() as rows:
-        done = bot_edits.edits_of_page(rows, bench.wiki_id, outcome.page_id)
+    with context.store.reading() as rows:
+        done = bot_edits.edits_of_page(rows, context.wiki_id, outcome.page_id)
     left = [each for each in done if each.kind is bot_edits.EditKind.TALK and each.state in _LEFT]
     posted = {(change.url_id, change.kind) for each in left for change in each.changes}
     is_new = any((change.url_id, change.kind) not in posted for change in changes)
-    if not is_new or any(bench.moment - each.moment < MESSAGE_GAP_S for each in left):
+    if not is_new or any(context.moment - each.moment < MESSAGE_GAP_S for each in left):
         return False
-    await bench.guard.wait()
-    await bench.guard.check()
-    page = await read_now(bench.api, outcome.page_id)
+    await context.guard.wait()
+    await context.guard.check()
+    page = await read_now(context.api, outcome.page_id)
     if page.is_missing or not page.talk_title:
         return False
-    there = await read_text(bench.api, page.talk_title)
-    if there is not None and not may_message(there, bench.craft.options.bot):
+    there = await read_text(context.api, page.talk_title)
+    if there is not None and not may_message(there, context.adapter.options.bot):
         return False
     repaired = outcome.repaired
-    message = bench.craft.message(repaired, bench.job, is_done=is_done)
-    wanted = bot_edits.IntendedEdit(page.page_id, bench.job, page.rev_id, "", bot_edits.EditKind.TALK, changes)
-    with bench.store.writing() as rows:
-        number = bot_edits.record_intended_edit(rows, bench.wiki_id, wanted, moment=bench.moment)
-    saving = EditOptions(bench.craft.summary(repaired, bench.job), is_minor=False, is_marked=bench.settings.mark)
+    message = context.adapter.message(repaired, context.job, is_done=is_done)
+    wanted = bot_edits.IntendedEdit(page.page_id, context.job, page.rev_id, "", bot_edits.EditKind.TALK, changes)
+    with context.store.writing() as rows:
+        number = bot_edits.record_intended_edit(rows, context.wiki_id, wanted, moment=context.moment)
+    saving = EditOptions(
+        context.adapter.summary(repaired, context.job), is_minor=False, is_marked=context.settings.mark
+    )
     state, note, rev = bot_edits.EditState.FAILED, "", None
     try:
-        made = await add_section(bench.api, page.talk_title, message.heading, message.text, saving)
+        made = await add_section(context.api, page.talk_title, message.heading, message.text, saving)
         state, rev = bot_edits.EditState.MADE, made.rev
     except PermanentError as error:
         note = str(error)
     except WikiAwayError as error:
         if error.is_unsent or isinstance(error, ReadOnlyError | ThrottledError):
-            drop_intended(bench, number)
+            drop_intended(context, number)
         raise
     finally:
-        bench.guard.made()
-    settle_edit(bench, number, state, rev=rev, note=note)
+        context.guard.made()
+    settle_edit(context, number, state, rev=rev, note=note)
     return state is bot_edits.EditState.MADE
 
 
@@ -109,7 +111,7 @@ class BotOptions:
 class BotDependencies:
     """Dependencies of a run, supplied by its caller."""
 
-    craft: Callable[[BotSettings, datetime], PageAdapter]  # creates the wikitext adapter
+    adapter: Callable[[BotSettings, datetime], PageAdapter]  # creates the wikitext adapter
     choosing: CopyPreferences  # used with the current time
     looks: CopyChecker  # checks copies before they are cited
     reporters: ReporterDigests | None = None  # None: reporters are not recorded
@@ -158,7 +160,7 @@ class WikiBot:
     job: str
     # receives each page's result, and each edit found undone
     on_result: Callable[[PageEditResult | bot_edits.BotEdit], None] = lambda _each: None
-    wish: BotOptions = BotOptions()
+    run_options: BotOptions = BotOptions()
     tally: BotRunSummary = field(default_factory=BotRunSummary)
     _refusals: int = 0  # pages in a row
     _broken: int = 0  # pages in a row
@@ -174,7 +176,7 @@ class WikiBot:
         with self.store.reading() as rows:
             last = bot_edits.last_made(rows, self.wiki.id)
         guard = EditGuard(self.api, settings, self.timing, since_last_s=self.timing.clock.now().timestamp() - last)
-        if self.wish.is_dry:
+        if self.run_options.is_dry:
             await self._work(guard)
             return self.tally
         check_settings(settings, str(self.wiki.name))
@@ -204,52 +206,52 @@ class WikiBot:
 
     async def _work(self, guard: EditGuard, waiting: frozenset[int] = frozenset()) -> None:
         seen: set[int] = set(waiting)
-        limit = float("inf") if self.wish.limit is None else self.wish.limit
+        limit = float("inf") if self.run_options.limit is None else self.run_options.limit
         wanted: Iterable[int] = pages_to_edit(self.store, self.wiki)
-        if self.wish.titles:
-            wanted, self.tally.unknown = pages_named(self.store, self.wiki, self.wish.titles)
+        if self.run_options.titles:
+            wanted, self.tally.unknown = pages_named(self.store, self.wiki, self.run_options.titles)
         for page_ids in split_batches(wanted):
             settings = self._settings()
-            if not self.wish.is_dry:
+            if not self.run_options.is_dry:
                 check_settings(settings, str(self.wiki.name))
             fresh = [each for each in page_ids if each not in seen]
             seen.update(fresh)
             now, makers = self.timing.clock.now(), self.makers
-            craft, choosing = makers.craft(settings, now), replace(makers.choosing, now=now)
-            which = (self.wiki.id, self.job, makers.looks, makers.step, self.wish.approved)
-            bench = EditContext(self.store, self.api, craft, guard, choosing, settings, *which)
-            async for task, head in self._tasks(bench, fresh):
-                self.on_result(await self._guarded(bench, task, head))
+            adapter, choosing = makers.adapter(settings, now), replace(makers.choosing, now=now)
+            which = (self.wiki.id, self.job, makers.looks, makers.step, self.run_options.approved)
+            context = EditContext(self.store, self.api, adapter, guard, choosing, settings, *which)
+            async for task, head in self._tasks(context, fresh):
+                self.on_result(await self._guarded(context, task, head))
                 if self.makers.is_over() or self.tally.made + self.tally.messages >= limit:
                     return
 
-    async def _tasks(self, bench: EditContext, page_ids: list[int]) -> AsyncIterator[tuple[EditTask, WikiPage]]:
+    async def _tasks(self, context: EditContext, page_ids: list[int]) -> AsyncIterator[tuple[EditTask, WikiPage]]:
         now = self.timing.clock.now()
         moment, day = int(now.timestamp()), day_of(now)
-        tasks = edit_tasks(self.store, self.wiki, page_ids, bench.settings, now=moment, day=day)
+        tasks = edit_tasks(self.store, self.wiki, page_ids, context.settings, now=moment, day=day)
         there = await read_heads(self.api, [task.page_id for task in tasks])
         with self.store.reading() as rows:
             lately = bot_edits.last_edits(rows, self.wiki.id, [task.page_id for task in tasks])
         for task in tasks:
             head = there.get(task.page_id)
-            if bench.settings.is_off_for(title=task.title):
+            if context.settings.is_off_for(title=task.title):
                 self.tally.did[PageEditStatus.OFF] += 1
             elif head is None or not head.rev_id:
                 self.tally.did[PageEditStatus.GONE] += 1
             elif head.is_redirect:
                 self.tally.did[PageEditStatus.UNFIT] += 1
-            elif not self.wish.titles and needs_no_edit(task, head, lately, bench.settings, now=moment):
+            elif not self.run_options.titles and needs_no_edit(task, head, lately, context.settings, now=moment):
                 self.tally.skipped += 1
             else:
                 yield task, head
 
-    async def _guarded(self, bench: EditContext, task: EditTask, head: WikiPage) -> PageEditResult:
+    async def _guarded(self, context: EditContext, task: EditTask, head: WikiPage) -> PageEditResult:
         """Process one page; an internal error does not affect others, unless several in a row fail so."""
         try:
-            if not self.wish.is_dry:
-                task = await self._looked_after(bench, task, head)
+            if not self.run_options.is_dry:
+                task = await self._looked_after(context, task, head)
                 self._keep_turn()
-            outcome = await self._one(bench, task)
+            outcome = await self._one(context, task)
         except WeboidError:
             raise
         except Exception as error:
@@ -268,7 +270,7 @@ class WikiBot:
             self._broken = 0
         return outcome
 
-    async def _looked_after(self, bench: EditContext, task: EditTask, head: WikiPage) -> EditTask:
+    async def _looked_after(self, context: EditContext, task: EditTask, head: WikiPage) -> EditTask:
         """Remove links whose earlier edit on the page was undone (B14), also longer than a month ago."""
         with self.store.reading() as rows:
             done = bot_edits.edits_of_page(rows, self.wiki.id, task.page_id)
@@ -279,7 +281,7 @@ class WikiBot:
             if not is_made or edit.rev in (None, head.rev_id):
                 continue
             if links & {change.url_id for change in edit.changes if not change.is_undone}:
-                outcome = await check_edit(self._watch(bench.settings, bench.guard.me.name), edit, head)
+                outcome = await check_edit(self._watch(context.settings, context.guard.me.name), edit, head)
                 is_undone = outcome.state in _UNDONE and outcome.changes != edit.changes
                 undone += is_undone
                 self.tally.to_review += is_undone and outcome.state is bot_edits.EditState.REVERTED
@@ -292,14 +294,14 @@ class WikiBot:
         held |= swept_lately(done, int(self.timing.clock.now().timestamp()))
         return EditTask(task.page_id, task.title, task.known, held)
 
-    async def _one(self, bench: EditContext, task: EditTask) -> PageEditResult:
-        only_talk = bench.settings.talk == "only"
-        outcome = await edit_page(bench, task, is_dry=self.wish.is_dry or only_talk)
-        wants_talk = bench.settings.talk in ("beside", "only") and not self.wish.is_dry
+    async def _one(self, context: EditContext, task: EditTask) -> PageEditResult:
+        only_talk = context.settings.talk == "only"
+        outcome = await edit_page(context, task, is_dry=self.run_options.is_dry or only_talk)
+        wants_talk = context.settings.talk in ("beside", "only") and not self.run_options.is_dry
         if wants_talk and outcome.did in (PageEditStatus.EDITED, PageEditStatus.PROPOSED):
             is_done = outcome.did is PageEditStatus.EDITED
-            self.tally.messages += await post_message(bench, task, outcome, is_done=is_done)
-        if only_talk and not self.wish.is_dry and outcome.did is PageEditStatus.PROPOSED:
+            self.tally.messages += await post_message(context, task, outcome, is_done=is_done)
+        if only_talk and not self.run_options.is_dry and outcome.did is PageEditStatus.PROPOSED:
             self.tally.changes.update(str(each.kind) for each in outcome.repaired.changes)  # type: ignore[union-attr]
         else:
             self.tally.note(outcome)
@@ -317,8 +319,8 @@ class WikiBot:
 
     def _watch(self, settings: BotSettings, me: str) -> EditWatch:
         now = self.timing.clock.now()
-        craft, reporters = self.makers.craft(settings, now), self.makers.reporters
-        return EditWatch(self.store, self.api, craft, self.wiki.id, me, now, reporters, self._keep_turn)
+        adapter, reporters = self.makers.adapter(settings, now), self.makers.reporters
+        return EditWatch(self.store, self.api, adapter, self.wiki.id, me, now, reporters, self._keep_turn)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

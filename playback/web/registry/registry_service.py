@@ -162,7 +162,7 @@ class LinkRegistry:
 
     source: RegistrySource  # opens the registry; closed by the caller
     access: RateLimitPolicy
-    voice: ReportOptions | None = None  # settings of reader reports; None: disabled
+    report_options: ReportOptions | None = None  # settings of reader reports; None: disabled
     layout: Layout | None = None  # its key signs stamps; None: the process's own
 
 

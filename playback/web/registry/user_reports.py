@@ -42,8 +42,8 @@ def report_path(url: str, act: str = "") -> str:
 
 def report_addresses(registry: registry_service.LinkRegistry | None, origin: str) -> Callable[[str], str]:
     """Return a function that gives the address of a URL's reports; empty if reports are disabled."""
-    has_voice = registry is not None and registry.voice is not None
-    return (lambda url: origin + report_path(url)) if has_voice else lambda _url: ""
+    takes_reports = registry is not None and registry.report_options is not None
+    return (lambda url: origin + report_path(url)) if takes_reports else lambda _url: ""
 
 
 _WRITERS = 2
@@ -92,15 +92,15 @@ class ReportService:
     """Actions of readers. Thread-safe."""
 
     def __init__(
-        self, source: registry_service.RegistrySource, voice: registry_service.ReportOptions, clock: Clock
+        self, source: registry_service.RegistrySource, report_options: registry_service.ReportOptions, clock: Clock
     ) -> None:
         self._source = source
-        self._voice = voice
+        self._report_options = report_options
         self._clock = clock
         self._lock = threading.Lock()
         self._writers = registry_service.RegistryWriters(_WRITERS)
         # The key is created on first use.
-        self.reporters = cache(partial(open_reporter_digests, voice.layout))
+        self.reporters = cache(partial(open_reporter_digests, report_options.layout))
         self._marks: tuple[RegistryStore, LiveMarks] | None = None
         self._forgot_day = -1
 
@@ -125,7 +125,7 @@ class ReportService:
         The class of an InputError identifies the fault; TransientError: too often, or the registry is away.
         """
         reporter = self.reporters().of_range(addresses)
-        now, limits = self._clock.now(), self._voice.limits
+        now, limits = self._clock.now(), self._report_options.limits
         store = self._source.store()
         if reach is ReportReach.PREFIX:
             pattern = parse_pattern(address.strip())
@@ -148,7 +148,7 @@ class ReportService:
                 if self._marks is None or self._marks[0] is not store:
                     self._marks = (store, LiveMarks(store, self._clock))
                 marks = self._marks[1].current()
-            around = replacements.ProposalContext(marks.refuses, self._voice.archives, limits)
+            around = replacements.ProposalContext(marks.refuses, self._report_options.archives, limits)
         with self._writers.waiting(), store.writing() as rows:
             if act is ReportAction.REPORT:
                 reports.add_report(rows, named, reporter, now, is_pattern=is_pattern, limits=limits)

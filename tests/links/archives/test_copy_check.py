@@ -42,10 +42,10 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 async def test_what_is_seen(archive_server: ArchiveServer, asker: ArchiveClient, name: str) -> None:
     """Each answer of an archive, and what it says of the copy."""
-    status, body, headers, sight = CASES[name]
+    status, body, headers, verdict = CASES[name]
     archive_server.put(COPY, body, status, **({"Content-Type": HTML} | headers))
 
-    assert (await check_copy(asker, COPY, A)).sight is sight
+    assert (await check_copy(asker, COPY, A)).verdict is verdict
 
 
 async def test_an_archive_that_does_not_answer_says_nothing(
@@ -56,7 +56,7 @@ async def test_an_archive_that_does_not_answer_says_nothing(
     await check_copy(asker, COPY, A)
     archive_server.put(COPY, "", 404)
 
-    assert (await check_copy(asker, COPY, A)).sight is CopyVerdict.UNCLEAR
+    assert (await check_copy(asker, COPY, A)).verdict is CopyVerdict.UNCLEAR
     assert len(archive_server.asked) == 1
 
 
@@ -67,7 +67,7 @@ async def test_another_version_takes_its_place(archive_server: ArchiveServer, as
 
     seen = await check_copy(asker, COPY, A)
 
-    assert (seen.sight, seen.address, seen.timestamp) == (CopyVerdict.MOVED, LATER, "20140115102033")
+    assert (seen.verdict, seen.address, seen.timestamp) == (CopyVerdict.MOVED, LATER, "20140115102033")
 
 
 async def test_another_spelling_is_the_same_version(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
@@ -76,7 +76,7 @@ async def test_another_spelling_is_the_same_version(archive_server: ArchiveServe
     archive_server.put(COPY, "", 302, Location=other)
     archive_server.put(other, PAGE, Memento_Datetime=SEEN, Content_Type=HTML)
 
-    assert (await check_copy(asker, COPY, A)).sight is CopyVerdict.GOOD
+    assert (await check_copy(asker, COPY, A)).verdict is CopyVerdict.GOOD
 
 
 async def test_archive_today_leads_to_another_of_its_hosts(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
@@ -89,7 +89,7 @@ async def test_archive_today_leads_to_another_of_its_hosts(archive_server: Archi
 
     seen = await check_copy(asker, address, A)
 
-    assert (seen.sight, seen.address) == (CopyVerdict.GOOD, address)
+    assert (seen.verdict, seen.address) == (CopyVerdict.GOOD, address)
 
 
 async def test_a_page_about_missing_pages_is_a_page(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
@@ -100,7 +100,7 @@ async def test_a_page_about_missing_pages_is_a_page(archive_server: ArchiveServe
         copy, "<title>404: page not found, and how to say it</title>", Memento_Datetime=SEEN, Content_Type=HTML
     )
 
-    assert (await check_copy(asker, copy, url)).sight is CopyVerdict.GOOD
+    assert (await check_copy(asker, copy, url)).verdict is CopyVerdict.GOOD
 
 
 async def _resolved(asker: ArchiveClient, address: str) -> ResolvedAddress:

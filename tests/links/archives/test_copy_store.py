@@ -169,10 +169,10 @@ def _due(store: RegistryStore, day: int) -> list[tuple[UrlRow, StoredCopy]]:
         return due_copies(rows, day, 10)
 
 
-def _saw(store: RegistryStore, url: UrlRow, sight: CopyVerdict, day: int) -> CopyCheckEffect:
+def _saw(store: RegistryStore, url: UrlRow, verdict: CopyVerdict, day: int) -> CopyCheckEffect:
     with store.writing() as rows:
         return record_copy_check(
-            rows, url.id, copies_of_url(rows, url.id)[0], CopyCheckResult(sight, NEW.address, NEW.timestamp), day
+            rows, url.id, copies_of_url(rows, url.id)[0], CopyCheckResult(verdict, NEW.address, NEW.timestamp), day
         )
 
 
@@ -191,21 +191,21 @@ def test_a_copy_is_looked_at_each_quarter(store: RegistryStore, url: UrlRow) -> 
     assert len(_due(store, DAY + 2 * VISIT_DAYS)) == 1
 
 
-@pytest.mark.parametrize("sight", [CopyVerdict.GONE, CopyVerdict.BAD, CopyVerdict.OTHER_PAGE])
-def test_a_copy_is_dropped_at_the_second_look(store: RegistryStore, url: UrlRow, sight: CopyVerdict) -> None:
+@pytest.mark.parametrize("verdict", [CopyVerdict.GONE, CopyVerdict.BAD, CopyVerdict.OTHER_PAGE])
+def test_a_copy_is_dropped_at_the_second_look(store: RegistryStore, url: UrlRow, verdict: CopyVerdict) -> None:
     """W32: what is missed is looked at once more, a week later; what is back by then stays."""
     with store.writing() as rows:
         put_copies(rows, url.id, [OLD], DAY)
     first = DAY + VISIT_DAYS
-    assert _saw(store, url, sight, first) is CopyCheckEffect.MISSED
+    assert _saw(store, url, verdict, first) is CopyCheckEffect.MISSED
     assert _kept(store, url)[0].missed_day == first
     assert _due(store, first + SECOND_LOOK_DAYS - 1) == []
-    assert _saw(store, url, sight, first + 1) is CopyCheckEffect.MISSED  # too soon to be a second look
+    assert _saw(store, url, verdict, first + 1) is CopyCheckEffect.MISSED  # too soon to be a second look
     assert _saw(store, url, CopyVerdict.GOOD, first + SECOND_LOOK_DAYS) is CopyCheckEffect.GOOD
-    assert _saw(store, url, sight, first + 100) is CopyCheckEffect.MISSED
+    assert _saw(store, url, verdict, first + 100) is CopyCheckEffect.MISSED
 
     assert len(_due(store, first + 100 + SECOND_LOOK_DAYS)) == 1
-    assert _saw(store, url, sight, first + 100 + SECOND_LOOK_DAYS) is CopyCheckEffect.DROPPED
+    assert _saw(store, url, verdict, first + 100 + SECOND_LOOK_DAYS) is CopyCheckEffect.DROPPED
 
     assert _kept(store, url) == ()
 

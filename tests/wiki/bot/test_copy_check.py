@@ -19,7 +19,7 @@ HTML = {"Content-Type": "text/html; charset=utf-8"}
 
 
 @pytest.mark.parametrize(
-    ("status", "headers", "sight"),
+    ("status", "headers", "verdict"),
     [
         (200, {"Memento-Datetime": SEEN, "Link": f'<{A}>; rel="original"'}, CopyVerdict.GOOD),
         (404, {}, CopyVerdict.GONE),  # around a failed visit, an error, a check for robots
@@ -30,12 +30,12 @@ HTML = {"Content-Type": "text/html; charset=utf-8"}
     ],
 )
 async def test_our_own_front_is_looked_at_as_a_reader_does(
-    archive_server: ArchiveServer, asker: ArchiveClient, status: int, headers: dict[str, str], sight: CopyVerdict
+    archive_server: ArchiveServer, asker: ArchiveClient, status: int, headers: dict[str, str], verdict: CopyVerdict
 ) -> None:
     """Only a copy that is shown is good."""
     archive_server.put(OURS, "<title>A page</title>", status, **HTML, **headers)
 
-    assert (await CopyChecker(asker, (FRONT,)).cited(OURS, A)).sight is sight
+    assert (await CopyChecker(asker, (FRONT,)).cited(OURS, A)).verdict is verdict
 
 
 async def test_archives_are_asked_about_copies_on_pages_only_where_that_is_wanted(
@@ -46,16 +46,16 @@ async def test_archives_are_asked_about_copies_on_pages_only_where_that_is_wante
     archive_server.put(OURS, "gone", 404)
 
     quiet = CopyChecker(asker, (FRONT,))
-    assert (await quiet.standing(THEIRS, A)).sight is CopyVerdict.UNCLEAR
-    assert (await quiet.standing(OURS, A)).sight is CopyVerdict.GONE
+    assert (await quiet.standing(THEIRS, A)).verdict is CopyVerdict.UNCLEAR
+    assert (await quiet.standing(OURS, A)).verdict is CopyVerdict.GONE
     assert archive_server.places == [OURS.partition("://")[2]]
     asking = CopyChecker(asker, (FRONT,), asks_others=True)
-    assert (await asking.standing(THEIRS, A)).sight is CopyVerdict.GONE
+    assert (await asking.standing(THEIRS, A)).verdict is CopyVerdict.GONE
 
 
-@pytest.mark.parametrize(("url", "sight"), [(A, CopyVerdict.GOOD), ("http://b.test/", CopyVerdict.OTHER_PAGE)])
+@pytest.mark.parametrize(("url", "verdict"), [(A, CopyVerdict.GOOD), ("http://b.test/", CopyVerdict.OTHER_PAGE)])
 async def test_a_short_address_is_held_to_its_link(
-    archive_server: ArchiveServer, asker: ArchiveClient, url: str, sight: CopyVerdict
+    archive_server: ArchiveServer, asker: ArchiveClient, url: str, verdict: CopyVerdict
 ) -> None:
     """B07: what it is of is asked of its archive."""
     told = f'{{"guid": "AB12-CD34", "url": "{A}", "capture_time": "2013-01-15T10:20:33Z"}}'
@@ -63,5 +63,5 @@ async def test_a_short_address_is_held_to_its_link(
 
     looks = CopyChecker(asker, (), asks_others=True)
 
-    assert (await looks.standing("https://perma.cc/AB12-CD34", url)).sight is sight
-    assert (await looks.standing("https://perma.cc/ZZ99-ZZ99", url)).sight is CopyVerdict.UNCLEAR
+    assert (await looks.standing("https://perma.cc/AB12-CD34", url)).verdict is verdict
+    assert (await looks.standing("https://perma.cc/ZZ99-ZZ99", url)).verdict is CopyVerdict.UNCLEAR

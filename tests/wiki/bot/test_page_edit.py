@@ -506,10 +506,10 @@ async def test_internal_error_over_one_page_keeps_no_other_from_being_mended(
     good, _ = harness.page(PAGE, {URL: LinkState.DEAD})
     harness.give_copy(URL)
 
-    async def faulty(bench: EditContext, task: EditTask, *, is_dry: bool) -> PageEditResult:
+    async def faulty(context: EditContext, task: EditTask, *, is_dry: bool) -> PageEditResult:
         if task.title == bad:
             raise OverflowError("int too large")
-        return await edit_page(bench, task, is_dry=is_dry)
+        return await edit_page(context, task, is_dry=is_dry)
 
     monkeypatch.setattr(wiki_bot, "edit_page", faulty)
     tally, _ = await harness.run()
@@ -525,7 +525,7 @@ async def test_internal_errors_page_after_page_stop_the_bot(
 ) -> None:
     """A crash loop is broken, with a sentence."""
 
-    async def faulty(_bench: EditContext, _task: EditTask, *, is_dry: bool) -> PageEditResult:
+    async def faulty(_context: EditContext, _task: EditTask, *, is_dry: bool) -> PageEditResult:
         raise OverflowError(f"int too large {is_dry}")
 
     harness.page(PAGE, {URL: LinkState.DEAD})

@@ -80,12 +80,12 @@ def test_a_page_that_would_be_edited_for_ever_stops_it(repaired: RepairedText) -
 def test_our_own_copy_keeps_the_scheme_of_our_front(front: str) -> None:
     """A front without TLS has no https address, so none is written for it."""
     settings = BotSettings(account="Repairer@weboid", front=front)
-    craft = PageAdapter(rules_for("en"), rules_for("en")).with_settings(settings, datetime(2026, 11, 21, tzinfo=UTC))
+    adapter = PageAdapter(rules_for("en"), rules_for("en")).with_settings(settings, datetime(2026, 11, 21, tzinfo=UTC))
     address = f"{front}/page/20250310000000/{URL}"
     remedy = LinkRemedy(LinkCondition.DEAD, ArchivedCopy(address, "20250310000000", "weboid"))
 
-    repaired = craft.repair(TEXT, {URL: remedy})
+    repaired = adapter.repair(TEXT, {URL: remedy})
 
     assert repaired.text.count(address) == 3
-    assert {each.archive_url for each in craft.read(repaired.text)} == {address, ""}
-    verify_idempotent(craft.repair(repaired.text, {URL: remedy}), waits=False)
+    assert {each.archive_url for each in adapter.read(repaired.text)} == {address, ""}
+    verify_idempotent(adapter.repair(repaired.text, {URL: remedy}), waits=False)

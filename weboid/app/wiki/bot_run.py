@@ -41,7 +41,7 @@ class BotRun:
     settings: Settings
     wiki: Wiki
     clock: Clock
-    wish: BotOptions
+    run_options: BotOptions
     front: str | None = None  # origin of our own copies in place of the wiki's setting
 
     @property
@@ -52,7 +52,7 @@ class BotRun:
     def adjusted(self, settings: BotSettings) -> BotSettings:
         """Return the settings with this run's origin of our own copies; approved edits do not need the bot to be on."""
         front = settings.front if self.front is None else self.front
-        return replace(settings, front=front, enabled=settings.enabled or bool(self.wish.approved))
+        return replace(settings, front=front, enabled=settings.enabled or bool(self.run_options.approved))
 
     @contextmanager
     def own_captures(self) -> Iterator[OwnCaptures | None]:
@@ -73,7 +73,7 @@ class BotRun:
     ) -> tuple[BotRunSummary, str]:
         """Run the bot until its end or `stopped`; return what it did, and its name. Raises as `WikiBot.run`."""
         settings = settings_of_wiki(self.wiki)
-        api = bot_api(self.wiki, self.settings, needs_account=not self.wish.is_dry)
+        api = bot_api(self.wiki, self.settings, needs_account=not self.run_options.is_dry)
         origins = (self.bot.front,) if self.bot.front else ()
         async with api, open_archives(self.settings, origins=origins) as archives:
             adapter = await prepare_adapter(api, settings.templates)
@@ -90,7 +90,9 @@ class BotRun:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stopped.wait(), seconds)
 
-            bot = WikiBot(self.store, api, self.wiki, makers, ApiTiming(self.clock, pause), job, on_result, self.wish)
+            bot = WikiBot(
+                self.store, api, self.wiki, makers, ApiTiming(self.clock, pause), job, on_result, self.run_options
+            )
             return await (bot.look_back() if is_look_back else bot.run()), job
 
     async def skip(self, page_id: int) -> None:

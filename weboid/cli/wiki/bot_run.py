@@ -75,8 +75,8 @@ def command(
         return ExitCode.SOME_FAILED if is_bad or tally.unknown else ExitCode.OK
 
     def begin(store: RegistryStore, wiki: Wiki, own: str | None = None) -> int:
-        wish = BotOptions(titles, limit, dry_run)
-        task = BotRun(store, where.layout, where.settings, wiki, CLOCK, wish, own)
+        run_options = BotOptions(titles, limit, dry_run)
+        task = BotRun(store, where.layout, where.settings, wiki, CLOCK, run_options, own)
         if not dry_run:
             check_settings(task.bot, str(wiki.name))
         for line in () if look_back else source_warnings(store, where, wiki, task.bot):

@@ -56,8 +56,8 @@ def store(tmp_path: Path) -> Iterator[RegistryStore]:
 @pytest.fixture
 def front(store: RegistryStore, tmp_path: Path) -> Iterator[Front]:
     """The front that shows it, behind a proxy that says who asks."""
-    voice = ReportOptions(Layout(tmp_path), limits_of(5), keep_proposed_copy)
-    with open_front(tmp_path, FixedRegistry(store), access=ACCESS, voice=voice) as found:
+    report_options = ReportOptions(Layout(tmp_path), limits_of(5), keep_proposed_copy)
+    with open_front(tmp_path, FixedRegistry(store), access=ACCESS, report_options=report_options) as found:
         yield found
 
 
@@ -361,7 +361,7 @@ def test_a_promise_is_not_shown_to_who_made_none(front: Front) -> None:
 
 def test_readers_are_throttled_as_by_the_form(store: RegistryStore, tmp_path: Path) -> None:
     """Nobody looks through the registry by these pages (W20, W23)."""
-    with open_front(tmp_path, FixedRegistry(store), voice=ReportOptions(Layout(tmp_path))) as front:
+    with open_front(tmp_path, FixedRegistry(store), report_options=ReportOptions(Layout(tmp_path))) as front:
         codes = [shown(front).status_code for _ in range(20)]
     assert codes[0] == 200
     assert codes[-1] == 429
@@ -371,7 +371,7 @@ def test_readers_are_throttled_as_by_the_form(store: RegistryStore, tmp_path: Pa
 def test_a_registry_that_is_away_is_said_to_be(is_there: bool, tmp_path: Path) -> None:
     """503 with the same page, and 404 when the collection has none."""
     given = FixedRegistry(TransientError("It does not answer.") if is_there else None)
-    with open_front(tmp_path, given, access=ACCESS, voice=ReportOptions(Layout(tmp_path))) as front:
+    with open_front(tmp_path, given, access=ACCESS, report_options=ReportOptions(Layout(tmp_path))) as front:
         answer = shown(front)
     assert answer.status_code == (503 if is_there else 404)
     assert ("retry-after" in answer.headers) is is_there
