@@ -80,7 +80,7 @@ class PageTraits:
     frames: tuple[str, ...] = ()  # URLs of its frames of some size
     is_frameset: bool = False  # it consists of frames only
     overlay_share: float = 0.0  # share of the viewport covered by an overlay
-    overlay_text: str = ""  # text of the overlay
+    overlay_text: str = ""
     busy_share: float = 0.0  # share of the viewport of spinners and placeholders without words
     plain_share: float = 0.0  # share of the viewport of canvases of one colour
     marks: frozenset[str] = frozenset()  # names of those of `MARKS` that were found

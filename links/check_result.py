@@ -61,8 +61,8 @@ class CheckResult:
     """Result of one check."""
 
     code: int  # the status byte (`StatusCode`)
-    verdict: CheckVerdict  # the verdict
-    how: CheckMethod  # the method
+    verdict: CheckVerdict
+    how: CheckMethod
     http: int | None = None  # the HTTP status of the last answer; None without an answer
     final_url: str = ""  # the target of redirects; empty without any
     hops: tuple[RedirectHop, ...] = ()  # the redirects, oldest first
@@ -234,7 +234,7 @@ NO_FILES = frozenset((errno.EMFILE, errno.ENFILE))
 class FetchFailure(StrEnum):
     """Reason that no answer was received, and its effect."""
 
-    verdict: CheckVerdict  # of the check
+    verdict: CheckVerdict
     code: StatusCode  # the status byte
     whole_host: bool  # it affects all URLs of the host
     settled: bool  # it is the same for HEAD and GET, so that nothing is requested twice

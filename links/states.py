@@ -136,7 +136,7 @@ class TransitionRule(Enum):
 class LinkHealth:
     """State and current run of failures of a link."""
 
-    state: LinkState = LinkState.UNKNOWN  # its state
+    state: LinkState = LinkState.UNKNOWN
     fails: int = 0  # failures in a row that count
     first_fail: int | None = None  # the day of the first of them; None without any
     last_fail: int | None = None  # the day of the last of them, of a dead link's last check

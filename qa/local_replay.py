@@ -225,7 +225,7 @@ class StoredPage:
 
     _page: CapturedPage
     withheld: str  # reason for which it must not be shown at the level, a sentence; empty: it may
-    address: CopyAddress  # of its copy
+    address: CopyAddress
     _store: PageStore
     _records: ArtifactReader
 

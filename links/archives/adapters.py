@@ -333,7 +333,7 @@ class SaveOutcome(StrEnum):
 class SaveResult:
     """Result of a capture request."""
 
-    outcome: SaveOutcome  # the outcome
+    outcome: SaveOutcome
     copy: ArchiveMemento | None = None  # its address may take a while to work; None without one
     reason: str = ""  # the service's code and message
 

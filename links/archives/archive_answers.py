@@ -44,7 +44,7 @@ class ListedCopy:
 class TimeMapSegment:
     """Further part of a long TimeMap."""
 
-    address: str  # its address
+    address: str
     begins: str = ""  # the first time in it, 14 digits; empty when not given
     ends: str = ""  # the last one
 

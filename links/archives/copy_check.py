@@ -45,7 +45,7 @@ class CopyVerdict(StrEnum):
 class CopyCheckResult:
     """Result of a copy check."""
 
-    verdict: CopyVerdict  # the verdict
+    verdict: CopyVerdict
     address: str = ""  # the copy's address; differs from the requested one when it moved
     timestamp: str = ""  # capture time, 14 digits; empty when not given
     note: str = ""  # the evidence in a few words

@@ -143,7 +143,7 @@ _OK: Final = range(200, 400)
 class CopySources:
     """Archives to query, and their settings."""
 
-    asker: ArchiveClient  # the archive client
+    asker: ArchiveClient
     adapters: Sequence[ArchiveAdapter]  # the archives, the preferred first
     order: Sequence[str] = ()  # the names of the services, the preferred first
     saver: SavePageNow | None = None  # requests new copies; None: no external archive does

@@ -38,10 +38,10 @@ _DOWN: Final = "the archive shows none of its copies, so the archive itself has 
 class CopyVisit:
     """Check of one copy."""
 
-    url: UrlRow  # the URL
+    url: UrlRow
     kept: StoredCopy  # the checked copy
     visit: CopyCheckEffect  # the effect on the registry
-    seen: CopyCheckResult  # the check result
+    seen: CopyCheckResult
 
 
 async def check_due_copies(
@@ -113,7 +113,7 @@ class MirrorResult:
     """Result of mirroring one link."""
 
     url: str  # the link
-    done: MirrorOutcome  # the outcome
+    done: MirrorOutcome
     copy: ArchiveMemento | None = None  # the external copy; None without one
     note: str = ""  # the reason, if any
 

@@ -28,12 +28,12 @@ class VisitSummary:
     """Facts about the page from a visit's manifest."""
 
     url: str  # the requested URL
-    final_url: str  # the final URL
-    outcome: VisitOutcome  # outcome of the visit
+    final_url: str
+    outcome: VisitOutcome
     reason: str  # reason that it is not COMPLETE, a constant first; empty when it is
     status: int | None  # HTTP status of the final document; None without one
     mime: str = ""  # its bare media type
-    page_class: PageClass = PageClass.UNJUDGED  # class of the page
+    page_class: PageClass = PageClass.UNJUDGED
     evidence: tuple[str, ...] = ()  # evidence for the class, a sentence each
 
 

@@ -40,11 +40,11 @@ from net.stop_signals import first_error, wait_for_any
 class CheckContext:
     """Resources of a checker for all its runs; closed by the code that created it."""
 
-    registry: RegistryThread  # the registry thread
+    registry: RegistryThread
     prober: HttpProber  # the prober; it waits for `turns`
     turns: HostTurns  # the per-host limiter
-    leases: LeaseHolder  # the leases
-    clock: Clock  # the clock
+    leases: LeaseHolder
+    clock: Clock
     marks: LiveMarks  # the operator marks
 
 
@@ -53,7 +53,7 @@ class CheckPlan:
     """Parameters of a run."""
 
     rules: CheckRules  # for the evaluation of results
-    part: HostShare = ALL_HOSTS  # of the hosts
+    part: HostShare = ALL_HOSTS
     connections: int = 500  # concurrent checks
     limit: int | None = None  # maximum number of checks; None: all that are due
     waiting: int = 20_000  # maximum number of results that wait for the database

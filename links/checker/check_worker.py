@@ -41,12 +41,12 @@ _LOG = logging.getLogger(__name__)
 class ReplacementTester:
     """Tests of the replacements that readers proposed, at the hosts of one share."""
 
-    registry: RegistryThread  # the registry thread
+    registry: RegistryThread
     prober: HttpProber  # the prober; it waits for `turns`
     turns: HostTurns  # the per-host limiter
-    clock: Clock  # the clock
+    clock: Clock
     around: ProposalContext = replacements.NO_CONTEXT  # policy that may refuse a replacement
-    part: HostShare = ALL_HOSTS  # of the hosts
+    part: HostShare = ALL_HOSTS
 
     async def run(
         self,

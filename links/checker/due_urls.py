@@ -97,7 +97,7 @@ class LeaseLostError(CollectionInUseError):
 class CheckLease:
     """Exclusive right to check a share of the hosts."""
 
-    part: HostShare  # the share
+    part: HostShare
     holder: str  # unique name of the checker
     fence: int  # fencing token, greater than any lease's before it
 

@@ -26,7 +26,7 @@ _FORGET_AT = 20_000  # hosts remembered before those are forgotten that are free
 class ActiveCheck:
     """Running check."""
 
-    task: "asyncio.Task[object]"  # its task
+    task: "asyncio.Task[object]"
     host: str = ""  # the host that it holds; empty before the first
     is_crowded: bool = False  # cancelled: too many wait for a host, or the limiter closed
     is_asking: bool = False  # it has one of the connections

@@ -106,7 +106,7 @@ class RedirectChain:
     """Requests sent so far."""
 
     trace: ProbeTrace  # the current trace
-    cookies: ChainCookies = field(default_factory=ChainCookies)  # the cookies of the chain
+    cookies: ChainCookies = field(default_factory=ChainCookies)
     _seen: set[tuple[str, str]] = field(default_factory=set)
 
     def next_url(self) -> str:

@@ -120,7 +120,7 @@ class UrlCheckResult:
     """Check result of a URL in the registry."""
 
     url_id: int  # the URL's row
-    finding: CheckResult  # the result
+    finding: CheckResult
     moment: datetime  # time of the check, aware
 
 
@@ -130,8 +130,8 @@ class RecordedResult:
 
     url_id: int  # the URL's row
     url: str  # its identity key
-    finding: CheckResult  # the result
-    before: LinkState  # the state before
+    finding: CheckResult
+    before: LinkState
     after: LinkState  # the state now
     due_day: int | None  # the day of the next check; None: never
     awaits_opinion: bool  # a browser check is needed

@@ -127,9 +127,9 @@ class CheckTurn(NamedTuple, Generic[P]):
     """URL whose turn it is."""
 
     url_id: int  # its number
-    host: str  # its host
+    host: str
     payload: P  # as given when it was added
-    move: TurnAction = TurnAction.ASK  # the action
+    move: TurnAction = TurnAction.ASK
     finding: CheckResult | None = None  # of INFER: the result to store, with `CheckMethod.INFERRED`
     until: float = 0.0  # of LATER: end of the host's delay
     tries: int = 0  # number of earlier requests in this run

@@ -56,7 +56,7 @@ _MARKED_DAYS = 28  # until a marked URL's mark is evaluated again: a mark may ex
 class CheckCandidate:
     """Due URL in the timetable, with its check method."""
 
-    url: UrlRow  # the URL
+    url: UrlRow
     get_only: bool  # use GET: its host answers HEAD badly, by a setting, or by the random choice
     is_beside: bool = False  # request an invented sibling, too, when the result is good
 

@@ -63,9 +63,9 @@ class LinkMark:
     """Operator mark; times are seconds since 1970 UTC."""
 
     id: int  # its row
-    kind: MarkKind  # its kind
+    kind: MarkKind
     pattern: str  # the pattern, as written
-    reason: str  # the reason
+    reason: str
     actor: str  # its author
     moment: int  # time of creation
     expires: int | None = None  # expiry; None: never

@@ -147,7 +147,7 @@ class ReplacementProposal:
     url_id: int  # the URL's row
     url: str  # its identity key
     address: str  # the proposed address
-    stage: ProposalStage  # its stage
+    stage: ProposalStage
     tested_day: int | None  # the day of the last test; None: none yet
 
 

@@ -79,7 +79,7 @@ class FoundLink:
 
     url_id: int  # its number in the registry
     url: str  # its identity key
-    state: LinkState  # its state
+    state: LinkState
     code: int  # its status byte
     checked_day: int | None  # day of the last check; None: never
     pages: tuple[CitingPage, ...] = ()  # some of the matching pages that have it

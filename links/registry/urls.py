@@ -314,7 +314,7 @@ class UrlObservation(NamedTuple):
     """Stored check."""
 
     moment: int  # seconds since 1970 UTC
-    how: CheckMethod  # the method
+    how: CheckMethod
     code: int  # the status byte
     verdict: str  # text of a `links.check_result.CheckVerdict`
     http: int | None  # the HTTP status; None without an answer

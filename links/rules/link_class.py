@@ -95,7 +95,7 @@ class ClassifiedLink:
     """Classified URL of a page."""
 
     text: str  # as written on the page
-    sort: LinkClass  # its class
+    sort: LinkClass
     identity: str = ""  # its identity key; empty when it has none
     note: str = ""  # the reason, a constant first: a fault, a list's line, an entry; may be empty
     hit: SpamLine | None = None  # the matching line of a spam list

@@ -128,7 +128,7 @@ log = logging.getLogger(__name__)
 class ListRow:
     """Spam list in the registry, without its text."""
 
-    farm_id: int  # its farm
+    farm_id: int
     wiki_id: int  # the wiki that it is limited to; `FARM_WIDE`: all of the farm's
     name: str  # its display name
     kind: SpamListKind  # its format

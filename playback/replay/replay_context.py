@@ -50,7 +50,7 @@ class BodyStream:
     """Body that is read while it is sent; iterate once, then close."""
 
     size: int  # number of bytes
-    blocks: Iterator[bytes]  # the bytes
+    blocks: Iterator[bytes]
     close: Callable[[], object]  # closes the source
 
     def __iter__(self) -> Iterator[bytes]:

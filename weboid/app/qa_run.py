@@ -136,7 +136,7 @@ class QaOptions:
 
     urls: tuple[str, ...]  # check the newest captures of these; empty: see the others
     sample: int  # number of pages; 0: all
-    wanted: CandidateFilter  # filter of the candidates
+    wanted: CandidateFilter
     levels: tuple[Level, ...]
     seed: int | None  # of the random sample; None: a different one each time
     fonts: bool  # copies load their own fonts

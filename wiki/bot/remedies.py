@@ -218,7 +218,7 @@ class CopyChecker:
 class PageCopyChecks:
     """Copy checks of one page."""
 
-    looks: CopyChecker  # the checker
+    looks: CopyChecker
     bad: dict[str, str] = field(default_factory=dict)  # URLs on the page that show no copy, and why
     unshown: dict[str, str] = field(default_factory=dict)  # candidates that showed no copy, and why
     _shown: set[str] = field(default_factory=set)

@@ -45,7 +45,7 @@ class PageAdapter:
     writing: TemplateRules  # the same without templates that the wiki does not have
     hold: str = ""  # the template that excludes a link from bot edits; empty when the wiki has none
     language: str = ""  # of the wiki's content; its rules may be another language's
-    options: RepairOptions = _NO_SETTINGS  # of repairs
+    options: RepairOptions = _NO_SETTINGS
     run_page: str = ""  # named in messages
 
     def with_settings(self, settings: BotSettings, now: datetime) -> Self:

@@ -53,7 +53,7 @@ class HtmlAttribute(NamedTuple):
     """Attribute of a tag, with its position."""
 
     name: bytes  # in lower case
-    name_end: int  # end of its name
+    name_end: int
     start: int  # start of its value; `name_end` without one
     end: int  # end of its value
     quote: bytes | None  # ``"``, ``'``, or empty for a value without quotes; None without a value

@@ -62,7 +62,7 @@ class CitedAddress:
     """Address that a link cites."""
 
     url: str  # absolute if possible, else as written in the page
-    host: str  # its host
+    host: str
     page: str  # identity of the cited page; of a copy, that of the original; empty when unknown
     is_copy: bool  # it belongs to a known archive, or to this one
 

@@ -116,7 +116,7 @@ class MarkableLink:
 class MarkablePage:
     """Parsed page."""
 
-    data: bytes  # its bytes
+    data: bytes
     links: tuple[MarkableLink, ...] = ()  # that can be marked, in order
 
     def urls(self, limit: int | None = None) -> tuple[str, ...]:

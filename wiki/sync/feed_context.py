@@ -58,7 +58,7 @@ CitingFactory = Callable[[SiteFacts, WikiSettings], page_import.Cite]
 class SyncServices:
     """Services shared by the feeds of several wikis."""
 
-    store: RegistryStore  # the registry
+    store: RegistryStore
     archive: LinkArchiver  # receiver of links to archive
     clock: Clock  # current time
     holder: str  # this process's unique name

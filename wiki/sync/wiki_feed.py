@@ -216,7 +216,7 @@ class FeedRound:
     followed: FollowResult = field(default_factory=FollowResult)  # processed changes
     pages: PageImportCounts = field(default_factory=PageImportCounts)  # changed, requested and affected
     handed: HandOverResult = field(default_factory=HandOverResult)  # counts of due links
-    swept: PageImportCounts = field(default_factory=PageImportCounts)  # counts of swept pages
+    swept: PageImportCounts = field(default_factory=PageImportCounts)
     sweep: SweepCursor | None = None  # the current sweep; None: none yet
     is_busy: bool = False  # there is more to do at once
 

@@ -81,7 +81,7 @@ Opener = Callable[[Wiki], AbstractAsyncContextManager[WikiSource]]
 class WatcherReport:
     """Report of a watcher about one wiki."""
 
-    wiki: WikiName  # its name
+    wiki: WikiName
     done: FeedRound | None = None  # result of a round; None: it failed
     trouble: str = ""  # reason of the failure; empty without one
 

@@ -305,7 +305,7 @@ class TextStretch:
 
     start: int  # first offset
     end: int  # end offset
-    children: list[WikitextNode]  # its nodes
+    children: list[WikitextNode]
     reference: TextSpan | None = None  # the enclosing reference
     within: str = ""  # name of the enclosing template
     owner: TextSpan | None = None  # span of that template

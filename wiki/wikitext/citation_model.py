@@ -66,7 +66,7 @@ class Citation:
     """One external link of a page."""
 
     url: str  # the original as a reader would open it; not an archive URL of it
-    way: CitationForm  # its form
+    way: CitationForm
     span: TextSpan  # the link or template itself, without adjacent tags
     url_span: TextSpan  # the URL within
     template: str = ""  # the template's name as written; empty without one
@@ -120,7 +120,7 @@ class ArchivedCopy:
 class LinkRemedy:
     """Known state of a link, and the copy for its repair."""
 
-    condition: LinkCondition  # of the link
+    condition: LinkCondition
     copy: ArchivedCopy | None = None  # the copy; None: there is none (B12)
     is_ours: bool = False  # the bot's own mark, which only then is removed (ALIVE)
     bad_archives: frozenset[str] = frozenset()  # known to show no copy, or another page's (B13)
@@ -173,7 +173,7 @@ class ReplacedSpan:
 class CitationRepair:
     """Repair of one citation."""
 
-    kind: RepairKind  # of the repair
+    kind: RepairKind
     url: str  # the original's
     archive_url: str  # the copy that is linked now; empty without one
     before: str  # the smallest piece of the original that contains all replacements

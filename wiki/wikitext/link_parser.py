@@ -119,8 +119,8 @@ class ExternalLink:
 
     start: int  # of the whole link
     end: int  # of the whole link
-    url_start: int  # of the URL
-    url_end: int  # of the URL
+    url_start: int
+    url_end: int
     label_start: int = 0  # of a bracketed link's text; equal to its end without a text
     is_bracketed: bool = False  # the link is in brackets
 

@@ -47,7 +47,7 @@ class TemplatePart:
 class WikitextNode:
     """Piece of the text that is not plain text."""
 
-    kind: NodeKind  # of the node
+    kind: NodeKind
     start: int  # first offset
     end: int  # end offset, exclusive
     name: str = ""  # of a tag, in lower case

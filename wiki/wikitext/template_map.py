@@ -176,7 +176,7 @@ class TemplateRules:
 
     language: str  # of the map
     namespaces: frozenset[str]  # prefixes of template names
-    citations: Mapping[str, CitationTemplate]  # the citation templates
+    citations: Mapping[str, CitationTemplate]
     dead_tags: Mapping[str, DeadTag]  # templates that mark a link as dead
     archives: Mapping[str, ArchiveTemplate]  # templates that link to copies
     links: Mapping[str, tuple[str, ...]]  # templates with link parameters, maybe without a scheme
