@@ -69,7 +69,7 @@ def add_check(history: History, code: int, day: int) -> History:
         return history
     if code == newest.code:
         return (*history[:-1], HistoryRun(code, newest.first, day))
-    if newest.first == newest.last == day:  # the day's last look counts
+    if newest.first == newest.last == day:  # the day's last check counts
         return add_check(history[:-1], code, day)
     return (*history, HistoryRun(code, day, day))[-RUNS:]
 

@@ -149,7 +149,7 @@ class Archivist:
             elif self._arrived.wait(CHECK_S):
                 self._urgent.wait(BATCH_WAIT_S)
             else:
-                self._reach.look()
+                self._reach.check()
                 self._roll_over()  # idle files reach their age limit, too
                 continue
             self._arrived.clear()
@@ -166,7 +166,7 @@ class Archivist:
                 break
             if closing:
                 self._arrived.set()
-        self._reach.look()
+        self._reach.check()
         for file in self._files.values():
             file.close() if self._reach.owed is None else file.leave()
         self._payloads.close()

@@ -197,7 +197,7 @@ class IndexBacklog:
         threading.Event().wait(min(self._pauses.next_s(), left))
         return True
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check whether an unavailable index answers again; never raises."""
         if self._since is None:
             return

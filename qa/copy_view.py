@@ -206,7 +206,7 @@ class _CopyVisit:
             async with self.browser.context(proxy) as context:
                 try:
                     async with asyncio.timeout(self.settings.timeout_s):
-                        await self._look(context, proxy)
+                        await self._render(context, proxy)
                 finally:
                     if self.page is not None:
                         self.page.end("done")
@@ -229,7 +229,7 @@ class _CopyVisit:
         restless, timings = tuple(self.rest.restless), dict(self.steps.timings)
         return CopyView(status, reason, self.picture, self.text, requests, restless, timings, self.pdf)
 
-    async def _look(self, context: BrowserContext, proxy: ProxyEndpoint) -> None:
+    async def _render(self, context: BrowserContext, proxy: ProxyEndpoint) -> None:
         settings, steps, browser = self.settings, self.steps, self.browser
         options = page_options(settings, browser_said=browser.user_agent, version=browser.version)
         with steps.step("open"):

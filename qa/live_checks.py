@@ -106,7 +106,7 @@ class LiveChecker:
     def __init__(self, context: RunContext, settings: QualitySettings, open_tools: OpenTools) -> None:
         self.context = context
         self.troubles = 0  # consecutive failures
-        self.has_begun = False  # `see_to_repairs` queued a page
+        self.has_begun = False  # `advance_repairs` queued a page
         self._backoff = ExponentialBackoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         self._settings = settings
         self._open_tools = open_tools
@@ -136,7 +136,7 @@ class LiveChecker:
         self.troubles = 0
         return True
 
-    async def look(self, page: PageInfo) -> None:
+    async def check_page(self, page: PageInfo) -> None:
         """Check the page's copies; write unrecorded checks from time to time."""
         tools, context = await self._ready(), self.context
         for level in await asyncio.to_thread(tools.levels_of, page):
@@ -152,7 +152,7 @@ class LiveChecker:
         await record_checks(tools.store, context.supervisor.proxies.lend, bucket=bucket)
         self._unwritten = 0
 
-    async def see_to_repairs(self) -> None:
+    async def advance_repairs(self) -> None:
         """Finish repairs, begin wanted ones, and write the unrecorded checks."""
         tools, context = await self._ready(), self.context
         check = partial(check_capture, tools, report=context.report, clock=context.clock)
@@ -302,12 +302,12 @@ class LiveChecks:
             self._settled = None
         elif len(self._backlog):
             page = self._backlog.take()
-            if not await checker.attempt(lambda: checker.look(page), hurry=self._asked):
+            if not await checker.attempt(lambda: checker.check_page(page), hurry=self._asked):
                 self._tries[page.page_id] += 1
                 if self._tries[page.page_id] < FAILURE_LIMIT:
                     self._backlog.add(page)
         elif settled is not None:
-            if await checker.attempt(checker.see_to_repairs, hurry=self._asked):
+            if await checker.attempt(checker.advance_repairs, hurry=self._asked):
                 settled.set_result(checker.has_begun)
                 self._settled = None
         else:
@@ -315,5 +315,5 @@ class LiveChecks:
             try:
                 await asyncio.wait_for(self._news.wait(), ROUND_S)
             except TimeoutError:
-                do = checker.see_to_repairs if checker.context.endless else checker.write
+                do = checker.advance_repairs if checker.context.endless else checker.write
                 await checker.attempt(do, hurry=self._asked)

@@ -156,7 +156,7 @@ def _domains(domain: str, hosts: Sequence[str]) -> list[str]:
 
 STORAGE_LIMIT_CHARS = 5_000_000  # what browsers give one origin
 LOOK_S = 1.0
-LOOKS_KEPT = 4
+SNAPSHOTS_KEPT = 4
 ANSWER_LIMIT_S = 30.0
 PICTURE_LIMIT_S = 5.0
 ORIGINS_LIMIT = 50
@@ -189,7 +189,7 @@ class SignIn:
         self._url = url
         # After its last window is closed the browser may still answer for a moment, but has dropped
         # its session cookies: the values just before count.
-        self._looks: deque[tuple[Cookie, ...]] = deque(maxlen=LOOKS_KEPT)
+        self._snapshots: deque[tuple[Cookie, ...]] = deque(maxlen=SNAPSHOTS_KEPT)
         self._tabs: dict[str, str] = {}  # target id -> session id, empty until it is attached
         self._context: dict[str, str] = {}  # of its tabs, as a parameter of commands; empty: any
         self.over = asyncio.Event()  # set when its last tab is closed, or the browser has ended
@@ -210,22 +210,24 @@ class SignIn:
     async def watch(self) -> None:
         """Poll the browser until the login is over."""
         while not self.over.is_set():
-            await self.look()
+            await self.update()
             await wait_for_any(self.over, self._connection.closed, timeout_s=LOOK_S)
             if self._connection.closed.is_set():
                 self.over.set()
-        await self.look()
+        await self.update()
         cookies = {
-            (each.get("name"), each.get("domain"), each.get("path")): each for look in self._looks for each in look
+            (each.get("name"), each.get("domain"), each.get("path")): each
+            for snapshot in self._snapshots
+            for each in snapshot
         }
         self.cookies = tuple(cookies.values())
 
-    async def look(self) -> None:
+    async def update(self) -> None:
         """Record current cookies and storage; unreadable parts keep their last value."""
         with suppress(BrowserUnavailableError, CommandError, TimeoutError):
             async with asyncio.timeout(ANSWER_LIMIT_S):
                 self.cookies = tuple((await self._connection.send("Storage.getCookies"))["cookies"])
-                self._looks.append(self.cookies)
+                self._snapshots.append(self.cookies)
                 for tab in list(self._tabs):
                     await self._read_storage(tab)
 
@@ -311,11 +313,11 @@ class RecordedWindow(SignIn):
             await self._connection.send("Browser.setDownloadBehavior", saving)
         await super().start()
 
-    async def look(self) -> None:
+    async def update(self) -> None:
         """Update title, text and picture of each tab's page; closed and hidden tabs keep their last."""
-        await asyncio.gather(*(self._look_at(tab, page) for tab, page in list(self._current.items())))
+        await asyncio.gather(*(self._update_page(tab, page) for tab, page in list(self._current.items())))
 
-    async def _look_at(self, tab: str, page: ShownPage) -> None:
+    async def _update_page(self, tab: str, page: ShownPage) -> None:
         with suppress(BrowserUnavailableError, CommandError, TimeoutError, KeyError):
             async with asyncio.timeout(PICTURE_LIMIT_S):  # a tab that is left meanwhile does not answer
                 session = self._tabs[tab]

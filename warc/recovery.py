@@ -44,7 +44,7 @@ class WarcRecovery:
     """Recovery of one interrupted WARC."""
 
     filename: str  # its final name
-    fate: RecoveryOutcome
+    outcome: RecoveryOutcome
     cut: int = 0  # bytes removed after its last whole record
     indexed: int = 0  # records that the index lacked
     lost_bytes: int = 0  # acknowledged bytes that cannot be read
@@ -73,11 +73,11 @@ class WarcRecovery:
         return " ".join(parts)
 
     def _done(self) -> str:
-        if self.fate is RecoveryOutcome.REMOVED:
+        if self.outcome is RecoveryOutcome.REMOVED:
             return "it was empty, and is removed"
-        if self.fate is RecoveryOutcome.SET_ASIDE:
+        if self.outcome is RecoveryOutcome.SET_ASIDE:
             return f"moved to {self.kept_in}, because {self._why()}"
-        if self.fate is RecoveryOutcome.LEFT:
+        if self.outcome is RecoveryOutcome.LEFT:
             return f"it is unchanged, because {self._why()}; the next start tries again"
         cut = f", {_count(self.cut, 'byte')} of an incomplete record removed" if self.cut else ""
         kept = f" and kept in {self.kept_in}" if self.kept_in else ""

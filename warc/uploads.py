@@ -36,7 +36,7 @@ from warc.object_storage import open_storage, storage_file
 
 log = logging.getLogger(__name__)
 
-POLL_S = 5.0  # between two looks for closed WARCs
+POLL_S = 5.0  # between two searches for closed WARCs
 RETRY_S, RETRY_LIMIT_S = 5.0, 300.0
 
 

@@ -98,20 +98,20 @@ class JobSettings:
     _: KW_ONLY
     clock: Clock
     _version: int = field(default=-1, init=False)
-    _looked_at: float = field(default=float("-inf"), init=False)
+    _read_at: float = field(default=float("-inf"), init=False)
     _known: _JobOrders = field(default_factory=_JobOrders, init=False)
     _territories: dict[str, tuple[Job, dict[str, str], SeedTerritory]] = field(default_factory=dict, init=False)
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Read changed orders, at most every `ORDERS_POLL_S`. Raises TransientError during an outage."""
         moment = self.clock.monotonic()
-        if moment < self._looked_at + ORDERS_POLL_S:
+        if moment < self._read_at + ORDERS_POLL_S:
             return
         version = self.frontier.stats(self.clock.now()).version
         if version != self._version:
             self._known = self._read()
             self._version = version
-        self._looked_at = moment
+        self._read_at = moment
 
     def settings_for(self, url: str, job: str) -> Settings:
         """Return the settings for a fetch key in a job, as last known; an unknown or empty job counts as a list."""
@@ -169,8 +169,8 @@ class JobSettings:
             return
         if identity_key(seed) in {identity_key(each) for each in known.jobs[job].seeds}:
             self.frontier.give_order(SEED_ORDER, f"{job} {seed}", target)
-            self._looked_at = float("-inf")
-            self.look()
+            self._read_at = float("-inf")
+            self.refresh()
 
     def _for(self, url: str, job: str) -> tuple[_EffectiveSettings, tuple[str, ...], Settings]:
         """Return the job's settings, the prefixes of the URL's sheets, and the settings with these."""
@@ -204,7 +204,7 @@ class JobSettings:
 
     def _look_if_it_answers(self) -> None:
         try:
-            self.look()
+            self.refresh()
         except TransientError as error:
             log.debug("jobs.stale error=%s", error)
 
@@ -260,7 +260,7 @@ class ExclusionRule(VisitRule):
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
         """Skip an item that is excluded now; defer it while the job cannot be read."""
-        await self.patience.ask(self.jobs.look)
+        await self.patience.ask(self.jobs.refresh)
         fault = self.jobs.fault(item.job)
         if fault:
             return RuleDecision(RuleAction.LATER, f"job: {fault}", until=now + UNREADABLE_JOB_WAIT)

@@ -282,7 +282,7 @@ class BlocklistCache:
             except OSError as error:
                 raise _unreadable(path, error) from error
         self._signature_read: object = None
-        self._looked_at: float | None = None
+        self._read_at: float | None = None
         self._reading = asyncio.Lock()
         self.lists = UrlBlocklists()
 
@@ -294,7 +294,7 @@ class BlocklistCache:
             if self._is_fresh(monotonic):
                 return
             seen = await asyncio.to_thread(self._signature)
-            if self._looked_at is None:
+            if self._read_at is None:
                 self.lists = await asyncio.to_thread(read_lists, self._paths)
                 self._signature_read = seen
                 for problem in self.lists.problems[:PROBLEMS_LOGGED]:
@@ -305,10 +305,10 @@ class BlocklistCache:
                 with contextlib.suppress(ConfigError):  # it is being written or replaced
                     self.lists = await asyncio.to_thread(read_lists, self._paths)
                     self._signature_read = seen
-            self._looked_at = monotonic
+            self._read_at = monotonic
 
     def _is_fresh(self, monotonic: float) -> bool:
-        return self._looked_at is not None and monotonic - self._looked_at < LISTS_POLL_S
+        return self._read_at is not None and monotonic - self._read_at < LISTS_POLL_S
 
     def _signature(self) -> list[tuple[int, int, int] | None]:
         """Return values that change when one of the files does."""

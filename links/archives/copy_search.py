@@ -284,8 +284,8 @@ async def _choose_verified(
         queried = unsure(corrected())
         if not queried:
             break
-        looks = (check_copy(archives.asker, each.address, url, own=archives.origins) for each in queried)
-        seen |= dict(zip((each.address for each in queried), await asyncio.gather(*looks), strict=True))
+        checks = (check_copy(archives.asker, each.address, url, own=archives.origins) for each in queried)
+        seen |= dict(zip((each.address for each in queried), await asyncio.gather(*checks), strict=True))
     chosen = corrected()
     return chosen | {copy.service: ArchiveMemento(copy.service, "", "") for copy in unsure(chosen)}
 

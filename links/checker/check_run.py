@@ -82,7 +82,7 @@ _LOG = logging.getLogger(__name__)
 _POLL_S = 5.0  # within this time named URLs are noticed
 _GIVE_UP_S = 60.0  # a stopped pass waits so long for a database that is away
 _ROOM = 50_000
-_LOOKS_EACH = 8  # for each connection: looks that go on, most of which wait for their hosts
+_CHECKS_EACH = 8  # for each connection: running checks, most of which wait for their hosts
 _LIMITED_HOSTS = 20_000  # with earlier rate limits, requested slowly at first
 _TRIES = 3  # of a URL whose host was requested too soon
 _OUTAGE_S = 30.0  # between two tests of our network while it seems down
@@ -216,7 +216,7 @@ class CheckRun:
         """Start checks as turns come, until nothing is left or no more may start."""
         while not self._is_over():
             self._changed.clear()
-            wake = self._begin_looks(writer)
+            wake = self._start_checks(writer)
             if self._is_over():
                 break
             if self._doubts:
@@ -248,7 +248,7 @@ class CheckRun:
     def _is_used_up(self) -> bool:
         return self._plan.limit is not None and self._begun >= self._plan.limit
 
-    def _begin_looks(self, writer: ResultWriter) -> float:
+    def _start_checks(self, writer: ResultWriter) -> float:
         """Start all checks that may start now; return the time of the next attempt."""
         now = self._context.clock.monotonic()
         if not self._context.leases.is_valid:
@@ -256,9 +256,9 @@ class CheckRun:
         if self._doubts:
             return math.inf
         while writer.waiting < self._plan.waiting and not self._is_used_up:
-            looks = len(self._active)
-            asking = looks - self._context.turns.parked  # those that wait hold no connection
-            if asking >= self._connections or looks >= self._connections * _LOOKS_EACH:
+            running = len(self._active)
+            asking = running - self._context.turns.parked  # those that wait hold no connection
+            if asking >= self._connections or running >= self._connections * _CHECKS_EACH:
                 break
             turn = self._table.next(now)
             if isinstance(turn, float):
@@ -267,7 +267,7 @@ class CheckRun:
             match turn.move:
                 case TurnAction.ASK:
                     self._begun += 1
-                    task = asyncio.create_task(self._look(turn, writer))
+                    task = asyncio.create_task(self._check(turn, writer))
                     self._active.add(task)
                     task.add_done_callback(self._ended)
                 case TurnAction.INFER:
@@ -287,13 +287,13 @@ class CheckRun:
         if not task.cancelled() and task.exception() is not None:
             _LOG.error("A check ended with an internal error.", exc_info=task.exception())
 
-    async def _look(self, turn: CheckTurn[CheckCandidate], writer: ResultWriter) -> None:
+    async def _check(self, turn: CheckTurn[CheckCandidate], writer: ResultWriter) -> None:
         finding: CheckResult | None = None
         try:
             finding = await self._probe(turn.payload)
         finally:
             try:
-                # Note what a look has found, if anything.
+                # Report the result to the timetable, even if there is none.
                 counts = self._table.done(turn, self._context.clock.monotonic(), finding)
                 url = turn.payload.url
                 if finding is None:

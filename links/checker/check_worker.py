@@ -145,7 +145,7 @@ class CheckerMaintenance:
 FIRST_PAUSE_S = 5.0  # after a pass that ended by an internal error …
 LONGEST_PAUSE_S = 600.0  # … doubled each time in a row, up to this
 IDLE_S = 5.0  # interval at which an idle checker looks for due URLs
-_FILES_EACH = 3  # of a look: two addresses that are tried at the same time, and name look-ups
+_FILES_EACH = 3  # of a check: two addresses that are tried at the same time, and name look-ups
 _FILES_BESIDE = 100  # the database, logs, what the interpreter has open
 _LOOK_AGAIN_S = 5.0  # … and one that waits for a part, whether its holder lives
 

@@ -238,12 +238,12 @@ class AwaitingLink(NamedTuple):
 
 def links_awaiting_browser(connection: Connection, *, limit: int) -> list[AwaitingLink]:
     """Return up to `limit` links that have waited longest."""
-    last_look = (
+    last_check = (
         select(func.max(observations.c.moment))
         .where(observations.c.url_id == urls.c.id, observations.c.how != CheckMethod.BROWSER)
         .correlate(urls)
         .scalar_subquery()
-        .label("last_look")
+        .label("last_check")
     )
     spelling = (
         select(refs.c.spelling)
@@ -255,7 +255,7 @@ def links_awaiting_browser(connection: Connection, *, limit: int) -> list[Awaiti
     )
     query = (
         select_url_rows()
-        .add_columns(last_look, spelling)
+        .add_columns(last_check, spelling)
         .where(urls.c.opinion_day.is_not(None))
         .order_by(urls.c.opinion_day, urls.c.key)
         .limit(limit)
@@ -264,7 +264,7 @@ def links_awaiting_browser(connection: Connection, *, limit: int) -> list[Awaiti
     for row in connection.execute(query):
         url = row_of(row).url
         since = datetime.combine(date_of(row.opinion_day), time(), UTC)
-        if row.last_look is not None:
-            since = max(since, datetime.fromtimestamp(row.last_look, UTC))
+        if row.last_check is not None:
+            since = max(since, datetime.fromtimestamp(row.last_check, UTC))
         found.append(AwaitingLink(row.id, url, since, row.spelling or url))
     return found

@@ -39,7 +39,7 @@ class _HostQueue:
     waiting: "deque[tuple[ActiveCheck, asyncio.Future[None]]]" = field(default_factory=deque)
 
 
-_LOOK: ContextVar[ActiveCheck] = ContextVar("look")
+_ACTIVE_CHECK: ContextVar[ActiveCheck] = ContextVar("active_check")
 
 
 class HostTurns:
@@ -60,33 +60,33 @@ class HostTurns:
         self._closed = False
 
     @contextmanager
-    def look(self) -> Iterator[ActiveCheck]:
+    def active_check(self) -> Iterator[ActiveCheck]:
         """Register a check by the current task; release its host at the end."""
         task = asyncio.current_task()
         assert task is not None
-        look = ActiveCheck(task)
-        token = _LOOK.set(look)
+        active = ActiveCheck(task)
+        token = _ACTIVE_CHECK.set(active)
         try:
-            yield look
+            yield active
         finally:
-            _LOOK.reset(token)
-            self._let_go(look)
+            _ACTIVE_CHECK.reset(token)
+            self._let_go(active)
 
     async def run(self, check: Awaitable[T]) -> T | None:
         """Return the result of a check; None when a wait would be too long, or the limiter closed."""
-        with self.look() as look:
+        with self.active_check() as active:
             try:
                 return await check
             except asyncio.CancelledError:
-                if not look.is_crowded:
+                if not active.is_crowded:
                     raise
-                look.task.uncancel()
+                active.task.uncancel()
                 return None
 
     async def take(self, host: str) -> None:
         """Wait until a request to the canonical host is allowed. Only within `run`."""
-        look = _LOOK.get()
-        self._let_go(look)
+        active = _ACTIVE_CHECK.get()
+        self._let_go(active)
         there = self._hosts.get(host)
         if there is None:
             if len(self._hosts) >= _FORGET_AT:
@@ -100,26 +100,26 @@ class HostTurns:
         ahead = len(there.waiting) + there.is_taken
         wait_s = max(there.free_at - self._monotonic(), 0.0) + ahead * self.gaps.of(host)
         if self._closed or wait_s > self._longest_wait_s:
-            self._end(look)
+            self._end(active)
             await asyncio.sleep(0)  # it is cancelled here
-        self._waiting.add(look)
+        self._waiting.add(active)
         self.parked += 1
         try:
             if there.is_taken:
                 handed = asyncio.get_running_loop().create_future()
-                there.waiting.append((look, handed))
+                there.waiting.append((active, handed))
                 self.on_parked()
                 await handed
             else:
-                there.is_taken, look.host = True, host
+                there.is_taken, active.host = True, host
             left = there.free_at - self._monotonic()
             if left > 0:
                 self.on_parked()
                 await asyncio.sleep(left + _TIMER_S)
         finally:
             self.parked -= 1
-            self._waiting.discard(look)
-        await self._connect(look)
+            self._waiting.discard(active)
+        await self._connect(active)
 
     def allow(self, connections: int) -> None:
         """Set the number of concurrent connections."""
@@ -135,10 +135,10 @@ class HostTurns:
     def close(self) -> None:
         """Cancel every waiting check, now and from now on."""
         self._closed = True
-        for look in list(self._waiting):
-            self._end(look)
+        for active in list(self._waiting):
+            self._end(active)
 
-    async def _connect(self, look: ActiveCheck) -> None:
+    async def _connect(self, active: ActiveCheck) -> None:
         if self._queue or not self._is_free:
             granted = asyncio.get_running_loop().create_future()
             self._queue.append(granted)
@@ -151,7 +151,7 @@ class HostTurns:
                 raise
         else:
             self._asking += 1
-        look.is_asking = True
+        active.is_asking = True
 
     @property
     def _is_free(self) -> bool:
@@ -164,12 +164,12 @@ class HostTurns:
                 self._asking += 1
                 granted.set_result(None)
 
-    def _let_go(self, look: ActiveCheck) -> None:
-        if look.is_asking:
-            look.is_asking = False
+    def _let_go(self, active: ActiveCheck) -> None:
+        if active.is_asking:
+            active.is_asking = False
             self._asking -= 1
             self._grant()
-        host, look.host = look.host, ""
+        host, active.host = active.host, ""
         if not host:
             return
         there = self._hosts[host]
@@ -182,6 +182,6 @@ class HostTurns:
                 return
         there.is_taken = False
 
-    def _end(self, look: ActiveCheck) -> None:
-        look.is_crowded = True
-        look.task.cancel()
+    def _end(self, active: ActiveCheck) -> None:
+        active.is_crowded = True
+        active.task.cancel()

@@ -188,17 +188,17 @@ class HttpProber:
         `compare` decides by the result whether `probe_sibling` follows. The result's first hop has the status 0 when
         only the same URL with the other scheme answers, without a redirect by the server (W47).
         """
-        return await self._guarded(url, partial(self._look, get_only=get_only, compare=compare))
+        return await self._guarded(url, partial(self._probe, get_only=get_only, compare=compare))
 
     async def probe_sibling(self, url: str) -> CheckResult:
         """Check the URL and an invented sibling by GET; SUSPECT, ``soft 404``, when both answers are alike."""
         return await self._guarded(url, self._compared)
 
-    async def _guarded(self, url: str, look: Callable[[str], Awaitable[CheckResult]]) -> CheckResult:
+    async def _guarded(self, url: str, probe: Callable[[str], Awaitable[CheckResult]]) -> CheckResult:
         """Return the check's result, converting every error."""
         began = self._clock.monotonic()
         try:
-            finding = await look(fetch_key(url, allow_single_label=True))
+            finding = await probe(fetch_key(url, allow_single_label=True))
         except BadUrlError as error:
             finding = self._failed(url, FetchFailure.URL, error.reason)
         except Exception as error:  # noqa: BLE001 one URL must not end a pass over millions
@@ -209,7 +209,7 @@ class HttpProber:
     def _failed(self, url: str, trouble: FetchFailure, detail: str) -> CheckResult:
         return judge_trace(ProbeTrace(url, CheckMethod.HEAD, trouble=trouble, detail=detail), self._clock.now())
 
-    async def _look(self, url: str, *, get_only: bool, compare: Callable[[CheckResult], bool] | None) -> CheckResult:
+    async def _probe(self, url: str, *, get_only: bool, compare: Callable[[CheckResult], bool] | None) -> CheckResult:
         trace, finding = await self._probe_methods(url, get_only=get_only)
         if compare is None or not compare(finding):
             return finding

@@ -29,7 +29,7 @@ from links.registry.urls import UrlRow, health_columns, row_of, select_url_rows
 from links.states import PRESETS, SETTLED, CheckPreset, LinkState, needs_browser, next_health
 from links.url_parts import split_identity
 
-OBSERVATIONS = 8  # single looks that are kept of a URL at most
+OBSERVATIONS = 8  # single checks that are kept of a URL at most
 _FAILURES = frozenset({CheckVerdict.GONE, CheckVerdict.FAILING})
 _NOTE_LIMIT = 500
 _FINAL_LIMIT = 16_384

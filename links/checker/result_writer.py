@@ -77,7 +77,7 @@ class LeaseHolder:
         try:
             await self.registry.try_write(lambda rows: [renew(rows, lease) for lease in self.leases])
         except TransientError:
-            return  # they run on for a while; then no look begins until the database is back
+            return  # they run on for a while; then no check begins until the database is back
         self._valid_until = began + self.length_s
 
     async def give_back(self) -> None:

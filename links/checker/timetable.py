@@ -20,7 +20,7 @@ from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCod
 BACKOFF_LIMIT_S = 60.0  # 429 makes a gap no longer than this
 CALM = 8  # answers in a row after which a gap that 429 made longer is halved
 LEAST_GAP_S = 0.05  # that people may set for a host …
-LARGEST_GAP_S = 120.0  # … and the largest: a look of two requests must end within its turns
+LARGEST_GAP_S = 120.0  # … and the largest: a check of two requests must end within its turns
 GAP_SETTING = "gap_s"
 
 Deciding = Callable[[str, str], str | None]  # `links.feedback.marks.MarkSet.setting`

@@ -33,7 +33,7 @@ SIBLING_EACH = 16  # … and compares a good page with a sibling
 
 def is_stricter(url: UrlRow, day: int, each: int) -> bool:
     """Return True for a link's first check, and for about one in `each`: it is made more thorough."""
-    # Seven days from look to look, a spread of one: the days run through all remainders.
+    # Seven days from check to check, a spread of one: the days run through all remainders.
     return url.is_new or (day + url.key[0]) % each == 0
 
 

@@ -434,7 +434,7 @@ class LinkImporter:
             FORGET.run(connection, {"of": self.digest})
         return done
 
-    def look(self, spool: PageSpool, *, progress: Callable[[int], None] = lambda _: None) -> ImportSummary:
+    def preview(self, spool: PageSpool, *, progress: Callable[[int], None] = lambda _: None) -> ImportSummary:
         """Compute the summary of `run` without writing."""
         done = ImportSummary()
         rules: dict[int, WikiRules] = {}

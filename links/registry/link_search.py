@@ -92,7 +92,7 @@ class LinkSearchResult:
 
     links: tuple[FoundLink, ...]  # in the order of domain index and path
     after: str  # cursor for the next call; empty at the end
-    looked_at: int  # number of links and hosts examined
+    examined: int  # number of links and hosts examined
 
 
 def _by_pages(make: Callable[[list[Any]], Any], first: str) -> dict[tuple[bool, bool], SqlStatement]:
@@ -149,7 +149,7 @@ def search_links(
     place = _place_of(after)
     hidden = _ExclusionFilter(rows, pattern, wanted)
     found: list[tuple[SearchHost, SearchRow]] = []
-    looked_at, is_over = 0, True
+    examined, is_over = 0, True
     size = LIMIT if wanted != LinkQuery() or pattern.scheme else limit + 1
     for part in candidates(rows, pattern, place, size):
         good = _wanted_of(rows, pattern, wanted, part.links)
@@ -162,10 +162,10 @@ def search_links(
                 found.append(candidate)
             host, row = candidate
             place = SearchPosition(host.order, host.id, row.head, row.id)
-        looked_at += len(part.links) + len(part.hosts)
+        examined += len(part.links) + len(part.hosts)
         if is_over and part.is_whole:
             place = SearchPosition(part.hosts[-1].order, part.hosts[-1].id, LAST_CHARACTER, 1)
-        is_over = is_over and looked_at < SCAN_LIMIT
+        is_over = is_over and examined < SCAN_LIMIT
         if not is_over:
             break
     citing = _citing(rows, wanted, [row.id for _, row in found if row.id not in hidden.citing])
@@ -178,7 +178,7 @@ def search_links(
         links.append(FoundLink(*facts, more_pages=len(shown) > PAGES_SHOWN))
     text = json.dumps(place, ensure_ascii=False, separators=(",", ":"))
     cursor = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
-    return LinkSearchResult(tuple(links), "" if is_over else cursor, looked_at)
+    return LinkSearchResult(tuple(links), "" if is_over else cursor, examined)
 
 
 def _wanted_of(

@@ -382,7 +382,7 @@ wanted = _table(
     "link_wanted",
     *_key(page=BigInteger, url_id=BigInteger),  # page: link_pages.id
     Column("since", BigInteger, nullable=False),
-    Column("due", BigInteger, nullable=False),  # the second look, or the next attempt to hand it on
+    Column("due", BigInteger, nullable=False),  # the second check, or the next attempt to hand it on
     Column("attempts", SmallInteger, nullable=False, server_default="0"),
     Column("wiki_id", Integer, nullable=False),
     # links.registry.archive_backlog.ArchivePriority

@@ -215,10 +215,10 @@ def test_patience_ends_and_starts_again(index: PostgresCaptureIndex, relay: Rela
     relay.leave()
     with pytest.raises(IndexUnavailableError):
         reach.pay_patiently()
-    reach.look()
+    reach.check()
     assert (reach.owed is None, reach.lost is None) == (False, False)
     relay.come_back()
-    reach.look()
+    reach.check()
 
     assert (reach.owed is None, reach.lost is None) == (True, True)
     assert index.counts()["captures"] == 1

@@ -95,7 +95,7 @@ async def log_in(members: Members) -> SiteSession:
         await opened.send("Runtime.evaluate", {"expression": fill, "awaitPromise": True})
         async with asyncio.timeout(120):
             await members.ready.wait()
-            await opened.look()
+            await opened.update()
             await opened.send("Page.close")
             await watching
         return confine_to_hosts(opened.cookies, opened.storage, ["127.0.0.1"])

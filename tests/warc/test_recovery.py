@@ -95,7 +95,7 @@ def test_files_that_were_merely_interrupted_lose_nothing(layout: Layout) -> None
     before = urls(layout)
     done = recovered(layout)
 
-    assert {(each.fate, each.cut, each.lost_records) for each in done.values()} == {(RecoveryOutcome.CLOSED, 0, 0)}
+    assert {(each.outcome, each.cut, each.lost_records) for each in done.values()} == {(RecoveryOutcome.CLOSED, 0, 0)}
     assert urls(layout) == before
     check(layout)
 
@@ -106,7 +106,7 @@ def test_a_record_that_was_not_finished_is_cut(layout: Layout) -> None:
     append(layout, late + request[:-5])
     done = of_captures(layout)
 
-    assert (done.fate, done.cut, done.indexed, done.lost_bytes) == (RecoveryOutcome.CLOSED, len(request) - 5, 1, 0)
+    assert (done.outcome, done.cut, done.indexed, done.lost_bytes) == (RecoveryOutcome.CLOSED, len(request) - 5, 1, 0)
     assert f"{SITE}/late1" in urls(layout)
     assert not layout.damaged.exists()
     check(layout)
@@ -160,7 +160,7 @@ def test_an_empty_file_is_removed(layout: Layout) -> None:
     (layout.archive / "weboid-1.warc.gz.open").write_bytes(b"")
     done = recovered(layout)["weboid-1.warc.gz"]
 
-    assert done.fate is RecoveryOutcome.REMOVED
+    assert done.outcome is RecoveryOutcome.REMOVED
     assert "empty" in done.text
     assert list(layout.archive.glob("weboid-1*")) == []
 
@@ -177,7 +177,7 @@ def test_a_file_in_which_nothing_can_be_saved_is_set_aside(layout: Layout, conte
     told = done["weboid-1.warc.gz"]
 
     assert len(done) == 3
-    assert (told.fate, told.lost_bytes) == (RecoveryOutcome.SET_ASIDE, 0)
+    assert (told.outcome, told.lost_bytes) == (RecoveryOutcome.SET_ASIDE, 0)
     assert (layout.root / told.kept_in).read_bytes() == content
     assert told.kept_in in told.text
     check(layout)
@@ -187,7 +187,7 @@ def test_a_file_of_gzip_that_is_no_warc_is_set_aside(layout: Layout) -> None:
     """Not ours."""
     (layout.archive / "notes.warc.gz.open").write_bytes(record_member([], b"")[:10] + b"\x03\0" + bytes(8))
 
-    assert recovered(layout)["notes.warc.gz"].fate is RecoveryOutcome.SET_ASIDE
+    assert recovered(layout)["notes.warc.gz"].outcome is RecoveryOutcome.SET_ASIDE
 
 
 @pytest.mark.parametrize("what", ["folder", "dangling", "pipe"])
@@ -202,7 +202,7 @@ def test_what_is_no_file_is_set_aside(layout: Layout, what: str) -> None:
         os.mkfifo(path)
     done = recovered(layout)["weboid-1.warc.gz"]
 
-    assert done.fate is RecoveryOutcome.SET_ASIDE
+    assert done.outcome is RecoveryOutcome.SET_ASIDE
     assert os.path.lexists(layout.root / done.kept_in)
 
 
@@ -222,7 +222,7 @@ def test_a_flipped_bit_in_what_was_acknowledged_costs_one_record_and_is_told(lay
     flip(captures(layout), at + 1000)
     done = of_captures(layout)
 
-    assert (done.fate, done.cut, done.damaged, done.lost_records) == (RecoveryOutcome.CLOSED, 0, (at,), 1)
+    assert (done.outcome, done.cut, done.damaged, done.lost_records) == (RecoveryOutcome.CLOSED, 0, (at,), 1)
     assert "LOST" in done.text
     assert "copy" in done.text
     assert before - urls(layout) == {f"{SITE}/picture"}
@@ -263,7 +263,7 @@ def test_an_acknowledged_file_of_which_nothing_is_left_is_told_loudly(layout: La
     name = path.name.removesuffix(".open")
     done = recovered(layout)[name]
 
-    assert (done.fate, done.lost_records) == (RecoveryOutcome.SET_ASIDE, 2)
+    assert (done.outcome, done.lost_records) == (RecoveryOutcome.SET_ASIDE, 2)
     assert "LOST" in done.text
     assert sql(layout, "SELECT 1 FROM pages") == []
     assert sql(layout, "SELECT 1 FROM captures WHERE filename = ?", name) == []
@@ -275,7 +275,7 @@ def test_a_beginning_that_is_damaged_does_not_cost_what_was_acknowledged(layout:
     flip(captures(layout), 60)
     done = of_captures(layout)
 
-    assert (done.fate, done.damaged, done.lost_records) == (RecoveryOutcome.CLOSED, (0,), 0)
+    assert (done.outcome, done.damaged, done.lost_records) == (RecoveryOutcome.CLOSED, (0,), 0)
     assert urls(layout) == before
 
 
@@ -314,7 +314,7 @@ def test_a_proxy_starts_whatever_lies_there_and_says_so(start: Callable[..., Pro
     proxy.stop()
 
     assert len(told) == 4
-    assert told["weboid-1.warc.gz"]["fate"] == "set aside"
+    assert told["weboid-1.warc.gz"]["outcome"] == "set aside"
     assert [each["cut"] for each in told.values() if each["indexed"]] == [len(GARBAGE)]
     assert verify_collection(layout).is_sound
     check(layout)
@@ -326,4 +326,4 @@ def test_a_file_that_another_tool_left_open_is_closed(layout: Layout) -> None:
     (layout.archive / "other.warc.gz.open").write_bytes(resource("urn:x:1", b"text"))
     done = recovered(layout)["other.warc.gz"]
 
-    assert (done.fate, done.indexed) == (RecoveryOutcome.CLOSED, 1)
+    assert (done.outcome, done.indexed) == (RecoveryOutcome.CLOSED, 1)

@@ -58,7 +58,7 @@ def states_json(days: Mapping[int, Mapping[LinkState, int]]) -> list[DayStates]:
     ]
 
 
-CheckRun = Annotated[dict[str, Any], FactsOf("CheckRun", code=int, says=str, first=date, last=date)]
+CheckRun = Annotated[dict[str, Any], FactsOf("CheckRun", code=int, description=str, first=date, last=date)]
 LinkQuirk = Annotated[dict[str, Any], FactsOf("LinkQuirk", kind=str, value=str, first=date, last=date)]
 LinkCopy = Annotated[dict[str, Any], FactsOf(
     "LinkCopy", service=str, address=str | None, timestamp=str | None, checked=date, locked=bool,
@@ -71,14 +71,14 @@ LinkCheck = Annotated[dict[str, Any], FactsOf(
     "LinkCheck", UrlObservation, "how code verdict http note similarity", moment=datetime, final_url=str | None,
 )]  # fmt: skip
 LinkDocument = Annotated[dict[str, Any], FactsOf(
-    "LinkDocument", LinkFacts, host=str, says=str, history=list[CheckRun], quirks=list[LinkQuirk],
+    "LinkDocument", LinkFacts, host=str, description=str, history=list[CheckRun], quirks=list[LinkQuirk],
     host_quirks=list[LinkQuirk], copies=list[LinkCopy], reports=int, reports_until=date | None,
-    replacement=LinkReplacement | None, pages=list[CitingPlace], looks=list[LinkCheck],
+    replacement=LinkReplacement | None, pages=list[CitingPlace], checks=list[LinkCheck],
 )]  # fmt: skip
 
 
 def link_document(
-    facts: UrlFacts, uses: list[LinkUse], looks: Sequence[UrlObservation], names: dict[int, str]
+    facts: UrlFacts, uses: list[LinkUse], checks: Sequence[UrlObservation], names: dict[int, str]
 ) -> LinkDocument:
     """Return all that is known of a link as JSON values; `names` are the wikis' by number."""
     row = facts.row
@@ -86,9 +86,9 @@ def link_document(
     return {
         **url_json(row),
         "host": row.host,
-        "says": words_of(row.code),
+        "description": words_of(row.code),
         "history": [
-            {"code": run.code, "says": words_of(run.code)} | _days(run.first, run.last)
+            {"code": run.code, "description": words_of(run.code)} | _days(run.first, run.last)
             for run in reversed(unpack_history(row.history))
         ],
         "quirks": [_quirk(each, UrlQuirk) for each in facts.quirks],
@@ -109,10 +109,10 @@ def link_document(
         if replacement is None
         else {"address": replacement.address, "stage": ProposalStage(replacement.state).name.lower()},
         "pages": [use_json(use.page, names, use.first_day, use.gone_day) for use in uses],
-        "looks": [
-            {"moment": moment_text(look.moment), **json_facts(look, "how verdict http note similarity")}
-            | {"code": look.code, "final_url": look.final_url or None}
-            for look in looks
+        "checks": [
+            {"moment": moment_text(check.moment), **json_facts(check, "how verdict http note similarity")}
+            | {"code": check.code, "final_url": check.final_url or None}
+            for check in checks
         ],
     }
 

@@ -78,7 +78,7 @@ class SignInError(InputError):
 
 
 class SignInDelayError(SignInError):
-    """The sign-in was refused without a look at the password, because of failed ones before."""
+    """The sign-in was refused without checking the password, because of failed ones before."""
 
     def __init__(self, retry_after_s: int) -> None:
         super().__init__(noop("Too many failed attempts: try again in a few minutes."))

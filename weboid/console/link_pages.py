@@ -171,7 +171,7 @@ class LinkPages(ConsolePages):
                 raise HTTPException(404)
             names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
             uses = uses_anywhere(reader, number, limit=USES_SHOWN)
-            looks = latest_observations(reader, number)
+            checks = latest_observations(reader, number)
         return self._frame(
             "link.html",
             request,
@@ -179,7 +179,7 @@ class LinkPages(ConsolePages):
             runs=unpack_history(facts.row.history)[: -USES_SHOWN - 1 : -1],
             uses=uses,
             wikis=names,
-            looks=looks,
+            checks=checks,
         )
 
     def _overview(self) -> dict[str, Any]:

@@ -283,7 +283,7 @@ def _revisions_in(answer: ApiAnswer) -> Iterator[Mapping[str, Any]]:
 
 REVISIONS_AT_ONCE: Final = 15
 REVISIONS_LIMIT: Final = 5_000  # that `first_revision_with` looks back
-REQUESTS_LIMIT: Final = 25  # of one look
+REQUESTS_LIMIT: Final = 25  # of one search
 _PROPS: Final = "ids|timestamp|user|comment|sha1|tags"
 
 

@@ -125,7 +125,7 @@ class EditContext:
     settings: BotSettings
     wiki_id: int  # the registry's id
     job: str  # the run's name, given in summaries
-    looks: CopyChecker  # checks copies before they are cited
+    copy_checker: CopyChecker  # checks copies before they are cited
     step: StepCallback = lambda _name: None  # progress callback
     approved: str = ""  # `PageEditResult.digest` of the only edit that may be made; empty: any
 
@@ -140,33 +140,33 @@ async def edit_page(context: EditContext, task: EditTask, *, is_dry: bool = Fals
 
     Raises EditingStoppedError; WikiAwayError, LoggedOutError, TransientError: wiki, account or registry is unavailable.
     """
-    looks = PageCopyChecks(context.looks)
+    checks = PageCopyChecks(context.copy_checker)
     for _ in range(EDIT_ATTEMPTS):
-        drafted = await _read_and_draft(context, task, looks, is_dry=is_dry)
+        drafted = await _read_and_draft(context, task, checks, is_dry=is_dry)
         if isinstance(drafted, EditDraft) and not is_dry and await context.guard.wait():
             # Time has passed: read the page again.
-            drafted = await _read_and_draft(context, task, looks, is_dry=is_dry)
+            drafted = await _read_and_draft(context, task, checks, is_dry=is_dry)
         if isinstance(drafted, PageEditResult):
             return drafted
         if is_dry:
             return _outcome(PageEditStatus.PROPOSED, drafted)
         if context.approved not in ("", _outcome(PageEditStatus.PROPOSED, drafted).digest):
             return _outcome(PageEditStatus.CHANGED, drafted)
-        outcome = await _save(context, task, drafted, looks)
+        outcome = await _save(context, task, drafted, checks)
         if outcome.did is not PageEditStatus.CONFLICT:
             return outcome
     return PageEditResult(PageEditStatus.CONFLICT, task.page_id, task.title, note=f"{EDIT_ATTEMPTS} times")
 
 
 async def _read_and_draft(
-    context: EditContext, task: EditTask, looks: PageCopyChecks, *, is_dry: bool
+    context: EditContext, task: EditTask, checks: PageCopyChecks, *, is_dry: bool
 ) -> EditDraft | PageEditResult:
     """Read the page and draft its edit; record in the edit log if there is nothing to do."""
     if not is_dry:
         await context.guard.check()
     context.step("read")
     now = await read_now(context.api, task.page_id)
-    drafted = await _draft_with_seen_copies(context, task, now, looks)
+    drafted = await _draft_with_seen_copies(context, task, now, checks)
     if isinstance(drafted, PageEditResult) and drafted.did in (PageEditStatus.NOTHING, PageEditStatus.HELD):
         refused = () if drafted.repaired is None else drafted.repaired.refused
         if not is_dry and not any(each.reason is NoRepairReason.UNSHOWN for each in refused):  # that may pass
@@ -178,7 +178,7 @@ async def _read_and_draft(
 
 
 async def _draft_with_seen_copies(
-    context: EditContext, task: EditTask, now: EditablePage, looks: PageCopyChecks
+    context: EditContext, task: EditTask, now: EditablePage, checks: PageCopyChecks
 ) -> EditDraft | PageEditResult:
     """Draft an edit whose copies were all fetched and verified, the next best one otherwise; or return a reason."""
     title = now.title or task.title
@@ -203,28 +203,28 @@ async def _draft_with_seen_copies(
                 added[url] = revision.moment
     wanted = choose_remedies(citations, task.known, task.held, context.choosing, added)
     lost = {url: each for url, each in wanted.items() if each.condition is not LinkCondition.ALIVE}
-    await looks.look_at_page(citations, lost)
+    await checks.check_page(citations, lost)
     drafted: EditDraft | PageEditResult
     for _ in range(COPY_CHOICE_ROUNDS):
-        drafted = _draft_edit(context, task, now, citations, added, looks)
-        if isinstance(drafted, PageEditResult) or await _is_shown(drafted, looks):
+        drafted = _draft_edit(context, task, now, citations, added, checks)
+        if isinstance(drafted, PageEditResult) or await _is_shown(drafted, checks):
             break
     else:
         drafted = PageEditResult(PageEditStatus.NOTHING, task.page_id, task.title, note=NoRepairReason.UNSHOWN)
-    if isinstance(drafted, PageEditResult) and looks.unshown:
-        seen = "; ".join(f"{address}: {note}" for address, note in looks.unshown.items())
+    if isinstance(drafted, PageEditResult) and checks.unshown:
+        seen = "; ".join(f"{address}: {note}" for address, note in checks.unshown.items())
         drafted = replace(drafted, note=f"{drafted.note}: {seen}"[:1_000])
     return drafted
 
 
-async def _is_shown(drafted: EditDraft, looks: PageCopyChecks) -> bool:
+async def _is_shown(drafted: EditDraft, checks: PageCopyChecks) -> bool:
     """Return True if every address newly cited by the draft shows its copy."""
     there, shown = {"", *(each.archive_url for each in drafted.citations)}, True
     for change in drafted.repaired.changes:
         remedy = drafted.remedies.get(change.url)
         # Without a remedy's copy it is the page's own, at another place or with https.
         if change.archive_url not in there and remedy is not None and remedy.copy is not None:
-            shown = await looks.is_shown(change.archive_url, change.url, name=remedy.copy.address) and shown
+            shown = await checks.is_shown(change.archive_url, change.url, name=remedy.copy.address) and shown
     return shown
 
 
@@ -234,10 +234,10 @@ def _draft_edit(
     now: EditablePage,
     citations: Sequence[Citation],
     added: Mapping[str, datetime],
-    looks: PageCopyChecks,
+    checks: PageCopyChecks,
 ) -> EditDraft | PageEditResult:
     """Draft an edit, or return the reason for none. Pure except for the lookup of our own captures."""
-    wanted = choose_remedies(citations, task.known, task.held, context.choosing, added, looks)
+    wanted = choose_remedies(citations, task.known, task.held, context.choosing, added, checks)
     repaired = context.adapter.repair(now.text, wanted)
     refused = list(repaired.refused)
     for each in citations:
@@ -264,7 +264,7 @@ def _draft_edit(
     return EditDraft(now, citations, repaired, after, wanted)
 
 
-async def _save(context: EditContext, task: EditTask, drafted: EditDraft, looks: PageCopyChecks) -> PageEditResult:
+async def _save(context: EditContext, task: EditTask, drafted: EditDraft, checks: PageCopyChecks) -> PageEditResult:
     now, repaired = drafted.now, drafted.repaired
     digest = hashlib.sha1(repaired.text.encode(), usedforsecurity=False).hexdigest()
     changes = changes_of(task, drafted)
@@ -283,7 +283,7 @@ async def _save(context: EditContext, task: EditTask, drafted: EditDraft, looks:
     context.step("booked")
     outcome = replace(_outcome(PageEditStatus.EDITED, drafted), rev=made.rev)
     if made.replaced not in (0, now.rev_id):
-        return await _restore_overwritten(context, task, made, outcome, looks)
+        return await _restore_overwritten(context, task, made, outcome, checks)
     return outcome
 
 
@@ -314,7 +314,7 @@ async def _send(context: EditContext, drafted: EditDraft, number: int) -> edit_r
 
 
 async def _restore_overwritten(
-    context: EditContext, task: EditTask, made: edit_request.SavedEdit, outcome: PageEditResult, looks: PageCopyChecks
+    context: EditContext, task: EditTask, made: edit_request.SavedEdit, outcome: PageEditResult, checks: PageCopyChecks
 ) -> PageEditResult:
     """Restore and repair an edit made between reading and saving that the bot's edit replaced.
 
@@ -327,7 +327,7 @@ async def _restore_overwritten(
     lost = await read_revision_text(context.api, made.replaced)
     if lost is None or now.rev_id != made.rev:
         return replace(outcome, note=f"revision {made.replaced} may have been replaced by ours")
-    drafted = await _draft_with_seen_copies(context, task, replace(now, text=lost), looks)
+    drafted = await _draft_with_seen_copies(context, task, replace(now, text=lost), checks)
     text = drafted.repaired.text if isinstance(drafted, EditDraft) else lost
     saving = edit_request.EditOptions(
         f"Restoring revision {made.replaced}, which an edit at the same moment had replaced (job {context.job})",

@@ -193,7 +193,7 @@ def _shows_change(citation: Citation, kind: RepairKind) -> bool:
 
 WATCHED_DAYS: Final = 30
 RECHECK_S: Final = 1_800  # between two checks of one edit
-EDITS_AT_ONCE: Final = 500  # edits in one look
+EDITS_AT_ONCE: Final = 500  # edits read at once
 _DAY_S: Final = 86_400
 # Registered users report as often as our edits are undone.
 _WATCHED: Final = (*bot_edits.STANDING, *bot_edits.PARTLY, bot_edits.EditState.SWEPT, bot_edits.EditState.GONE)

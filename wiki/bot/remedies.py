@@ -218,20 +218,20 @@ class CopyChecker:
 class PageCopyChecks:
     """Copy checks of one page."""
 
-    looks: CopyChecker
+    checker: CopyChecker
     bad: dict[str, str] = field(default_factory=dict)  # URLs on the page that show no copy, and why
     unshown: dict[str, str] = field(default_factory=dict)  # candidates that showed no copy, and why
     _shown: set[str] = field(default_factory=set)
     _stood: set[str] = field(default_factory=set)
 
-    async def look_at_page(self, citations: Sequence[Citation], urls: Mapping[str, object]) -> None:
+    async def check_page(self, citations: Sequence[Citation], urls: Mapping[str, object]) -> None:
         """Check the copies that the page cites for links to be repaired."""
         for each in citations:
             address = each.archive_url.replace("&amp;", "&")
             if not address or each.url not in urls or address in self._stood:
                 continue
             self._stood.add(address)
-            seen = await self.looks.standing(address, each.url)
+            seen = await self.checker.standing(address, each.url)
             if seen.verdict in _NO_COPY:
                 self.bad |= dict.fromkeys((address, each.archive_url), seen.note)
 
@@ -239,7 +239,7 @@ class PageCopyChecks:
         """Return True if the address shows a copy of the URL; otherwise record it under its name."""
         if address in self._shown:
             return True
-        seen = await self.looks.cited(address, url)
+        seen = await self.checker.cited(address, url)
         if seen.verdict is CopyVerdict.GOOD:
             self._shown.add(address)
             return True

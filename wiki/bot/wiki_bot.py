@@ -113,7 +113,7 @@ class BotDependencies:
 
     adapter: Callable[[BotSettings, datetime], PageAdapter]  # creates the wikitext adapter
     choosing: CopyPreferences  # used with the current time
-    looks: CopyChecker  # checks copies before they are cited
+    copy_checker: CopyChecker  # checks copies before they are cited
     reporters: ReporterDigests | None = None  # None: reporters are not recorded
     step: StepCallback = lambda _name: None  # progress callback
     is_over: Callable[[], bool] = lambda: False  # predicate: end the run after the current page
@@ -155,7 +155,7 @@ class WikiBot:
     store: RegistryStore
     api: WikiApi
     wiki: Wiki
-    makers: BotDependencies
+    dependencies: BotDependencies
     timing: ApiTiming
     job: str
     # receives each page's result, and each edit found undone
@@ -216,13 +216,13 @@ class WikiBot:
                 check_settings(settings, str(self.wiki.name))
             fresh = [each for each in page_ids if each not in seen]
             seen.update(fresh)
-            now, makers = self.timing.clock.now(), self.makers
-            adapter, choosing = makers.adapter(settings, now), replace(makers.choosing, now=now)
-            which = (self.wiki.id, self.job, makers.looks, makers.step, self.run_options.approved)
+            now, dependencies = self.timing.clock.now(), self.dependencies
+            adapter, choosing = dependencies.adapter(settings, now), replace(dependencies.choosing, now=now)
+            which = (self.wiki.id, self.job, dependencies.copy_checker, dependencies.step, self.run_options.approved)
             context = EditContext(self.store, self.api, adapter, guard, choosing, settings, *which)
             async for task, head in self._tasks(context, fresh):
                 self.on_result(await self._guarded(context, task, head))
-                if self.makers.is_over() or self.tally.made + self.tally.messages >= limit:
+                if self.dependencies.is_over() or self.tally.made + self.tally.messages >= limit:
                     return
 
     async def _tasks(self, context: EditContext, page_ids: list[int]) -> AsyncIterator[tuple[EditTask, WikiPage]]:
@@ -315,11 +315,11 @@ class WikiBot:
 
     def _settings(self) -> BotSettings:
         with self.store.reading() as rows:
-            return self.makers.adjust(WikiSettings.parse(wiki_of(rows, self.wiki.id).settings).bot)
+            return self.dependencies.adjust(WikiSettings.parse(wiki_of(rows, self.wiki.id).settings).bot)
 
     def _watch(self, settings: BotSettings, me: str) -> EditWatch:
         now = self.timing.clock.now()
-        adapter, reporters = self.makers.adapter(settings, now), self.makers.reporters
+        adapter, reporters = self.dependencies.adapter(settings, now), self.dependencies.reporters
         return EditWatch(self.store, self.api, adapter, self.wiki.id, me, now, reporters, self._keep_turn)
 
     @contextmanager

@@ -251,7 +251,7 @@ class SweepSurvey:
     refused: Counter[page_criteria.ExclusionReason] = field(default_factory=Counter)  # not observed, and why
 
     @property
-    def looked_at(self) -> int:
+    def examined(self) -> int:
         """Return the number of pages read."""
         return self.pages + sum(self.refused.values())
 

@@ -69,7 +69,7 @@ LEAST_PAUSE_S = 1.0  # between two rounds of one wiki that is notified all the t
 FIRST_BACK_OFF_S = 5.0
 LONGEST_BACK_OFF_S = 300.0
 TROUBLE_RETRY_S = 60.0  # until a problem that a person must fix is checked again
-NEW_WIKIS_S = 30.0  # between two looks for wikis that were added
+NEW_WIKIS_S = 30.0  # between two searches for wikis that were added
 RING_LIMIT = 10_000  # notified pages stored for a wiki until it is queried
 
 
@@ -151,7 +151,7 @@ class WikiWatcher:
                     except TransientError as error:
                         log.warning("%s", error)
                     except Exception:
-                        log.exception("no look for new wikis")
+                        log.exception("search for new wikis failed")
         except asyncio.CancelledError:
             for task in tasks.values():
                 task.cancel()

@@ -155,8 +155,8 @@ def test_where_a_seed_redirects_to_is_in_scope_on_all_machines(frontier: Frontie
     """Only of a seed; telling it twice changes nothing."""
     frontier.give_order(JOB_ORDER, "mine", job_of("[scope]\nkind = 'host'\n").to_json())
     here, there = (JobSettings(frontier, Settings(), clock=clock) for _ in range(2))
-    here.look()
-    there.look()
+    here.refresh()
+    there.refresh()
 
     here.move_seed("mine", "https://a.example/else", "https://no.example/")
     here.move_seed("mine", SEED, "https://new.example/home")

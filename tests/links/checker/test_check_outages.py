@@ -57,7 +57,7 @@ def _failures(store: RegistryStore) -> list[tuple[int, int]]:
 async def test_a_database_that_dies_in_mid_pass_is_waited_for(
     own_postgres: PostgresServer, tmp_path: Path, farm: ServerFarm
 ) -> None:
-    """Looks go on meanwhile; then everything is kept, each result once."""
+    """Checks go on meanwhile; then everything is kept, each result once."""
     days = Days()
     store = open_registry(Layout(tmp_path), own_postgres.database())
     farm.hosts |= dict.fromkeys(NAMES, gone)

@@ -447,7 +447,7 @@ async def test_without_files_fewer_are_asked_and_nothing_is_booked(
 
 
 class _FewFiles(HttpProber):
-    """Looks that can open no file twice."""
+    """Checks that can open no file twice."""
 
     def __init__(self, prober: HttpProber) -> None:
         self._prober = prober

@@ -17,19 +17,19 @@ async def test_no_host_is_asked_closer_than_its_gap() -> None:
     turns = HostTurns(GAP_S, monotonic=time.monotonic)
     spans: list[tuple[float, float]] = []
 
-    async def look() -> None:
-        with turns.look():
+    async def check() -> None:
+        with turns.active_check():
             for _ in range(2):
                 await turns.take("a.example")
                 began = time.monotonic()
                 await asyncio.sleep(0.002)
                 spans.append((began, time.monotonic()))
 
-    await asyncio.gather(*(look() for _ in range(5)))
+    await asyncio.gather(*(check() for _ in range(5)))
 
     spans.sort()
     assert len(spans) == 10
-    # A look lets go a moment after its request was over, so its gap is longer, never shorter.
+    # A check lets go a moment after its request was over, so its gap is longer, never shorter.
     assert all(after[0] - before[1] >= GAP_S for before, after in itertools.pairwise(spans))
 
 
@@ -37,43 +37,43 @@ async def test_other_hosts_do_not_wait() -> None:
     """A taken host holds up nobody else."""
     turns = HostTurns(3600.0, monotonic=time.monotonic)
 
-    with turns.look():
+    with turns.active_check():
         await turns.take("a.example")
 
         async def other() -> None:
-            with turns.look():
+            with turns.active_check():
                 await turns.take("b.example")
 
         await asyncio.wait_for(asyncio.create_task(other()), 120)
 
 
-async def test_looks_that_cross_do_not_wait_for_each_other() -> None:
+async def test_checks_that_cross_do_not_wait_for_each_other() -> None:
     """Each is led to the other's host: whoever waits has let go before."""
     turns = HostTurns(GAP_S, monotonic=time.monotonic)
     met = asyncio.Barrier(2)
 
-    async def look(first: str, second: str) -> None:
-        with turns.look():
+    async def check(first: str, second: str) -> None:
+        with turns.active_check():
             await turns.take(first)
             await met.wait()
             await turns.take(second)
 
-    await asyncio.wait_for(asyncio.gather(look("a.example", "b.example"), look("b.example", "a.example")), 120)
+    await asyncio.wait_for(asyncio.gather(check("a.example", "b.example"), check("b.example", "a.example")), 120)
 
 
-async def test_a_look_that_would_wait_too_long_is_ended() -> None:
+async def test_a_check_that_would_wait_too_long_is_ended() -> None:
     """And it knows why; the one that had the host has it still."""
     turns = HostTurns(10.0, monotonic=time.monotonic, longest_wait_s=5.0)
     crowded: list[bool] = []
 
     async def late() -> None:
-        with turns.look() as look:
+        with turns.active_check() as active:
             try:
                 await turns.take("a.example")
             finally:
-                crowded.append(look.is_crowded)
+                crowded.append(active.is_crowded)
 
-    with turns.look():
+    with turns.active_check():
         await turns.take("a.example")
         with pytest.raises(asyncio.CancelledError):
             await asyncio.create_task(late())
@@ -87,11 +87,11 @@ async def test_closing_ends_those_that_wait() -> None:
     began = asyncio.Event()
 
     async def waiting() -> None:
-        with turns.look():
+        with turns.active_check():
             began.set()
             await turns.take("a.example")
 
-    with turns.look() as first:
+    with turns.active_check() as first:
         await turns.take("a.example")
         task = asyncio.create_task(waiting())
         await began.wait()
@@ -108,10 +108,10 @@ async def test_a_cancelled_wait_leaves_the_host_to_the_next() -> None:
     turns = HostTurns(GAP_S, monotonic=time.monotonic)
 
     async def wait() -> None:
-        with turns.look():
+        with turns.active_check():
             await turns.take("a.example")
 
-    with turns.look():
+    with turns.active_check():
         await turns.take("a.example")
         first, second = asyncio.create_task(wait()), asyncio.create_task(wait())
         await asyncio.sleep(0)
@@ -122,16 +122,16 @@ async def test_a_cancelled_wait_leaves_the_host_to_the_next() -> None:
 
 
 async def test_so_many_ask_at_a_time_and_those_that_wait_for_a_host_hold_nobody_up() -> None:
-    """A look that waits gives its connection to the next, and gets one again in its turn (W41)."""
+    """A check that waits gives its connection to the next, and gets one again in its turn (W41)."""
     turns = HostTurns(GAP_S, monotonic=time.monotonic)
     turns.allow(2)
     asking, most = 0, 0
     parked: list[int] = []
     turns.on_parked = lambda: parked.append(turns.parked)
 
-    async def look(number: int) -> None:
+    async def check(number: int) -> None:
         nonlocal asking, most
-        with turns.look():
+        with turns.active_check():
             for host in (f"h{number}.example", f"h{number}.example"):
                 await turns.take(host)
                 asking += 1
@@ -139,7 +139,7 @@ async def test_so_many_ask_at_a_time_and_those_that_wait_for_a_host_hold_nobody_
                 await asyncio.sleep(0.005)
                 asking -= 1
 
-    await asyncio.wait_for(asyncio.gather(*(look(number) for number in range(9))), 120)
+    await asyncio.wait_for(asyncio.gather(*(check(number) for number in range(9))), 120)
 
     assert most == 2
     assert len(parked) == 9
@@ -153,10 +153,10 @@ async def test_a_cancelled_wait_for_a_connection_leaves_it_to_the_next() -> None
     turns.allow(1)
 
     async def wait(host: str) -> None:
-        with turns.look():
+        with turns.active_check():
             await turns.take(host)
 
-    with turns.look():
+    with turns.active_check():
         await turns.take("a.example")
         first, second = (asyncio.create_task(wait(f"{name}.example")) for name in "bc")
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Looks at the sites of the test web: pages that break rules, certificates at fault."""
+"""Checks of the sites of the test web: pages that break rules, certificates at fault."""
 
 import asyncio
 from dataclasses import replace

@@ -314,7 +314,7 @@ def test_importing_twice_changes_nothing(store: RegistryStore) -> None:
 def test_a_dry_run_writes_nothing(store: RegistryStore) -> None:
     """But says what would be."""
     with _spool(*_many(20), ("frwiki", 1, "A", "https://b.net/")) as spool:
-        done = LinkImporter(store, day=5).look(spool)
+        done = LinkImporter(store, day=5).preview(spool)
 
     assert (done.pages, done.links) == (21, 61)
     with store.reading() as rows:

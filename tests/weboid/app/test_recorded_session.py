@@ -160,7 +160,7 @@ async def test_each_page_that_a_window_shows_has_its_manifest_and_picture(
             async with asyncio.timeout(120):
                 for title, following in (("First", "http://site.example/second"), ("Second", "")):
                     while not (window.pages and window.pages[-1].title == title):
-                        await window.look()
+                        await window.update()
                         await asyncio.sleep(0.05)
                     if following:
                         await window.send("Page.navigate", {"url": following})

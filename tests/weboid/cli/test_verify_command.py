@@ -92,7 +92,7 @@ def test_archive_notes_what_it_did_to_interrupted_files(weboid: Weboid) -> None:
     report = (weboid.collection / "reports" / "recovered.jsonl").read_text()
 
     assert f"{path.name}: It was interrupted" in verified.out
-    assert (ran.code, event["filename"], event["cut"], event["fate"]) == (0, path.name, 7, "closed")
+    assert (ran.code, event["filename"], event["cut"], event["outcome"]) == (0, path.name, 7, "closed")
     assert json.loads(report)["text"] == event["text"]
     assert weboid.call("verify").code == 0
 

@@ -39,7 +39,7 @@ def test_limits_of_a_running_crawl_are_changed(client: httpx.Client, console: Co
     refused = client.post("/crawls/limits", json={"name": "limited", "pages": 9}, headers=seen)
     done = client.post("/crawls/limits", json={"name": "limited", "pages": 0, "seconds": 3600, "lane": "high"})
     jobs = JobSettings(console.frontier, Settings(), clock=console.stores.clock)
-    jobs.look()
+    jobs.refresh()
     scope = jobs.settings_for("https://limits.example/", "limited").scope
 
     assert (first.status_code, refused.status_code, done.status_code) == (200, 412, 200)
@@ -102,7 +102,7 @@ def test_the_delay_of_a_host_is_set_while_crawls_run(client: httpx.Client, conso
     client.post("/sheets", json={"prefix": "slow.example", "settings": {"visit": {"timeout_s": 90}}})
     client.post("/hosts/delay", json={"host": "slow.example", "delay_s": 60})
     jobs = JobSettings(console.frontier, Settings(), clock=console.stores.clock)
-    jobs.look()
+    jobs.refresh()
     settings = jobs.settings_for("https://slow.example/a", "")
     wrong = client.post("/sheets", json={"prefix": "slow.example", "settings": {"visit": {"no": 1}}})
     file = client.post("/sheets", json={"prefix": "slow.example", "settings": {"policy": {"lists": ["/etc/passwd"]}}})

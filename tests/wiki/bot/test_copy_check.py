@@ -61,7 +61,7 @@ async def test_a_short_address_is_held_to_its_link(
     told = f'{{"guid": "AB12-CD34", "url": "{A}", "capture_time": "2013-01-15T10:20:33Z"}}'
     archive_server.put("https://api.perma.cc/v1/public/archives/AB12-CD34/", told)
 
-    looks = CopyChecker(asker, (), asks_others=True)
+    checker = CopyChecker(asker, (), asks_others=True)
 
-    assert (await looks.standing("https://perma.cc/AB12-CD34", url)).verdict is verdict
-    assert (await looks.standing("https://perma.cc/ZZ99-ZZ99", url)).verdict is CopyVerdict.UNCLEAR
+    assert (await checker.standing("https://perma.cc/AB12-CD34", url)).verdict is verdict
+    assert (await checker.standing("https://perma.cc/ZZ99-ZZ99", url)).verdict is CopyVerdict.UNCLEAR

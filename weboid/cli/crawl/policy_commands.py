@@ -66,7 +66,7 @@ async def _rule_opinions(
     url: str, job: str, record: ItemRecord | None, frontier: Frontier, where: CommandTarget, *, fetch: bool
 ) -> list[PolicyOpinion]:
     jobs = JobSettings(frontier, where.settings, clock=CLOCK)
-    jobs.look()
+    jobs.refresh()
     new = FrontierItem("", url, host_of(url), Lane.STANDARD, 0, "", 0, job=job)
 
     async def ask(verb: Callable[[], Any]) -> Any:

@@ -142,7 +142,7 @@ def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _Co
     for done in visits:
         facts = {"url": done.url.url, "outcome": str(done.visit)}
         facts |= json_facts(done.kept, "address", archive="service")
-        facts |= json_facts(done.seen, "note", sight="verdict", now_at="address")
+        facts |= json_facts(done.seen, "verdict note", now_at="address")
         if not output.json(facts) and done.visit is not copy_store.CopyCheckEffect.GOOD:
             note = f": {clean(done.seen.note)}" if done.seen.note else ""
             click.echo(f"{done.visit}  {clean(done.kept.address)}{note}")
@@ -313,7 +313,7 @@ async def _query_archives(
     async with copy_sources.open_archives(load_profile(profile), origins=own) as archives:
         if reference is not None:
             seen = [await check_copy(archives.asker, url, reference, own=own) for url in urls]
-            return [{"seen": json_facts(each, "address note", sight="verdict")} for each in seen]
+            return [{"seen": json_facts(each, "verdict address note")} for each in seen]
         documents: list[dict[str, Any]] = [{} for _ in urls]
         for url, document in zip(urls, documents, strict=True):
             address = recognise(url, own=own)
@@ -363,5 +363,5 @@ def _recognised_lines(document: dict[str, Any]) -> list[str]:
     if "seen" in document:
         seen = document["seen"]
         note = f": {seen['note']}" if seen["note"] else ""
-        lines.append(f"  {'seen':<10}  {clean(seen['sight'] + note)}")
+        lines.append(f"  {'seen':<10}  {clean(seen['verdict'] + note)}")
     return lines

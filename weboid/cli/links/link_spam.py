@@ -208,7 +208,7 @@ def run_command(
             found = wiki_named(rows, wiki)
             rules = RuleBook().rules_of(rows, found.id)
 
-        looked_at, marked, last = 0, 0, 0
+        checked, marked, last = 0, 0, 0
         named: dict[str, str] = {}
         with search_progress("links checked") as progress:
             task = progress.add_task("")
@@ -218,16 +218,16 @@ def run_command(
                 if not part:
                     break
                 last = part[-1].id
-                looked_at += len(part)
-                progress.update(task, completed=looked_at)
+                checked += len(part)
+                progress.update(task, completed=checked)
                 sorted_ = {row.id: classify_link(row.url, rules) for row in part}
                 spam = {key: each for key, each in sorted_.items() if each.sort is LinkClass.SPAM}
                 named |= {each.identity: each.note for each in spam.values()}
                 if spam and not dry_run:
                     with store.writing() as rows:
                         marked += mark_pages_stale(rows, [found.id], spam)
-    facts = {"wiki": str(found.name), "looked_at": looked_at, "links": named, "pages_marked": marked}
-    lines = [f"Links checked: {looked_at:,}; on a list: {len(named):,}."]
+    facts = {"wiki": str(found.name), "checked": checked, "links": named, "pages_marked": marked}
+    lines = [f"Links checked: {checked:,}; on a list: {len(named):,}."]
     lines += [f"{clean(url)}: {clean(line)}" for url, line in list(named.items())[:20]]
     if not dry_run:
         lines.append(f"Pages newly marked to be read again: {marked:,}.")

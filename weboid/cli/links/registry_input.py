@@ -192,7 +192,7 @@ def import_command(
         bad = _read(stream, spool, wiki, progress)
         task = progress.add_task("writing", total=spool.pages())
         importer = LinkImporter(store, day=day_of(CLOCK.now()), digest=digest)
-        run = importer.look if dry_run else partial(importer.run, restart=restart)
+        run = importer.preview if dry_run else partial(importer.run, restart=restart)
         done = run(spool, progress=lambda more: progress.advance(task, more))
     sorts = {str(sort): done.sorts[sort] for sort in LinkClass if done.sorts[sort]}
     facts = {

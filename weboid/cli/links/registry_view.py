@@ -224,9 +224,9 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     history = []
     for run in document["history"]:
         days = run["first"] if run["first"] == run["last"] else f"{run['first']} to {run['last']}"
-        history.append(f"{days}: {run['says']} ({run['code']})")
+        history.append(f"{days}: {run['description']} ({run['code']})")
     yield from _part("History", history)
-    yield from _part("Looks", map(_look_line, document["looks"]))
+    yield from _part("Latest checks", map(_check_line, document["checks"]))
     quirks = []
     for name, whose in (("quirks", ""), ("host_quirks", " (host)")):
         for quirk in document[name]:
@@ -251,15 +251,15 @@ def _part(head: str, lines: Any) -> Iterator[str]:
         yield from (f"  {line}" for line in found)
 
 
-def _look_line(look: dict[str, Any]) -> str:
+def _check_line(check: dict[str, Any]) -> str:
     facts = [
-        f"{look['how']}: {look['verdict']}",
-        f"HTTP {look['http']}" if look["http"] is not None else "",
-        clean(look["note"]),
-        f"ended at {clean(look['final_url'])}" if look["final_url"] else "",
-        f"{look['similarity']} % of the copy's text" if look["similarity"] is not None else "",
+        f"{check['how']}: {check['verdict']}",
+        f"HTTP {check['http']}" if check["http"] is not None else "",
+        clean(check["note"]),
+        f"ended at {clean(check['final_url'])}" if check["final_url"] else "",
+        f"{check['similarity']} % of the copy's text" if check["similarity"] is not None else "",
     ]
-    return f"{look['moment'][:16].replace('T', ' ')}  {', '.join(filter(None, facts))}"
+    return f"{check['moment'][:16].replace('T', ' ')}  {', '.join(filter(None, facts))}"
 
 
 def _page_line(page: dict[str, Any]) -> str:

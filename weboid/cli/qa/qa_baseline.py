@@ -78,7 +78,7 @@ def save(
     facts = {
         "name": name,
         "pages": len(header.pages),
-        "looked_at": len(verdicts),
+        "checked": len(verdicts),
         "verdicts": {each or "unchecked": verdicts.count(each) for each in QaVerdict},
         "engine": header.engine,
         "folder": str(baseline.folder),

@@ -135,15 +135,15 @@ def _surveyed(wiki: Wiki, store: RegistryStore, settings: Settings, progress: Pr
     survey, trouble = SweepSurvey(), ""
     opener = wiki_opener(settings)
 
-    async def look() -> None:
+    async def survey_pages() -> None:
         nonlocal survey
         async with opener(wiki) as source:
             async for survey in survey_wiki(wiki, source, store, CLOCK):
-                total = max(survey.expected, survey.looked_at)
-                progress.update(task, completed=survey.looked_at, total=total or None)
+                total = max(survey.expected, survey.examined)
+                progress.update(task, completed=survey.examined, total=total or None)
 
     try:
-        asyncio.run(look())
+        asyncio.run(survey_pages())
     except WeboidError as error:
         trouble = str(error)
     progress.remove_task(task)

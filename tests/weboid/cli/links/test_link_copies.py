@@ -307,7 +307,7 @@ def test_copies_are_looked_at(links: Links, profile: str, tmp_path: Path) -> Non
 
     assert len(_objects(links("copies", "check", "--dry-run", "--profile", profile, "--json"))) == 1
     (looked,) = _objects(links("copies", "check", "--profile", profile, "--json"))
-    assert (looked["url"], looked["outcome"], looked["sight"]) == (A, "good", "good")
+    assert (looked["url"], looked["outcome"], looked["verdict"]) == (A, "good", "good")
     assert links("copies", "check", "--profile", profile)[1] == "0 copies checked.\n"
 
 
@@ -332,5 +332,5 @@ def test_an_address_is_asked_for(links: Links, profile: str, archive: int) -> No
 
     (answer,) = _objects(links("recognise", address, "--ask", "--of", A, "--profile", profile, "--json"))
 
-    assert answer["seen"]["sight"] == "good"
+    assert answer["seen"]["verdict"] == "good"
     assert answer["is_known"] is False

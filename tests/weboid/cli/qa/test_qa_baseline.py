@@ -69,7 +69,7 @@ def test_a_sanitiser_that_loses_images_is_found(
     same = weboid.run("qa", "baseline", "check", "spring", "--json")
 
     assert len(planned.events) == 2, planned
-    assert (saved.code, saved.events[0]["looked_at"]) == (ExitCode.OK, 2), saved
+    assert (saved.code, saved.events[0]["checked"]) == (ExitCode.OK, 2), saved
     assert saved.events[0]["verdicts"]["good"] == 2
     assert twice.code == ExitCode.INPUT, twice
     assert (same.code, set(courses(same).values())) == (ExitCode.OK, {"unchanged"}), same
