@@ -70,7 +70,7 @@ class Archivist:
         self._facts = dict(facts)
         self._ids: FIFOCache[tuple[str, int], str] = FIFOCache(RECORD_ID_LIMIT)  # of records, by file and offset
         self._index = open_index(layout, index)
-        self._reach = archivist_jobs.IndexBacklog(self._index, index.patience_s)
+        self._index_backlog = archivist_jobs.IndexBacklog(self._index, index.patience_s)
         self._payloads = open_payloads(layout, settings, self._index)
         self._put_off = archivist_jobs.PostponedJobs()
         self._texts: TextIndexThread | None = None
@@ -130,7 +130,7 @@ class Archivist:
     def require_stores(self) -> None:
         """Raise Dedup- or IndexUnavailableError if an index does not answer (after `patience_s`)."""
         self._payloads.check()
-        if (lost := self._reach.lost) is not None:
+        if (lost := self._index_backlog.lost) is not None:
             raise IndexUnavailableError(str(lost))
 
     def close(self) -> None:
@@ -149,7 +149,7 @@ class Archivist:
             elif self._arrived.wait(CHECK_S):
                 self._urgent.wait(BATCH_WAIT_S)
             else:
-                self._reach.check()
+                self._index_backlog.check()
                 self._roll_over()  # idle files reach their age limit, too
                 continue
             self._arrived.clear()
@@ -166,9 +166,9 @@ class Archivist:
                 break
             if closing:
                 self._arrived.set()
-        self._reach.check()
+        self._index_backlog.check()
         for file in self._files.values():
-            file.close() if self._reach.owed is None else file.leave()
+            file.close() if self._index_backlog.unwritten is None else file.leave()
         self._payloads.close()
         # Before the index: its last connection merges the write-ahead log, which a reader's cannot.
         if self._texts is not None:
@@ -183,10 +183,10 @@ class Archivist:
     def _try(self, batch: list[archivist_jobs.Job]) -> bool:
         """Write the batch; return False when it must be rolled back and tried again."""
         try:
-            self._reach.pay()
+            self._index_backlog.write()
             done, locations = self._commit(batch)
         except IndexUnavailableError as error:
-            if self._reach.endure(error):
+            if self._index_backlog.wait(error):
                 return False
             self._roll_back()
             for job in batch:
@@ -273,8 +273,8 @@ class Archivist:
             if self._payloads.shared:
                 self._keep()
             if self._index.shared:
-                self._reach.owed = changes
-        self._reach.paid()
+                self._index_backlog.unwritten = changes
+        self._index_backlog.clear()
         if self._texts is not None:
             self._texts.put(changes.pages)
         self._keep()
@@ -291,9 +291,9 @@ class Archivist:
             with self._index.transaction():
                 yield
         except IndexUnavailableError:
-            if self._reach.owed is None:
+            if self._index_backlog.unwritten is None:
                 raise
-            self._reach.pay_patiently()
+            self._index_backlog.write_with_retries()
 
     def _file(self, prefix: str) -> WarcFile:
         """Return the file with that prefix that is being written."""

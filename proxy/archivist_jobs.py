@@ -152,39 +152,39 @@ class IndexBacklog:
         self._index = index
         self._patience_s = patience_s
         # Rows of records that stay on disk even if their transaction fails; None: the index covers all.
-        self.owed: IndexBatch | None = None
+        self.unwritten: IndexBatch | None = None
         self._since: float | None = None
         self._pauses = ExponentialBackoff(FIRST_PAUSE_S, LAST_PAUSE_S)
         # The error that exhausted the patience; None while the index answers or patience is left.
         self.lost: IndexUnavailableError | None = None
 
-    def paid(self) -> None:
+    def clear(self) -> None:
         """Clear the backlog and the outage: the index has answered and is complete."""
         if self._since is not None:
             log.warning("index.back seconds=%.1f", time.monotonic() - self._since)
-        self.owed, self._since, self.lost = None, None, None
+        self.unwritten, self._since, self.lost = None, None, None
         self._pauses.reset()
 
-    def pay(self) -> None:
+    def write(self) -> None:
         """Write the backlog, if there is one; it is kept after IndexUnavailableError."""
-        if self.owed is None:
+        if self.unwritten is None:
             return
         with self._index.transaction():
-            self.owed.write(self._index)
-        self.paid()
+            self.unwritten.write(self._index)
+        self.clear()
 
-    def pay_patiently(self) -> None:
+    def write_with_retries(self) -> None:
         """Write the backlog, retrying until patience ends with IndexUnavailableError."""
         while True:
             try:
-                self.pay()
+                self.write()
             except IndexUnavailableError as error:
-                if not self.endure(error):
+                if not self.wait(error):
                     raise
             else:
                 return
 
-    def endure(self, error: IndexUnavailableError) -> bool:
+    def wait(self, error: IndexUnavailableError) -> bool:
         """Wait with exponential back-off before the next try; False when patience has ended."""
         now = time.monotonic()
         if self._since is None:
@@ -202,12 +202,12 @@ class IndexBacklog:
         if self._since is None:
             return
         try:
-            self.pay()
+            self.write()
             self._index.check()
         except IndexUnavailableError as error:
             log.debug("index.unavailable error=%s", error)
         else:
-            self.paid()
+            self.clear()
 
 
 # Up to here a record is joined and deflated in one call.

@@ -332,8 +332,8 @@ class WarcproxServer(RecorderServer):
         self._started = now_ms() / 1000
         self._samples = deque([(self._started, 0, 0)], maxlen=int(15 * 60 / SAMPLE_S) + 1)
         self._over = threading.Event()
-        self._keeper = threading.Thread(target=self._keep, name="warcprox-counters", daemon=True)
-        self._keeper.start()
+        self._writer_thread = threading.Thread(target=self._keep, name="warcprox-counters", daemon=True)
+        self._writer_thread.start()
 
     @cachedmethod(attrgetter("_cache"), lock=attrgetter("_lock"))
     def rules(self, value: bytes) -> MetaRules:
@@ -388,7 +388,7 @@ class WarcproxServer(RecorderServer):
         self.end_connections()
         self.proxy.archivist.flush()
         self._over.set()
-        self._keeper.join()
+        self._writer_thread.join()
         self.counters.save()
 
     def _hand_over(self, recorded: RecordedExchange) -> None:

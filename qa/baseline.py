@@ -227,12 +227,12 @@ async def record_after(
             return
         baseline.store(AFTER, after)
         results[page_id] = result
-        if earlier is None and result.course in _CHECKED_TWICE:
+        if earlier is None and result.kind in _CHECKED_TWICE:
             again.append(pages[page_id])
 
     results = {key: compare(baseline.shown(AFTER, done[key])) for key in pages if key in done}
     todo = [page for key, page in pages.items() if key not in done]
-    again = [pages[key] for key, each in results.items() if each.course in _CHECKED_TWICE]
+    again = [pages[key] for key, each in results.items() if each.kind in _CHECKED_TWICE]
     whole = await _view_pages(options, header.level, [todo, again], keep, on_check)
     return whole, list(results.values())
 
@@ -259,4 +259,4 @@ def _view_of(checked: CheckOutcome) -> BaselineView:
 
 def _rank(result: PlaybackRegression) -> tuple[int, float]:
     """Return a sort key: the better result, then the one with the higher similarity, is greater."""
-    return list(RegressionKind).index(result.course), result.likeness
+    return list(RegressionKind).index(result.kind), result.likeness

@@ -271,13 +271,13 @@ async def _proxies(layout: Layout, settings: Settings, secret: ClusterSecret | N
         if settings.frontier.url and secret is not None:
             frontier = stack.enter_context(open_frontier(layout, settings.frontier, settings.politeness))
             if living_proxies(frontier, _CLOCK, secret):
-                impatient = asyncio.Event()  # no visit waits for one of the cluster's proxies
-                impatient.set()
+                stopping = asyncio.Event()  # no visit waits for one of the cluster's proxies
+                stopping.set()
                 proxies = RemoteProxyPool(
                     frontier,
                     secret,
                     _CLOCK,
-                    stopping=impatient,
+                    stopping=stopping,
                     rng=Random(),  # noqa: S311 no secret depends on it
                     authority=folder / CA_FILE,
                     report=lambda _event: None,

@@ -119,7 +119,7 @@ class HoldingsVerifier:
                 reason = self._fault(same[-1])
             if reason and not self.is_hidden(part.url, part.digest):
                 lost.setdefault(part.url, reason)
-        for url, reason in self._hollow(page, rows):
+        for url, reason in self._without_content(page, rows):
             lost.setdefault(url, reason)
         return tuple(LostPart(url, reason) for url, reason in lost.items())
 
@@ -149,7 +149,7 @@ class HoldingsVerifier:
             self._sound.add(key)
         return reason
 
-    def _hollow(self, page: PageInfo, rows: Iterable[HoldingsRow]) -> Iterator[tuple[str, str]]:
+    def _without_content(self, page: PageInfo, rows: Iterable[HoldingsRow]) -> Iterator[tuple[str, str]]:
         """Yield artifacts without content that the manifest says they have, such as words."""
         if not page.text_digest.startswith("text:"):
             return

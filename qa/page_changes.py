@@ -134,7 +134,7 @@ def compare_snapshots(then: PageSnapshot, now: PageSnapshot, *, heat: bool = Fal
         title=words.title,
         text=content.text,
         picture=content.picture,
-        owner_signs=words.usurper,
+        owner_signs=words.usurper_words,
         links=_differing(then.outlinks, now.outlinks),
         parts=_differing(then.parts, now.parts),
     )
@@ -174,8 +174,8 @@ def _page_drift(
         return _NO_PAGE.get(after, PageDrift.UNKNOWN), evidence
     if before is not CheckVerdict.OK and after is CheckVerdict.OK:
         return PageDrift.UNKNOWN, f"The older capture is not the page: {_status(then)}."
-    if words.usurper:
-        return PageDrift.OTHER_OWNER, f"It mentions {', '.join(words.usurper[:5])}."
+    if words.usurper_words:
+        return PageDrift.OTHER_OWNER, f"It mentions {', '.join(words.usurper_words[:5])}."
     if words.text is not None:
         drift = _drift_by_words(words, text, picture)
     elif picture is not None and not picture.seen_blank:
@@ -285,7 +285,7 @@ class RegressionKind(StrEnum):
 class PlaybackRegression(ContentChanges):
     """Change of one page's playback."""
 
-    course: RegressionKind  # direction of change
+    kind: RegressionKind  # direction of change
     reason: str  # a sentence; empty when it is unchanged
     before: PlaybackCheck  # check before the upgrade
     after: PlaybackCheck  # present check
@@ -302,31 +302,31 @@ def compare_playback(before: BaselineView, after: BaselineView, *, heat: bool = 
     """Compare two views of a page; with `heat`, draw a heat map of the differences, too."""
     was, is_ = before.check, after.check
     if not (_is_shown(was) and _is_shown(is_)):
-        course, reason = RegressionKind.UNCHANGED, ""
+        kind, reason = RegressionKind.UNCHANGED, ""
         if _is_shown(is_):
-            course, reason = RegressionKind.BETTER, f"It was not shown: {was.reason}"
+            kind, reason = RegressionKind.BETTER, f"It was not shown: {was.reason}"
         elif _is_shown(was):
             is_worse = PlaybackFault.NOT_SHOWN in is_.faults
-            course = RegressionKind.WORSE if is_worse else RegressionKind.GONE
+            kind = RegressionKind.WORSE if is_worse else RegressionKind.GONE
             reason = f"It is no longer shown: {is_.reason}"
-        return PlaybackRegression(course, reason, was, is_)
+        return PlaybackRegression(kind, reason, was, is_)
     content = _compare_content((before.text, after.text), (before.picture, after.picture), heat=heat)
     unjudged = PlaybackRegression(RegressionKind.UNCHANGED, "", was, is_, text=content.text, picture=content.picture)
-    course, reason = _regression_kind(unjudged)
-    return replace(unjudged, course=course, reason=reason)
+    kind, reason = _regression_kind(unjudged)
+    return replace(unjudged, kind=kind, reason=reason)
 
 
 def count_by_kind(regressions: Iterable[PlaybackRegression]) -> dict[RegressionKind, int]:
     """Count pages by direction of change; every direction has an entry."""
-    counts = Counter(each.course for each in regressions)
-    return {course: counts[course] for course in RegressionKind}
+    counts = Counter(each.kind for each in regressions)
+    return {kind: counts[kind] for kind in RegressionKind}
 
 
 def regression_as_json(regression: PlaybackRegression) -> dict[str, Any]:
     """Convert to a JSON object."""
     return {
         **json_facts(regression.after, "page_id url"),
-        **json_facts(regression, "course reason"),
+        **json_facts(regression, "kind reason"),
         "picture": _score(regression.picture),
         "text": _score(regression.text),
         "before": json_facts(regression.before, "verdict score"),
@@ -337,7 +337,7 @@ def regression_as_json(regression: PlaybackRegression) -> dict[str, Any]:
 def sort_worst_first(regressions: Iterable[PlaybackRegression]) -> list[PlaybackRegression]:
     """Sort in the order of review, the worst first."""
     order = list(RegressionKind).index
-    return sorted(regressions, key=lambda each: (order(each.course), each.step or 0.0, each.likeness, each.after.url))
+    return sorted(regressions, key=lambda each: (order(each.kind), each.step or 0.0, each.likeness, each.after.url))
 
 
 def _is_shown(check: PlaybackCheck) -> bool:

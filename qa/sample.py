@@ -89,10 +89,10 @@ def weigh_candidate(page: SampleCandidate) -> SampledPage:
 class WeightedSample:
     """Sample of a stream of pages: most by suspicion, some of every host at random."""
 
-    def __init__(self, size: int, dice: Random) -> None:
+    def __init__(self, size: int, random: Random) -> None:
         self._size = size
         self._most_ordinary = min(size, max(1, round(size * ORDINARY_SHARE))) if size else 0
-        self._dice = dice
+        self._random = random
         self._number = 0
         # Smallest first, so that the least wanted leaves: (key, number, page).
         self._suspects: list[tuple[float, int, SampledPage]] = []
@@ -108,7 +108,7 @@ class WeightedSample:
         chosen = weigh_candidate(page)
         self._number += 1
         # Efraimidis and Spirakis (2006): the largest of u^(1/w) are a weighted sample.
-        key = self._dice.random() ** (1 / chosen.weight**_STEEPNESS)
+        key = self._random.random() ** (1 / chosen.weight**_STEEPNESS)
         _keep(self._suspects, (key, self._number, chosen), self._size)
         if page.host != self._host:
             self._end_of_host()
@@ -117,7 +117,7 @@ class WeightedSample:
         if len(self._of_host) < self._most_ordinary:
             self._of_host.append(chosen)
         else:
-            place = self._dice.randrange(self._host_count)
+            place = self._random.randrange(self._host_count)
             if place < self._most_ordinary:
                 self._of_host[place] = chosen
 
@@ -133,10 +133,10 @@ class WeightedSample:
 
     def _end_of_host(self) -> None:
         """Enter the picks of a host; the first picks of all hosts precede any second one."""
-        self._dice.shuffle(self._of_host)
+        self._random.shuffle(self._of_host)
         for turn, chosen in enumerate(self._of_host):
             self._number += 1
-            key = -(turn + self._dice.random())
+            key = -(turn + self._random.random())
             _keep(self._ordinary, (key, self._number, chosen), self._most_ordinary)
         self._of_host, self._host_count = [], 0
 

@@ -152,7 +152,7 @@ class Browser:
             browser = cls(settings, process, home, guardian, key_log, clock)
             undoing.pop_all()  # from here on they are the browser's to close
             undoing.push_async_callback(browser.close)
-            await browser._greet()
+            await browser._read_version()
             browser._watching = asyncio.create_task(browser._watch())
             undoing.pop_all()
         return browser
@@ -267,7 +267,7 @@ class Browser:
             self._home.close()
         await asyncio.gather(*self._disposing)
 
-    async def _greet(self) -> None:
+    async def _read_version(self) -> None:
         self.connection.listen("", self._handle_event)
         try:
             async with asyncio.timeout(self._settings.start_timeout_s):

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from shutil import rmtree
 
-LOOK_S = 0.25  # memory fills by a gigabyte a second, or two
+POLL_S = 0.25  # memory fills by a gigabyte a second, or two
 SEARCH_S = 1.0  # new processes are searched for: to look through all of the machine's costs ten times as much
 # A pause of the guardian itself, as in a paused container, is no evidence of a hang.
 ASLEEP_S = 5.0
@@ -68,7 +68,7 @@ def watch(session: int, folder: str, silence_limit_s: float, memory_limit_bytes:
     looked = time.monotonic()
     searched, pids = -SEARCH_S, list[int]()
     while True:
-        ready, _, _ = select.select([0], [], [], LOOK_S)
+        ready, _, _ = select.select([0], [], [], POLL_S)
         now = time.monotonic()
         if ready:
             if not os.read(0, 4096):

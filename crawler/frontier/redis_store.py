@@ -268,8 +268,8 @@ class RedisStore:
         self._server.close()
 
     def _open(self, salt: bytes) -> bytes:
-        wish = _MADE + salt.hex()
-        made: bytes = self._server.script("open", self._keys, [b"", self._settings, pack(wish)])
+        identity = _MADE + salt.hex()
+        made: bytes = self._server.script("open", self._keys, [b"", self._settings, pack(identity)])
         if not made.startswith(_MADE.encode()):
             content = made.decode("utf-8", "replace")[:100] or "something else"
             raise errors.CollectionVersionError(

@@ -119,7 +119,7 @@ class PolicyRule(VisitRule):
         policy = self._policy(item, now=now)
         delay = await self._crawl_delay(item, policy, now=now)
         if delay is not None:
-            follow_up.wish_delay(delay)
+            follow_up.request_delay(delay)
         page = captured.page
         await self._count(page, policy, now=now)
         if captured.again:

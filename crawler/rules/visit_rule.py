@@ -72,7 +72,7 @@ class FollowUp:
     due: datetime | None = None  # when the page is visited again; None: never
     memo: str = ""  # value to remember for the page
 
-    def wish_delay(self, delay: timedelta) -> None:
+    def request_delay(self, delay: timedelta) -> None:
         """Set the host's delay to at least this."""
         self.delay = delay if self.delay is None else max(self.delay, delay)
 
@@ -102,7 +102,7 @@ class PolitenessRule(VisitRule):
         """Delay the hosts that received requests; back off from those that refused or failed."""
         page, politeness = captured.page, self.settings_for(item).politeness
         delay = host_delay(timedelta(seconds=page.seconds), politeness)
-        follow_up.wish_delay(max(delay, MINIMAL_REST))
+        follow_up.request_delay(max(delay, MINIMAL_REST))
         follow_up.back_offs += _page_back_offs(item, captured)
         rest = now + timedelta(seconds=politeness.min_delay_s)
         own = {item.host, host_or_empty(page.url), ""}

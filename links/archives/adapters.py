@@ -26,15 +26,15 @@ from links.archives.archive_urls import SERVICES, is_copy_of, is_same_page, make
 class HttpAdapter:
     """Base of the adapters: an archive, the template of its addresses, and the answers it may give."""
 
-    def __init__(self, asker: ArchiveClient, name: str, template: str, *, homes: Sequence[str] = ()) -> None:
+    def __init__(self, client: ArchiveClient, name: str, template: str, *, homes: Sequence[str] = ()) -> None:
         self.name = name
-        self._asker = asker
+        self._client = client
         self._template = template
         self._homes = {authority_of(home) for home in homes or (template,)}
 
     async def _ask(self, request: ArchiveRequest, *statuses: int) -> ArchiveResponse | None:
         """Return an answer with one of the statuses; None when the archive has no copy."""
-        response = await self._asker.ask(self.name, request)
+        response = await self._client.ask(self.name, request)
         if response.status in archive_client.NOT_THERE:
             return None
         archive_answers.expect_status(self.name, response, statuses)
@@ -72,9 +72,9 @@ class HttpAdapter:
 class CdxAdapter(HttpAdapter):
     """Adapter for a CDX server: Internet Archive, pywb, arquivo.pt or another Weboid."""
 
-    def __init__(self, asker: ArchiveClient, name: str, endpoint: str, *, copies: str = "") -> None:
+    def __init__(self, client: ArchiveClient, name: str, endpoint: str, *, copies: str = "") -> None:
         """Set the service and its CDX address; `copies` is a template of ``{ts}`` and ``{url}``."""
-        super().__init__(asker, name, endpoint, homes=(copies or endpoint,))
+        super().__init__(client, name, endpoint, homes=(copies or endpoint,))
         self._copy_template = copies
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
@@ -191,9 +191,9 @@ _FORM: Final = {"Content-Type": "application/x-www-form-urlencoded"}
 class AvailabilityAdapter(HttpAdapter):
     """Adapter for the Wayback Machine's availability API, version 2."""
 
-    def __init__(self, asker: ArchiveClient) -> None:
+    def __init__(self, client: ArchiveClient) -> None:
         """Store the client."""
-        super().__init__(asker, "wayback", "https://archive.org/wayback/available", homes=(_WAYBACK_HOME,))
+        super().__init__(client, "wayback", "https://archive.org/wayback/available", homes=(_WAYBACK_HOME,))
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
         """Return the copy nearest before `at`, or nearest after it when there is none."""
@@ -209,7 +209,7 @@ class AvailabilityAdapter(HttpAdapter):
         pairs += [("statuscodes", str(code)) for code in _GOOD]
         body = urlencode([*pairs, ("tag", "0")]).encode()
         request = ArchiveRequest(self._template, "POST", {"Wayback-Api-Version": "2", **_FORM}, body)
-        response = await self._asker.ask(self.name, request)
+        response = await self._client.ask(self.name, request)
         archive_answers.expect_status(self.name, response, (200,))
         answers = archive_answers.parse_answer(self.name, response, archive_answers.read_availability)
         if "0" not in answers:
@@ -250,19 +250,19 @@ class FallbackAdapter:
 
 KNOWN_ADAPTERS: Final[Mapping[str, AdapterFactory]] = MappingProxyType(
     {
-        "wayback": lambda asker: FallbackAdapter(
-            (AvailabilityAdapter(asker), TimeGateAdapter(asker, "wayback", WAYBACK_REDIRECT))
+        "wayback": lambda client: FallbackAdapter(
+            (AvailabilityAdapter(client), TimeGateAdapter(client, "wayback", WAYBACK_REDIRECT))
         ),
-        "wayback-cdx": lambda asker: CdxAdapter(asker, "wayback", f"{_WAYBACK_HOME}cdx/search/cdx"),
-        "arquivo": lambda asker: CdxAdapter(asker, "arquivo", "https://arquivo.pt/wayback/cdx"),
-        "time-travel": lambda asker: TimeMapAdapter(asker, "memento", TIME_TRAVEL),
+        "wayback-cdx": lambda client: CdxAdapter(client, "wayback", f"{_WAYBACK_HOME}cdx/search/cdx"),
+        "arquivo": lambda client: CdxAdapter(client, "arquivo", "https://arquivo.pt/wayback/cdx"),
+        "time-travel": lambda client: TimeMapAdapter(client, "memento", TIME_TRAVEL),
     }
 )
 
 
-def adapters_of(names: Sequence[str], asker: ArchiveClient) -> list[ArchiveAdapter]:
+def adapters_of(names: Sequence[str], client: ArchiveClient) -> list[ArchiveAdapter]:
     """Build the adapters that the setting names, in its order; ConfigError for an unknown name."""
-    return [_adapter(" ".join(name.split()), asker) for name in names]
+    return [_adapter(" ".join(name.split()), client) for name in names]
 
 
 def check_archive_names(names: Sequence[str]) -> None:
@@ -270,25 +270,25 @@ def check_archive_names(names: Sequence[str]) -> None:
     adapters_of(names, cast("ArchiveClient", None))  # adapters send no request before they are used
 
 
-def _adapter(name: str, asker: ArchiveClient) -> ArchiveAdapter:
+def _adapter(name: str, client: ArchiveClient) -> ArchiveAdapter:
     if name in KNOWN_ADAPTERS:
-        return KNOWN_ADAPTERS[name](asker)
+        return KNOWN_ADAPTERS[name](client)
     if name in KNOWN_TIMEMAPS:
-        return TimeMapAdapter(asker, name, KNOWN_TIMEMAPS[name])
+        return TimeMapAdapter(client, name, KNOWN_TIMEMAPS[name])
     kind, *places = name.split(" ")
     match kind, places:
         case "timemap", [place] if "{url}" in place:
-            return TimeMapAdapter(asker, _host(place, name), place)
+            return TimeMapAdapter(client, _host(place, name), place)
         case "timegate", [place] if "{url}" in place:
-            return TimeGateAdapter(asker, _host(place, name), place)
+            return TimeGateAdapter(client, _host(place, name), place)
         case "cdx", [place, copies] if "{url}" in copies and "{ts}" in copies:
             _host(copies, name)
-            return CdxAdapter(asker, _host(place, name), place, copies=copies)
+            return CdxAdapter(client, _host(place, name), place, copies=copies)
         case "weboid", [front, *replay] if len(replay) <= 1:
             front = front.rstrip("/")
             for home in (front, *replay):
                 _host(home, name)
-            return TimeMapAdapter(asker, _host(front, name), f"{front}/timemap/json/{{url}}", homes=(front, *replay))
+            return TimeMapAdapter(client, _host(front, name), f"{front}/timemap/json/{{url}}", homes=(front, *replay))
     known = ", ".join(sorted((*KNOWN_ADAPTERS, *KNOWN_TIMEMAPS)))
     raise ConfigError(
         f"[links] archives names {name[:200]!r}, which is unknown. Known: {known}; docs/how-to/archives.md explains "
@@ -342,7 +342,7 @@ class SaveResult:
 class SavePageNow:
     """Client that requests captures. Bound to one event loop."""
 
-    asker: ArchiveClient
+    client: ArchiveClient
     key: InitVar[str]  # of the account, ``key:secret``
     _: KW_ONLY
     monotonic: Callable[[], float]
@@ -361,16 +361,16 @@ class SavePageNow:
                 request = ArchiveRequest(f"{self.origin}/save/status/{quote(job, safe='')}", headers=self._headers)
                 until, is_pending = self.monotonic() + SAVE_LIMIT_S, True
                 while is_pending:
-                    await self.asker.sleep(POLL_S)
+                    await self.client.sleep(POLL_S)
                     status = await self._ask(request)
                     is_pending = status.get("status") == "pending" and self.monotonic() < until
             if _code(status) != _SESSIONS:
                 return _result_of(status, url)
-            await self.asker.sleep(POLL_S)
+            await self.client.sleep(POLL_S)
         return SaveResult(SaveOutcome.LATER, reason=_SESSIONS)
 
     async def _ask(self, request: ArchiveRequest) -> dict[str, Any]:
-        response = await self.asker.ask(SAVE_SERVICE, request)
+        response = await self.client.ask(SAVE_SERVICE, request)
         if response.status in archive_client.REFUSALS:
             reason = f"it answered {response.status}; see the key in [links] save_key_file"
             raise ArchiveUnavailableError(SAVE_SERVICE, archive_client.ArchiveFailure.REFUSED, reason)

@@ -54,7 +54,7 @@ class CopyCheckResult:
 _unclear = partial(CopyCheckResult, CopyVerdict.UNCLEAR, "", "")
 
 
-async def check_copy(asker: ArchiveClient, address: str, url: str, *, own: tuple[str, ...] = ()) -> CopyCheckResult:
+async def check_copy(client: ArchiveClient, address: str, url: str, *, own: tuple[str, ...] = ()) -> CopyCheckResult:
     """Fetch a copy's address and classify the answer. Redirects are followed within the archive only."""
     cited = recognise(address, own=own)
     service = cited.service if cited is not None else OTHER
@@ -63,7 +63,7 @@ async def check_copy(asker: ArchiveClient, address: str, url: str, *, own: tuple
         for _ in range(HOPS):
             # Hosts of unknown archives are queried independently of each other.
             queue = authority_of(requested) if service == OTHER else service
-            response = await asker.ask(queue, ArchiveRequest(requested, is_head_enough=True))
+            response = await client.ask(queue, ArchiveRequest(requested, is_head_enough=True))
             target = response.headers.get("location", "")
             if response.status not in archive_client.REDIRECTS or not target:
                 return _moved(_judged(service, response, requested, url), address, requested, own)
@@ -148,7 +148,7 @@ class ResolvedAddress:
     address: str = ""  # the copy's, in a form with original and time when there is one
 
 
-async def resolve_address(asker: ArchiveClient, parsed: ArchiveUrl) -> ResolvedAddress:
+async def resolve_address(client: ArchiveClient, parsed: ArchiveUrl) -> ResolvedAddress:
     """Fetch what an address does not contain: its original and time; ArchiveUnavailableError if it fails."""
     if not parsed.must_ask:
         return ResolvedAddress(parsed.original, parsed.timestamp, parsed.address)
@@ -157,7 +157,7 @@ async def resolve_address(asker: ArchiveClient, parsed: ArchiveUrl) -> ResolvedA
         return ResolvedAddress(timestamp=within.timestamp, address=within.address)
     identifier = _PERMA_ID.match(within.address)
     if within.service == "perma" and identifier is not None:
-        response = await asker.ask("perma", ArchiveRequest(f"{PERMA_API}{identifier[1]}/", hops=1))
+        response = await client.ask("perma", ArchiveRequest(f"{PERMA_API}{identifier[1]}/", hops=1))
         if response.status in archive_client.NOT_THERE:
             return ResolvedAddress(address=within.address)
         archive_answers.expect_status("perma", response, (200,))
@@ -168,7 +168,7 @@ async def resolve_address(asker: ArchiveClient, parsed: ArchiveUrl) -> ResolvedA
         taken = next(filter(None, times), "")
         original = _url(archive_answers.text_value(document, "url"))
         return ResolvedAddress(original, archive_answers.timestamp_of(taken), within.address)
-    response = await asker.ask(within.service, ArchiveRequest(within.address, hops=4, is_head_enough=True))
+    response = await client.ask(within.service, ArchiveRequest(within.address, hops=4, is_head_enough=True))
     if response.status in archive_client.NOT_THERE and "memento-datetime" not in response.headers:
         return ResolvedAddress(address=within.address)
     stamp = archive_answers.timestamp_of(response.headers.get("memento-datetime", "")) or within.timestamp

@@ -143,7 +143,7 @@ _OK: Final = range(200, 400)
 class CopySources:
     """Archives to query, and their settings."""
 
-    asker: ArchiveClient
+    client: ArchiveClient
     adapters: Sequence[ArchiveAdapter]  # the archives, the preferred first
     order: Sequence[str] = ()  # the names of the services, the preferred first
     saver: SavePageNow | None = None  # requests new copies; None: no external archive does
@@ -284,7 +284,7 @@ async def _choose_verified(
         queried = unsure(corrected())
         if not queried:
             break
-        checks = (check_copy(archives.asker, each.address, url, own=archives.origins) for each in queried)
+        checks = (check_copy(archives.client, each.address, url, own=archives.origins) for each in queried)
         seen |= dict(zip((each.address for each in queried), await asyncio.gather(*checks), strict=True))
     chosen = corrected()
     return chosen | {copy.service: ArchiveMemento(copy.service, "", "") for copy in unsure(chosen)}

@@ -46,7 +46,7 @@ class CopyVisit:
 
 async def check_due_copies(
     store: RegistryStore,
-    asker: ArchiveClient,
+    client: ArchiveClient,
     *,
     now: datetime,
     limit: int,
@@ -60,20 +60,20 @@ async def check_due_copies(
     for url, kept in waiting:
         services[kept.service].append((url, kept))
 
-    async def at_one(dues: list[tuple[UrlRow, StoredCopy]]) -> list[CopyVisit]:
+    async def at_one(copies: list[tuple[UrlRow, StoredCopy]]) -> list[CopyVisit]:
         seen = []
-        for url, kept in dues:
-            seen.append(await check_copy(asker, kept.address, url.url, own=own))
+        for url, kept in copies:
+            seen.append(await check_copy(client, kept.address, url.url, own=own))
             on_check(1)
         if len(seen) >= ALL_GONE and all(one.verdict in _LOST for one in seen):
             seen = [CopyCheckResult(CopyVerdict.UNCLEAR, note=_DOWN) for _ in seen]
         with store.writing() as rows:
             return [
                 CopyVisit(url, kept, copy_store.record_copy_check(rows, url.id, kept, one, day_of(now)), one)
-                for (url, kept), one in zip(dues, seen, strict=True)
+                for (url, kept), one in zip(copies, seen, strict=True)
             ]
 
-    done = await asyncio.gather(*(at_one(dues) for dues in services.values()))
+    done = await asyncio.gather(*(at_one(copies) for copies in services.values()))
     return [each for visits in done for each in visits]
 
 

@@ -145,7 +145,7 @@ class PageLikeness:
 
     text: float | None  # share of the copy's runs of words, from 0 to 1; None: too few of them
     title: float | None  # share of both titles' words, from 0 to 1; None when one has no title
-    usurper: tuple[str, ...] = ()  # listed words that indicate a new owner; empty without any
+    usurper_words: tuple[str, ...] = ()  # listed words that indicate a new owner; empty without any
     evidence: DriftEvidence = DriftEvidence()  # further comparisons
 
     @property
@@ -156,7 +156,7 @@ class PageLikeness:
     @property
     def verdict(self) -> CheckVerdict:
         """Return the resulting verdict."""
-        if self.usurper:
+        if self.usurper_words:
             return CheckVerdict.USURPED
         if (self.title or 0.0) >= SAME_TITLE:
             return CheckVerdict.OK
@@ -168,7 +168,7 @@ class PageLikeness:
     @property
     def is_settled(self) -> bool:
         """Return True when no other evidence could change the verdict."""
-        if self.usurper or (self.title or 0.0) >= SAME_TITLE:
+        if self.usurper_words or (self.title or 0.0) >= SAME_TITLE:
             return True
         return self.title is None if self.text is None else self.text >= STILL_THERE
 
@@ -199,13 +199,13 @@ def compare_with_copy(
     finding = replace(finding, similarity=found.percent)
     if found.verdict is CheckVerdict.OK:
         return finding, found
-    if found.usurper:
-        note = f"usurped: {', '.join(found.usurper[:5])}"
+    if found.usurper_words:
+        note = f"usurped: {', '.join(found.usurper_words[:5])}"
     elif found.text is None:
         note = "deviated: another picture and another title"
     else:
         note = f"deviated: {found.percent} % of the copy's text"
-    code = StatusCode.PARKED if found.usurper else StatusCode.OTHER_CONTENT
+    code = StatusCode.PARKED if found.usurper_words else StatusCode.OTHER_CONTENT
     return replace(finding, code=code, verdict=found.verdict, note=note), found
 
 

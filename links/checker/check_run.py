@@ -127,7 +127,7 @@ class CheckRun:
         self._stop = asyncio.Event()
         self._is_named = False
         self._changed = asyncio.Event()
-        self._hungry = asyncio.Event()
+        self._feed_wanted = asyncio.Event()
         context.turns.on_parked = self._changed.set
         context.turns.allow(plan.connections)
 
@@ -197,7 +197,7 @@ class CheckRun:
 
     async def _run_feed(self) -> None:
         while True:
-            self._hungry.clear()
+            self._feed_wanted.clear()
             self._is_feeding = True
             now = self._context.clock.monotonic()
             if not self._stop.is_set() and not self._is_named and now - self._polled_at >= _POLL_S:
@@ -210,7 +210,7 @@ class CheckRun:
             self._changed.set()
             if has_work:
                 continue
-            await wait_for_any(self._hungry, timeout_s=_POLL_S)
+            await wait_for_any(self._feed_wanted, timeout_s=_POLL_S)
 
     async def _run_checks(self, writer: ResultWriter) -> None:
         """Start checks as turns come, until nothing is left or no more may start."""
@@ -384,7 +384,7 @@ class CheckRun:
         for each in booked:
             tally.states[each.after] += 1
             tally.inferred += each.finding.how is CheckMethod.INFERRED
-        self._hungry.set()
+        self._feed_wanted.set()
         self._changed.set()
         if self._on_kept is not None:
             self._on_kept(booked, tally)

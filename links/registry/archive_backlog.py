@@ -30,11 +30,11 @@ class ArchivePriority(IntEnum):
     CROWD = 2  # the same, but the page added so many that other pages' links go first
     REVIVED = 3  # the checker finds it alive, or no archive has it: if there is no good copy
     SWEPT = 1  # it stood there already
-    LACKING = 4  # a sweep found it without a copy
+    WITHOUT_COPY = 4  # a sweep found it without a copy
 
 
 # Links with a good copy are skipped.
-IF_LACKING = frozenset({ArchivePriority.REVIVED, ArchivePriority.LACKING})
+UNLESS_ARCHIVED = frozenset({ArchivePriority.REVIVED, ArchivePriority.WITHOUT_COPY})
 
 
 class BacklogRow(NamedTuple):

@@ -121,7 +121,7 @@ MOST_IN_FLIGHT = 256_000_000  # bytes of large bodies held for slow readers
 _SHARES = 4  # one neighbourhood's part of them, though always one body
 _LARGE = 1_000_000
 _LARGE_BLOCK = 256 * 1024
-_MOST_HASTE = 9  # with the quota full, readers must be ten times as fast
+_MAX_SPEEDUP = 9  # with the quota full, readers must be ten times as fast
 _RECHECK_S = 1.0
 
 
@@ -272,8 +272,8 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
             for start in range(0, size, _LARGE_BLOCK):
                 block, ends = view[start : start + _LARGE_BLOCK], start + _LARGE_BLOCK
                 while block:
-                    haste = 1 + _MOST_HASTE * self._in_flight.total() / MOST_IN_FLIGHT
-                    allowed = (_SEND_S + ends / _LEAST_BYTES_A_SECOND) / haste
+                    speedup = 1 + _MAX_SPEEDUP * self._in_flight.total() / MOST_IN_FLIGHT
+                    allowed = (_SEND_S + ends / _LEAST_BYTES_A_SECOND) / speedup
                     left = begun + allowed - time.monotonic()
                     if left <= 0:
                         raise TimeoutError("The reader is too slow.")

@@ -61,7 +61,7 @@ class ControlServer(socketserver.ThreadingTCPServer):
         self.started = time.monotonic()
         self.admitted = self.refused = 0  # connections so far, over TCP
         self._secret = secret
-        self._strangers = threading.BoundedSemaphore(MAX_UNAUTHENTICATED)
+        self._unauthenticated = threading.BoundedSemaphore(MAX_UNAUTHENTICATED)
         if isinstance(address, Path):
             self.address_family = socket.AF_UNIX
             super().__init__(str(address), _ControlSession)  # type: ignore[arg-type] # as of that family
@@ -77,14 +77,14 @@ class ControlServer(socketserver.ThreadingTCPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve the connection in a thread, unless too many handshakes are in progress already."""
-        if self._secret is not None and not self._strangers.acquire(blocking=False):
+        if self._secret is not None and not self._unauthenticated.acquire(blocking=False):
             self.shutdown_request(request)
             return
         try:
             super().process_request(request, client_address)
         except BaseException:
             if self._secret is not None:
-                self._strangers.release()
+                self._unauthenticated.release()
             raise
 
     def admits(self, request: socket.socket) -> FrameTags | None:
@@ -97,7 +97,7 @@ class ControlServer(socketserver.ThreadingTCPServer):
         except OSError:
             tags = None
         finally:
-            self._strangers.release()
+            self._unauthenticated.release()
         if tags is not None:
             self.admitted += 1
         else:

@@ -21,7 +21,7 @@ EGRESS = EgressSettings(allow=("127.0.0.0/8",))
 
 
 @pytest.fixture
-async def asker() -> AsyncIterator[ArchiveClient]:
+async def client() -> AsyncIterator[ArchiveClient]:
     """Who asks, over real HTTP."""
     fetch = HttpFetch(EGRESS, is_own=lambda _address: False, user_agent="Weboid")
     async with fetch:
@@ -37,25 +37,25 @@ def _captured(served: Served, url: str) -> list[str]:
 
 
 @pytest.mark.parametrize("query", ["", "?b=1,2;c&d=%26", "#!/x"])
-async def test_our_timemap_lists_our_copies(served: Served, site: str, asker: ArchiveClient, query: str) -> None:
+async def test_our_timemap_lists_our_copies(served: Served, site: str, client: ArchiveClient, query: str) -> None:
     """All of them, each one that can be looked at; of a page that nobody captured none."""
     url = f"{site}/{query}"
     copies = [each.replace("#", "%23") for each in _captured(served, url)]
-    (adapter,) = adapters_of([f"weboid {served.front} {served.replay}"], asker)
+    (adapter,) = adapters_of([f"weboid {served.front} {served.replay}"], client)
 
     found = await adapter.find(url, NOW)
 
     assert [each.address for each in found] == copies
     assert {each.service for each in found} == {authority_of(served.front)}
-    assert (await check_copy(asker, found[1].address, url)).verdict is CopyVerdict.GOOD
+    assert (await check_copy(client, found[1].address, url)).verdict is CopyVerdict.GOOD
     assert await adapter.find(f"{site}/never", NOW) == []
 
 
-async def test_our_timegate_leads_to_the_nearest(served: Served, site: str, asker: ArchiveClient) -> None:
+async def test_our_timegate_leads_to_the_nearest(served: Served, site: str, client: ArchiveClient) -> None:
     """By the moment that is asked for."""
     copies = _captured(served, f"{site}/")
     gate = f"{served.front}/timegate/{{url}}"
-    adapter = TimeGateAdapter(asker, "ours", gate, homes=[served.replay])
+    adapter = TimeGateAdapter(client, "ours", gate, homes=[served.replay])
 
     found = await adapter.find(f"{site}/", NOW + timedelta(days=29))
 
@@ -63,14 +63,14 @@ async def test_our_timegate_leads_to_the_nearest(served: Served, site: str, aske
 
 
 @pytest.mark.parametrize("path", ["/cdx", "/cdx/search/cdx"])
-async def test_our_cdx_lists_our_captures(served: Served, site: str, asker: ArchiveClient, path: str) -> None:
+async def test_our_cdx_lists_our_captures(served: Served, site: str, client: ArchiveClient, path: str) -> None:
     """In pywb's form and in the Internet Archive's, with their statuses."""
     copies = _captured(served, f"{site}/")
     for day in (0, 30, 60):
         served.builder.response(f"{site}/", b"<p>x", at=NOW + timedelta(days=day))
     served.builder.response(f"{site}/", b"gone", status=404, at=NOW + timedelta(days=99))
     place = f"{served.replay}/c/{{ts}}/{{url}}"
-    adapter = CdxAdapter(asker, "ours", f"{served.front}{path}", copies=place)
+    adapter = CdxAdapter(client, "ours", f"{served.front}{path}", copies=place)
 
     found = await adapter.find(f"{site}/", NOW)
 
@@ -78,16 +78,16 @@ async def test_our_cdx_lists_our_captures(served: Served, site: str, asker: Arch
     assert [each.status for each in found if each.status != 200] == [404]
 
 
-async def test_a_copy_that_is_not_there_is_gone(served: Served, site: str, asker: ArchiveClient) -> None:
+async def test_a_copy_that_is_not_there_is_gone(served: Served, site: str, client: ArchiveClient) -> None:
     """Replay says 404 without a moment: that is no copy of an error, but none."""
     address = f"{served.replay}/c/{timestamp14(NOW)}/{site}/never"
 
-    assert (await check_copy(asker, address, f"{site}/never")).verdict is CopyVerdict.GONE
+    assert (await check_copy(client, address, f"{site}/never")).verdict is CopyVerdict.GONE
 
 
-async def test_a_copy_of_an_error_is_told(served: Served, site: str, asker: ArchiveClient) -> None:
+async def test_a_copy_of_an_error_is_told(served: Served, site: str, client: ArchiveClient) -> None:
     """Replay gives it the status that the site gave, and says when."""
     served.builder.response(f"{site}/", b"<p>gone", status=404, at=NOW)
     address = f"{served.replay}/c/{timestamp14(NOW)}/{site}/"
 
-    assert (await check_copy(asker, address, f"{site}/")).verdict in (CopyVerdict.BAD, CopyVerdict.GONE)
+    assert (await check_copy(client, address, f"{site}/")).verdict in (CopyVerdict.BAD, CopyVerdict.GONE)

@@ -177,18 +177,18 @@ def test_a_commit_whose_answer_is_lost_is_made_again_and_adds_nothing_twice(
         ends={FILES[0]: 200, FILES[1]: 99},
     )
     with closing(PostgresCaptureIndex(parse_index_url(relayed_url))) as index:
-        reach = IndexBacklog(index, 30.0)
+        backlog = IndexBacklog(index, 30.0)
         (relay.hold_answer if seen else relay.hold_request)(b"COMMIT")
         cutter = threading.Thread(target=cut_when_held, args=(relay,))
         cutter.start()
         with pytest.raises(IndexUnavailableError), index.transaction():
             batch.write(index)
         cutter.join()
-        reach.owed = batch
-        reach.pay_patiently()
+        backlog.unwritten = batch
+        backlog.write_with_retries()
         found = contents(index)
 
-    assert (reach.owed is None, reach.lost is None) == (True, True)
+    assert (backlog.unwritten is None, backlog.lost is None) == (True, True)
     assert sorted(found["captures"], key=repr) == sorted(batch.rows, key=repr)
     assert [len(found[table]) for table in ("pages", "payloads", "files")] == [1, 1, 2]
 
@@ -210,17 +210,17 @@ def test_a_server_that_hangs_is_given_up(
 
 def test_patience_ends_and_starts_again(index: PostgresCaptureIndex, relay: Relay) -> None:
     """What is owed stays owed while nobody answers, and is paid when somebody does."""
-    reach = IndexBacklog(index, 0.3)
-    reach.owed = IndexBatch(rows=[row()])
+    backlog = IndexBacklog(index, 0.3)
+    backlog.unwritten = IndexBatch(rows=[row()])
     relay.leave()
     with pytest.raises(IndexUnavailableError):
-        reach.pay_patiently()
-    reach.check()
-    assert (reach.owed is None, reach.lost is None) == (False, False)
+        backlog.write_with_retries()
+    backlog.check()
+    assert (backlog.unwritten is None, backlog.lost is None) == (False, False)
     relay.come_back()
-    reach.check()
+    backlog.check()
 
-    assert (reach.owed is None, reach.lost is None) == (True, True)
+    assert (backlog.unwritten is None, backlog.lost is None) == (True, True)
     assert index.counts()["captures"] == 1
 
 

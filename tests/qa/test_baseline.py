@@ -37,7 +37,7 @@ TAKEN_DOWN = checked(None, QaVerdict.UNCHECKED, reason="Taken down.")
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "course"),
+    ("before", "after", "kind"),
     [
         (shown(), shown(), RegressionKind.UNCHANGED),
         (shown(), shown(check=checked(0.985)), RegressionKind.UNCHANGED),
@@ -60,15 +60,15 @@ TAKEN_DOWN = checked(None, QaVerdict.UNCHECKED, reason="Taken down.")
         "better-though-other",
     ],
 )
-def test_a_page_gets_better_or_worse(before: BaselineView, after: BaselineView, course: RegressionKind) -> None:
+def test_a_page_gets_better_or_worse(before: BaselineView, after: BaselineView, kind: RegressionKind) -> None:
     """By both looks held against each other, and by their likeness to the capture."""
     found = compare_playback(before, after)
 
-    assert (found.course, bool(found.reason)) == (course, course is not RegressionKind.UNCHANGED), found
+    assert (found.kind, bool(found.reason)) == (kind, kind is not RegressionKind.UNCHANGED), found
 
 
 def test_the_worst_come_first() -> None:
-    """And every course is counted."""
+    """And every kind is counted."""
     found = [
         compare_playback(shown(), shown()),
         compare_playback(shown(), shown(check=checked(0.9))),
@@ -77,7 +77,7 @@ def test_the_worst_come_first() -> None:
         compare_playback(shown(), shown(check=TAKEN_DOWN)),
     ]
 
-    order = [(each.course, each.after.score) for each in sort_worst_first(found)]
+    order = [(each.kind, each.after.score) for each in sort_worst_first(found)]
 
     assert order[:3] == [(RegressionKind.WORSE, 0.5), (RegressionKind.WORSE, 0.9), (RegressionKind.GONE, None)]
     assert count_by_kind(found)[RegressionKind.WORSE] == 2
@@ -119,7 +119,7 @@ def test_any_text_is_kept(text: str) -> None:
         baseline.store(AFTER, shown(None, text))
         before, after = (baseline.shown(when, checked()) for when in (BEFORE, AFTER))
 
-    assert compare_playback(before, after).course is RegressionKind.UNCHANGED
+    assert compare_playback(before, after).kind is RegressionKind.UNCHANGED
 
 
 def test_an_interrupted_run_goes_on_after_its_last_whole_line(baseline: BaselineFolder) -> None:

@@ -91,7 +91,7 @@ class ArchiveServer:
         data = answer.body if isinstance(answer.body, bytes) else answer.body.encode()
         return web.Response(status=answer.status, body=data, headers=dict(answer.headers))
 
-    def asker(self, fetch: HttpFetch, *, gap_s: float = 0.0) -> ArchiveClient:
+    def client(self, fetch: HttpFetch, *, gap_s: float = 0.0) -> ArchiveClient:
         """Who asks these archives."""
 
         async def rerouted(question: ArchiveRequest) -> ArchiveResponse:

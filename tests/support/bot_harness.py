@@ -72,7 +72,7 @@ class FixedCopyChecker(CopyChecker):
         standing_as: the same of addresses that pages have; UNCLEAR at all others.
     """
 
-    asker: ArchiveClient = field(init=False, repr=False)  # nobody is asked
+    client: ArchiveClient = field(init=False, repr=False)  # nobody is asked
     asked: list[str] = field(default_factory=list)
     cited_as: dict[str, CopyVerdict] = field(default_factory=dict)
     standing_as: dict[str, CopyVerdict] = field(default_factory=dict)

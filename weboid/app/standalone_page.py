@@ -216,12 +216,12 @@ def baseline_report_page(
     baseline: BaselineFolder, header: BaselineHeader, engine: str, regressions: Sequence[PlaybackRegression]
 ) -> str:
     """Render the baseline report; `regressions` has the result of each page, worst first."""
-    differing = [each for each in regressions if each.course is not RegressionKind.UNCHANGED]
+    differing = [each for each in regressions if each.kind is not RegressionKind.UNCHANGED]
     return render_standalone(
         "baseline.html",
         header=header,
         engine=engine,
-        counts={str(course): count for course, count in count_by_kind(regressions).items()},
+        counts={str(kind): count for kind, count in count_by_kind(regressions).items()},
         pictured=[_pictured(baseline, each) for each in differing[:_MOST_PICTURED]],
         listed=differing[_MOST_PICTURED:_MOST_LISTED],
         left=max(0, len(differing) - _MOST_LISTED),

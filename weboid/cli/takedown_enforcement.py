@@ -254,5 +254,5 @@ def _prove(
         traces = takedown_audit.traces_of(stores.layout, index, cases, permits, now)
         cases += [] if before else takedown_audit.embedding_cases(index, permits, cases)
         app = takedown_audit.every_route(index, decisions, replay)
-        with closing(takedown_audit.TakedownAuditor(front, replay)) as prover:
-            return prover.prove(cases, traces, app, warm)
+        with closing(takedown_audit.TakedownAuditor(front, replay)) as auditor:
+            return auditor.prove(cases, traces, app, warm)

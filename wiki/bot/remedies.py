@@ -188,13 +188,13 @@ _NO_COPY: Final = frozenset((CopyVerdict.GONE, CopyVerdict.BAD, CopyVerdict.OTHE
 class CopyChecker:
     """Checker of copies that uses the client for archives."""
 
-    asker: ArchiveClient  # the client, with a rate limit per archive
+    client: ArchiveClient  # the client, with a rate limit per archive
     own: tuple[str, ...] = ()  # origins of our own pages
     asks_others: bool = False  # query archives about copies on pages; otherwise only our own front
 
     async def cited(self, address: str, url: str) -> CopyCheckResult:
         """Check an address that an edit would cite as a copy of the URL."""
-        return await check_copy(self.asker, address, url, own=self.own)
+        return await check_copy(self.client, address, url, own=self.own)
 
     async def standing(self, address: str, url: str) -> CopyCheckResult:
         """Check an address cited on a page; UNCLEAR where the archive must not be queried."""
@@ -202,9 +202,9 @@ class CopyChecker:
         if recognised is None or not (self.asks_others or recognised.service == WEBOID):
             return CopyCheckResult(CopyVerdict.UNCLEAR)
         if not recognised.must_ask:
-            return await check_copy(self.asker, address, url, own=self.own)
+            return await check_copy(self.client, address, url, own=self.own)
         try:
-            resolved = await resolve_address(self.asker, recognised)  # a short address (B07)
+            resolved = await resolve_address(self.client, recognised)  # a short address (B07)
         except ArchiveUnavailableError as error:
             return CopyCheckResult(CopyVerdict.UNCLEAR, note=str(error))
         if not resolved.original:

@@ -11,7 +11,7 @@ from core.errors import WeboidError
 from links.archives.archive_urls import WEBOID, recognise
 from links.check_history import day_of
 from links.registry.archive_backlog import (
-    IF_LACKING,
+    UNLESS_ARCHIVED,
     ArchivePriority,
     BacklogRow,
     current_links,
@@ -139,7 +139,7 @@ class HandOver:
 
         def write() -> None:
             with self.store.writing() as connection:
-                want_links(connection, lacking, priority=ArchivePriority.LACKING, now=now)
+                want_links(connection, lacking, priority=ArchivePriority.WITHOUT_COPY, now=now)
 
         if lacking:
             await asyncio.to_thread(write)
@@ -162,11 +162,11 @@ class HandOver:
 
     async def _fresh(self, wanted: Sequence[DueLink], since: datetime) -> set[str]:
         results: set[str] = set()
-        for is_lacking, moment in ((False, since), (True, _EARLIEST)):
+        for unless_archived, moment in ((False, since), (True, _EARLIEST)):
             urls = dict.fromkeys(
                 each.url
                 for each in wanted
-                if (each.priority in IF_LACKING) is is_lacking and (is_lacking or each.archived_days)
+                if (each.priority in UNLESS_ARCHIVED) is unless_archived and (unless_archived or each.archived_days)
             )
             if urls:
                 results |= set(await self.archive.archived(list(urls), moment))

@@ -204,8 +204,8 @@ class WikiWatcher:
             except Exception as error:  # noqa: BLE001 the other wikis go on, and this one later
                 has_failed = True
                 why = await self._note(wiki, error)
-                is_for_people = isinstance(why, InputError)
-                pause = TROUBLE_RETRY_S if is_for_people else pauses.next_s() * (1 + random.random() / 4)  # noqa: S311 no secret
+                needs_operator = isinstance(why, InputError)
+                pause = TROUBLE_RETRY_S if needs_operator else pauses.next_s() * (1 + random.random() / 4)  # noqa: S311 no secret
                 if isinstance(why, WikiAwayError):
                     pause = max(pause, min(why.retry_s, 3_600.0))
                 await wait_for_any(stop, timeout_s=pause)  # notifications do not shorten it

@@ -139,7 +139,7 @@ def find_links(text: str) -> list[ExternalLink]:
     results: list[ExternalLink] = []
     at = 0
     run = -1  # where the signs end of which a URL may be made
-    hopeless = -1  # up to here nothing closes a bracket
+    unclosed_until = -1  # up to here nothing closes a bracket
     for begin in _BEGIN.finditer(text):
         start = begin.start()
         if start < at:
@@ -156,21 +156,21 @@ def find_links(text: str) -> list[ExternalLink]:
             count = len(quotes[0])
             end = quotes.start() + (1 if count == 4 else max(count - 5, 0))
         if is_relative or before == "[":
-            if run > hopeless:
+            if run > unclosed_until:
                 link = _bracketed(text, start + is_relative, begin.end(), end)
                 if isinstance(link, ExternalLink):
                     if place_of(text, link.start, link.end) is not TextPlace.LABEL:
                         results.append(link)
                     at = link.end
                     continue
-                hopeless = link
+                unclosed_until = link
             if is_relative:
                 continue
         bare = _bare(text, start, begin.end(), end)
         at = end if bare is not None or not takes_letters(text, start) else at
         if bare is not None:
             results.append(bare)
-            at = _swallowed(text, end) if "|" not in text[bare.end : end] else bare.end
+            at = _skip_link(text, end) if "|" not in text[bare.end : end] else bare.end
     return results
 
 
@@ -179,7 +179,7 @@ def opens_tag(text: str, at: int) -> bool:
     return _TAG.match(text, at) is not None
 
 
-def _swallowed(text: str, end: int) -> int:
+def _skip_link(text: str, end: int) -> int:
     """Return the next possible link start; an escaped ``<`` or ``>`` that opens no tag extends the URL."""
     while text.startswith(("<", ">"), end) and not opens_tag(text, end):
         rest = _RUN.match(text, end + 1)

@@ -95,12 +95,12 @@ class InlineDrawings:
         self._borrow(root)
         styled = [each for each in root.iter() if _LOOK in each.attrib and each is not root]
         for each in styled:
-            _dress(each, dict(_DECLARATION.findall(each.attrib.pop(_LOOK))), _PAINT | _OWN)
+            _set_style(each, dict(_DECLARATION.findall(each.attrib.pop(_LOOK))), _PAINT | _OWN)
         for each in root.iter(f"{{{NAMESPACE}}}style") if styled else ():
             each.text = _IMPORTANT.sub("", each.text or "")  # so that stored looks win
         if look:  # the rest of its style applies to the image
             root.attrib.pop("style", None)
-        _dress(root, look, _PAINT)
+        _set_style(root, look, _PAINT)
         width = _PIXELS.fullmatch(look.get("width", ""))
         height = _PIXELS.fullmatch(look.get("height", ""))
         size = (float(width[1]), float(height[1])) if width and height else natural_size(root)
@@ -184,7 +184,7 @@ def _as_xml(markup: str) -> str:
     return _VARIABLE.sub(lambda each: (each[1] or "currentColor").strip(), text)
 
 
-def _dress(element: Element, look: dict[str, str], names: frozenset[str]) -> None:
+def _set_style(element: Element, look: dict[str, str], names: frozenset[str]) -> None:
     """Apply a stored look to a shape: geometry as attributes, the rest as its style, over that of sheets."""
     values = {name: value for name, value in look.items() if _VALUE.fullmatch(value)}
     if "font-family" in values:  # text in an unavailable typeface is drawn in this one

@@ -16,7 +16,7 @@ async def archive_server() -> AsyncIterator[ArchiveServer]:
 
 
 @pytest.fixture
-async def asker(archive_server: ArchiveServer) -> AsyncIterator[ArchiveClient]:
+async def client(archive_server: ArchiveServer) -> AsyncIterator[ArchiveClient]:
     """Who asks them over real HTTP."""
     async with fetcher() as fetch:
-        yield archive_server.asker(fetch)
+        yield archive_server.client(fetch)

@@ -79,11 +79,11 @@ PYWB_CDX = (
 )
 
 
-async def test_a_timemap_in_link_format(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_a_timemap_in_link_format(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """archive.today's: each copy at its preferred address, what is of another page left out."""
     archive_server.put("https://archive.ph/timemap/http://a.test/", LINK_TIMEMAP)
 
-    copies = await TimeMapAdapter(asker, "archive-today", KNOWN_TIMEMAPS["archive-today"]).find(A, AT)
+    copies = await TimeMapAdapter(client, "archive-today", KNOWN_TIMEMAPS["archive-today"]).find(A, AT)
 
     assert [(each.service, each.address, each.timestamp) for each in copies] == [
         ("archive-today", TODAY_2012, "20120918092600"),
@@ -91,11 +91,11 @@ async def test_a_timemap_in_link_format(archive_server: ArchiveServer, asker: Ar
     ]
 
 
-async def test_a_timemap_of_an_aggregator(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_a_timemap_of_an_aggregator(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """MemGator's and another Weboid's JSON: copies of many archives, none of hosts that nobody knows."""
     archive_server.put("https://aggregator.example/timemap/json/http://a.test/", json.dumps(JSON_TIMEMAP))
 
-    copies = await TimeMapAdapter(asker, "aggregator.example", "https://aggregator.example/timemap/json/{url}").find(
+    copies = await TimeMapAdapter(client, "aggregator.example", "https://aggregator.example/timemap/json/{url}").find(
         A, AT
     )
 
@@ -107,7 +107,7 @@ async def test_a_timemap_of_an_aggregator(archive_server: ArchiveServer, asker: 
     assert copies[2].timestamp == "20140101000000"
 
 
-async def test_a_long_timemap_is_read_where_the_moment_is(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_a_long_timemap_is_read_where_the_moment_is(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """Of an index of parts those that the moment lies in, and not all."""
     parts = [
         f'<https://other.example/timemap/link/{n}/{A}>; rel="timemap"; type="application/link-format";'
@@ -125,14 +125,14 @@ async def test_a_long_timemap_is_read_where_the_moment_is(archive_server: Archiv
         f'<{A}>; rel="original",\n<https://other.example/c/20150301000000/{A}>; rel="memento"; datetime="Sun, 01 Mar 2015 00:00:00 GMT"',
     )
 
-    copies = await TimeMapAdapter(asker, "other.example", "https://other.example/timemap/link/{url}").find(A, AT)
+    copies = await TimeMapAdapter(client, "other.example", "https://other.example/timemap/link/{url}").find(A, AT)
 
     assert copies == [ArchiveMemento("other.example", f"https://other.example/c/20150301000000/{A}", "20150301000000")]
     assert len(archive_server.asked) == 4
     assert "other.example/timemap/link/10/http://a.test/" not in archive_server.places
 
 
-async def test_a_timegate_leads_to_the_copy(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_a_timegate_leads_to_the_copy(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """Where it leads is the answer; it is not followed."""
     archive_server.put(
         "https://gate.example/http://a.test/",
@@ -142,13 +142,13 @@ async def test_a_timegate_leads_to_the_copy(archive_server: ArchiveServer, asker
         vary="accept-datetime",
     )
 
-    copies = await TimeGateAdapter(asker, "gate.example", "https://gate.example/{url}").find(A, AT)
+    copies = await TimeGateAdapter(client, "gate.example", "https://gate.example/{url}").find(A, AT)
 
     assert copies == [ArchiveMemento("wayback", WAYBACK_2013, "20130115102033")]
     assert archive_server.asked[0].headers["Accept-Datetime"] == "Mon, 01 Jun 2015 12:00:00 GMT"
 
 
-async def test_time_travel_tells_of_one_moment(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_time_travel_tells_of_one_moment(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """The Memento project's JSON, with several addresses for one copy."""
     told = {
         "original_uri": A,
@@ -163,13 +163,13 @@ async def test_time_travel_tells_of_one_moment(archive_server: ArchiveServer, as
     }
     archive_server.put("http://tt.example/api/json/20150601120000/http://a.test/", json.dumps(told))
 
-    copies = await TimeMapAdapter(asker, "memento", "http://tt.example/api/json/{ts}/{url}").find(A, AT)
+    copies = await TimeMapAdapter(client, "memento", "http://tt.example/api/json/{ts}/{url}").find(A, AT)
 
     assert [each.service for each in copies] == ["wayback", "archive-today", "wayback"]
 
 
 async def test_availability_is_asked_before_the_moment_and_then_after_it(
-    archive_server: ArchiveServer, asker: ArchiveClient
+    archive_server: ArchiveServer, client: ArchiveClient
 ) -> None:
     """Only for what has no copy before it; the request names the API's version."""
 
@@ -184,7 +184,7 @@ async def test_availability_is_asked_before_the_moment_and_then_after_it(
     archive_server.answers["archive.org/wayback/available"] = answer
     urls = [A, "http://b.test/", "http://c.test/"]
 
-    found = {url: await AvailabilityAdapter(asker).find(url, AT) for url in urls}
+    found = {url: await AvailabilityAdapter(client).find(url, AT) for url in urls}
 
     assert found[A] == [ArchiveMemento("wayback", WAYBACK_2013, "20130115102033", 200)]
     assert [len(found[url]) for url in urls] == [1, 1, 0]
@@ -194,21 +194,21 @@ async def test_availability_is_asked_before_the_moment_and_then_after_it(
     assert archive_server.asked[0].body.count("statuscodes=") == 3
 
 
-async def test_the_wayback_machine_by_its_own_addresses(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_the_wayback_machine_by_its_own_addresses(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """A redirect names the copy; 404 says that there is none."""
     archive_server.put("https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=WAYBACK_2013)
 
-    assert await TimeGateAdapter(asker, "wayback", WAYBACK_REDIRECT).find(A, AT) == [
+    assert await TimeGateAdapter(client, "wayback", WAYBACK_REDIRECT).find(A, AT) == [
         ArchiveMemento("wayback", WAYBACK_2013, "20130115102033")
     ]
-    assert await TimeGateAdapter(asker, "wayback", WAYBACK_REDIRECT).find("http://b.test/", AT) == []
+    assert await TimeGateAdapter(client, "wayback", WAYBACK_REDIRECT).find("http://b.test/", AT) == []
 
 
-async def test_captures_by_the_internet_archives_cdx(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_captures_by_the_internet_archives_cdx(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """Statuses come along; captures of another page that the server merged are left out."""
     archive_server.put("https://web.archive.org/cdx/search/cdx", json.dumps(IA_CDX))
 
-    copies = await CdxAdapter(asker, "wayback", "https://web.archive.org/cdx/search/cdx").find(A, AT)
+    copies = await CdxAdapter(client, "wayback", "https://web.archive.org/cdx/search/cdx").find(A, AT)
 
     assert [(each.timestamp, each.status) for each in copies] == [
         ("20130115102033", 200), ("20140115102033", 301), ("20160115102033", None),
@@ -216,12 +216,12 @@ async def test_captures_by_the_internet_archives_cdx(archive_server: ArchiveServ
     assert copies[0].address == WAYBACK_2013
 
 
-async def test_captures_by_pywbs_cdx(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_captures_by_pywbs_cdx(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """JSON lines, at the place that the setting names."""
     archive_server.put("https://other.example/coll/cdx", PYWB_CDX)
 
     copies = await CdxAdapter(
-        asker, "other.example", "https://other.example/coll/cdx", copies="https://other.example/coll/{ts}/{url}"
+        client, "other.example", "https://other.example/coll/cdx", copies="https://other.example/coll/{ts}/{url}"
     ).find(A, AT)
 
     assert [(each.service, each.address, each.status) for each in copies] == [
@@ -230,14 +230,14 @@ async def test_captures_by_pywbs_cdx(archive_server: ArchiveServer, asker: Archi
     ]
 
 
-def _adapters(asker: ArchiveClient) -> dict[str, tuple[object, str]]:
+def _adapters(client: ArchiveClient) -> dict[str, tuple[object, str]]:
     return {
-        "timemap": (TimeMapAdapter(asker, "x.example", "https://x.example/timemap/{url}"), "x.example/timemap/http://a.test/"),
-        "timegate": (TimeGateAdapter(asker, "x.example", "https://x.example/gate/{url}"), "x.example/gate/http://a.test/"),
-        "time-travel": (TimeMapAdapter(asker, "x", "https://x.example/{ts}/{url}"), "x.example/20150601120000/http://a.test/"),
-        "availability": (AvailabilityAdapter(asker), "archive.org/wayback/available"),
-        "latest": (TimeGateAdapter(asker, "wayback", WAYBACK_REDIRECT), "web.archive.org/web/20150601120000/http://a.test/"),
-        "cdx": (CdxAdapter(asker, "wayback", "https://x.example/cdx"), "x.example/cdx"),
+        "timemap": (TimeMapAdapter(client, "x.example", "https://x.example/timemap/{url}"), "x.example/timemap/http://a.test/"),
+        "timegate": (TimeGateAdapter(client, "x.example", "https://x.example/gate/{url}"), "x.example/gate/http://a.test/"),
+        "time-travel": (TimeMapAdapter(client, "x", "https://x.example/{ts}/{url}"), "x.example/20150601120000/http://a.test/"),
+        "availability": (AvailabilityAdapter(client), "archive.org/wayback/available"),
+        "latest": (TimeGateAdapter(client, "wayback", WAYBACK_REDIRECT), "web.archive.org/web/20150601120000/http://a.test/"),
+        "cdx": (CdxAdapter(client, "wayback", "https://x.example/cdx"), "x.example/cdx"),
     }  # fmt: skip
 
 
@@ -262,10 +262,10 @@ WAYS = ["timemap", "timegate", "time-travel", "availability", "latest", "cdx"]
     ids=["html", "half", "nested", "binary", "403", "400", "429", "503", "500", "huge"],
 )
 async def test_no_answer_is_told_from_no_copies(
-    archive_server: ArchiveServer, asker: ArchiveClient, way: str, answer: Answer, trouble: ArchiveFailure
+    archive_server: ArchiveServer, client: ArchiveClient, way: str, answer: Answer, trouble: ArchiveFailure
 ) -> None:
     """Whatever an archive says that is no answer: its kind is told, and nothing is said of copies."""
-    adapter, place = _adapters(asker)[way]
+    adapter, place = _adapters(client)[way]
     archive_server.answers[place] = answer
 
     with pytest.raises(ArchiveUnavailableError) as caught:
@@ -276,22 +276,22 @@ async def test_no_answer_is_told_from_no_copies(
 
 
 @pytest.mark.parametrize("way", ["timemap", "timegate", "time-travel", "latest", "cdx"])
-async def test_none_is_an_answer(archive_server: ArchiveServer, asker: ArchiveClient, way: str) -> None:
+async def test_none_is_an_answer(archive_server: ArchiveServer, client: ArchiveClient, way: str) -> None:
     """404: the archive has no copy."""
-    adapter, _ = _adapters(asker)[way]
+    adapter, _ = _adapters(client)[way]
 
     assert await adapter.find(A, AT) == []  # type: ignore[attr-defined]
 
 
-async def test_an_empty_list_of_captures_is_an_answer(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_an_empty_list_of_captures_is_an_answer(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """The Internet Archive says so with [] or nothing at all."""
-    cdx = CdxAdapter(asker, "wayback", "https://web.archive.org/cdx/search/cdx")
+    cdx = CdxAdapter(client, "wayback", "https://web.archive.org/cdx/search/cdx")
     for body in ("[]", "", "\n"):
         archive_server.put("https://web.archive.org/cdx/search/cdx", body)
         assert await cdx.find(A, AT) == []
 
 
-async def test_an_answer_about_another_page_is_none(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_an_answer_about_another_page_is_none(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """A TimeMap, a TimeGate and Time Travel that speak of another original are not believed."""
     evil = "http://evil.test/"
     archive_server.put("https://x.example/timemap/http://a.test/", LINK_TIMEMAP.replace(A, evil))
@@ -304,11 +304,11 @@ async def test_an_answer_about_another_page_is_none(archive_server: ArchiveServe
 
     for way in ("timemap", "timegate", "time-travel"):
         with pytest.raises(ArchiveUnavailableError) as caught:
-            await _adapters(asker)[way][0].find(A, AT)  # type: ignore[attr-defined]
+            await _adapters(client)[way][0].find(A, AT)  # type: ignore[attr-defined]
         assert caught.value.failure is ArchiveFailure.NONSENSE
 
 
-async def test_a_copy_of_another_page_is_dropped(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_a_copy_of_another_page_is_dropped(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """Availability and redirects that name another page's copy bring nothing (B07, B13)."""
     other = "http://web.archive.org/web/20130115102033/http://b.test/"
     wrong = {"closest": {**AVAILABILITY["closest"], "url": other}}
@@ -318,12 +318,12 @@ async def test_a_copy_of_another_page_is_dropped(archive_server: ArchiveServer, 
     )
     archive_server.put("https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=other)
 
-    assert await AvailabilityAdapter(asker).find(A, AT) == []
-    assert await TimeGateAdapter(asker, "wayback", WAYBACK_REDIRECT).find(A, AT) == []
+    assert await AvailabilityAdapter(client).find(A, AT) == []
+    assert await TimeGateAdapter(client, "wayback", WAYBACK_REDIRECT).find(A, AT) == []
 
 
 async def test_the_wayback_machine_is_asked_another_way_when_one_is_silent(
-    archive_server: ArchiveServer, asker: ArchiveClient
+    archive_server: ArchiveServer, client: ArchiveClient
 ) -> None:
     """Availability is empty for pages that are there; what both ways fail at is a trouble."""
     archive_server.put(
@@ -331,7 +331,7 @@ async def test_the_wayback_machine_is_asked_another_way_when_one_is_silent(
         json.dumps({"results": [{"tag": "0", "url": A, "archived_snapshots": {}}]}),
     )
     archive_server.put("https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=WAYBACK_2013)
-    adapter = KNOWN_ADAPTERS["wayback"](asker)
+    adapter = KNOWN_ADAPTERS["wayback"](client)
 
     assert isinstance(adapter, FallbackAdapter)
     assert [each.address for each in await adapter.find(A, AT)] == [WAYBACK_2013]
@@ -351,9 +351,9 @@ async def test_the_wayback_machine_is_asked_another_way_when_one_is_silent(
         ("weboid https://x.example:8443 https://copies.example", "x.example:8443"),
     ],
 )
-def test_archives_are_named_in_a_setting(asker: ArchiveClient, name: str, service: str | None) -> None:
+def test_archives_are_named_in_a_setting(client: ArchiveClient, name: str, service: str | None) -> None:
     """Known ones by their names, others by their addresses."""
-    (adapter,) = adapters_of([name], asker)
+    (adapter,) = adapters_of([name], client)
 
     assert service is None or adapter.name == service
 
@@ -370,13 +370,13 @@ def test_archives_are_named_in_a_setting(asker: ArchiveClient, name: str, servic
         "weboid ftp://x",
     ],
 )
-def test_an_archive_that_there_is_not_is_told(asker: ArchiveClient, name: str) -> None:
+def test_an_archive_that_there_is_not_is_told(client: ArchiveClient, name: str) -> None:
     """With those that there are."""
     with pytest.raises(ConfigError, match=r"\[links\] archives"):
-        adapters_of([name], asker)
+        adapters_of([name], client)
 
 
-async def test_another_weboid_is_asked_by_its_timemap(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_another_weboid_is_asked_by_its_timemap(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """Its copies lie at another origin of its own, which the setting names."""
     told = {
         **JSON_TIMEMAP,
@@ -387,7 +387,7 @@ async def test_another_weboid_is_asked_by_its_timemap(archive_server: ArchiveSer
         },
     }
     archive_server.put("https://front.example/timemap/json/http://a.test/", json.dumps(told))
-    (adapter,) = adapters_of(["weboid https://front.example https://copies.example"], asker)
+    (adapter,) = adapters_of(["weboid https://front.example https://copies.example"], client)
 
     assert await adapter.find(A, AT) == [
         ArchiveMemento("front.example", "https://copies.example/c/20130115102033/http://a.test/", "20130115102033")
@@ -417,9 +417,9 @@ def _answers(*told: object) -> list[Answer]:
 
 
 @pytest.fixture
-def service(asker: ArchiveClient, archive_server: ArchiveServer) -> SavePageNow:
+def service(client: ArchiveClient, archive_server: ArchiveServer) -> SavePageNow:
     """Save Page Now with a key."""
-    return SavePageNow(asker, "key:secret", monotonic=archive_server.clock.monotonic)
+    return SavePageNow(client, "key:secret", monotonic=archive_server.clock.monotonic)
 
 
 def _script(archive_server: ArchiveServer, submitted: list[object], *states: object) -> None:

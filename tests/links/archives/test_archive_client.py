@@ -19,42 +19,42 @@ from tests.support.archive_server import Answer, ArchiveServer, fetcher, running
 PLACE = "https://x.example/a"
 
 
-async def test_a_service_that_asks_to_be_left_alone_is(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_a_service_that_asks_to_be_left_alone_is(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """Retry-After is obeyed: until then nothing is sent to that service, and others are asked."""
     archive_server.put(PLACE, "", 429, Retry_After="120")
     archive_server.put("https://y.example/a", "fine")
     with pytest.raises(ArchiveUnavailableError) as caught:
-        await asker.ask("x", ArchiveRequest(PLACE))
+        await client.ask("x", ArchiveRequest(PLACE))
     assert (caught.value.failure, caught.value.retry_s) == (ArchiveFailure.BUSY, 120)
     archive_server.put(PLACE, "fine")
 
     archive_server.clock.at += 119
     with pytest.raises(ArchiveUnavailableError):
-        await asker.ask("x", ArchiveRequest(PLACE))
-    assert (await asker.ask("y", ArchiveRequest("https://y.example/a"))).text == "fine"
+        await client.ask("x", ArchiveRequest(PLACE))
+    assert (await client.ask("y", ArchiveRequest("https://y.example/a"))).text == "fine"
     assert archive_server.places == ["x.example/a", "y.example/a"]
     archive_server.clock.at += 2
 
-    assert (await asker.ask("x", ArchiveRequest(PLACE))).text == "fine"
+    assert (await client.ask("x", ArchiveRequest(PLACE))).text == "fine"
 
 
-async def test_pauses_double_and_end_with_an_answer(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_pauses_double_and_end_with_an_answer(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """A service that keeps failing is asked ever more seldom, up to a limit."""
     archive_server.put(PLACE, "", 500)
     pauses = []
     for _ in range(10):
         with pytest.raises(ArchiveUnavailableError) as caught:
-            await asker.ask("x", ArchiveRequest(PLACE))
+            await client.ask("x", ArchiveRequest(PLACE))
         pauses.append(caught.value.retry_s)
         archive_server.clock.at += caught.value.retry_s
     assert pauses[:3] == [30, 60, 120]
     assert pauses[-1] == LONGEST_PAUSE_S
     archive_server.put(PLACE, "fine")
-    await asker.ask("x", ArchiveRequest(PLACE))
+    await client.ask("x", ArchiveRequest(PLACE))
     archive_server.put(PLACE, "", 500)
 
     with pytest.raises(ArchiveUnavailableError) as caught:
-        await asker.ask("x", ArchiveRequest(PLACE))
+        await client.ask("x", ArchiveRequest(PLACE))
 
     assert caught.value.retry_s == 30
 
@@ -63,20 +63,20 @@ async def test_one_question_at_a_time_with_a_pause(archive_server: ArchiveServer
     """Questions to one service wait for each other."""
     archive_server.put(PLACE, "fine")
     async with fetcher() as fetch:
-        asker = archive_server.asker(fetch, gap_s=5.0)
+        client = archive_server.client(fetch, gap_s=5.0)
 
-        await asyncio.gather(*(asker.ask("x", ArchiveRequest(PLACE)) for _ in range(3)))
+        await asyncio.gather(*(client.ask("x", ArchiveRequest(PLACE)) for _ in range(3)))
 
     assert archive_server.clock.slept == [5.0, 5.0]
 
 
 async def test_a_failed_capture_is_no_trouble_of_the_archive(
-    archive_server: ArchiveServer, asker: ArchiveClient
+    archive_server: ArchiveServer, client: ArchiveClient
 ) -> None:
     """A copy of an error 503 has that status, and says when it was taken (RFC 7089, 4.5)."""
     archive_server.put(PLACE, "", 500, Memento_Datetime="Tue, 18 Sep 2012 09:26:00 GMT")
 
-    assert (await asker.ask("x", ArchiveRequest(PLACE))).status == 500
+    assert (await client.ask("x", ArchiveRequest(PLACE))).status == 500
 
 
 async def test_who_does_not_answer_is_told(archive_server: ArchiveServer) -> None:
@@ -84,9 +84,9 @@ async def test_who_does_not_answer_is_told(archive_server: ArchiveServer) -> Non
     silent = asyncio.Event()
     archive_server.answers["x.example/a"] = Answer(delay=silent)
     async with fetcher(limit_s=0.3) as fetch:
-        asker = archive_server.asker(fetch)
+        client = archive_server.client(fetch)
         with pytest.raises(ArchiveUnavailableError) as caught:
-            await asker.ask("x", ArchiveRequest(PLACE))
+            await client.ask("x", ArchiveRequest(PLACE))
         assert caught.value.failure is ArchiveFailure.UNREACHABLE
         async with running_archive_server() as other:
             gone = other.origin

@@ -40,46 +40,48 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_what_is_seen(archive_server: ArchiveServer, asker: ArchiveClient, name: str) -> None:
+async def test_what_is_seen(archive_server: ArchiveServer, client: ArchiveClient, name: str) -> None:
     """Each answer of an archive, and what it says of the copy."""
     status, body, headers, verdict = CASES[name]
     archive_server.put(COPY, body, status, **({"Content-Type": HTML} | headers))
 
-    assert (await check_copy(asker, COPY, A)).verdict is verdict
+    assert (await check_copy(client, COPY, A)).verdict is verdict
 
 
 async def test_an_archive_that_does_not_answer_says_nothing(
-    archive_server: ArchiveServer, asker: ArchiveClient
+    archive_server: ArchiveServer, client: ArchiveClient
 ) -> None:
     """Also when it was left alone before it was asked."""
     archive_server.put(COPY, "", 500)
-    await check_copy(asker, COPY, A)
+    await check_copy(client, COPY, A)
     archive_server.put(COPY, "", 404)
 
-    assert (await check_copy(asker, COPY, A)).verdict is CopyVerdict.UNCLEAR
+    assert (await check_copy(client, COPY, A)).verdict is CopyVerdict.UNCLEAR
     assert len(archive_server.asked) == 1
 
 
-async def test_another_version_takes_its_place(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_another_version_takes_its_place(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """An archive that shows a neighbour does not have that version any more."""
     archive_server.put(COPY, "", 302, Location=LATER)
     archive_server.put(LATER, PAGE, Memento_Datetime="Wed, 15 Jan 2014 10:20:33 GMT", Content_Type=HTML)
 
-    seen = await check_copy(asker, COPY, A)
+    seen = await check_copy(client, COPY, A)
 
     assert (seen.verdict, seen.address, seen.timestamp) == (CopyVerdict.MOVED, LATER, "20140115102033")
 
 
-async def test_another_spelling_is_the_same_version(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_another_spelling_is_the_same_version(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """A redirect to the same moment under https or www. is no move."""
     other = "https://web.archive.org/web/20130115102033/https://www.a.test/"
     archive_server.put(COPY, "", 302, Location=other)
     archive_server.put(other, PAGE, Memento_Datetime=SEEN, Content_Type=HTML)
 
-    assert (await check_copy(asker, COPY, A)).verdict is CopyVerdict.GOOD
+    assert (await check_copy(client, COPY, A)).verdict is CopyVerdict.GOOD
 
 
-async def test_archive_today_leads_to_another_of_its_hosts(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_archive_today_leads_to_another_of_its_hosts(
+    archive_server: ArchiveServer, client: ArchiveClient
+) -> None:
     """Its names are one archive."""
     address = "https://archive.today/20120918092600/http://a.test/"
     archive_server.put(address, "", 302, Location=address.replace("today", "ph"))
@@ -87,12 +89,12 @@ async def test_archive_today_leads_to_another_of_its_hosts(archive_server: Archi
         address.replace("today", "ph"), PAGE, Memento_Datetime="Tue, 18 Sep 2012 09:26:00 GMT", Content_Type=HTML
     )
 
-    seen = await check_copy(asker, address, A)
+    seen = await check_copy(client, address, A)
 
     assert (seen.verdict, seen.address) == (CopyVerdict.GOOD, address)
 
 
-async def test_a_page_about_missing_pages_is_a_page(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_a_page_about_missing_pages_is_a_page(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """What the URL itself speaks of is no sign of anything."""
     url = "http://a.test/how-to-write-404-pages"
     copy = f"https://web.archive.org/web/20130115102033/{url}"
@@ -100,16 +102,16 @@ async def test_a_page_about_missing_pages_is_a_page(archive_server: ArchiveServe
         copy, "<title>404: page not found, and how to say it</title>", Memento_Datetime=SEEN, Content_Type=HTML
     )
 
-    assert (await check_copy(asker, copy, url)).verdict is CopyVerdict.GOOD
+    assert (await check_copy(client, copy, url)).verdict is CopyVerdict.GOOD
 
 
-async def _resolved(asker: ArchiveClient, address: str) -> ResolvedAddress:
+async def _resolved(client: ArchiveClient, address: str) -> ResolvedAddress:
     found = recognise(address)
     assert found is not None
-    return await resolve_address(asker, found)
+    return await resolve_address(client, found)
 
 
-async def test_perma_says_what_its_copy_is_of(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_perma_says_what_its_copy_is_of(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """By its API."""
     archive_server.put(
         "https://api.perma.cc/v1/public/archives/AB12-CD34/",
@@ -117,13 +119,15 @@ async def test_perma_says_what_its_copy_is_of(archive_server: ArchiveServer, ask
         '"title":"A","captures":[{"role":"primary","status":"success"}]}',
     )
 
-    found = await _resolved(asker, "http://perma.cc/ab12-cd34")
+    found = await _resolved(client, "http://perma.cc/ab12-cd34")
 
     assert found == ResolvedAddress("http://a.test/x", "20160614172251", "https://perma.cc/AB12-CD34")
-    assert await _resolved(asker, "https://perma.cc/AAAA-AAAA") == ResolvedAddress(address="https://perma.cc/AAAA-AAAA")
+    assert await _resolved(client, "https://perma.cc/AAAA-AAAA") == ResolvedAddress(
+        address="https://perma.cc/AAAA-AAAA"
+    )
 
 
-async def test_archive_today_says_what_its_copy_is_of(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_archive_today_says_what_its_copy_is_of(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """In a header, or on the page."""
     archive_server.put(
         "https://archive.today/AbC12",
@@ -136,19 +140,19 @@ async def test_archive_today_says_what_its_copy_is_of(archive_server: ArchiveSer
         '<input id="SHARE_LONGLINK" type="text" value="https://archive.ph/2012.09.18-092600/http://a.test/y?b&amp;c"/>',
     )
 
-    assert await _resolved(asker, "https://archive.is/AbC12") == ResolvedAddress(
+    assert await _resolved(client, "https://archive.is/AbC12") == ResolvedAddress(
         "http://a.test/x", "20120918092600", "https://archive.today/AbC12"
     )
-    assert (await _resolved(asker, "https://archive.is/Xyz98")).original == "http://a.test/y?b&c"
+    assert (await _resolved(client, "https://archive.is/Xyz98")).original == "http://a.test/y?b&c"
 
 
-async def test_freezepage_says_what_its_copy_is_of(archive_server: ArchiveServer, asker: ArchiveClient) -> None:
+async def test_freezepage_says_what_its_copy_is_of(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """On the page; the moment is in its name."""
     archive_server.put(
         "https://www.freezepage.com/1249681324ZHFROBOEGE",
         'This is <a href="http://a.test/">http://a.test/</a> as of August 7, 2009',
     )
 
-    found = await _resolved(asker, "http://www.freezepage.com/1249681324ZHFROBOEGE")
+    found = await _resolved(client, "http://www.freezepage.com/1249681324ZHFROBOEGE")
 
     assert (found.original, found.timestamp) == (A, "20090807214204")

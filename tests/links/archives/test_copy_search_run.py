@@ -52,10 +52,10 @@ def links(sqlite_store: RegistryStore) -> dict[str, UrlRow]:
 
 
 @pytest.fixture
-def archives(asker: ArchiveClient) -> CopySources:
+def archives(client: ArchiveClient) -> CopySources:
     """The Wayback Machine and archive.today."""
-    today = TimeMapAdapter(asker, "archive-today", KNOWN_TIMEMAPS["archive-today"])
-    return CopySources(asker, [AvailabilityAdapter(asker), today], ("wayback", "archive-today"))
+    today = TimeMapAdapter(client, "archive-today", KNOWN_TIMEMAPS["archive-today"])
+    return CopySources(client, [AvailabilityAdapter(client), today], ("wayback", "archive-today"))
 
 
 def _with(archives: CopySources, **changes: object) -> CopySources:
@@ -350,7 +350,7 @@ async def test_a_living_link_that_nobody_has_is_saved_elsewhere_too(
     _answers(archive_server)
     archive_server.put("https://web.archive.org/save", '{"job_id": "j"}')
     archive_server.put("https://web.archive.org/save/status/j", json.dumps(counts))
-    saver = SavePageNow(archives.asker, "k:s", monotonic=archive_server.clock.monotonic)
+    saver = SavePageNow(archives.client, "k:s", monotonic=archive_server.clock.monotonic)
 
     sought, noted = await _seek(sqlite_store, _with(archives, saver=saver), links[B])
 
@@ -372,7 +372,7 @@ def _many(store: RegistryStore, count: int, service: str = "wayback") -> None:
 
 
 async def test_a_visit_keeps_what_was_seen(
-    archive_server: ArchiveServer, sqlite_store: RegistryStore, asker: ArchiveClient
+    archive_server: ArchiveServer, sqlite_store: RegistryStore, client: ArchiveClient
 ) -> None:
     """W32: of copies that are due each is looked at, and what became of it is counts."""
     _many(sqlite_store, 3)
@@ -381,40 +381,40 @@ async def test_a_visit_keeps_what_was_seen(
     archive_server.put(f"{W}/20130115102033/http://a.test/1", "", 503)
     counts: list[int] = []
 
-    visits = await check_due_copies(sqlite_store, asker, now=NOW, limit=10, on_check=counts.append)
+    visits = await check_due_copies(sqlite_store, client, now=NOW, limit=10, on_check=counts.append)
 
     # The archive was busy at the second: it was left alone at the third.
     assert Counter(each.visit for each in visits) == {CopyCheckEffect.GOOD: 1, CopyCheckEffect.UNCLEAR: 2}
     assert sum(counts) == 3
-    assert await check_due_copies(sqlite_store, asker, now=NOW, limit=10) == []
+    assert await check_due_copies(sqlite_store, client, now=NOW, limit=10) == []
 
 
 async def test_an_archive_that_lost_everything_has_lost_nothing(
-    archive_server: ArchiveServer, sqlite_store: RegistryStore, asker: ArchiveClient
+    archive_server: ArchiveServer, sqlite_store: RegistryStore, client: ArchiveClient
 ) -> None:
     """W32: what answers 404 for all of its copies is itself in trouble; nothing is missed or dropped."""
     _many(sqlite_store, ALL_GONE)
 
     for week in range(4):
         now = datetime.combine(date_of(DAY + 7 * week), NOW.timetz())
-        visits = await check_due_copies(sqlite_store, asker, now=now, limit=100)
+        visits = await check_due_copies(sqlite_store, client, now=now, limit=100)
         assert Counter(each.visit for each in visits) == {CopyCheckEffect.UNCLEAR: ALL_GONE}
 
     assert len(archive_server.asked) == 4 * ALL_GONE
 
 
 async def test_a_copy_that_vanished_is_dropped(
-    archive_server: ArchiveServer, sqlite_store: RegistryStore, asker: ArchiveClient
+    archive_server: ArchiveServer, sqlite_store: RegistryStore, client: ArchiveClient
 ) -> None:
     """W32: of several one is gone at two visits a week apart."""
     _many(sqlite_store, ALL_GONE)
     seen: Any = {"Memento_Datetime": "Tue, 15 Jan 2013 10:20:33 GMT", "Content_Type": "text/html"}
     for number in range(1, ALL_GONE):
         archive_server.put(f"{W}/20130115102033/http://a.test/{number}", PAGE, **seen)
-    first = await check_due_copies(sqlite_store, asker, now=NOW, limit=100)
+    first = await check_due_copies(sqlite_store, client, now=NOW, limit=100)
     assert Counter(each.visit for each in first) == {CopyCheckEffect.GOOD: ALL_GONE - 1, CopyCheckEffect.MISSED: 1}
     later = datetime.combine(date_of(DAY + 7), NOW.timetz())
 
-    second = await check_due_copies(sqlite_store, asker, now=later, limit=100)
+    second = await check_due_copies(sqlite_store, client, now=later, limit=100)
 
     assert [(each.visit, each.url.url) for each in second] == [(CopyCheckEffect.DROPPED, "http://a.test/0")]

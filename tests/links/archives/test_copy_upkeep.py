@@ -31,10 +31,10 @@ def link(sqlite_store: RegistryStore) -> UrlRow:
 
 
 @pytest.fixture
-def archives(asker: ArchiveClient, archive_server: ArchiveServer) -> CopySources:
+def archives(client: ArchiveClient, archive_server: ArchiveServer) -> CopySources:
     """The Wayback Machine, which may be asked to take pages."""
-    saver = SavePageNow(asker, "key:secret", monotonic=archive_server.clock.monotonic)
-    return CopySources(asker, [AvailabilityAdapter(asker)], ("wayback",), saver)
+    saver = SavePageNow(client, "key:secret", monotonic=archive_server.clock.monotonic)
+    return CopySources(client, [AvailabilityAdapter(client)], ("wayback",), saver)
 
 
 def _script(archive_server: ArchiveServer, *, error: str = "", had: str = "") -> None:

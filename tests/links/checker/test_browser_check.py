@@ -142,7 +142,7 @@ def test_evidence_is_not_asked_for_where_it_would_change_nothing(then: PageText,
 def test_one_word_is_no_usurper() -> None:
     """An article may speak of a jackpot."""
     assert hijack_words(face("He won the jackpot, twice the jackpot")) == ("jackpot",)
-    assert page_likeness(face(ARTICLE), face("He won the jackpot")).usurper == ()
+    assert page_likeness(face(ARTICLE), face("He won the jackpot")).usurper_words == ()
 
 
 @settings(max_examples=examples(30))

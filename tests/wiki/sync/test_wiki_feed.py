@@ -152,7 +152,7 @@ def test_a_sweep_offers_again_what_has_no_copy(fed: Modelled) -> None:
         fed.work()
 
     assert set(fed.taken()) == {lost}
-    assert {each.priority for each in fed.archive.taken} == {ArchivePriority.LACKING}
+    assert {each.priority for each in fed.archive.taken} == {ArchivePriority.WITHOUT_COPY}
 
 
 def test_what_came_back_to_life_is_offered_again_unless_it_has_a_copy(fed: Modelled) -> None:

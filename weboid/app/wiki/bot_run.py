@@ -81,7 +81,7 @@ class BotRun:
             choosing = CopyPreferences(now, order)
             if own is not None:
                 choosing = CopyPreferences(now, order, own, own.title, has_own=True)
-            checker, digests = CopyChecker(archives.asker, origins, bool(order)), open_reporter_digests(self.layout)
+            checker, digests = CopyChecker(archives.client, origins, bool(order)), open_reporter_digests(self.layout)
             makers = BotDependencies(adapter.with_settings, choosing, checker, digests)
             makers = replace(makers, is_over=stopped.is_set, adjust=self.adjusted)
             job = new_job_name(now, random.SystemRandom())

@@ -37,7 +37,7 @@ _LANES = {
     ArchivePriority.CROWD: Lane.HIGH,
     ArchivePriority.REVIVED: Lane.HIGH,
     ArchivePriority.SWEPT: Lane.STANDARD,
-    ArchivePriority.LACKING: Lane.STANDARD,
+    ArchivePriority.WITHOUT_COPY: Lane.STANDARD,
 }
 
 

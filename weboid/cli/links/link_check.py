@@ -235,14 +235,14 @@ async def _check(
     stop = StopSignals(show.stopping)
     with stop, stop.cut_short():
         async with check_worker.open_check_context(store, settings, parts, worker, clock=CLOCK) as context:
-            chores = check_worker.CheckerMaintenance(context, part, keep_days=links.keep_days)
+            maintenance = check_worker.CheckerMaintenance(context, part, keep_days=links.keep_days)
             warned_day = -1
 
             async def after_pass(tally: CheckTally) -> None:
                 """Report a pass of a watching check, run the maintenance that is due, and warn once a day."""
                 nonlocal warned_day
                 show.passed(tally)
-                await chores.run(stop.event)
+                await maintenance.run(stop.event)
                 today = day_of(CLOCK.now())
                 if today != warned_day and not stop.event.is_set():
                     warned_day = today
@@ -271,7 +271,7 @@ async def _check(
                 show.end(tally)
             else:
                 if tally.is_complete:
-                    await chores.run(stop.event)
+                    await maintenance.run(stop.event)
                 warnings = await _warnings(context, links)
                 show.end(tally, warnings, await context.registry.read(due_urls.count_awaiting))
             code = ExitCode.OK if tally.is_complete or limit is not None else ExitCode.STOPPED

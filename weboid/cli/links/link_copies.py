@@ -136,7 +136,7 @@ def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _Co
             with progress_bar("Looking at copies", len(waiting)) as step:
                 own = context.origins
                 async with copy_sources.open_archives(context.settings, origins=own) as archives:
-                    return await check_due_copies(store, archives.asker, now=now, limit=limit, own=own, on_check=step)
+                    return await check_due_copies(store, archives.client, now=now, limit=limit, own=own, on_check=step)
 
         visits = asyncio.run(check())
     for done in visits:
@@ -312,13 +312,13 @@ async def _query_archives(
 ) -> list[dict[str, Any]]:
     async with copy_sources.open_archives(load_profile(profile), origins=own) as archives:
         if reference is not None:
-            seen = [await check_copy(archives.asker, url, reference, own=own) for url in urls]
+            seen = [await check_copy(archives.client, url, reference, own=own) for url in urls]
             return [{"seen": json_facts(each, "verdict address note")} for each in seen]
         documents: list[dict[str, Any]] = [{} for _ in urls]
         for url, document in zip(urls, documents, strict=True):
             address = recognise(url, own=own)
             if address is not None and address.must_ask:
-                answer = await resolve_address(archives.asker, address)
+                answer = await resolve_address(archives.client, address)
                 document["original"] = answer.original
                 document["timestamp"] = answer.timestamp or address.timestamp
         return documents

@@ -123,10 +123,10 @@ def check(
     page = baseline_report_page(baseline, header, engine, results)
     baseline.report.write_text(page, encoding="utf-8", errors="replace")
     for each in results:
-        line = f"{each.course:<9} {clean(each.after.url)}  ({clean(each.reason)})"
-        is_changed = each.course is not RegressionKind.UNCHANGED
+        line = f"{each.kind:<9} {clean(each.after.url)}  ({clean(each.reason)})"
+        is_changed = each.kind is not RegressionKind.UNCHANGED
         output.show(regression_as_json(each), line if is_changed else ())
-    counts = {str(course): count for course, count in count_by_kind(results).items()}
+    counts = {str(kind): count for kind, count in count_by_kind(results).items()}
     facts = {"counts": counts, "before": header.engine, "after": engine, "report": str(baseline.report)}
     output.show(facts, f"{_counts_text(counts) or 'nothing to compare'}. {baseline.report} shows them.")
     if not whole:

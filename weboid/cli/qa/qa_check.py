@@ -91,10 +91,10 @@ def check_command(
     start = options.start_moment(since, now=CLOCK.now()) if since else None
     wanted = CandidateFilter(str(chosen_levels[0]), ENGINE, host_name(host) if host else "", start, again)
     count, records = 0 if every or (since and not has_sample) else sample, not no_record
-    wish = QaOptions(urls, count, wanted, chosen_levels, seed, fonts, records, repair and records, rules)
+    qa_options = QaOptions(urls, count, wanted, chosen_levels, seed, fonts, records, repair and records, rules)
     repairing = repair_options(layout, settings, jobs, OPEN_REPAIRS_LIMIT, secret)
     with stores.index() as database, stores.registry() as store, open_webhooks(layout.root, settings) as hooks:
-        run = QaRun(wish, repairing, stores.database_url, database, store)
+        run = QaRun(qa_options, repairing, stores.database_url, database, store)
         if hooks is not None:
             run.report = hooks.note
         if dry_run:

@@ -156,8 +156,8 @@ def run_summary(tally: BotRunSummary, name: str) -> str:
     if tally.changes:
         parts.append(", ".join(f"{n:,} links {kind}" for kind, n in tally.changes.most_common()) + ".")
     if tally.refused:
-        whys = ", ".join(f"{n:,} {why}" for why, n in tally.refused.most_common())
-        parts.append(f"Left unchanged: {whys}.")
+        reasons = ", ".join(f"{n:,} {why}" for why, n in tally.refused.most_common())
+        parts.append(f"Left unchanged: {reasons}.")
     if tally.skipped:
         parts.append(f"{tally.skipped:,} pages unchanged: --dry-run --page TITLE shows why.")
     if tally.messages:

@@ -142,8 +142,8 @@ def command(
             setters = levels.set_level, levels.set_wiki_levels
             options = WebhookOptions(watch.notify, secrets, CLOCK, signature_store(store), watch.names, *setters)
         write_note(where.layout, _note(home, webhook, secret_files, serving))
-        hearing = [] if stream is None else [partial(_hear_stream, stream, watch, where.settings)]
-        return asyncio.run(_run(watch, [beside.run, *hearing], webhook, options, show))
+        listeners = [] if stream is None else [partial(_read_stream, stream, watch, where.settings)]
+        return asyncio.run(_run(watch, [beside.run, *listeners], webhook, options, show))
 
 
 async def _run(
@@ -169,7 +169,7 @@ async def _run(
     return ExitCode.STOPPED if stop.at_once else ExitCode.OK
 
 
-async def _hear_stream(url: str, watch: WikiWatcher, settings: Settings, stop: asyncio.Event) -> None:
+async def _read_stream(url: str, watch: WikiWatcher, settings: Settings, stop: asyncio.Event) -> None:
     """Forward notifications from a change stream until stopped."""
     async with ApiTransport(user_agent=wiki_user_agent(settings), route=route_to(url, settings)) as wire:
         await notify_from_stream(wire, url, notify=watch.notify, watched=watch.databases, stop=stop)

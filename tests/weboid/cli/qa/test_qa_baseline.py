@@ -56,7 +56,7 @@ def broken_playback(folder: Path) -> Path:
 
 
 def courses(ran: Ran) -> dict[str, str]:
-    return {each["url"][7:-14]: each["course"] for each in ran.events[:-1]}
+    return {each["url"][7:-14]: each["kind"] for each in ran.events[:-1]}
 
 
 def test_a_sanitiser_that_loses_images_is_found(
