@@ -12,18 +12,9 @@ from net import egress
 from net.connect_errors import UnknownHostError
 from net.egress import ATTEMPTS, CACHE_SIZE, FOUND_S, NOT_FOUND_S, ConnectionRace, Resolver
 from net.timeouts import CancellableTimeout, CancelSignal, WaitCancelledError
+from tests.support.clocks import ManualClock
 
 V4, V6 = ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("::1")
-
-
-class Clock:
-    """A clock that the test moves."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        """The moment."""
-        return self.now
 
 
 def free_on_both() -> tuple[socket.socket, socket.socket]:
@@ -167,7 +158,7 @@ def test_one_look_up_serves_all_who_ask_meanwhile() -> None:
 
 def test_answers_are_kept_for_a_minute_and_failures_for_seconds() -> None:
     """A name that fails is not asked for at each request, nor forgotten for long."""
-    clock, asked = Clock(), []
+    clock, asked = ManualClock(), []
 
     def lookup(host: str, _port: int) -> list[str]:
         asked.append(host)
@@ -175,18 +166,18 @@ def test_answers_are_kept_for_a_minute_and_failures_for_seconds() -> None:
             raise UnknownHostError("bad.example does not resolve.")
         return ["192.0.2.1"]
 
-    names = Resolver(lookup, monotonic=clock)
+    names = Resolver(lookup, monotonic=clock.monotonic)
     for _ in range(2):
         names.addresses("good.example", 80, patience=CancellableTimeout(5.0))
         with pytest.raises(UnknownHostError):
             names.addresses("bad.example", 80, patience=CancellableTimeout(5.0))
     assert asked == ["good.example", "bad.example"]
-    clock.now += NOT_FOUND_S + 1
+    clock.seconds += NOT_FOUND_S + 1
     with pytest.raises(UnknownHostError):
         names.addresses("bad.example", 80, patience=CancellableTimeout(5.0))
     names.addresses("good.example", 80, patience=CancellableTimeout(5.0))
     assert asked == ["good.example", "bad.example", "bad.example"]
-    clock.now += FOUND_S
+    clock.seconds += FOUND_S
     names.addresses("good.example", 80, patience=CancellableTimeout(5.0))
     assert asked[3:] == ["good.example"]
 

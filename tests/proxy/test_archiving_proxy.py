@@ -33,6 +33,7 @@ from render.browser import Browser as Chromium
 from render.browser import ProxyLogin
 from render.chromium import BrowserKind, find_browser
 from tests.proxy.chromium import Seen, endpoint, evaluate, go, launch, look, unguarded
+from tests.support.clocks import ManualClock
 from tests.support.proxy_fixtures import Browser, Origin, Proxy, check, ok, records
 from warc.rebuild import rebuild_index
 
@@ -191,17 +192,6 @@ async def test_no_answer_of_a_site_makes_the_browser_forget_its_visit(
     assert [entry.status for entry in entries if entry.url == url] == [status] * 3
 
 
-class Moment:
-    """A clock that goes on when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        """Seconds since some moment."""
-        return self.now
-
-
 @contextmanager
 def listening(address: str, port: int = 0) -> Iterator[socket.socket]:
     """A listener whose connections lie in the backlog until somebody asks for them."""
@@ -229,12 +219,12 @@ async def test_a_host_that_flips_to_loopback_is_refused(
 ) -> None:
     """C-04: a page whose name now leads to 127.0.0.1 gets nowhere, by no path and no scheme."""
     answer = ["127.0.0.2"]  # allowed here as if it were public; 127.0.0.1 is not
-    moment = Moment()
+    clock = ManualClock(seconds=1000.0)
     egress = Egress(
         EgressSettings(allow=("127.0.0.2/32",)),
         connect_timeout_s=5,
         lookup=lambda host, port: list(answer),
-        monotonic=moment,
+        monotonic=clock.monotonic,
     )
     site = Origin(address="127.0.0.2")
     site.answers["/"] = ok(b"<title>t</title>", more="Connection: close\r\n")
@@ -252,7 +242,7 @@ async def test_a_host_that_flips_to_loopback_is_refused(
             async with unguarded(chromium, endpoint(opened.credentials)) as page:
                 await go(page, f"http://{here}/")
                 answer[:] = ["127.0.0.1"]
-                moment.now += 3600
+                clock.seconds += 3600
                 said = await evaluate(page, fetches)
                 beyond = leaks(chromium, proxy.server_address[1])
             entries = await opened.seal(grace_s=1)

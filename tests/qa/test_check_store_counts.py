@@ -8,7 +8,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text
 
-from core.clock import SystemClock
 from core.config.settings import Settings
 from core.layout import Layout
 from core.playback_check import PlaybackCheck, QaVerdict
@@ -18,6 +17,7 @@ from crawler.status.status_server import exposition
 from links.registry.database import RegistryStore, open_registry_read_only
 from qa.check_store import begin_repair, count_checks, end_repair, store_checks
 from qa.check_table import CheckedPage, RepairState
+from tests.support.clocks import ManualClock
 from tests.support.services.registries import open_registry
 from weboid.cli.crawl.crawl_status import status_lines
 
@@ -102,19 +102,15 @@ def test_a_registry_of_another_version_is_not_touched(layout: Layout, version: s
 
 def test_a_registry_that_grows_is_counted_more_seldom(layout: Layout) -> None:
     """Counting takes a share of the time at most, however often the status is asked for."""
-    now, counted = [0.0], []
-
-    class Set(SystemClock):
-        def monotonic(self) -> float:
-            return now[0]
+    clock, counted = ManualClock(), []
 
     def count(_now: datetime) -> None:
-        counted.append(now[0])
-        now[0] += 1.0  # so long it takes
+        counted.append(clock.seconds)
+        clock.seconds += 1.0  # so long it takes
 
-    reader = StatusReader(None, lambda: None, settings=Settings(), clock=Set(), checks=count)
+    reader = StatusReader(None, lambda: None, settings=Settings(), clock=clock, checks=count)
     for moment in range(0, 60, 2):
-        now[0] = max(now[0], float(moment))
+        clock.seconds = max(clock.seconds, float(moment))
         reader.status()
 
     assert counted == [0.0, 22.0, 44.0]

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from core.config.settings import EgressSettings
 from links.archives.archive_client import ArchiveClient, ArchiveRequest, ArchiveResponse, HttpFetch
+from tests.support.clocks import ManualClock
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 EGRESS = EgressSettings(allow=("127.0.0.0/8",))
@@ -39,24 +40,6 @@ class Asked:
     body: str
 
 
-class Clock:
-    """Time that passes when somebody waits for it."""
-
-    def __init__(self) -> None:
-        self.at = 1_000.0
-        self.slept: list[float] = []
-
-    def monotonic(self) -> float:
-        """Seconds."""
-        return self.at
-
-    async def sleep(self, seconds: float) -> None:
-        """Pass that time."""
-        self.slept.append(seconds)
-        self.at += seconds
-        await asyncio.sleep(0)
-
-
 class ArchiveServer:
     """The server: give it `answers` by host and path, see what was `asked`."""
 
@@ -64,7 +47,7 @@ class ArchiveServer:
         self.answers: dict[str, Answer | list[Answer] | Callable[[Asked], Answer]] = {}
         self.asked: list[Asked] = []
         self.origin = ""
-        self.clock = Clock()
+        self.clock = ManualClock(seconds=1_000.0)
 
     def put(self, place: str, body: str | bytes = "", status: int = 200, **headers: str) -> None:
         """Answer there; underscores in header names stand for hyphens."""

@@ -13,21 +13,6 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TODAY = day_of(NOW)
 
 
-class HandClock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.moment = NOW
-
-    def now(self) -> datetime:
-        """The moment."""
-        return self.moment
-
-    def monotonic(self) -> float:
-        """Its seconds."""
-        return self.moment.timestamp()
-
-
 def watch(connection: Connection, *texts: str, state: LinkState = LinkState.DEAD) -> list[int]:
     """Rows for the URLs, as if pages had them; their ids."""
     ids = []

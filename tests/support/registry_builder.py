@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ from playback.web.asgi_app import SiteMount, WebOptions, create_app
 from playback.web.copy_lookup import QueueStatusReader
 from playback.web.rate_limits import RateLimitPolicy
 from playback.web.registry.registry_service import LinkRegistry, NoRegistryError, RegistrySource, ReportOptions
+from tests.support.clocks import ManualClock
 from tests.support.playback_fixtures import CollectionBuilder
 from warc.index.database import open_database
 
@@ -52,22 +53,6 @@ ORIGIN = "http://127.0.0.1:8080"
 WIKI = "dewiki@WMF"
 DEAD, FINE = "https://verlag.de/gone", "https://verlag.de/fine"
 CODES = StatusCode
-
-
-@dataclass
-class TestClock:
-    """A clock that tests turn."""
-
-    at: datetime = NOW
-    seconds: float = 0.0
-
-    def now(self) -> datetime:
-        """The moment."""
-        return self.at + timedelta(seconds=self.seconds)
-
-    def monotonic(self) -> float:
-        """Seconds."""
-        return self.seconds
 
 
 @dataclass
@@ -254,7 +239,7 @@ class Front:
     """
 
     app: ASGIApp
-    clock: TestClock
+    clock: ManualClock
     runner: asyncio.Runner
     peer: str = "198.51.100.7"
 
@@ -311,7 +296,7 @@ def open_front(
     """The front of a collection with that registry; without `origin` it answers to any Host."""
     layout = Layout(root / "collection")
     layout.databases.mkdir(parents=True, exist_ok=True)
-    clock = TestClock()
+    clock = ManualClock(NOW)
     links = LinkRegistry(source, access or RateLimitPolicy(), report_options, layout) if source else None
     with (
         contextlib.closing(open_database(layout, "")) as database,

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from core.clock import SystemClock
 from core.config.settings import StorageSettings
 from core.errors import CollectionInUseError, PermanentError, TransientError
 from core.layout import Layout
+from tests.support.clocks import ShiftedClock
 from tests.support.playback_fixtures import CollectionBuilder
 from tests.support.polling import wait_until
 from tests.support.services.s3_server import S3Server
@@ -31,14 +32,6 @@ pytestmark = pytest.mark.slow
 
 _SECRET = b"the secret of the wombat"
 _CLOCK = SystemClock()
-
-
-class LaterClock(SystemClock):
-    """A clock that is some days ahead."""
-
-    def now(self) -> datetime:
-        """Return the moment."""
-        return datetime.now(UTC) + timedelta(days=8)
 
 
 @pytest.fixture
@@ -86,7 +79,7 @@ def test_local_files_are_removed_as_set(s3: S3Server, builder: CollectionBuilder
     sizes = [path.stat().st_size for path in layout.archive.glob("*.gz")]
     queue = UploadQueue(layout, s3.settings(keep_local=f"{max(sizes)}B" if keep == "largest" else keep))
     queue.upload(_CLOCK)
-    queue.upload(LaterClock())
+    queue.upload(ShiftedClock(timedelta(days=8)))
     here = [path.stat().st_size for path in layout.archive.glob("*.gz")]
     assert len(here) == left if left is not None else 0 < sum(here) <= max(sizes)
     result = verify_collection(layout)

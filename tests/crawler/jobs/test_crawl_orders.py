@@ -16,16 +16,16 @@ from crawler.jobs.crawl_orders import Job, check_job_name, derive_job_name, pars
 from crawler.jobs.job_settings import ORDERS_POLL_S, SHEET_ORDER, JobSettings
 from crawler.run.job_run import submit_job
 from tests.crawler.frontier.conftest import NewPlace
-from tests.crawler.policy.conftest import HandClock
+from tests.support.clocks import ManualClock
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SEED = "https://a.example/docs/"
 
 
 @pytest.fixture
-def clock() -> HandClock:
+def clock() -> ManualClock:
     """Stands still until it is moved."""
-    return HandClock()
+    return ManualClock(datetime(2026, 11, 21, 12, tzinfo=UTC))
 
 
 @pytest.fixture
@@ -100,7 +100,9 @@ def test_names_are_short_and_plain_and_made_from_the_seeds() -> None:
     assert check_job_name(derive_job_name(["http://[::1]/"]))
 
 
-def test_a_job_s_settings_hold_for_its_pages_and_the_machine_s_for_lists(frontier: Frontier, clock: HandClock) -> None:
+def test_a_job_s_settings_hold_for_its_pages_and_the_machine_s_for_lists(
+    frontier: Frontier, clock: ManualClock
+) -> None:
     """Proxy, egress, browser and frontier stay the machine's."""
     local = parse_settings("[visit]\ntimeout_s = 7\n[proxy]\nprocesses = 3\n")
     job = job_of("[visit]\ntimeout_s = 9\n[proxy]\nprocesses = 8\n")
@@ -113,7 +115,7 @@ def test_a_job_s_settings_hold_for_its_pages_and_the_machine_s_for_lists(frontie
     assert jobs.settings_for(SEED, "mine").proxy.processes == 3
 
 
-def test_a_sheet_holds_below_its_prefix_within_half_a_second(frontier: Frontier, clock: HandClock) -> None:
+def test_a_sheet_holds_below_its_prefix_within_half_a_second(frontier: Frontier, clock: ManualClock) -> None:
     """Set while workers run; the longest prefix holds, a live one beats the profile's."""
     job = job_of('[[sheet]]\nmatch = "a.example"\nvisit.timeout_s = 1\nvisit.language = "de"\n')
     frontier.give_order(JOB_ORDER, "mine", job.to_json())
@@ -122,7 +124,7 @@ def test_a_sheet_holds_below_its_prefix_within_half_a_second(frontier: Frontier,
 
     frontier.give_order(SHEET_ORDER, "example,a,", '{"visit": {"timeout_s": 2}}')
     frontier.give_order(SHEET_ORDER, "example,a,)/docs/", '{"scope": {"exclude": ["x"]}}')
-    clock.turn(seconds=ORDERS_POLL_S)
+    clock.advance(seconds=ORDERS_POLL_S)
 
     found = jobs.settings_for(SEED, "mine")
     assert (found.visit.timeout_s, found.visit.language) == (2, "de")
@@ -132,11 +134,11 @@ def test_a_sheet_holds_below_its_prefix_within_half_a_second(frontier: Frontier,
     assert jobs.scope_for(SEED + "x", "mine").excluded(SEED + "x") == "x"
 
     frontier.take_back(SHEET_ORDER, "example,a,")
-    clock.turn(seconds=ORDERS_POLL_S)
+    clock.advance(seconds=ORDERS_POLL_S)
     assert jobs.settings_for(SEED, "mine").visit.timeout_s == 1
 
 
-def test_what_cannot_be_read_is_left_out_and_told(frontier: Frontier, clock: HandClock) -> None:
+def test_what_cannot_be_read_is_left_out_and_told(frontier: Frontier, clock: ManualClock) -> None:
     """A sheet of another version, and a job of one, keep nobody from the rest."""
     frontier.give_order(SHEET_ORDER, "example,", '{"future": {"x": 1}}')
     frontier.give_order(JOB_ORDER, "newer", '{"version": 99}')
@@ -151,7 +153,7 @@ def test_what_cannot_be_read_is_left_out_and_told(frontier: Frontier, clock: Han
         parse_live_sheet("example,", '{"future": {"x": 1}}')
 
 
-def test_where_a_seed_redirects_to_is_in_scope_on_all_machines(frontier: Frontier, clock: HandClock) -> None:
+def test_where_a_seed_redirects_to_is_in_scope_on_all_machines(frontier: Frontier, clock: ManualClock) -> None:
     """Only of a seed; telling it twice changes nothing."""
     frontier.give_order(JOB_ORDER, "mine", job_of("[scope]\nkind = 'host'\n").to_json())
     here, there = (JobSettings(frontier, Settings(), clock=clock) for _ in range(2))
@@ -162,7 +164,7 @@ def test_where_a_seed_redirects_to_is_in_scope_on_all_machines(frontier: Frontie
     here.move_seed("mine", SEED, "https://new.example/home")
     version = frontier.stats(NOW).version
     here.move_seed("mine", SEED, "https://new.example/home")
-    clock.turn(seconds=ORDERS_POLL_S)
+    clock.advance(seconds=ORDERS_POLL_S)
 
     assert frontier.stats(NOW).version == version
     for jobs in (here, there):
@@ -170,7 +172,7 @@ def test_where_a_seed_redirects_to_is_in_scope_on_all_machines(frontier: Frontie
         assert not jobs.scope_for(SEED, "mine").holds("https://no.example/")
 
 
-async def test_a_crawl_given_again_goes_on_and_other_seeds_join_it(frontier: Frontier, clock: HandClock) -> None:
+async def test_a_crawl_given_again_goes_on_and_other_seeds_join_it(frontier: Frontier, clock: ManualClock) -> None:
     """The order is given once; what is known is left alone."""
     first = await submit_job(job_of(), frontier, local=Settings(), clock=clock)
     version = frontier.stats(NOW).version
@@ -185,7 +187,7 @@ async def test_a_crawl_given_again_goes_on_and_other_seeds_join_it(frontier: Fro
 
 
 async def test_a_narrower_scope_drops_what_waits_and_a_wider_one_brings_it_back(
-    frontier: Frontier, clock: HandClock
+    frontier: Frontier, clock: ManualClock
 ) -> None:
     """Depth, kind and exclude patterns; a seed always belongs to its crawl."""
     await submit_job(job_of("[scope]\nkind = 'any'\n"), frontier, local=Settings(), clock=clock)
@@ -209,7 +211,7 @@ async def test_a_narrower_scope_drops_what_waits_and_a_wider_one_brings_it_back(
     assert {record.item.url: record.item.hops for record in frontier.ls(ItemState.QUEUED)} == {SEED: 0, **links}
 
 
-async def test_a_crawl_takes_its_seeds_over_from_lists_and_other_crawls(frontier: Frontier, clock: HandClock) -> None:
+async def test_a_crawl_takes_its_seeds_over_from_lists_and_other_crawls(frontier: Frontier, clock: ManualClock) -> None:
     """Queued or done, in whatever job; or it would end before it began."""
     done = "https://b.example/"
     frontier.add([NewItem(SEED), NewItem(done, job="other")], now=NOW)

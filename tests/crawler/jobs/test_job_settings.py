@@ -27,7 +27,7 @@ from crawler.profiles import load_profile
 from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction
 from render.sign_in import Login, SiteLogins, SiteSession
 from tests.crawler.frontier.conftest import NewPlace
-from tests.crawler.policy.conftest import HandClock
+from tests.support.clocks import ManualClock
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 URL = "https://a.example/page"
@@ -43,18 +43,18 @@ def frontier(new_place: NewPlace) -> Iterator[Frontier]:
 
 def test_a_repair_reaches_workers_and_is_forgotten(frontier: Frontier) -> None:
     """However its URL is spelled; the other URLs of the site are visited as ever."""
-    clock = HandClock()
+    clock = ManualClock(datetime(2026, 11, 21, 12, tzinfo=UTC))
     jobs = JobSettings(frontier, Settings(), clock=clock)
     assert jobs.repair_of(URL) is None
 
     order_repair(frontier, "https://a.example:443/page#part", REPAIR)
-    clock.turn(seconds=2 * ORDERS_POLL_S)
+    clock.advance(seconds=2 * ORDERS_POLL_S)
 
     assert jobs.repair_of(URL) == REPAIR
     assert jobs.repair_of(f"{URL}/other") is None
 
     cancel_repair(frontier, URL)
-    clock.turn(seconds=2 * ORDERS_POLL_S)
+    clock.advance(seconds=2 * ORDERS_POLL_S)
 
     assert jobs.repair_of(URL) is None
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,31 +21,11 @@ from crawler.policy.policy_entries import PolicyEntry, PolicyKind
 from crawler.policy.policy_rule import PolicyRule, make_policy
 from crawler.rules.visit_rule import FollowUp, RuleDecision
 from proxy.control.client import ProxyVisit
+from tests.support.clocks import ManualClock
 from tests.support.proxy_fixtures import Origin, Proxy
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SITE = "http://origin.example"
-
-
-@dataclass
-class HandClock:
-    """A clock that the test turns."""
-
-    at: datetime = NOON
-    passed: float = 0.0
-
-    def now(self) -> datetime:
-        """The moment that the test chose."""
-        return self.at
-
-    def monotonic(self) -> float:
-        """Seconds since the beginning."""
-        return self.passed
-
-    def turn(self, **time: float) -> None:
-        """Let so much time pass."""
-        self.at += timedelta(**time)
-        self.passed += timedelta(**time).total_seconds()
 
 
 async def ask(verb: Callable[[], Any]) -> Any:
@@ -73,7 +53,7 @@ class World:
 
     frontier: Frontier
     settings: Settings
-    clock: HandClock
+    clock: ManualClock
     fetcher: ProxyFetcher | None = None
     rule: PolicyRule = field(init=False)
 
@@ -102,7 +82,7 @@ class World:
         """Give an entry as an order; a second passes."""
         entry = PolicyEntry(kind, pattern, "because", "alice", NOON, None, key, value)
         self.frontier.give_order(POLICY_ORDER, entry.id, entry.to_json())
-        self.clock.turn(seconds=1)
+        self.clock.advance(seconds=1)
         return entry
 
     async def before(self, path: str = "/page", **about: Any) -> RuleDecision:
@@ -114,7 +94,7 @@ class World:
         follow_up = FollowUp()
         captured = page(path, site=site, **facts)
         await self.rule.after(item(path, site=site), captured, follow_up, now=self.clock.now())
-        self.clock.turn(seconds=1)
+        self.clock.advance(seconds=1)
         return follow_up
 
 
@@ -183,19 +163,19 @@ def frontier(tmp_path: Path) -> Iterator[Frontier]:
 
 
 @pytest.fixture
-def clock() -> HandClock:
+def clock() -> ManualClock:
     """Noon."""
-    return HandClock()
+    return ManualClock(NOON)
 
 
 @pytest.fixture
-def world(frontier: Frontier, settings: Settings, clock: HandClock) -> World:
+def world(frontier: Frontier, settings: Settings, clock: ManualClock) -> World:
     """Policy without a proxy: robots.txt is ignored."""
     return World(frontier, settings, clock)
 
 
 @pytest.fixture
-def obeying(frontier: Frontier, clock: HandClock, hosts: Hosts, origin: Origin) -> World:
+def obeying(frontier: Frontier, clock: ManualClock, hosts: Hosts, origin: Origin) -> World:
     """Policy that obeys robots.txt, which it reads through a real proxy."""
 
     @asynccontextmanager

@@ -50,7 +50,7 @@ async def test_a_change_is_followed_within_a_second(world: World) -> None:
     entry = world.add(PolicyKind.BLACKLIST, HOST)
     assert (await world.before()).action is RuleAction.SKIP
     world.frontier.take_back(POLICY_ORDER, entry.id)
-    world.clock.turn(seconds=1)
+    world.clock.advance(seconds=1)
     assert (await world.before()).action is RuleAction.VISIT
 
 
@@ -157,7 +157,7 @@ async def test_a_site_that_forbids_archiving_is_left_alone_for_a_time(world: Wor
     assert verdict.action is RuleAction.SKIP
     assert verdict.reason.startswith(f"autoblacklist: =origin.example ({NOARCHIVE}, by crawl")
     assert (await world.before(site="http://www.origin.example")).action is RuleAction.VISIT
-    world.clock.turn(hours=1)
+    world.clock.advance(hours=1)
     assert (await world.before("/other")).action is RuleAction.VISIT
 
 
@@ -196,7 +196,7 @@ async def test_a_link_that_is_gone_has_failed_and_is_not_asked_for_again(world: 
     assert verdict.reason == (f"failed link: status {status} on 2026-11-21; not asked for again before 2026-11-22")
     assert (await world.before("/other")).action is RuleAction.VISIT
     assert (await world.before("/~gone", lane=Lane.NOW)).action is RuleAction.VISIT
-    world.clock.turn(days=1)
+    world.clock.advance(days=1)
     assert (await world.before("/~gone")).action is RuleAction.VISIT
 
 
@@ -233,7 +233,7 @@ async def test_a_site_that_keeps_failing_is_left_alone(world: World) -> None:
     assert verdict.action is RuleAction.LATER
     assert "3 URLs in a row failed, the last: deadline: navigate" in verdict.reason
     assert verdict.until == NOON + timedelta(hours=1, seconds=2)
-    world.clock.turn(hours=1)
+    world.clock.advance(hours=1)
     assert (await world.before("/4")).action is RuleAction.VISIT
 
 
@@ -286,7 +286,7 @@ async def test_entries_that_expired_long_ago_are_taken_out(world: World) -> None
     stays = world.add(PolicyKind.BLACKLIST, "b.example")
     await world.before()
     assert len(world.frontier.orders(POLICY_ORDER)) == 3
-    world.clock.turn(days=2)
+    world.clock.advance(days=2)
     world.add(PolicyKind.BLACKLIST, "c.example")
     await world.before()
     left = world.frontier.orders(POLICY_ORDER)
@@ -326,5 +326,5 @@ async def test_long_urls_are_judged_and_noted_byte_by_byte(world: World) -> None
     assert (await world.before(path[:-1])).action is RuleAction.VISIT
     await world.after(path[:-1], status=404)
     assert (await world.before(path[:-1])).action is RuleAction.SKIP
-    world.clock.turn(seconds=timedelta(days=8).total_seconds())
+    world.clock.advance(seconds=timedelta(days=8).total_seconds())
     assert (await world.before(path[:-1])).action is RuleAction.VISIT

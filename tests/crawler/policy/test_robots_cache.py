@@ -62,14 +62,14 @@ async def test_it_is_asked_for_once_a_day_by_all_machines(obeying: World, origin
     assert not (await obeying.before("/b")).asked
     obeying.another_process()
     assert not (await obeying.before("/c")).asked
-    obeying.clock.turn(hours=23)
+    obeying.clock.advance(hours=23)
     await obeying.before("/d")
     assert len(origin.requests) == 1
-    obeying.clock.turn(hours=2)
+    obeying.clock.advance(hours=2)
     assert (await obeying.before("/e")).asked
     assert len(origin.requests) == 2
     obeying.set(robots_lifetime_s=9e9)
-    obeying.clock.turn(hours=25)
+    obeying.clock.advance(hours=25)
     assert (await obeying.before("/f")).asked
 
 
@@ -117,14 +117,14 @@ async def test_a_server_error_means_wait(obeying: World, origin: Origin, status:
     again = await obeying.before("/other")
     assert (again.action, again.asked, again.until) == (RuleAction.LATER, False, verdict.until)
     assert verdict.until is not None
-    obeying.clock.at = verdict.until
+    obeying.clock.moment = verdict.until
     later = await obeying.before()
     assert len(origin.requests) == 2
     assert later.until is not None
     assert later.until - obeying.clock.now() > timedelta(seconds=60)
 
     says(origin)
-    obeying.clock.at = later.until
+    obeying.clock.moment = later.until
     assert (await obeying.before()).action is RuleAction.VISIT
 
 
@@ -142,7 +142,7 @@ async def test_a_host_that_cannot_be_reached_is_given_up_after_a_few_times(obeyi
         verdict = await obeying.before(site="http://refused.example")
         assert verdict.action is RuleAction.LATER
         assert verdict.until is not None
-        obeying.clock.at = verdict.until
+        obeying.clock.moment = verdict.until
     report = obeying.frontier.host("refused.example", now=obeying.clock.now() - timedelta(seconds=1))
     assert report is not None
     assert report.down_until is not None
@@ -177,11 +177,11 @@ async def test_after_thirty_days_what_was_known_holds_or_nothing_is_forbidden(ob
     says(origin)
     await obeying.before()
     origin.answers["/robots.txt"] = ok(b"", status="500 Broken")
-    obeying.clock.turn(days=2)
+    obeying.clock.advance(days=2)
     since = obeying.clock.now()
     assert (await obeying.before()).action is RuleAction.LATER
     assert (await obeying.before(site="http://other.example")).action is RuleAction.LATER
-    obeying.clock.turn(days=29)
+    obeying.clock.advance(days=29)
     assert (await obeying.before()).action is RuleAction.LATER
     obeying.another_process()
     note = obeying.frontier.note(ROBOTS_NOTE, SITE, now=obeying.clock.now())
@@ -189,7 +189,7 @@ async def test_after_thirty_days_what_was_known_holds_or_nothing_is_forbidden(ob
     assert known is not None
     assert known.since == since
 
-    obeying.clock.turn(days=2)
+    obeying.clock.advance(days=2)
     assert (await obeying.before("/public")).action is RuleAction.VISIT
     assert (await obeying.before("/private")).action is RuleAction.SKIP
     assert (await obeying.before("/private", site="http://other.example")).action is RuleAction.VISIT
@@ -202,7 +202,7 @@ async def test_redirects_are_followed_to_other_hosts_and_loops_forbid_nothing(ob
     origin.answers["/moved"] = ok(PRIVATE)
     assert (await obeying.before("/private")).action is RuleAction.SKIP
 
-    obeying.clock.turn(days=2)
+    obeying.clock.advance(days=2)
     origin.answers["/robots.txt"] = ok(b"", status="301 Moved", more=TO_ITSELF)
     assert (await obeying.before("/private")).action is RuleAction.VISIT
 
@@ -276,7 +276,7 @@ async def test_a_crawl_delay_is_wished_for_as_far_as_it_is_bearable(obeying: Wor
     says(origin, b"User-agent: *\nCrawl-delay: 12.5\n")
     await obeying.before()
     assert (await obeying.after()).delay == timedelta(seconds=12.5)
-    obeying.clock.turn(days=2)
+    obeying.clock.advance(days=2)
     says(origin, b"User-agent: *\nCrawl-delay: 99999999\n")
     await obeying.before()
     limit_s = obeying.settings.politeness.crawl_delay_limit_s
@@ -295,7 +295,7 @@ async def test_the_host_rests_between_its_robots_txt_and_the_page(obeying: World
     obeying.frontier.release(first, now=now, reason=verdict.reason, not_before=verdict.until)
     almost = now + timedelta(seconds=1.9)
     assert obeying.frontier.claim(now=almost, worker="w") == []
-    obeying.clock.turn(seconds=2)
+    obeying.clock.advance(seconds=2)
     (again,) = obeying.frontier.claim(now=obeying.clock.now(), worker="w")
     assert (await obeying.rule.before(again, now=obeying.clock.now())).action is RuleAction.VISIT
     assert len(origin.requests) == 1
@@ -308,7 +308,7 @@ async def test_an_answer_that_is_not_kept_does_not_put_a_page_off_for_ever(obeyi
     says(origin)
     for _ in range(2):
         assert (await obeying.before("/public")).action is RuleAction.VISIT
-        obeying.clock.turn(seconds=3)
+        obeying.clock.advance(seconds=3)
     assert len(origin.requests) == 2
 
 
@@ -325,13 +325,13 @@ async def test_a_site_that_is_closed_altogether_is_left_alone(obeying: World, or
     """``Disallow: /`` bans the site for a while, with the reason (A05)."""
     says(origin, b"User-agent: *\nDisallow: /\n")
     assert (await obeying.before("/x")).reason == "robots: Disallow: /"
-    obeying.clock.turn(seconds=1)
+    obeying.clock.advance(seconds=1)
     verdict = await obeying.before("/y")
     assert verdict.reason.startswith("autoblacklist: =origin.example (robots.txt forbids the whole")
-    obeying.clock.turn(days=6)
+    obeying.clock.advance(days=6)
     assert (await obeying.before("/y")).action is RuleAction.SKIP
     says(origin)
-    obeying.clock.turn(days=2)
+    obeying.clock.advance(days=2)
     assert (await obeying.before("/y")).action is RuleAction.VISIT
     assert asked(origin) == ["/robots.txt", "/robots.txt"]
 

@@ -8,6 +8,7 @@ import pytest
 from crawler.capture.proxy_fetcher import FetchedFile
 from crawler.rules import sitemap_rule
 from crawler.rules.sitemap_rule import DEPTH_LIMIT, SitemapWalk, SitemapWalkResult
+from tests.support.clocks import ManualClock
 
 
 class Files:
@@ -25,23 +26,6 @@ class Files:
         return FetchedFile(200, body=self.files[url][:limit_bytes], final_url=url)
 
 
-class Rests:
-    """Time that passes only while somebody rests."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.rests: list[float] = []
-
-    async def sleep(self, seconds: float) -> None:
-        """Let time pass."""
-        self.now += seconds
-        self.rests.append(seconds)
-
-    def monotonic(self) -> float:
-        """The time."""
-        return self.now
-
-
 def index(*urls: str) -> bytes:
     """An index of sitemaps."""
     return f"<sitemapindex>{''.join(f'<sitemap><loc>{u}</loc></sitemap>' for u in urls)}</sitemapindex>".encode()
@@ -52,16 +36,16 @@ def pages(*urls: str) -> bytes:
     return f"<urlset>{''.join(f'<url><loc>{u}</loc></url>' for u in urls)}</urlset>".encode()
 
 
-async def walk(files: Files, rests: Rests | None = None) -> tuple[SitemapWalkResult, list[str]]:
+async def walk(files: Files, clock: ManualClock | None = None) -> tuple[SitemapWalkResult, list[str]]:
     """Walk through the files of a.org: what came of it, and the pages."""
-    rests = rests or Rests()
+    clock = clock or ManualClock()
     found: list[str] = []
 
     async def take(_file: str, some: Sequence[str]) -> int:
         found.extend(some)
         return len(some)
 
-    walker = SitemapWalk(files, rest_s=1.0, monotonic=rests.monotonic, sleep=rests.sleep)
+    walker = SitemapWalk(files, rest_s=1.0, monotonic=clock.monotonic, sleep=clock.sleep)
     return await walker.run("https://a.org/docs/", take), found
 
 
@@ -156,13 +140,13 @@ async def test_a_file_that_is_broken_or_missing_is_said_and_the_rest_goes_on() -
 
 async def test_the_host_rests_between_files() -> None:
     """Once before each file, and once at the end."""
-    rests = Rests()
+    clock = ManualClock()
     names = [f"https://a.org/{number}.xml" for number in range(3)]
     files = Files({"https://a.org/sitemap.xml": index(*names)} | dict.fromkeys(names, pages()))
 
-    await walk(files, rests)
+    await walk(files, clock)
 
-    assert rests.rests == [1.0] * 5
+    assert clock.slept == [1.0] * 5
 
 
 async def test_files_and_time_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:

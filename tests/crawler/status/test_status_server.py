@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,24 +21,9 @@ from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.status.collection_status import StatusReader
 from crawler.status.status_server import parse_listen_address, serve_status
 from tests.support.archive_openapi import check_response
+from tests.support.clocks import ManualClock
 
 SETTINGS = Settings()
-
-
-class SetClock:
-    """A clock that the test sets."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._start = SystemClock().now()
-
-    def now(self) -> datetime:
-        """One moment."""
-        return self._start
-
-    def monotonic(self) -> float:
-        """What the test said."""
-        return self.seconds
 
 
 @dataclass
@@ -48,7 +32,7 @@ class Monitored:
 
     address: str
     frontier: Frontier
-    clock: SetClock
+    clock: ManualClock
     away: list[str]
 
 
@@ -69,7 +53,7 @@ def frontier(layout: Layout) -> Iterator[Frontier]:
 @pytest.fixture
 async def monitored(layout: Layout, frontier: Frontier) -> AsyncIterator[Monitored]:
     """A monitor of the collection; a word in `away` makes the frontier unavailable."""
-    clock, away = SetClock(), list[str]()
+    clock, away = ManualClock(SystemClock().now()), list[str]()
 
     def ask() -> Frontier:
         if away:
@@ -152,7 +136,7 @@ async def test_many_who_ask_at_once_cost_one_look(layout: Layout, frontier: Fron
         looks.append(1)
         return frontier
 
-    clock = SetClock()
+    clock = ManualClock(SystemClock().now())
     reader = StatusReader(layout, ask, settings=SETTINGS, clock=clock)
     statuses = [reader.status() for _ in range(5)]
     clock.seconds += 1
@@ -176,7 +160,7 @@ async def test_idle_connections_do_not_silence_the_monitor(monitored: Monitored)
 async def test_a_port_that_is_taken_is_named(layout: Layout, monitored: Monitored) -> None:
     """The sentence says which."""
     taken = monitored.address.removeprefix("http://")
-    reader = StatusReader(layout, lambda: None, settings=SETTINGS, clock=SetClock())
+    reader = StatusReader(layout, lambda: None, settings=SETTINGS, clock=ManualClock(SystemClock().now()))
     with pytest.raises(UnavailableError, match=taken.rpartition(":")[2]):
         async with serve_status(reader, taken):
             raise AssertionError("it listens")

@@ -11,19 +11,9 @@ from hypothesis import strategies as st
 
 from crawler.worker.backpressure import CALM_S, FIRST_VISIT_BYTES, GROWN_S, MemoryLimit, free_bytes
 from net.backoff import WaitEnded, WaitStarted
+from tests.support.clocks import ManualClock
 
 MB = 1_000_000
-
-
-@dataclass
-class Hand:
-    """A clock that is set by hand."""
-
-    at: float = 0.0
-
-    def monotonic(self) -> float:
-        """The hand's place."""
-        return self.at
 
 
 @dataclass
@@ -32,17 +22,13 @@ class Machine:
 
     free: int | None = 10_000 * MB
     held: int = 0
-    clock: Hand = field(default_factory=Hand)
+    clock: ManualClock = field(default_factory=ManualClock)
     told: list[WaitStarted | WaitEnded] = field(default_factory=list)
 
     def room(self) -> MemoryLimit:
         """Its room for visits."""
         return MemoryLimit(
-            lambda: self.free,
-            lambda: self.held,
-            reserve_bytes=500 * MB,
-            clock=self.clock,  # type: ignore[arg-type]
-            report=self.told.append,
+            lambda: self.free, lambda: self.held, reserve_bytes=500 * MB, clock=self.clock, report=self.told.append
         )
 
 
@@ -112,7 +98,7 @@ async def test_a_shortage_is_told_once_and_its_end_once() -> None:
             await asyncio.sleep(0)
         machine.free = 10_000 * MB
     await asyncio.gather(*waiting)
-    machine.clock.at += CALM_S + GROWN_S
+    machine.clock.seconds += CALM_S + GROWN_S
     await _pass(room, stopping)
     await _pass(room, stopping)
 

@@ -28,24 +28,13 @@ from crawler.worker.crawl_events import Event, PageDeferred, PageDone, PageRetri
 from crawler.worker.page_task import CONNECTIONS_NOTE, NO_REST, ONE_ATTEMPT, CrawlContext, PageTask
 from crawler.worker.worker_pool import SNAPSHOT_ORDER, WorkerPool
 from render.chromium import BrowserExecutable
+from tests.support.clocks import ManualClock
 from warc.index.database import SqliteDatabase
 from warc.index.sqlite import SqliteCaptureIndex
 
 URL, OTHER = "https://a.test/page", "https://a.test/other"
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 REST = timedelta(seconds=7)
-
-
-class Still:
-    """A clock that stands still."""
-
-    def now(self) -> datetime:
-        """Always the same."""
-        return NOW
-
-    def monotonic(self) -> float:
-        """Always the same."""
-        return 0.0
 
 
 class Says(VisitRule):
@@ -75,11 +64,11 @@ class TaskHarness:
         self.index = index
         self.events: list[Event] = []
         nothing = cast(BrowserExecutable, None)
-        browsers = BrowserPool(settings.browser, nothing, Still(), needs=ProxyAccess)
+        browsers = BrowserPool(settings.browser, nothing, ManualClock(NOW), needs=ProxyAccess)
         pool = ResourcePool(cast(ProxyPool, None), browsers)
         layout = Layout(Path("/nowhere"))
         self.context: CrawlContext = build_crawl_context(
-            RunContext(*(layout, settings, frontier, pool, SqliteDatabase(path), Still()), self.events.append)
+            RunContext(*(layout, settings, frontier, pool, SqliteDatabase(path), ManualClock(NOW)), self.events.append)
         )
         frontier.add([NewItem(URL), NewItem(OTHER)], now=NOW)
 

@@ -28,12 +28,12 @@ async def test_a_service_that_asks_to_be_left_alone_is(archive_server: ArchiveSe
     assert (caught.value.failure, caught.value.retry_s) == (ArchiveFailure.BUSY, 120)
     archive_server.put(PLACE, "fine")
 
-    archive_server.clock.at += 119
+    archive_server.clock.seconds += 119
     with pytest.raises(ArchiveUnavailableError):
         await client.ask("x", ArchiveRequest(PLACE))
     assert (await client.ask("y", ArchiveRequest("https://y.example/a"))).text == "fine"
     assert archive_server.places == ["x.example/a", "y.example/a"]
-    archive_server.clock.at += 2
+    archive_server.clock.seconds += 2
 
     assert (await client.ask("x", ArchiveRequest(PLACE))).text == "fine"
 
@@ -46,7 +46,7 @@ async def test_pauses_double_and_end_with_an_answer(archive_server: ArchiveServe
         with pytest.raises(ArchiveUnavailableError) as caught:
             await client.ask("x", ArchiveRequest(PLACE))
         pauses.append(caught.value.retry_s)
-        archive_server.clock.at += caught.value.retry_s
+        archive_server.clock.seconds += caught.value.retry_s
     assert pauses[:3] == [30, 60, 120]
     assert pauses[-1] == LONGEST_PAUSE_S
     archive_server.put(PLACE, "fine")

@@ -302,7 +302,7 @@ async def test_a_dead_link_is_given_up_only_when_all_have_answered(
     assert (sought.step, outcome) == (SearchStep.LATER, CopySearchOutcome.TROUBLE)
     assert "archive-today" in sought.troubles[0]
     archive_server.put(f"https://archive.ph/timemap/{A}", "", 404)
-    archive_server.clock.at += 7_200
+    archive_server.clock.seconds += 7_200
 
     sought, outcome = await _seek(sqlite_store, archives, links[A])
 

@@ -30,7 +30,8 @@ from links.registry.database import RegistryStore
 from links.registry.schema import marks as book
 from links.registry.schema import urls
 from links.states import LinkState
-from tests.support.feedback_reports import NOW, TODAY, HandClock, watch
+from tests.support.clocks import ManualClock
+from tests.support.feedback_reports import NOW, TODAY, watch
 
 SITE = "https://example.org"
 DAY = timedelta(days=1)
@@ -81,7 +82,7 @@ def test_the_most_specific_mark_decides(url: str, state: LinkState | None) -> No
             mark(MarkKind.PERMALIVE, f"{SITE}/docs/old/1?page=2", 4),
             mark(MarkKind.PERMALIVE, "re:/tag/[a-z]+$", 5),
         ],
-        HandClock().now,
+        ManualClock(NOW).now,
     )
     assert marks.state_of(url) is state
 
@@ -96,7 +97,7 @@ def test_of_equal_patterns_the_newest_decides_and_settings_stand_apart() -> None
             mark(MarkKind.SETTING, "example.org", 4, key="every_days", value="30"),
             mark(MarkKind.SETTING, "example.org/x/y", 5, key="method", value="head"),
         ],
-        HandClock().now,
+        ManualClock(NOW).now,
     )
     assert marks.state_of(f"{SITE}/x") is LinkState.PERMALIVE
     assert marks.setting(f"{SITE}/x", "method") == "get"
@@ -107,7 +108,7 @@ def test_of_equal_patterns_the_newest_decides_and_settings_stand_apart() -> None
 
 def test_a_mark_ends_when_it_said(sqlite_store: RegistryStore) -> None:
     """From that second on the next less specific one decides."""
-    clock = HandClock()
+    clock = ManualClock(NOW)
     end = int((NOW + DAY).timestamp())
     marks = MarkSet(
         [mark(MarkKind.PERMALIVE, "example.org", 1), mark(MarkKind.NEVER, f"{SITE}/x", 2, expires=end)], clock.now
@@ -153,7 +154,7 @@ def test_states_follow_marks_and_come_back(store: RegistryStore) -> None:
         mark(MarkKind.PERMALIVE, "example.org/docs/"),
         mark(MarkKind.ALWAYS, f"{SITE}/docs/2"),
     )
-    clock = HandClock()
+    clock = ManualClock(NOW)
     done = apply_marks(store, clock)
 
     assert done.changed == {LinkState.PERMADEAD: 2, LinkState.PERMALIVE: 1}
@@ -180,7 +181,7 @@ def test_states_follow_marks_and_come_back(store: RegistryStore) -> None:
 
 def test_what_expired_is_taken_back(sqlite_store: RegistryStore) -> None:
     """Nobody has to lift it."""
-    clock = HandClock()
+    clock = ManualClock(NOW)
     with sqlite_store.writing() as rows:
         ids = watch(rows, f"{SITE}/")
     put(sqlite_store, mark(MarkKind.NEVER, "example.org", expires=int((NOW + DAY).timestamp())))
@@ -197,7 +198,7 @@ def test_what_expired_is_taken_back(sqlite_store: RegistryStore) -> None:
 def test_settling_goes_on_where_it_was_broken_off(sqlite_store: RegistryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was done stays, and the rest is done next time."""
     monkeypatch.setattr(marks_module, "MOST", 2)
-    clock = HandClock()
+    clock = ManualClock(NOW)
     with sqlite_store.writing() as rows:
         ids = watch(rows, *(f"{SITE}/{n}" for n in range(5)))
     put(sqlite_store, mark(MarkKind.PERMALIVE, "example.org"))
@@ -215,7 +216,7 @@ def test_settling_goes_on_where_it_was_broken_off(sqlite_store: RegistryStore, m
 
 def test_a_dry_run_tells_how_many_and_changes_nothing(sqlite_store: RegistryStore) -> None:
     """Of making, of replacing and of lifting."""
-    clock = HandClock()
+    clock = ManualClock(NOW)
     with sqlite_store.writing() as rows:
         ids = watch(rows, f"{SITE}/a", f"{SITE}/b")
     new = mark(MarkKind.PERMALIVE, "example.org")
@@ -257,7 +258,7 @@ def test_only_what_stands_can_be_lifted(sqlite_store: RegistryStore) -> None:
 
 def test_what_another_process_decides_is_known_a_second_later(store: RegistryStore) -> None:
     """New marks and lifted ones; between two changes the book is not read."""
-    clock = HandClock()
+    clock = ManualClock(NOW)
     live = LiveMarks(store, clock)
     assert live.current().deciding(f"{SITE}/") is None
     put(store, mark(MarkKind.NEVER, "example.org"))
@@ -280,10 +281,10 @@ def test_a_mark_that_cannot_be_read_decides_nothing(sqlite_store: RegistryStore)
     with sqlite_store.writing() as rows:
         rows.execute(update(book).where(book.c.id == 1).values(pattern="re:("))
     with sqlite_store.reading() as rows:
-        marks = MarkSet(read_marks(rows, with_lifted=True), HandClock().now)
+        marks = MarkSet(read_marks(rows, with_lifted=True), ManualClock(NOW).now)
 
     assert marks.state_of(f"{SITE}/") is LinkState.EXCLUDED
-    assert apply_marks(sqlite_store, HandClock()).changed == {}
+    assert apply_marks(sqlite_store, ManualClock(NOW)).changed == {}
 
 
 @given(
@@ -297,7 +298,7 @@ def test_a_mark_that_cannot_be_read_decides_nothing(sqlite_store: RegistryStore)
 )
 def test_the_order_of_making_counts_only_among_equals(made: list[tuple[str, MarkKind]]) -> None:
     """Whatever marks there are: the longest fitting pattern, and of these the last made."""
-    marks = MarkSet([mark(kind, text, n + 1) for n, (text, kind) in enumerate(made)], HandClock().now)
+    marks = MarkSet([mark(kind, text, n + 1) for n, (text, kind) in enumerate(made)], ManualClock(NOW).now)
     order = [f"{SITE}/x/y", "example.org/x", "example.org", "org"]
     said = [[kind for text, kind in made if text == each] for each in order]
     expected = next((kinds[-1] for kinds in said if kinds), None)

@@ -22,7 +22,8 @@ from links.feedback.replacements import (
 )
 from links.registry.database import RegistryStore, RegistryThread
 from links.states import LinkState
-from tests.support.feedback_reports import NOW, HandClock, watch
+from tests.support.clocks import ManualClock
+from tests.support.feedback_reports import NOW, watch
 
 OLD = "http://old.example.net/page"
 PAGE = "<title>The bridge</title><h1>The bridge</h1><p>" + "It was built of red stone. " * 40
@@ -47,7 +48,7 @@ async def _answer(request: web.Request) -> web.Response:
 
 @asynccontextmanager
 async def examining(
-    store: RegistryStore, clock: HandClock, around: ProposalContext = NO_CONTEXT
+    store: RegistryStore, clock: ManualClock, around: ProposalContext = NO_CONTEXT
 ) -> AsyncIterator[ReplacementTester]:
     """A tester whose web is one server with several names."""
     runner = web.AppRunner(web.Application())
@@ -79,7 +80,7 @@ async def test_only_a_page_that_is_really_there_is_shown(sqlite_store: RegistryS
         "http://new.example.net/inside": ProposalStage.WAITING,  # nothing certain: nobody may go there
         "http://new.example.net/later": ProposalStage.WAITING,
     }
-    clock = HandClock()
+    clock = ManualClock(NOW)
     with sqlite_store.writing() as rows:
         watch(rows, OLD)
         ids = watch(rows, *(f"http://dead{n}.example.net/" for n in range(len(wanted))))
@@ -104,7 +105,7 @@ async def test_only_a_page_that_is_really_there_is_shown(sqlite_store: RegistryS
 
 async def test_what_policy_refuses_meanwhile_is_not_shown(sqlite_store: RegistryStore) -> None:
     """A mark that was made after the proposal counts at the next test."""
-    clock = HandClock()
+    clock = ManualClock(NOW)
     with sqlite_store.writing() as rows:
         watch(rows, OLD)
         propose_replacement(rows, OLD, "http://new.example.net/good", b"1" * 16, NOW)

@@ -25,8 +25,8 @@ from playback.access.decision_store import open_decisions
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, add_takedowns
 from playback.web.asgi_app import WebOptions, create_app
 from playback.web.page_saves import SaveOptions
-from tests.playback.web.test_reader_queue_status import Fixed
 from tests.support.browser_screen import Screen
+from tests.support.clocks import ManualClock
 from tests.support.documentation_pictures import save_sheet
 from tests.support.playback_fixtures import NOW, UNLIMITED, CollectionBuilder, png, serving
 from warc.index.database import SqliteDatabase
@@ -42,7 +42,7 @@ class SaveFront:
 
     def __init__(self, builder: CollectionBuilder) -> None:
         self.builder = builder
-        self.clock = Fixed()
+        self.clock = ManualClock(NOW)
         self.status = ReaderQueueStatus(builder.layout, Settings(), clock=self.clock, server_time=False)
         self.app = create_app(
             SqliteDatabase(builder.layout.captures_db),
@@ -269,7 +269,7 @@ def test_readers_save_nothing_unless_the_operator_allows_it(collection: Collecti
 @pytest.fixture
 def pages(collection: CollectionBuilder) -> Iterator[dict[str, str]]:
     """The addresses of each sort of page."""
-    status = ReaderQueueStatus(collection.layout, Settings(), clock=Fixed(), server_time=False)
+    status = ReaderQueueStatus(collection.layout, Settings(), clock=ManualClock(NOW), server_time=False)
     news = "https://news.example/"
     for number in range(24):
         at = NOW - timedelta(days=number * number)

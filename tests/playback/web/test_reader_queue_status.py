@@ -5,7 +5,7 @@ import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from html import unescape
 from pathlib import Path
 
@@ -13,7 +13,6 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from core.clock import Clock
 from core.config.settings import Settings
 from core.errors import TransientError
 from core.page_manifest import VisitOutcome
@@ -24,6 +23,7 @@ from playback.access.decision_store import open_decisions
 from playback.web.asgi_app import WebOptions, create_app
 from playback.web.copy_lookup import QueueStatusReader, UrlQueueState, UrlQueueStatus
 from playback.web.site_pages import Crawler
+from tests.support.clocks import ManualClock
 from tests.support.playback_fixtures import NOW, CollectionBuilder
 from tests.support.services.redis_server import RedisServer
 from warc.index.database import SqliteDatabase
@@ -31,21 +31,6 @@ from weboid.app.reader_queue_status import ReaderQueueStatus
 
 URL = "https://cited.example/page"
 pytestmark = pytest.mark.playback
-
-
-class Fixed(Clock):
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.moment = NOW
-
-    def now(self) -> datetime:
-        """The moment that was set."""
-        return self.moment
-
-    def monotonic(self) -> float:
-        """Nobody asks."""
-        return 0.0
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +45,7 @@ class Answers:
     """A front beside a frontier that a crawl would write."""
 
     def __init__(self, builder: CollectionBuilder, settings: Settings) -> None:
-        self.clock = Fixed()
+        self.clock = ManualClock(NOW)
         self.builder = builder
         self.frontier: Frontier = open_frontier(
             builder.layout, settings.frontier, settings.politeness, server_time=False
@@ -260,7 +245,7 @@ def test_many_addresses_are_told_as_one_is(answers: Answers) -> None:
 
 def test_without_a_frontier_the_answer_is_that_it_was_never_seen(collection: CollectionBuilder) -> None:
     """No frontier is made by looking for one."""
-    with contextlib.closing(ReaderQueueStatus(collection.layout, Settings(), clock=Fixed())) as status:
+    with contextlib.closing(ReaderQueueStatus(collection.layout, Settings(), clock=ManualClock(NOW))) as status:
         assert status.standing(URL) is None
         assert status.standing("no url at all") is None
         assert status.standings([URL]) == {}
@@ -272,7 +257,7 @@ def test_a_frontier_that_cannot_be_read_takes_no_page_away(collection: Collectio
     path: Path = collection.layout.frontier_db
     path.write_bytes(b"this is no database at all, but long enough to be one" * 40)
     collection.page(URL, "<p>x</p>")
-    with contextlib.closing(ReaderQueueStatus(collection.layout, Settings(), clock=Fixed())) as status:
+    with contextlib.closing(ReaderQueueStatus(collection.layout, Settings(), clock=ManualClock(NOW))) as status:
         with pytest.raises(TransientError):
             status.standing(URL)
         with pytest.raises(TransientError):
@@ -284,7 +269,7 @@ def test_a_frontier_that_cannot_be_read_takes_no_page_away(collection: Collectio
 
 def test_a_stop_of_the_crawl_holds_until_it_is_resumed(collection: CollectionBuilder) -> None:
     """`weboid serve --save` starts its worker again afterwards; without a queue nothing is stopped."""
-    with contextlib.closing(ReaderQueueStatus(collection.layout, Settings(), clock=Fixed())) as status:
+    with contextlib.closing(ReaderQueueStatus(collection.layout, Settings(), clock=ManualClock(NOW))) as status:
         found = [status.is_stopped()]
         with open_frontier(collection.layout, Settings().frontier, Settings().politeness) as frontier:
             frontier.give_order(STOP_ORDER, "", "")

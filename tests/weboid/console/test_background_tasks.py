@@ -5,7 +5,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +13,12 @@ import pytest
 
 from core.clock import SystemClock
 from core.layout import Layout
+from tests.support.clocks import ShiftedClock
 from tests.support.polling import wait_until
 from weboid.console.background_tasks import BackgroundTasks
 
 pytestmark = pytest.mark.slow  # tasks are commands, each a process
 OVER = ("done", "failed", "stopped")
-
-
-class MovedClock(SystemClock):
-    """The machine's clock, that a test moves."""
-
-    ahead = timedelta(0)
-
-    def now(self) -> datetime:
-        """Return the moved time."""
-        return super().now() + self.ahead
 
 
 @pytest.fixture
@@ -104,11 +95,11 @@ def test_a_task_of_a_console_that_died_has_failed(layout: Layout) -> None:
 
 def test_old_tasks_go_with_their_files(layout: Layout) -> None:
     """A week after their end."""
-    clock = MovedClock()
+    clock = ShiftedClock()
     with closing(BackgroundTasks(layout, clock, {})) as tasks:
         old = tasks.queue("list", "ada", lambda _: ["login ls", "--json"])["id"]
         ended(tasks, old)
-        clock.ahead = timedelta(days=8)
+        clock.offset = timedelta(days=8)
         ended(tasks, tasks.queue("list", "ada", lambda _: ["login ls", "--json"])["id"])
         wait_until(lambda: tasks.task(old) is None)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from core.errors import InputError
 from core.layout import Layout
 from links.registry.database import open_registry_store
 from playback.web.rate_limits import TokenRate
+from tests.support.clocks import ManualClock
 from tests.support.console_server import CHECKED, serving
 from weboid.console.accounts import (
     COOKIE,
@@ -38,24 +39,13 @@ PASSWORD = "correct horse battery"
 URL = "https://saved.example/"
 
 
-class MovedClock(SystemClock):
-    """A clock that stands, so that no wait ends on a slow machine, until a test moves it."""
-
-    def __init__(self) -> None:
-        self.began, self.ahead = super().now(), timedelta(0)
-
-    def now(self) -> datetime:
-        """Return the moved time."""
-        return self.began + self.ahead
-
-
 @dataclass
 class Served:
     """A served console with an account of each role, named after it."""
 
     origin: str
     accounts: AccountStore
-    clock: MovedClock
+    clock: ManualClock
     layout: Layout
 
     def client(self, **headers: str) -> httpx.Client:
@@ -85,7 +75,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     layout.marker.parent.mkdir(parents=True)
     layout.frontier_db.parent.mkdir()
     open_registry_store(layout).close()
-    clock = MovedClock()
+    clock = ManualClock(SystemClock().now())
     with open_stores(layout, Settings(), clock=clock) as stores:
         for role in ConsoleRole:
             stores.accounts.set_user(role, role, password=PASSWORD if role is ConsoleRole.ADMIN else None)
@@ -97,7 +87,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def console(whole: Served) -> Iterator[Served]:
     """The same, at the present."""
     yield whole
-    whole.clock.ahead = timedelta(0)
+    whole.clock.seconds = 0
 
 
 def csrf_of(client: httpx.Client) -> str:
@@ -128,11 +118,11 @@ def test_failed_sign_ins_make_the_next_ones_wait(console: Served) -> None:
         for name in ("nobody", "admin"):
             answers = [client.post("/sign-in", data={"name": name, "password": f"wrong {n}"}) for n in range(6)]
             waits.append([each.headers.get("retry-after", "-") for each in answers])
-        console.clock.ahead = timedelta(seconds=3)
+        console.clock.seconds = 3
         again = client.post("/sign-in", data={"name": "admin", "password": "wrong"})
         right = client.post("/sign-in", data={"name": "admin", "password": PASSWORD})
         german = client.post("/de/sign-in", data={"name": "admin", "password": PASSWORD})
-        console.clock.ahead = timedelta(seconds=10)
+        console.clock.seconds = 10
         later = client.post("/sign-in", data={"name": "admin", "password": PASSWORD})
 
     assert [each[:5] for each in waits] == [["-"] * 5] * 2
@@ -188,7 +178,7 @@ def test_a_link_signs_in_once(console: Served) -> None:
     with console.client() as client:
         assert client.get("/enter", params={"key": key}).status_code == 200
         assert [client.post("/enter", data={"key": key}).status_code for _ in range(2)] == [303, 401]
-        console.clock.ahead = timedelta(minutes=31)
+        console.clock.seconds = 31 * 60
         assert client.post("/enter", data={"key": late}).status_code == 401
 
 
@@ -274,7 +264,7 @@ def test_an_account_has_a_bounded_number_of_tokens(console: Served) -> None:
         console.accounts.add_token("t", owner, ConsoleRole.READER, age=timedelta(minutes=5))
     with pytest.raises(InputError, match="remove one first"):
         console.accounts.add_token("t", owner, ConsoleRole.READER)
-    console.clock.ahead = timedelta(minutes=6)
+    console.clock.seconds = 6 * 60
     console.accounts.add_token("t", owner, ConsoleRole.READER)
     console.accounts.remove_user("maker")
 
@@ -343,7 +333,7 @@ def test_a_session_that_ends_in_the_middle_of_a_form(console: Served) -> None:
     """The form is not carried out; the sign-in shows what was entered, without passwords and as text."""
     with console.signed_in("operator") as client:
         token = csrf_of(client)
-        console.clock.ahead = timedelta(hours=13)
+        console.clock.seconds = 13 * 3_600
         fields = {"csrf": token, "urls": "https://late.example/\nhttps://two.example/</textarea>", "password": "geheim"}
         answers = [client.post(path, data=fields) for path in ("/do/create_crawl", "/de/console/crawl/new")]
 
@@ -399,10 +389,10 @@ def test_a_page_that_refreshes_itself_does_not_keep_the_session(console: Served)
     """Twelve hours after the last request of a person it is over."""
     codes = []
     for headers in ({"HX-Request": "true"}, {}):
-        console.clock.ahead = timedelta(0)
+        console.clock.seconds = 0
         with console.signed_in("reader") as client:
             for hours in (7, 14):
-                console.clock.ahead = timedelta(hours=hours)
+                console.clock.seconds = hours * 3_600
                 codes.append(client.get("/console", headers=headers).status_code)
 
     assert codes == [200, 401, 200, 200]
@@ -507,7 +497,7 @@ def test_failed_sign_ins_behind_a_proxy_are_counted_by_client(tmp_path: Path) ->
                     sign_in(f"wrong {n}", "203.0.113.7")
                 return [sign_in(PASSWORD, f"203.0.113.{n}") for n in (7, 8)]
 
-    with open_stores(layout, Settings(), clock=MovedClock()) as stores:
+    with open_stores(layout, Settings(), clock=ManualClock(SystemClock().now())) as stores:
         stores.accounts.set_user("ada", ConsoleRole.ADMIN, password=PASSWORD)
 
         assert codes("https://console.example") == [429, 303]

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,27 +10,13 @@ from hypothesis import strategies as st
 
 from core.clock import SystemClock
 from core.errors import ConfigError
+from tests.support.clocks import ManualClock
 from tests.support.embed_front import StubFront, answer_of
 from tests.support.examples import examples
 from wiki.embed.link_lookup import HttpLinkLookup, LinkAnswer, LookupOptions, read_answers, url_batches
 
 FRONT = "https://archive.test"
 URL = "https://cited.example.com/x"
-
-
-class Watch:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.at = 100.0
-
-    def now(self) -> datetime:
-        """Never asked for."""
-        return datetime(2026, 1, 1, tzinfo=UTC)
-
-    def monotonic(self) -> float:
-        """What the test says."""
-        return self.at
 
 
 def lookup(front: StubFront, clock: Any = None, *, timeout_s: float = 10, **manner: Any) -> HttpLinkLookup:
@@ -43,12 +28,12 @@ def lookup(front: StubFront, clock: Any = None, *, timeout_s: float = 10, **mann
 
 async def test_answers_are_kept_as_long_as_the_front_says(front: StubFront) -> None:
     """Then the same are asked for again, and only those that are missing before."""
-    clock = Watch()
+    clock = ManualClock(seconds=100.0)
     front.fresh_s = 30
     async with lookup(front, clock) as asked:
         await asked.ask("me@me", [URL, "https://b.example.com/"])
         await asked.ask("me@me", ["https://c.example.com/", URL])
-        clock.at += 31
+        clock.seconds += 31
         await asked.ask("me@me", [URL])
 
     assert [each["urls"] for each in front.queries] == [
@@ -69,14 +54,14 @@ async def test_one_wiki_s_answers_are_not_another_s(front: StubFront) -> None:
 
 async def test_a_front_that_failed_is_asked_again_after_a_rest(front: StubFront) -> None:
     """Not at once, and not never."""
-    clock = Watch()
+    clock = ManualClock(seconds=100.0)
     front.status = 500
     async with lookup(front, clock) as asked:
         assert await asked.ask("me@me", [URL]) == {}
         assert asked.failure == "it answers with status 500"
         front.status = 200
         assert await asked.ask("me@me", [URL]) == {}
-        clock.at += 31
+        clock.seconds += 31
         assert set(await asked.ask("me@me", [URL])) == {URL}
         assert asked.failure == ""
 

@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from links.registry.schema import pages, refs
 from links.registry.urls import urls_by_id
 from links.registry.wikis import Wiki, change_wiki, ensure_wiki, parse_wiki
 from tests.links.conftest import shared_registry, store
+from tests.support.clocks import ManualClock
 from tests.support.services.registries import open_registry
 from tests.support.sites.mediawiki import Wiki as RunningWiki
 from wiki.api.client import ApiSettings, WikiApi
@@ -28,7 +29,7 @@ from wiki.sync.feed_context import SyncServices, citation_readers
 from wiki.sync.wiki_feed import FeedRound, WikiFeed
 from wiki.sync.wiki_source import WikiSource
 
-__all__ = ["Fed", "Keeping", "Ticking", "fed", "shared_registry", "store"]  # fixtures among them
+__all__ = ["Fed", "Keeping", "fed", "shared_registry", "store"]  # fixtures among them
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -69,25 +70,6 @@ class Keeping:
         self.taken += urls
 
 
-class Ticking:
-    """A clock that a test moves. Wikis have their own, which is the machine's."""
-
-    def __init__(self, now: datetime) -> None:
-        self._now = now
-
-    def now(self) -> datetime:
-        """The moment."""
-        return self._now
-
-    def monotonic(self) -> float:
-        """Seconds."""
-        return self._now.timestamp()
-
-    def tick(self, **span: float) -> None:
-        """Let time pass."""
-        self._now += timedelta(**span)
-
-
 class Fed:
     """A registry that is fed by one wiki.
 
@@ -102,7 +84,7 @@ class Fed:
         self.store = store
         self.wiki = wiki
         self.archive = Keeping()
-        self.clock = Ticking(datetime.now(UTC))
+        self.clock = ManualClock(datetime.now(UTC))
         self.holder = "test"
         self.address = api
         self.manners = ApiSettings(gap_s=0, attempts=attempts)
@@ -139,7 +121,7 @@ class Fed:
 
     def settle(self) -> list[FeedRound]:
         """The second look at what was saved."""
-        self.clock.tick(seconds=30)
+        self.clock.advance(seconds=30)
         return self.rounds(sweeps=False)
 
     def taken(self, page_id: int) -> list[str]:

@@ -24,7 +24,7 @@ def test_a_wiki_that_names_itself_oddly_is_fed(store: RegistryStore) -> None:
     fed.model.edit("Template:\ud800\0", "https://a.net/")
     fed.model.edit("A", "https://a.net/", uses=["Template:\ud800\0"])
     fed.work()
-    fed.clock.tick(hours=7)
+    fed.clock.advance(hours=7)
     fed.work()
 
     assert fed.known() == ["A"]
@@ -41,7 +41,7 @@ def test_a_feeder_works_on_both_databases(store: RegistryStore) -> None:
     fed.model.edit("A", "https://b.net/")
     fed.model.delete("B")
     fed.work()
-    fed.clock.tick(days=8)
+    fed.clock.advance(days=8)
     done = fed.work()
     fed.feed.context.give_back()
     asyncio.run(fed.feeder("second").round())

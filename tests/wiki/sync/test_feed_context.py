@@ -26,7 +26,7 @@ def test_adding_a_renamed_wiki_again_lets_its_feed_go_on(tmp_path: Path) -> None
     fed.work()
     fed.model.facts_now = NEW
     fed.model.edit("A", "https://b.net/")
-    fed.clock.tick(hours=2)
+    fed.clock.advance(hours=2)
     with pytest.raises(WikiRenamedError):
         asyncio.run(fed.feed.round())
 

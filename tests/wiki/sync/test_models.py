@@ -70,7 +70,7 @@ def _follow(store: RegistryStore, hostile: list[WikiPage]) -> Modelled:
             fed.model.log.append(told)
         good = fed.model.edit("Good 2", "https://good.net/")
         fed.work()
-        fed.clock.tick(days=8)
+        fed.clock.advance(days=8)
         fed.work()
         assert fed.links(good) == ["https://good.net/"]
     return fed

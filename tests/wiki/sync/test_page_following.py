@@ -73,7 +73,7 @@ def test_a_template_changes_the_links_of_the_pages_that_use_it(fed: Fed, writer:
     writer.write("Template:Source", "https://template.net/new")
     fed.rounds(sweeps=False)
     wiki.maintain("runJobs.php")
-    fed.clock.tick(minutes=6)
+    fed.clock.advance(minutes=6)
     fed.rounds(sweeps=False)
 
     assert fed.links(page_id) == ["https://template.net/new"]
@@ -90,7 +90,7 @@ def test_vandalism_that_is_gone_within_the_grace_is_never_archived(fed: Fed, wri
     assert fed.taken(page_id) == []
 
     writer.write("Guarded", "https://guarded.net/good")
-    fed.clock.tick(hours=25)
+    fed.clock.advance(hours=25)
     fed.rounds(sweeps=False)
 
     assert fed.taken(page_id) == ["https://guarded.net/good"]
@@ -156,7 +156,7 @@ def test_a_rollback_within_the_grace_leaves_nothing_to_archive(fed: Fed, writer:
     newest = told["query"]["pages"][0]["revisions"][0]["revid"]
     writer.act(action="edit", title="Rolled", undo=newest, undoafter=good)
 
-    fed.clock.tick(hours=49)
+    fed.clock.advance(hours=49)
     fed.rounds(sweeps=False)
 
     assert fed.taken(page_id) == ["https://rolled.net/good"]
@@ -203,7 +203,7 @@ def test_pages_that_scripts_wrote_are_found_by_the_sweep(fed: Fed, writer: Write
     wiki.maintain("deleteBatch.php", text="To be purged\n")
     told = writer.ask(action="query", titles="Imported")
     page_id = told["query"]["pages"][0]["pageid"]
-    fed.clock.tick(days=8)
+    fed.clock.advance(days=8)
     done = fed.rounds()
 
     assert fed.links(page_id) == ["https://imported.net/"]
@@ -219,7 +219,7 @@ def test_a_feeder_that_was_away_for_a_week_goes_on_at_its_cursor(fed: Fed, write
     ids = [writer.write(f"Week {number}", f"https://week.net/{number}")[0] for number in range(5)]
     writer.delete("Week gone")
     writer.move("Week 3", "Week three")
-    fed.clock.tick(days=7)
+    fed.clock.advance(days=7)
 
     fed.rounds(sweeps=False)
 

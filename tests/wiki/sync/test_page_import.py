@@ -79,7 +79,7 @@ def test_the_history_tells_when_a_link_of_an_old_page_was_added(fed: Fed, writer
     page_id, _ = writer.write("History", "Nothing.")
     writer.write("History", "https://old.net/ and https://dated.net/")
     writer.write("History", "https://old.net/ and {{cite web|url=https://dated.net/|access-date=2020-02-03}}")
-    fed.clock.tick(days=40)
+    fed.clock.advance(days=40)
     fed.rounds(sweeps=False)
     page = number_of(fed.wiki.id, page_id)
     with fed.store.reading() as rows:

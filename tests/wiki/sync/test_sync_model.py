@@ -18,9 +18,10 @@ from links.registry.database import RegistryStore
 from links.registry.schema import metadata, pages, refs, wanted
 from links.registry.urls import urls_by_id
 from links.registry.wikis import change_wiki, ensure_wiki, parse_wiki
+from tests.support.clocks import ManualClock
 from tests.support.examples import examples
 from tests.support.services.registries import open_registry
-from tests.wiki.sync.conftest import Keeping, Ticking
+from tests.wiki.sync.conftest import Keeping
 from tests.wiki.sync.model import START, ModelWiki
 from wiki.settings import FeedSettings
 from wiki.sync.feed_context import SyncServices
@@ -53,7 +54,7 @@ class Feeding(RuleBasedStateMachine):
             self.known = change_wiki(rows, known, settings={"feed": feed})
         self.model = ModelWiki(at_once=at_once)
         self.model.edit("A", URLS[0])
-        self.archive, self.clock = Keeping(), Ticking(START)
+        self.archive, self.clock = Keeping(), ManualClock(START)
         self.ever: set[str] = {URLS[0]}
         self.start()
         while swept and asyncio.run(self.feed.round()).is_busy:
@@ -113,7 +114,7 @@ class Feeding(RuleBasedStateMachine):
         """Time passes; a wiki's deferred updates run within seconds of a save."""
         if seconds >= SETTLING_DELAY.total_seconds():
             self.model.late.clear()
-        self.clock.tick(seconds=seconds)
+        self.clock.advance(seconds=seconds)
 
     @rule()
     def work(self) -> None:
@@ -171,7 +172,7 @@ class Feeding(RuleBasedStateMachine):
         self.model.late.clear()
         self.archive.is_away = False
         for _ in range(4):
-            self.clock.tick(hours=30)
+            self.clock.advance(hours=30)
             while asyncio.run(self.feed.round(is_notified=True)).is_busy:
                 pass
         assert self.listed() == {page.page_id: (page.title, set(page.links)) for page in self.observed()}

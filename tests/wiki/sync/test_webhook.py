@@ -18,7 +18,7 @@ from core.errors import InputError, UnavailableError
 from links.registry.database import RegistryStore
 from links.registry.schema import webhook_signatures
 from links.registry.wikis import WikiName
-from tests.wiki.sync.conftest import Ticking
+from tests.support.clocks import ManualClock
 from weboid.cli.wiki.wiki_watch import signature_store
 from wiki.sync.webhook import (
     ANY_WIKI,
@@ -65,7 +65,7 @@ class NotedWebhook:
         self.options = WebhookOptions(
             self.notify,
             {ANY_WIKI: SECRET, "other@farm": OTHER},
-            Ticking(NOW),
+            ManualClock(NOW),
             self.use,
             lambda: frozenset(watched),
             set_level,

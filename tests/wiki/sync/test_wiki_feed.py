@@ -37,7 +37,8 @@ from links.registry.wikis import (
 )
 from links.states import LinkState
 from links.url_parts import key_of
-from tests.wiki.sync.conftest import Keeping, Ticking, opened
+from tests.support.clocks import ManualClock
+from tests.wiki.sync.conftest import Keeping, opened
 from tests.wiki.sync.model import FACTS, START, ModelWiki
 from weboid.app.wiki.wiki_intake import FrontierArchive
 from wiki.sync.feed_context import SyncServices, WikiRenamedError, order_lists
@@ -51,7 +52,7 @@ class Modelled:
         self.store = store
         self.model = ModelWiki(at_once=50)
         self.archive = Keeping()
-        self.clock = Ticking(START)
+        self.clock = ManualClock(START)
         with store.writing() as rows:
             known = ensure_wiki(rows, parse_wiki("modelwiki"), day=0)
             self.wiki = change_wiki(rows, known, url="https://model.net/api.php", pages_url="https://model.net/wiki/$1")
@@ -111,7 +112,7 @@ def test_links_that_come_to_the_table_late_are_found(fed: Modelled) -> None:
     assert fed.links(page_id) == []
 
     fed.model.late.clear()
-    fed.clock.tick(seconds=30)
+    fed.clock.advance(seconds=30)
     fed.work()
 
     assert fed.links(page_id) == ["https://late.net/"]
@@ -148,7 +149,7 @@ def test_a_sweep_offers_again_what_has_no_copy(fed: Modelled) -> None:
         rows.execute(update(urls).where(urls.c.id == number).values(state=int(LinkState.DEAD)))
 
     for _ in range(6):
-        fed.clock.tick(days=8)
+        fed.clock.advance(days=8)
         fed.work()
 
     assert set(fed.taken()) == {lost}
@@ -162,7 +163,7 @@ def test_what_came_back_to_life_is_offered_again_unless_it_has_a_copy(fed: Model
     fed.work()
     fed.archive.captured[copied] = fed.clock.now()
     fed.archive.taken.clear()
-    fed.clock.tick(days=60)
+    fed.clock.advance(days=60)
     with fed.store.writing() as rows:
         want_urls(rows, [each.id for each in find_urls(rows, [copied, lost]).values()], now=fed.clock.now())
 
@@ -255,7 +256,7 @@ def test_a_wiki_of_another_name_is_refused(fed: Modelled) -> None:
         *("other", "Other", (1, 43), "en", "https://other.net", "https://other.net/$1"), FACTS.namespaces
     )
     fed.model.there.clear()
-    fed.clock.tick(hours=2)
+    fed.clock.advance(hours=2)
 
     with pytest.raises(WikiRenamedError, match=r"instead of modelwiki .*weboid wiki add"):
         asyncio.run(fed.feed.round(is_notified=True))
@@ -269,7 +270,7 @@ def test_two_processes_never_feed_one_wiki(fed: Modelled) -> None:
     with pytest.raises(FeedHeldError):
         asyncio.run(second.round())
 
-    fed.clock.tick(seconds=100)
+    fed.clock.advance(seconds=100)
     asyncio.run(second.round())
 
     with pytest.raises(FeedHeldError):
@@ -283,7 +284,7 @@ def test_what_was_forgotten_by_the_wiki_is_found_by_a_sweep(fed: Modelled) -> No
     fed.model.edit("A", "https://b.net/")
     second = fed.model.edit("B", "https://c.net/")
     fed.model.forget()
-    fed.clock.tick(days=3)
+    fed.clock.advance(days=3)
 
     fed.work()
 
@@ -307,7 +308,7 @@ def test_a_sweep_goes_on_where_it_was_stopped(fed: Modelled) -> None:
     for letter in "ABCDEF":
         fed.model.edit(letter, f"https://{letter.lower()}.net/")
     fed.work()
-    fed.clock.tick(days=8)
+    fed.clock.advance(days=8)
     asyncio.run(fed.feed.round())
     asyncio.run(fed.feed.round())
     fed.model.asked.clear()
@@ -333,7 +334,7 @@ def test_the_first_sweep_archives_what_was_imported_before(tmp_path: Path) -> No
     assert fed.taken() == []
 
     fed.set(archive=True)
-    fed.clock.tick(minutes=1)
+    fed.clock.advance(minutes=1)
     fed.work()
     store.close()
 
@@ -346,12 +347,12 @@ def test_what_was_just_saved_is_handed_on_before_what_was_swept(fed: Modelled) -
     for number in range(5):
         fed.model.edit(f"Old {number}", f"https://old{number}.net/")
     fed.model.forget()
-    fed.clock.tick(days=9)
+    fed.clock.advance(days=9)
     fed.work()
     fed.model.edit("New", "https://new.net/")
     fed.work()
     fed.archive.is_away = False
-    fed.clock.tick(hours=3)
+    fed.clock.advance(hours=3)
     fed.work()
 
     assert fed.taken()[0] == "https://new.net/"
@@ -366,7 +367,7 @@ def test_an_archive_that_is_away_gets_the_links_later(fed: Modelled) -> None:
     assert done[0].handed.put_off == 1
 
     fed.archive.is_away = False
-    fed.clock.tick(hours=2)
+    fed.clock.advance(hours=2)
     fed.work()
     fed.work()
 
@@ -445,9 +446,9 @@ def test_pages_of_a_category_that_comes_into_the_tree_are_found(fed: Modelled) -
     assert fed.known() == []
 
     fed.model.edit("Category:Low", categories=["Category:Top"])
-    fed.clock.tick(minutes=2)
+    fed.clock.advance(minutes=2)
     fed.work(sweeps=False)
-    fed.clock.tick(minutes=2)
+    fed.clock.advance(minutes=2)
     fed.work(sweeps=False)
 
     assert fed.known() == ["In"]
@@ -461,7 +462,7 @@ def test_a_page_that_leaves_the_criteria_is_kept_but_not_archived(fed: Modelled)
     fed.work()
     fed.model.edit("A", "https://a.net/", categories=[])
     fed.work()
-    fed.clock.tick(days=3)
+    fed.clock.advance(days=3)
     fed.work()
     assert fed.known() == ["A"]
     assert fed.links(page_id) == ["https://a.net/"]
@@ -469,7 +470,7 @@ def test_a_page_that_leaves_the_criteria_is_kept_but_not_archived(fed: Modelled)
 
     fed.model.edit("A", "https://a.net/", categories=["Category:Top"])
     fed.work()
-    fed.clock.tick(days=2)
+    fed.clock.advance(days=2)
     fed.work()
     assert fed.taken() == ["https://a.net/"]
 
@@ -534,7 +535,7 @@ def test_a_sweep_finds_pages_whose_items_say_something_else_now(fed: Modelled) -
     assert fed.known() == []
 
     fed.model.said["A"] = frozenset({"P31", "P31=Q5"})
-    fed.clock.tick(days=8)
+    fed.clock.advance(days=8)
     fed.work()
 
     assert fed.taken() == ["https://a.net/"]
@@ -545,7 +546,7 @@ def test_a_sweep_by_templates_reads_no_page_that_uses_none(fed: Modelled) -> Non
     fed.set(templates=["T"])
     used = fed.model.edit("A", "https://a.net/", uses=["Template:T"])
     fed.model.edit("B", "https://b.net/")
-    fed.clock.tick(days=8)
+    fed.clock.advance(days=8)
     fed.model.asked.clear()
     asyncio.run(fed.feed.context.refresh())
     asyncio.run(fed.feed.sweeper.begin())
@@ -690,7 +691,7 @@ def test_a_feeder_never_rests_until_its_lease_ends(fed: Modelled) -> None:
     fed.work()
     assert 0 < asyncio.run(fed.feed.rest_s()) <= 45
 
-    fed.clock.tick(days=-3)
+    fed.clock.advance(days=-3)
     assert 0 <= asyncio.run(fed.feed.rest_s()) <= 45
 
 
@@ -723,7 +724,7 @@ def test_spam_lists_are_fetched_every_hour(fed: Modelled) -> None:
     fed.model.lists["", "MediaWiki:Spam-blacklist"] = "casino"
     fed.model.lists["", "MediaWiki:Spam-whitelist"] = "good-casino"
     fed.model.lists[farm, "Spam blacklist"] = "pills"
-    fed.clock.tick(hours=1)
+    fed.clock.advance(hours=1)
     cited = ("https://casino.net/", "https://good-casino.net/", "https://pills.net/")
     page_id = fed.model.edit("A", *cited)
     fed.work()
@@ -731,13 +732,13 @@ def test_spam_lists_are_fetched_every_hour(fed: Modelled) -> None:
 
     fed.model.lists.clear()
     fed.model.lists_trouble = TransientError("The wiki is away.")
-    fed.clock.tick(hours=1)
+    fed.clock.advance(hours=1)
     fed.model.edit("A", *cited)
     fed.work()
     assert fed.links(page_id) == ["https://good-casino.net/"]
 
     fed.model.lists_trouble = None
-    fed.clock.tick(hours=1)
+    fed.clock.advance(hours=1)
     fed.model.edit("A", *cited)
     fed.work()
     assert len(fed.links(page_id)) == 3
@@ -765,13 +766,13 @@ def test_a_sweep_that_takes_over_four_weeks_is_told(fed: Modelled, caplog: pytes
     fed.model.at_once = 1
     for letter in "ABCD":
         fed.model.edit(letter)
-    fed.clock.tick(days=8)
+    fed.clock.advance(days=8)
     asyncio.run(fed.feed.round())
-    fed.clock.tick(days=28)
+    fed.clock.advance(days=28)
     asyncio.run(fed.feed.round())
     assert "A sweep" not in caplog.text
 
-    fed.clock.tick(days=1)
+    fed.clock.advance(days=1)
     fed.work()
 
     assert caplog.text.count("A sweep has been running for 29 days") == 1

@@ -24,6 +24,7 @@ from crawler.worker.crawl_events import DiskSpaceLow, PageChecked
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
 from links.checker.result_store import RecordedResult
 from links.states import LinkState
+from tests.support.clocks import ShiftedClock
 from tests.support.loopback import LoopbackServer
 from weboid.app.collection_config import config_faults, read_config
 from weboid.app.webhooks.webhook_sender import EXPIRES_S, WebhookEmitter, WebhookSender
@@ -37,21 +38,6 @@ from weboid.app.webhooks.webhook_store import (
 )
 
 LOCAL = Settings(egress=EgressSettings(allow=("127.0.0.0/8",)))
-
-
-class MovedClock:
-    """Clock that is ahead by `offset`."""
-
-    def __init__(self, offset: timedelta = timedelta(0)) -> None:
-        self.offset = offset
-
-    def now(self) -> datetime:
-        """Return the moved moment."""
-        return datetime.now(UTC) + self.offset
-
-    def monotonic(self) -> float:
-        """Return monotonic seconds."""
-        return SystemClock().monotonic()
 
 
 class WebhookReceiver:
@@ -107,7 +93,7 @@ def root(tmp_path: Path, receiver: WebhookReceiver) -> Path:
     return tmp_path
 
 
-async def send(root: Path, store: WebhookStore, clock: MovedClock, settings: Settings = LOCAL) -> int:
+async def send(root: Path, store: WebhookStore, clock: ShiftedClock, settings: Settings = LOCAL) -> int:
     async with WebhookSender(root, settings, store, clock) as sender:
         return await sender.send_due()
 
@@ -187,13 +173,13 @@ async def test_failures_are_repeated_with_the_same_id(
 ) -> None:
     """Errors and redirects are tried again after a pause; the log has the result of the last attempt."""
     receiver.answers = [(status, headers)]
-    store.add(receiver.url, "disk.low", b"{}", now=MovedClock().now().timestamp())
+    store.add(receiver.url, "disk.low", b"{}", now=ShiftedClock().now().timestamp())
 
-    assert await send(root, store, MovedClock()) == 1
+    assert await send(root, store, ShiftedClock()) == 1
     (failed,) = store.deliveries()
     assert (failed.state, failed.attempts, failed.status) == ("queued", 1, status)
-    assert await send(root, store, MovedClock()) == 0
-    assert await send(root, store, MovedClock(timedelta(seconds=6))) == 1
+    assert await send(root, store, ShiftedClock()) == 0
+    assert await send(root, store, ShiftedClock(timedelta(seconds=6))) == 1
 
     (sent,) = store.deliveries()
     assert (sent.state, sent.attempts, sent.status, sent.reason) == ("delivered", 2, 204, "")
@@ -205,8 +191,8 @@ async def test_failures_are_repeated_with_the_same_id(
 async def test_retries_end_after_a_day(root: Path, receiver: WebhookReceiver, store: WebhookStore) -> None:
     """Pauses grow to two hours; more than a day later the delivery has failed, after a dozen or two attempts."""
     receiver.answers = [(500, {})] * 100
-    made = store.add(receiver.url, "disk.low", b"{}", now=MovedClock().now().timestamp())
-    clock = MovedClock()
+    made = store.add(receiver.url, "disk.low", b"{}", now=ShiftedClock().now().timestamp())
+    clock = ShiftedClock()
     while (delivery := store.deliveries()[0]).state == "queued":
         clock.offset = datetime.fromtimestamp(delivery.due, UTC) - datetime.now(UTC) + timedelta(seconds=1)
         assert await send(root, store, clock) == 1
@@ -222,10 +208,10 @@ async def test_answers_decide_about_the_next_attempt(
 ) -> None:
     """410 ends a delivery; Retry-After delays every delivery of the receiver."""
     receiver.answers = [(status, {"retry-after": "3600"})]
-    now = MovedClock().now().timestamp()
+    now = ShiftedClock().now().timestamp()
     for number in range(2):
         store.add(receiver.url, "disk.low", b"{}", now=now - 2 + number)
-    await send(root, store, MovedClock())
+    await send(root, store, ShiftedClock())
 
     second, first = store.deliveries()
     assert first.state == state
@@ -237,9 +223,9 @@ async def test_private_addresses_need_permission(root: Path, receiver: WebhookRe
     receiver_by_name = receiver.url.replace("127.0.0.1", "localhost")
     add_webhook(root, receiver_by_name)
     for url in (receiver.url, receiver_by_name):
-        store.add(url, "disk.low", b"{}", now=MovedClock().now().timestamp())
+        store.add(url, "disk.low", b"{}", now=ShiftedClock().now().timestamp())
 
-    assert await send(root, store, MovedClock(), Settings()) == 2
+    assert await send(root, store, ShiftedClock(), Settings()) == 2
 
     assert receiver.requests.empty()
     assert [each.reason for each in store.deliveries() if "[egress] allow" not in each.reason] == []
@@ -256,7 +242,7 @@ def test_a_killed_process_loses_no_delivery(root: Path, receiver: WebhookReceive
     ended = subprocess.run([sys.executable, "-c", script], check=False, cwd=Path(__file__).parents[4])
     assert ended.returncode == -signal.SIGKILL
 
-    with WebhookEmitter(root, LOCAL, clock=MovedClock(timedelta(seconds=61))):
+    with WebhookEmitter(root, LOCAL, clock=ShiftedClock(timedelta(seconds=61))):
         _, headers, body = receiver.requests.get(timeout=120)
     assert (headers["webhook-id"][:4], body) == ("msg_", b"{}")
 

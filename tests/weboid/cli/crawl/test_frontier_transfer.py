@@ -40,26 +40,12 @@ from crawler.worker.crawl_events import (
     SnapshotMade,
     rotate_crawl_log,
 )
+from tests.support.clocks import ManualClock
 from weboid.cli.crawl.frontier_transfer import snapshot_frontier
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 UNFINISHED = frozenset({ItemState.QUEUED, ItemState.CLAIMED})
 OpenIn = Callable[[str], Frontier]
-
-
-class StoppedClock:
-    """A clock that the test sets."""
-
-    def __init__(self) -> None:
-        self.moment = NOW
-
-    def now(self) -> datetime:
-        """What the test said."""
-        return self.moment
-
-    def monotonic(self) -> float:
-        """The same in seconds."""
-        return self.moment.timestamp()
 
 
 def layout_at(root: Path) -> Layout:
@@ -285,7 +271,7 @@ def logged(path: Path) -> list[dict[str, object]]:
 
 def test_each_attempt_has_a_line_with_its_result(layout: Layout) -> None:
     """Done, tried again, given up, skipped; what ends no attempt has none."""
-    with closing(CrawlLog(layout.crawl_log, clock=StoppedClock())) as log:
+    with closing(CrawlLog(layout.crawl_log, clock=ManualClock(NOW))) as log:
         log.note(PageDone(PAGE.url, PAGE, "", 1))
         log.note(PageRetried("https://b.example/", "net: reset", 2))
         log.note(PageDone("https://b.example/", None, "net: reset", 3))
@@ -303,7 +289,7 @@ def test_a_log_that_is_rotated_by_another_process_goes_on_in_a_new_file(
     frontier: Frontier, layout: Layout, tmp_path: Path
 ) -> None:
     """`snapshot` rotates it; no line is lost or in both."""
-    with closing(CrawlLog(layout.crawl_log, clock=StoppedClock())) as log:
+    with closing(CrawlLog(layout.crawl_log, clock=ManualClock(NOW))) as log:
         log.note(PageSkipped("https://a.example/", "x"))
         _, rotated = snapshot_frontier(layout, tmp_path / "copy", now=NOW)
         again = rotate_crawl_log(layout.crawl_log, now=NOW)
@@ -317,7 +303,7 @@ def test_a_log_that_is_rotated_by_another_process_goes_on_in_a_new_file(
 
 def test_workers_that_share_a_folder_rotate_their_log_once_for_a_snapshot(layout: Layout) -> None:
     """The first that is told; a log that was begun after the snapshot stays."""
-    moment, clock = NOW + timedelta(seconds=1), StoppedClock()
+    moment, clock = NOW + timedelta(seconds=1), ManualClock(NOW)
     with ExitStack() as stack:
         logs = [stack.enter_context(closing(CrawlLog(layout.crawl_log, clock=clock))) for _ in range(2)]
         for log in logs:
@@ -342,7 +328,7 @@ def test_log_that_cannot_be_read_is_rotated_too(layout: Layout) -> None:
 
 def test_a_log_is_rotated_at_its_size_and_no_name_is_used_twice(layout: Layout) -> None:
     """Also when several fill up within a second."""
-    with closing(CrawlLog(layout.crawl_log, clock=StoppedClock(), limit_bytes=200)) as log:
+    with closing(CrawlLog(layout.crawl_log, clock=ManualClock(NOW), limit_bytes=200)) as log:
         for number in range(6):
             log.note(PageSkipped(f"https://a.example/{number}", "x" * 100))
     files = sorted(layout.reports.iterdir())
@@ -356,7 +342,7 @@ def test_a_log_that_cannot_be_written_says_so(layout: Layout) -> None:
     """A run must not go on as if it were noted."""
     layout.crawl_log.mkdir()
     with (
-        closing(CrawlLog(layout.crawl_log, clock=StoppedClock())) as log,
+        closing(CrawlLog(layout.crawl_log, clock=ManualClock(NOW))) as log,
         pytest.raises(UnavailableError, match="cannot be written"),
     ):
         log.note(PageSkipped("https://a.example/", "x"))

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from core.config.settings import LinksSettings, store_environment
 from core.errors import ConfigError, InputError
-from tests.wiki.sync.conftest import Ticking
+from tests.support.clocks import ManualClock
 from weboid.cli.main import weboid
 from weboid.cli.support.child_commands import (
     CHILD_NAMES,
@@ -100,7 +100,7 @@ def test_addresses_of_shared_stores_stand_in_no_command_line() -> None:
 
 def test_parts_speak_behind_their_names(capsys: pytest.CaptureFixture[str]) -> None:
     """With what would move the cursor taken out."""
-    tell = child_output_printer(as_json=False, clock=Ticking(NOW))
+    tell = child_output_printer(as_json=False, clock=ManualClock(NOW))
     tell(ProcessOutput("check", "a\x1b[2Jb"))
     tell(ProcessExit("archive", -9, 2.0))
     first, second = capsys.readouterr().out.splitlines()
@@ -111,12 +111,12 @@ def test_parts_speak_behind_their_names(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_retries_of_a_host_do_not_flood_the_log(capsys: pytest.CaptureFixture[str]) -> None:
     """The first is told, then one an hour, which says how many there were; all else is told always."""
-    clock = Ticking(NOW)
+    clock = ManualClock(NOW)
     tell = child_output_printer(as_json=False, clock=clock)
     for _ in range(24):
         tell(ProcessOutput("archive", "again     http://down.org/a: connect: refused"))
         tell(ProcessOutput("archive", "later     http://down.org/b: host down; not before tomorrow"))
-        clock.tick(minutes=5)
+        clock.advance(minutes=5)
     tell(ProcessOutput("archive", "again     http://other.org/a: connect: refused"))
     tell(ProcessOutput("archive", "complete  200 http://down.org/a"))
     tell(ProcessOutput("archive", "complete  200 http://down.org/a"))
@@ -129,7 +129,7 @@ def test_retries_of_a_host_do_not_flood_the_log(capsys: pytest.CaptureFixture[st
 
 def test_machines_get_every_line_as_an_object(capsys: pytest.CaptureFixture[str]) -> None:
     """A part's own objects with its name; what is none as a line."""
-    tell = child_output_printer(as_json=True, clock=Ticking(NOW))
+    tell = child_output_printer(as_json=True, clock=ManualClock(NOW))
     tell(ProcessOutput("archive", '{"event": "page", "url": "http://a/"}'))
     tell(ProcessOutput("serve", "http://127.0.0.1:8080"))
     tell(ProcessOutput("serve", "[1]"))
